@@ -1,0 +1,1 @@
+"""The inference compiler that you can read."""
