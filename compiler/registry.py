@@ -1,0 +1,105 @@
+"""Name -> "module:Class" for dialects, passes and targets. Importing this file imports nothing else.
+
+Adding a dialect, a pass or a target is one line here; `load` turns an entry into the object when it
+is first used. A pass, its file and its class share one name (`tests/conventions` checks it):
+`fuse-epilogue` is `fuse_epilogue.py` and `FuseEpilogue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
+    from xdsl.utils.target import Target
+
+DIALECTS: dict[str, str] = {
+    # Ours.
+    "graph": "openinfer.dialects.graph:Graph",
+    "nn": "openinfer.dialects.nn:NN",
+    # xDSL's. `dialects/extensions` replaces some of them by a dialect of the same name.
+    "affine": "xdsl.dialects.affine:Affine",
+    "arith": "xdsl.dialects.arith:Arith",
+    "builtin": "xdsl.dialects.builtin:Builtin",
+    "cf": "xdsl.dialects.cf:Cf",
+    "func": "xdsl.dialects.func:Func",
+    "linalg": "xdsl.dialects.linalg:Linalg",
+    "llvm": "xdsl.dialects.llvm:LLVM",
+    "math": "xdsl.dialects.math:Math",
+    "memref": "xdsl.dialects.memref:MemRef",
+    "scf": "xdsl.dialects.scf:Scf",
+    "tensor": "xdsl.dialects.tensor:Tensor",
+    "test": "xdsl.dialects.test:Test",
+    "vector": "xdsl.dialects.vector:Vector",
+}
+
+PASSES: dict[str, str] = {
+    # Any level.
+    "verify-dominance": "openinfer.lowering.verify_dominance:VerifyDominance",
+    # From xDSL, as they are.
+    "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
+    "control-flow-hoist": "xdsl.transforms.control_flow_hoist:ControlFlowHoistPass",
+    "convert-linalg-to-loops": "xdsl.transforms.convert_linalg_to_loops:ConvertLinalgToLoopsPass",
+    "convert-scf-to-cf": "xdsl.transforms.convert_scf_to_cf:ConvertScfToCf",
+    "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",
+    "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
+    "licm": "xdsl.transforms.loop_invariant_code_motion:LoopInvariantCodeMotionPass",
+    "linalg-generalize-named-ops": (
+        "xdsl.transforms.linalg_generalize_named_ops:LinalgGeneralizeNamedOpsPass"
+    ),
+    "loop-hoist-memref": "xdsl.transforms.loop_hoist_memref:LoopHoistMemRefPass",
+    "lower-affine": "xdsl.transforms.lower_affine:LowerAffinePass",
+    "reconcile-unrealized-casts": (
+        "xdsl.transforms.reconcile_unrealized_casts:ReconcileUnrealizedCastsPass"
+    ),
+    "scf-for-loop-flatten": "xdsl.transforms.scf_for_loop_flatten:ScfForLoopFlattenPass",
+    "scf-for-loop-range-folding": (
+        "xdsl.transforms.scf_for_loop_range_folding:ScfForLoopRangeFoldingPass"
+    ),
+    "scf-for-loop-unroll": "xdsl.transforms.scf_for_loop_unroll:ScfForLoopUnrollPass",
+}
+
+TARGETS: dict[str, str] = {
+    "mlir": "xdsl.targets.mlir:MLIRTarget",
+}
+
+
+def load(entry: str) -> Any:
+    """The object that "module:Class" names. Raises ImportError, AttributeError."""
+    import importlib
+
+    module, _, attribute = entry.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def loader(entry: str) -> Callable[[], Any]:
+    """A function of no arguments that loads `entry` when it is called."""
+    return lambda: load(entry)
+
+
+def dialect_loaders() -> dict[str, Callable[[], Dialect]]:
+    """Every dialect by name, imported when its loader is called."""
+    return {name: loader(entry) for name, entry in DIALECTS.items()}
+
+
+def pass_loaders() -> dict[str, Callable[[], type[ModulePass]]]:
+    """Every pass by name, imported when its loader is called."""
+    return {name: loader(entry) for name, entry in PASSES.items()}
+
+
+def target_loaders() -> dict[str, Callable[[], type[Target]]]:
+    """Every output format of `openinfer-opt -t` by name."""
+    return {name: loader(entry) for name, entry in TARGETS.items()}
+
+
+def make_context(allow_unregistered: bool = False) -> Context:
+    """An xDSL context that knows our dialects; each is imported when an op of it is met."""
+    from xdsl.context import Context
+
+    context = Context(allow_unregistered)
+    for name, factory in dialect_loaders().items():
+        context.register_dialect(name, factory)
+    return context

@@ -1,0 +1,104 @@
+"""Level 1: the program as written. Variables are names, sizes expressions, nothing is inferred.
+
+A module holds `graph.variable` declarations and `graph.block`s. After `bind-model` it also holds
+what the program may know of its package: `graph.package_size`, `graph.package_tensor` and
+`graph.package_value`, so that every later level is independent of the package file.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from openinfer.dialects.graph.attributes import (
+    KINDS,
+    NameAttr,
+    RefAttr,
+    SizeAttr,
+    SliceAttr,
+    parse_size,
+    print_size,
+)
+from openinfer.dialects.graph.declarations import (
+    BlockOp,
+    PackageSizeOp,
+    PackageTensorOp,
+    PackageValueOp,
+    VariableOp,
+)
+from openinfer.dialects.graph.nodes import (
+    AssignOp,
+    AwaitOp,
+    BarrierOp,
+    BranchOp,
+    CacheReadOp,
+    CacheResetOp,
+    CacheStepOp,
+    CacheWriteOp,
+    DepOp,
+    LoopOp,
+    OpOp,
+    ReturnOp,
+    ScopeOp,
+    TransferOp,
+    YieldOp,
+)
+from openinfer.dialects.graph.syntax import GraphOp
+
+__all__ = [
+    "KINDS",
+    "AssignOp",
+    "AwaitOp",
+    "BarrierOp",
+    "BlockOp",
+    "BranchOp",
+    "CacheReadOp",
+    "CacheResetOp",
+    "CacheStepOp",
+    "CacheWriteOp",
+    "DepOp",
+    "Graph",
+    "GraphOp",
+    "LoopOp",
+    "NameAttr",
+    "OpOp",
+    "PackageSizeOp",
+    "PackageTensorOp",
+    "PackageValueOp",
+    "RefAttr",
+    "ReturnOp",
+    "ScopeOp",
+    "SizeAttr",
+    "SliceAttr",
+    "TransferOp",
+    "VariableOp",
+    "YieldOp",
+    "parse_size",
+    "print_size",
+]
+
+Graph = Dialect(
+    "graph",
+    [
+        VariableOp,
+        PackageSizeOp,
+        PackageTensorOp,
+        PackageValueOp,
+        BlockOp,
+        AssignOp,
+        OpOp,
+        LoopOp,
+        ScopeOp,
+        BranchOp,
+        BarrierOp,
+        DepOp,
+        TransferOp,
+        ReturnOp,
+        YieldOp,
+        AwaitOp,
+        CacheReadOp,
+        CacheWriteOp,
+        CacheStepOp,
+        CacheResetOp,
+    ],
+    [SizeAttr, SliceAttr, RefAttr, NameAttr],
+)

@@ -1,0 +1,243 @@
+"""Operations at the top of a graph module: variables, blocks, and what is known of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryWriteEffect, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from openinfer.dialects.graph.attributes import KINDS, SizeAttr
+from openinfer.dialects.graph.syntax import (
+    GraphOp,
+    check_dtype,
+    parse_body,
+    parse_dict,
+    parse_type,
+    print_dict,
+    print_type,
+)
+from openinfer.runtime.sizes import Size, SizeLike
+
+
+@irdl_op_definition
+class VariableOp(GraphOp):
+    """A declaration: `graph.variable W(l) constant f32 [D, "3*D"] {pattern = "W.{l}"}`.
+
+    `options` may hold `init` (Float/Integer attr), `ref` and `pattern` (string), `table` (unit),
+    `auto_dim` (array of strings), `fixed` (dictionary), and unknown attributes under `other`.
+    """
+
+    name = "graph.variable"
+
+    variable = prop_def(StringAttr)
+    memory = prop_def(StringAttr)
+    dtype = prop_def(StringAttr)
+    dims = prop_def(ArrayAttr[SizeAttr])
+    indices = prop_def(ArrayAttr[StringAttr])
+    options = prop_def(DictionaryAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self,
+        variable: str,
+        memory: str,
+        dtype: str,
+        dims: Sequence[SizeLike] = (),
+        indices: Sequence[str] = (),
+        options: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "variable": StringAttr(variable),
+                "memory": StringAttr(memory),
+                "dtype": StringAttr(dtype),
+                "dims": ArrayAttr([SizeAttr.of(d) for d in dims]),
+                "indices": ArrayAttr([StringAttr(i) for i in indices]),
+                "options": DictionaryAttr(dict(options or {})),
+            }
+        )
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        return tuple(d.data for d in self.dims)
+
+    def option(self, key: str) -> Attribute | None:
+        return self.options.data.get(key)
+
+    def verify_(self) -> None:
+        check_dtype(self, self.dtype)
+        if self.memory.data not in KINDS:
+            raise VerifyException(f"graph.variable: unknown memory kind {self.memory.data!r}")
+        if "pattern" in self.options.data and not self.indices.data:
+            raise VerifyException("graph.variable: a pattern needs at least one index")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> VariableOp:
+        name = parser.parse_identifier("variable name")
+        indices = parser.parse_optional_comma_separated_list(
+            Parser.Delimiter.PAREN, parser.parse_identifier
+        )
+        memory = parser.parse_identifier("memory kind")
+        dtype, dims = parse_type(parser)
+        options = parser.parse_optional_dictionary_attr_dict()
+        return cls(name, memory, dtype.data, [d.data for d in dims], indices or (), options)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.variable.data}")
+        if self.indices.data:
+            printer.print_string(f"({', '.join(i.data for i in self.indices)})")
+        printer.print_string(f" {self.memory.data} ")
+        print_type(printer, self.dtype, self.dims)
+        if self.options.data:
+            printer.print_string(" ")
+            printer.print_attr_dict(self.options.data)
+
+
+@irdl_op_definition
+class PackageSizeOp(GraphOp):
+    """A named size of the package (or given by the caller): `graph.package_size B = 4`."""
+
+    name = "graph.package_size"
+
+    size = prop_def(StringAttr)
+    value = prop_def(SizeAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, size: str, value: int) -> None:
+        super().__init__(properties={"size": StringAttr(size), "value": SizeAttr.of(value)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PackageSizeOp:
+        name = parser.parse_str_literal()
+        parser.parse_punctuation("=")
+        return cls(name, parser.parse_integer())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.size.data)
+        printer.print_string(f" = {self.value.data}")
+
+
+@irdl_op_definition
+class PackageTensorOp(GraphOp):
+    """A tensor of the package: `graph.package_tensor "W.0" f32 [384, 384]`, `absent` if no data."""
+
+    name = "graph.package_tensor"
+
+    tensor = prop_def(StringAttr)
+    dtype = prop_def(StringAttr)
+    dims = prop_def(ArrayAttr[SizeAttr])
+    absent = opt_prop_def(StringAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self, tensor: str, dtype: str, dims: Sequence[int], *, absent: bool = False
+    ) -> None:
+        super().__init__(
+            properties={
+                "tensor": StringAttr(tensor),
+                "dtype": StringAttr(dtype),
+                "dims": ArrayAttr([SizeAttr.of(d) for d in dims]),
+                "absent": StringAttr("absent") if absent else None,
+            }
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(d.data.evaluate({}) for d in self.dims)
+
+    def verify_(self) -> None:
+        check_dtype(self, self.dtype)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PackageTensorOp:
+        name = parser.parse_str_literal()
+        dtype, dims = parse_type(parser)
+        absent = parser.parse_optional_keyword("absent") is not None
+        return cls(name, dtype.data, [d.data.evaluate({}) for d in dims], absent=absent)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.tensor.data)
+        printer.print_string(" ")
+        print_type(printer, self.dtype, self.dims)
+        if self.absent is not None:
+            printer.print_string(" absent")
+
+
+@irdl_op_definition
+class PackageValueOp(GraphOp):
+    """A metadata entry that the program names: `graph.package_value "eps" = 1.0e-12 : f64`."""
+
+    name = "graph.package_value"
+
+    entry = prop_def(StringAttr)
+    value = prop_def(Attribute)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, entry: str, value: Attribute) -> None:
+        super().__init__(properties={"entry": StringAttr(entry), "value": value})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PackageValueOp:
+        name = parser.parse_str_literal()
+        parser.parse_punctuation("=")
+        return cls(name, parser.parse_attribute())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.entry.data)
+        printer.print_string(" = ")
+        printer.print_attribute(self.value)
+
+
+@irdl_op_definition
+class BlockOp(GraphOp):
+    """A named block of nodes: `graph.block entry { … }`."""
+
+    name = "graph.block"
+
+    block_name = prop_def(StringAttr)
+    hints = opt_prop_def(DictionaryAttr)
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), MemoryWriteEffect())
+
+    def __init__(
+        self,
+        block_name: str,
+        body: Region | Sequence[Operation],
+        hints: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "block_name": StringAttr(block_name),
+                "hints": DictionaryAttr(dict(hints)) if hints else None,
+            },
+            regions=[body if isinstance(body, Region) else Region(Block(body))],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BlockOp:
+        name = parser.parse_identifier("block name")
+        hints = parse_dict(parser, "with")
+        return cls(name, parse_body(parser), hints.data if hints else None)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.block_name.data}")
+        print_dict(printer, "with", self.hints)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+
+# Nodes --------------------------------------------------------------------------------------------

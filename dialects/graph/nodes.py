@@ -1,0 +1,485 @@
+"""Operations inside a block: what the program does, one class per form of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    MemoryReadEffect,
+    MemoryWriteEffect,
+    NoTerminator,
+    RecursiveMemoryEffect,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from openinfer.dialects.graph.attributes import RefAttr, SizeAttr, parse_size, print_size
+from openinfer.dialects.graph.syntax import (
+    GraphOp,
+    check_dtype,
+    parse_body,
+    parse_dict,
+    parse_names,
+    parse_ref,
+    parse_refs,
+    parse_type,
+    print_dict,
+    print_ref,
+    print_refs,
+    print_type,
+)
+from openinfer.runtime.sizes import Size, SizeLike
+
+
+@irdl_op_definition
+class AssignOp(GraphOp):
+    """A temporary of the step: `graph.assign t f32 [B, D]`."""
+
+    name = "graph.assign"
+
+    variable = prop_def(StringAttr)
+    dtype = prop_def(StringAttr)
+    dims = prop_def(ArrayAttr[SizeAttr])
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, variable: str, dtype: str, dims: Sequence[SizeLike] = ()) -> None:
+        super().__init__(
+            properties={
+                "variable": StringAttr(variable),
+                "dtype": StringAttr(dtype),
+                "dims": ArrayAttr([SizeAttr.of(d) for d in dims]),
+            }
+        )
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        return tuple(d.data for d in self.dims)
+
+    def verify_(self) -> None:
+        check_dtype(self, self.dtype)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AssignOp:
+        name = parser.parse_identifier("variable name")
+        dtype, dims = parse_type(parser)
+        return cls(name, dtype.data, [d.data for d in dims])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.variable.data} ")
+        print_type(printer, self.dtype, self.dims)
+
+
+@irdl_op_definition
+class OpOp(GraphOp):
+    """One operation of the registry: `graph.op matmul(x, W[l]) -> (y) settings {…} with {…}`.
+
+    `settings` values: Integer (i64; i1 for a bool), Float (f64), String, Array of these, NameAttr.
+    """
+
+    name = "graph.op"
+
+    op_name = prop_def(StringAttr, prop_name="op")
+    inputs = prop_def(ArrayAttr[RefAttr])
+    outputs = prop_def(ArrayAttr[RefAttr])
+    settings = prop_def(DictionaryAttr)
+    hints = opt_prop_def(DictionaryAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self,
+        op_name: str,
+        inputs: Sequence[RefAttr],
+        outputs: Sequence[RefAttr],
+        settings: Mapping[str, Attribute] | None = None,
+        hints: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "op": StringAttr(op_name),
+                "inputs": ArrayAttr(inputs),
+                "outputs": ArrayAttr(outputs),
+                "settings": DictionaryAttr(dict(settings or {})),
+                "hints": DictionaryAttr(dict(hints)) if hints else None,
+            }
+        )
+
+    def reads(self) -> Iterator[RefAttr]:
+        return iter(self.inputs)
+
+    def writes(self) -> Iterator[RefAttr]:
+        return iter(self.outputs)
+
+    def verify_(self) -> None:
+        if not self.outputs.data:
+            raise VerifyException("graph.op: needs at least one output")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> OpOp:
+        name = parser.parse_identifier("op name")
+        inputs = parse_refs(parser)
+        parser.parse_punctuation("->")
+        outputs = parse_refs(parser)
+        settings = parse_dict(parser, "settings")
+        hints = parse_dict(parser, "with")
+        return cls(
+            name,
+            inputs.data,
+            outputs.data,
+            settings.data if settings else None,
+            hints.data if hints else None,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.op_name.data}")
+        print_refs(printer, self.inputs)
+        printer.print_string(" -> ")
+        print_refs(printer, self.outputs)
+        print_dict(printer, "settings", self.settings)
+        print_dict(printer, "with", self.hints)
+
+
+@irdl_op_definition
+class LoopOp(GraphOp):
+    """A counted loop over half-open bounds: `graph.loop layers l in 0 to num_layers { … }`."""
+
+    name = "graph.loop"
+
+    loop_name = prop_def(StringAttr)
+    index = prop_def(StringAttr)
+    start = prop_def(SizeAttr)
+    stop = prop_def(SizeAttr)
+    hints = opt_prop_def(DictionaryAttr)
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    def __init__(
+        self,
+        loop_name: str,
+        index: str,
+        start: SizeLike,
+        stop: SizeLike,
+        body: Region | Sequence[Operation],
+        hints: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "loop_name": StringAttr(loop_name),
+                "index": StringAttr(index),
+                "start": SizeAttr.of(start),
+                "stop": SizeAttr.of(stop),
+                "hints": DictionaryAttr(dict(hints)) if hints else None,
+            },
+            regions=[body if isinstance(body, Region) else Region(Block(body))],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoopOp:
+        name = parser.parse_identifier("loop name")
+        index = parser.parse_identifier("loop index")
+        parser.parse_keyword("in")
+        start = parse_size(parser)
+        parser.parse_keyword("to")
+        stop = parse_size(parser)
+        hints = parse_dict(parser, "with")
+        return cls(name, index, start, stop, parse_body(parser), hints.data if hints else None)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.loop_name.data} {self.index.data} in ")
+        print_size(printer, self.start.data)
+        printer.print_string(" to ")
+        print_size(printer, self.stop.data)
+        print_dict(printer, "with", self.hints)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+
+@irdl_op_definition
+class ScopeOp(GraphOp):
+    """A named group of nodes: `graph.scope "attention" { … }`."""
+
+    name = "graph.scope"
+
+    label = prop_def(StringAttr)
+    hints = opt_prop_def(DictionaryAttr)
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    def __init__(
+        self,
+        label: str,
+        body: Region | Sequence[Operation],
+        hints: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "label": StringAttr(label),
+                "hints": DictionaryAttr(dict(hints)) if hints else None,
+            },
+            regions=[body if isinstance(body, Region) else Region(Block(body))],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ScopeOp:
+        label = parser.parse_str_literal()
+        hints = parse_dict(parser, "with")
+        return cls(label, parse_body(parser), hints.data if hints else None)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        print_dict(printer, "with", self.hints)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+
+@irdl_op_definition
+class BranchOp(GraphOp):
+    """A call of a block, or of one of two: `graph.branch body`, `graph.branch c ? a : b`."""
+
+    name = "graph.branch"
+
+    condition = opt_prop_def(RefAttr)
+    then_block = prop_def(StringAttr)
+    else_block = opt_prop_def(StringAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self, then_block: str, condition: RefAttr | None = None, else_block: str | None = None
+    ) -> None:
+        super().__init__(
+            properties={
+                "condition": condition,
+                "then_block": StringAttr(then_block),
+                "else_block": StringAttr(else_block) if else_block is not None else None,
+            }
+        )
+
+    def reads(self) -> Iterator[RefAttr]:
+        if self.condition is not None:
+            yield self.condition
+
+    def verify_(self) -> None:
+        if (self.condition is None) != (self.else_block is None):
+            raise VerifyException("graph.branch: a condition needs two target blocks")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BranchOp:
+        if parser.parse_optional_keyword("if"):
+            condition = parse_ref(parser)
+            parser.parse_keyword("then")
+            then_block = parser.parse_identifier("block name")
+            parser.parse_keyword("else")
+            return cls(then_block, condition, parser.parse_identifier("block name"))
+        return cls(parser.parse_identifier("block name"))
+
+    def print(self, printer: Printer) -> None:
+        if self.condition is not None and self.else_block is not None:
+            printer.print_string(" if ")
+            print_ref(printer, self.condition)
+            printer.print_string(f" then {self.then_block.data} else {self.else_block.data}")
+            return
+        printer.print_string(f" {self.then_block.data}")
+
+
+@irdl_op_definition
+class BarrierOp(GraphOp):
+    """Stops motion, fusion and reordering across it."""
+
+    name = "graph.barrier"
+    assembly_format: ClassVar[str | None] = "attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class DepOp(GraphOp):
+    """Orders the last `after` before it and the first `before` after it: op or effect names."""
+
+    name = "graph.dep"
+    after = prop_def(StringAttr)
+    before = prop_def(StringAttr)
+    assembly_format: ClassVar[str | None] = "`after` $after `before` $before attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, after: str, before: str) -> None:
+        super().__init__(properties={"after": StringAttr(after), "before": StringAttr(before)})
+
+
+class _MoveOp(GraphOp):
+    """An op that moves one value: `a -> b`."""
+
+    source = prop_def(RefAttr)
+    target = prop_def(RefAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, source: RefAttr, target: RefAttr) -> None:
+        super().__init__(properties={"source": source, "target": target})
+
+    def reads(self) -> Iterator[RefAttr]:
+        yield self.source
+
+    def writes(self) -> Iterator[RefAttr]:
+        yield self.target
+
+    @classmethod
+    def parse(cls, parser: Parser) -> _MoveOp:
+        source = parse_ref(parser)
+        parser.parse_punctuation("->")
+        return cls(source, parse_ref(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_ref(printer, self.source)
+        printer.print_string(" -> ")
+        print_ref(printer, self.target)
+
+
+@irdl_op_definition
+class TransferOp(_MoveOp):
+    """Copies a value: `graph.transfer a -> b`."""
+
+    name = "graph.transfer"
+
+
+class _NamesOp(GraphOp):
+    """An op over a list of variable names."""
+
+    variables = prop_def(ArrayAttr[StringAttr])
+
+    def __init__(self, variables: Sequence[str] = ()) -> None:
+        super().__init__(properties={"variables": ArrayAttr([StringAttr(v) for v in variables])})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(v.data for v in self.variables)
+
+    def reads(self) -> Iterator[RefAttr]:
+        return (RefAttr.of(name) for name in self.names)
+
+    def print(self, printer: Printer) -> None:
+        if self.names:
+            printer.print_string(" " + ", ".join(self.names))
+
+
+@irdl_op_definition
+class ReturnOp(_NamesOp):
+    """Leaves the block; in entry it may name the results of the step: `graph.return (y)`."""
+
+    name = "graph.return"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReturnOp:
+        names = parser.parse_optional_comma_separated_list(
+            Parser.Delimiter.PAREN, parser.parse_identifier
+        )
+        return cls(names or ())
+
+    def print(self, printer: Printer) -> None:
+        if self.names:
+            printer.print_string(f" ({', '.join(self.names)})")
+
+
+@irdl_op_definition
+class YieldOp(_NamesOp):
+    """Publishes a snapshot of the named values."""
+
+    name = "graph.yield"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        return cls([n.data for n in parse_names(parser)])
+
+
+@irdl_op_definition
+class AwaitOp(_NamesOp):
+    """Waits for the named values."""
+
+    name = "graph.await"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AwaitOp:
+        return cls([n.data for n in parse_names(parser)])
+
+
+@irdl_op_definition
+class CacheReadOp(_MoveOp):
+    """`graph.cache_read K[l] -> k`."""
+
+    name = "graph.cache_read"
+
+
+@irdl_op_definition
+class CacheWriteOp(_MoveOp):
+    """`graph.cache_write k -> K[l]`."""
+
+    name = "graph.cache_write"
+
+
+@irdl_op_definition
+class CacheStepOp(GraphOp):
+    """Adds `amount` (negative for decrement) to a persistent scalar: `graph.cache_step n by 1`."""
+
+    name = "graph.cache_step"
+    variable = prop_def(StringAttr)
+    amount = prop_def(SizeAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, variable: str, amount: SizeLike) -> None:
+        super().__init__(
+            properties={"variable": StringAttr(variable), "amount": SizeAttr.of(amount)}
+        )
+
+    def reads(self) -> Iterator[RefAttr]:
+        yield RefAttr.of(self.variable.data)
+
+    def writes(self) -> Iterator[RefAttr]:
+        yield RefAttr.of(self.variable.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CacheStepOp:
+        name = parser.parse_identifier("variable name")
+        parser.parse_keyword("by")
+        return cls(name, parse_size(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.variable.data} by ")
+        print_size(printer, self.amount.data)
+
+
+@irdl_op_definition
+class CacheResetOp(GraphOp):
+    """Back to the initial content: a scalar, a table, a prefix or an entry."""
+
+    name = "graph.cache_reset"
+    target = prop_def(RefAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, target: RefAttr) -> None:
+        super().__init__(properties={"target": target})
+
+    def writes(self) -> Iterator[RefAttr]:
+        yield self.target
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CacheResetOp:
+        return cls(parse_ref(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_ref(printer, self.target)

@@ -1,0 +1,138 @@
+"""Parsing and printing of the pieces that several graph operations share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from openinfer.dialects.graph.attributes import RefAttr, SizeAttr, SliceAttr, parse_size, print_size
+from openinfer.runtime.dtypes import DTYPES
+
+
+def parse_slot(parser: Parser) -> Attribute:
+    def bound() -> Attribute:
+        if parser.parse_optional_keyword("none"):
+            return StringAttr("")
+        return SizeAttr(parse_size(parser))
+
+    if parser.parse_optional_keyword("slice"):
+        with parser.in_parens():
+            start = bound()
+            parser.parse_punctuation(",")
+            return SliceAttr(start, bound())
+    return SizeAttr(parse_size(parser))
+
+
+def parse_ref(parser: Parser) -> RefAttr:
+    variable = parser.parse_identifier("variable name")
+    slots = parser.parse_optional_comma_separated_list(
+        Parser.Delimiter.SQUARE, lambda: parse_slot(parser)
+    )
+    return RefAttr.of(variable, slots or (), bracketed=slots is not None)
+
+
+def print_ref(printer: Printer, ref: RefAttr) -> None:
+    printer.print_string(ref.variable.data)
+    if not ref.bracketed.data:
+        return
+
+    def bound(value: Attribute) -> None:
+        if isinstance(value, SizeAttr):
+            print_size(printer, value.data)
+        else:
+            printer.print_string("none")
+
+    def slot(index: Attribute) -> None:
+        if isinstance(index, SizeAttr):
+            print_size(printer, index.data)
+        elif isinstance(index, SliceAttr):
+            printer.print_string("slice(")
+            bound(index.start)
+            printer.print_string(", ")
+            bound(index.stop)
+            printer.print_string(")")
+
+    with printer.in_square_brackets():
+        printer.print_list(index_list(ref), slot)
+
+
+def index_list(ref: RefAttr) -> tuple[Attribute, ...]:
+    return tuple(ref.indices)
+
+
+def parse_refs(parser: Parser) -> ArrayAttr[RefAttr]:
+    return ArrayAttr(
+        parser.parse_comma_separated_list(Parser.Delimiter.PAREN, lambda: parse_ref(parser))
+    )
+
+
+def print_refs(printer: Printer, refs: Iterable[RefAttr]) -> None:
+    with printer.in_parens():
+        printer.print_list(list(refs), lambda ref: print_ref(printer, ref))
+
+
+def parse_names(parser: Parser) -> ArrayAttr[StringAttr]:
+    names = parser.parse_comma_separated_list(
+        Parser.Delimiter.NONE, lambda: StringAttr(parser.parse_identifier())
+    )
+    return ArrayAttr(names)
+
+
+def parse_type(parser: Parser) -> tuple[StringAttr, ArrayAttr[SizeAttr]]:
+    """`f32 [B, "3*D"]`."""
+    dtype = StringAttr(parser.parse_identifier("dtype"))
+    dims = parser.parse_optional_comma_separated_list(
+        Parser.Delimiter.SQUARE, lambda: SizeAttr(parse_size(parser))
+    )
+    return dtype, ArrayAttr(dims or ())
+
+
+def print_type(printer: Printer, dtype: StringAttr, dims: ArrayAttr[SizeAttr]) -> None:
+    printer.print_string(dtype.data)
+    if dims.data:
+        printer.print_string(" ")
+        with printer.in_square_brackets():
+            printer.print_list(dims.data, lambda dim: print_size(printer, dim.data))
+
+
+def parse_dict(parser: Parser, keyword: str) -> DictionaryAttr | None:
+    if parser.parse_optional_keyword(keyword) is None:
+        return None
+    return DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
+
+
+def print_dict(printer: Printer, keyword: str, entries: DictionaryAttr | None) -> None:
+    if entries is None or not entries.data:
+        return
+    printer.print_string(f" {keyword} ")
+    printer.print_attr_dict(entries.data)
+
+
+def check_dtype(op: Operation, dtype: StringAttr) -> None:
+    if dtype.data not in DTYPES:
+        raise VerifyException(f"{op.name}: unknown dtype {dtype.data!r}")
+
+
+def parse_body(parser: Parser) -> Region:
+    region = parser.parse_region()
+    if not region.blocks:
+        region.add_block(Block())
+    return region
+
+
+class GraphOp(IRDLOperation):
+    """A graph operation says by name what it reads and writes; passes ask nothing else."""
+
+    def reads(self) -> Iterator[RefAttr]:
+        """Variables that this op itself reads (not its nested ops)."""
+        return iter(())
+
+    def writes(self) -> Iterator[RefAttr]:
+        """Variables that this op itself writes."""
+        return iter(())

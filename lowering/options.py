@@ -1,0 +1,58 @@
+"""What a pass may ask about the compilation beyond its own options: the package, sizes, target.
+
+A pass is built from a text (`name{option=1}`), so a package object cannot be one of its fields. The
+pipeline sets `CURRENT` around its run instead; a pass reads it with `current()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+
+
+def _no_sizes() -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """The choices of one compilation that more than one pass reads."""
+
+    package: Package | None = None
+    """The model package; None compiles a program that needs none."""
+    sizes: Mapping[str, int] = field(default_factory=_no_sizes)
+    """Sizes given by the caller, on top of the package's."""
+    target_name: str = "host"
+    """CPU description: "host", "generic", "avx2" or "avx512"."""
+    observe: bool = False
+    """Build the program whose every node can be watched: no fusion across nodes, no buffer reuse."""
+    strict: bool = False
+    """Unknown hints and attributes are errors instead of warnings."""
+    strict_math: bool = False
+    """No approximation beyond the dtype's own rounding: no reassociation, exact functions."""
+    precision: str | None = None
+    """Float dtype to compute matmuls in, None for the declared one."""
+
+
+CURRENT: ContextVar[PipelineOptions] = ContextVar("openinfer_pipeline_options")
+
+
+def current() -> PipelineOptions:
+    """The options of the compilation that runs, or the defaults outside of one."""
+    return CURRENT.get(PipelineOptions())
+
+
+@contextmanager
+def using(options: PipelineOptions) -> Iterator[PipelineOptions]:
+    """Makes `options` the current ones inside a `with` block."""
+    token = CURRENT.set(options)
+    try:
+        yield options
+    finally:
+        CURRENT.reset(token)

@@ -1,0 +1,231 @@
+"""The interface of model packages, and what every format shares.
+
+A package is a memory-mapped file of named sizes, metadata and tensors. Opening checks every
+length, offset and count of the file's tables; metadata is decoded and tensor bytes are touched
+only when they are asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
+from openinfer.runtime.storage import AnyArray, element_count
+from openinfer.runtime.tensors import Tensor
+
+MAX_RANK = 64
+"""Most dimensions that a tensor may have: NumPy's own bound."""
+MAX_EXTENT = (1 << 63) - 1
+"""Largest size, extent and byte count: what a signed 64-bit index can hold."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class TensorInfo:
+    """What a package says about a tensor, known without reading it."""
+
+    name: str
+    dtype_name: str
+    """Our name of the dtype, or the format's own name when we have no such dtype."""
+    shape: tuple[int, ...]
+    nbytes: int
+    """Stored bytes, 0 when the tensor is declared without data."""
+    has_data: bool = True
+    quant: QuantParams | None = None
+
+    @property
+    def supported(self) -> bool:
+        """True when `dtype_name` is in our dtype table."""
+        return self.dtype_name in DTYPES
+
+    @property
+    def dtype(self) -> DType:
+        """The row of the dtype table. Raises UnsupportedError when there is none."""
+        if not self.supported:
+            raise UnsupportedError(
+                "OI0742",
+                f"tensor {self.name!r} has dtype {self.dtype_name}, which openinfer lacks",
+                hint=f"convert the tensor to one of: {', '.join(DTYPES)}",
+            )
+        return DTYPES[self.dtype_name]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return element_count(self.shape)
+
+
+class LazyMapping(Mapping[str, T]):
+    """Names known now, values decoded on first use and kept."""
+
+    def __init__(self, names: Iterable[str], decode: Callable[[str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._decode = decode
+        self._decoded: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._decoded:
+            self._decoded[name] = self._decode(name)
+        return self._decoded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Package(ABC):
+    """An opened model package; use as a context manager or call `close()`.
+
+    Arrays that were read stay valid after `close()`: they keep the mapping alive.
+    """
+
+    path: Path
+    format: str
+    """Short name of the file format, as in `oinf 2`."""
+    sizes: Mapping[str, int]
+    metadata: Mapping[str, MetadataValue]
+    """Decoded on first use; a damaged entry raises PackageError then."""
+    tensors: Mapping[str, TensorInfo]
+
+    @abstractmethod
+    def _storage(self, info: TensorInfo) -> AnyArray:
+        """The stored array of a tensor that has data and a supported dtype."""
+
+    @abstractmethod
+    def data_identity(self) -> str:
+        """A key that changes whenever the files on disk are replaced or rewritten."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the files; reading afterwards raises PackageError. May be called again."""
+
+    def info(self, name: str) -> TensorInfo:
+        """The entry of tensor `name`. Raises PackageError, with near names, when absent."""
+        found = self.tensors.get(name)
+        if found is None:
+            raise PackageError(
+                "OI0407",
+                f"{self.path}: there is no tensor named {name!r}",
+                hint=near_names(name, self.tensors),
+            )
+        return found
+
+    def read(self, name: str) -> AnyArray:
+        """The storage array of tensor `name`: a read-only view of the mapped file.
+
+        Shape and storage dtype follow the entry; packed dtypes give 1-D uint8. The array is a copy
+        only where the file holds it unaligned for its dtype. Raises PackageError for a name that
+        is absent or has no data, UnsupportedError for a dtype that our table lacks.
+        """
+        info = self.info(name)
+        if not info.has_data:
+            raise PackageError(
+                "OI0408",
+                f"{self.path}: tensor {name!r} is declared without data",
+                hint="give the variable an @init, or write the tensor with data",
+            )
+        assert info.dtype  # raises for a dtype that we lack
+        return self._storage(info)
+
+    def tensor(self, name: str) -> Tensor:
+        """Tensor `name` with its dtype and shape; the storage is that of `read`."""
+        storage = self.read(name)
+        info = self.tensors[name]
+        return Tensor(info.dtype, info.shape, storage)
+
+    def header_hash(self) -> str:
+        """SHA-256 of all that a compiler may look at: sizes, metadata, names, dtypes, shapes.
+
+        Tensor data, offsets, order and the path do not count, so rewriting a file keeps the hash.
+        """
+        digest = hashlib.sha256()
+        for name in sorted(self.sizes):
+            _feed(digest, "size", name, str(self.sizes[name]))
+        for name in sorted(self.metadata):
+            _feed(digest, "metadata", name, *_metadata_key(self.metadata[name]))
+        for name in sorted(self.tensors):
+            info = self.tensors[name]
+            shape = " ".join(str(extent) for extent in info.shape)
+            _feed(digest, "tensor", name, info.dtype_name, shape, str(info.has_data))
+            if info.quant is not None:
+                _feed(digest, "quant", *_quant_key(info.quant))
+        return digest.hexdigest()
+
+    def __enter__(self) -> Package:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.format} package {os.fspath(self.path)!r}: {len(self.tensors)} tensors>"
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """A hint that lists the names closest to `name`."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(repr(n) for n in close)}?"
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    return f"it has: {shown}" if names else "the package holds none"
+
+
+def check_shape(shape: tuple[int, ...], bits: int) -> str | None:
+    """Why no array of this shape can exist, or None. Zero extents do not excuse the others."""
+    if len(shape) > MAX_RANK:
+        return f"{len(shape)} dimensions, at most {MAX_RANK} are possible"
+    nonzero = element_count([extent for extent in shape if extent])
+    if nonzero * max(bits, 8) // 8 > MAX_EXTENT:
+        return "the dimensions multiply to more than 2**63 bytes"
+    return None
+
+
+def _feed(digest: hashlib._Hash, *parts: str | bytes) -> None:  # pyright: ignore[reportPrivateUsage]
+    """Each part with its length, so that no two sequences feed the same bytes."""
+    for part in (*parts, ""):
+        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+
+
+def _metadata_key(value: MetadataValue) -> tuple[str | bytes, ...]:
+    if isinstance(value, ScalarValue):
+        return ("scalar", str(value.dtype), repr(value.value))
+    if isinstance(value, str):
+        return ("str", value)
+    if isinstance(value, Bitset):
+        return ("bitset", str(len(value)), value.to_bytes())
+    shape = " ".join(str(extent) for extent in value.shape)
+    return ("array", str(value.dtype), shape, value.storage.tobytes())
+
+
+def _quant_key(quant: QuantParams) -> tuple[str | bytes, ...]:
+    parts: list[str | bytes] = [quant.scheme]
+    for part in (quant.scale, quant.zero_point):
+        if part is not None:
+            parts += [part.mode, str(part.axis), part.values.tobytes()]
+    return tuple(parts)
