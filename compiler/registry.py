@@ -1,4 +1,4 @@
-"""Name -> "module:Class" for dialects, passes and targets. Importing this file imports nothing else.
+"""Name -> "module:Class" for dialects, passes and targets. Importing this imports nothing else.
 
 Adding a dialect, a pass or a target is one line here; `load` turns an entry into the object when it
 is first used. A pass, its file and its class share one name (`tests/conventions` checks it):
@@ -20,20 +20,21 @@ DIALECTS: dict[str, str] = {
     # Ours.
     "graph": "openinfer.dialects.graph:Graph",
     "nn": "openinfer.dialects.nn:NN",
-    # xDSL's. `dialects/extensions` replaces some of them by a dialect of the same name.
+    # xDSL's, some of them replaced by a dialect of the same name that adds what it lacks.
     "affine": "xdsl.dialects.affine:Affine",
-    "arith": "xdsl.dialects.arith:Arith",
+    "arith": "openinfer.dialects.extensions.arith:Arith",
+    "bufferization": "xdsl.dialects.bufferization:Bufferization",
     "builtin": "xdsl.dialects.builtin:Builtin",
     "cf": "xdsl.dialects.cf:Cf",
     "func": "xdsl.dialects.func:Func",
-    "linalg": "xdsl.dialects.linalg:Linalg",
-    "llvm": "xdsl.dialects.llvm:LLVM",
+    "linalg": "openinfer.dialects.extensions.linalg:Linalg",
+    "llvm": "openinfer.dialects.extensions.llvm:LLVM",
     "math": "xdsl.dialects.math:Math",
-    "memref": "xdsl.dialects.memref:MemRef",
+    "memref": "openinfer.dialects.extensions.memref:MemRef",
     "scf": "xdsl.dialects.scf:Scf",
     "tensor": "xdsl.dialects.tensor:Tensor",
     "test": "xdsl.dialects.test:Test",
-    "vector": "xdsl.dialects.vector:Vector",
+    "vector": "openinfer.dialects.extensions.vector:Vector",
 }
 
 PASSES: dict[str, str] = {

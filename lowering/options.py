@@ -6,7 +6,7 @@ pipeline sets `CURRENT` around its run instead; a pass reads it with `current()`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -28,10 +28,12 @@ class PipelineOptions:
     """The model package; None compiles a program that needs none."""
     sizes: Mapping[str, int] = field(default_factory=_no_sizes)
     """Sizes given by the caller, on top of the package's."""
+    device: str = "cpu"
+    """The machine to compile for."""
     target_name: str = "host"
     """CPU description: "host", "generic", "avx2" or "avx512"."""
     observe: bool = False
-    """Build the program whose every node can be watched: no fusion across nodes, no buffer reuse."""
+    """Build the program whose every node can be watched: no buffer reuse."""
     strict: bool = False
     """Unknown hints and attributes are errors instead of warnings."""
     strict_math: bool = False
@@ -49,7 +51,7 @@ def current() -> PipelineOptions:
 
 
 @contextmanager
-def using(options: PipelineOptions) -> Iterator[PipelineOptions]:
+def using(options: PipelineOptions) -> Generator[PipelineOptions]:
     """Makes `options` the current ones inside a `with` block."""
     token = CURRENT.set(options)
     try:

@@ -1,4 +1,4 @@
-"""Every use of a value stands where its definition has run; xDSL's own verifier does not check this.
+"""Every use of a value stands where its definition has run: xDSL's own verifier does not check it.
 
 Within a block an op may use what stands above it; a block may use what its dominators define; a
 region may use what is visible at the op that holds it, unless that op is isolated from above.

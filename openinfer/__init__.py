@@ -1,1 +1,191 @@
-"""The inference compiler that you can read."""
+"""The inference compiler that you can read.
+
+    import openinfer as oi
+
+    model = oi.open_model("mlp.oinf")
+    program = oi.compile(oi.graph_file("mlp.oi"), model)
+    with program.make_executor() as executor:
+        outputs = executor.run(x=array)
+
+Only the names of `__all__` are public. Importing this package loads neither NumPy nor xDSL; the
+functions below import what they need when they are called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from openinfer.runtime.errors import (
+    ArtefactError,
+    CompileError,
+    Diagnostic,
+    InputError,
+    Location,
+    OpenInferError,
+    PackageError,
+    ProgramError,
+    StepError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from openinfer.compiler.api import Graph, Simulator
+    from openinfer.runtime.executor import BaseExecutor as Executor
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.packages.values import (
+        Bitset,
+        QuantParams,
+        QuantScale,
+        QuantZeroPoint,
+        ScalarValue,
+        SizeVar,
+        TensorSpec,
+        UninitializedTensor,
+    )
+    from openinfer.runtime.program import Program
+    from openinfer.runtime.tensors import Tensor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArtefactError",
+    "Bitset",
+    "CompileError",
+    "Diagnostic",
+    "Executor",
+    "Graph",
+    "InputError",
+    "Location",
+    "OpenInferError",
+    "Package",
+    "PackageError",
+    "Program",
+    "ProgramError",
+    "QuantParams",
+    "QuantScale",
+    "QuantZeroPoint",
+    "ScalarValue",
+    "Simulator",
+    "SizeVar",
+    "StepError",
+    "Tensor",
+    "TensorSpec",
+    "UninitializedTensor",
+    "UnsupportedError",
+    "compile",
+    "graph",
+    "graph_file",
+    "load",
+    "open_model",
+    "to_oinf_bytes",
+    "write_oinf",
+]
+
+# Classes that live behind an import of NumPy or xDSL, fetched when they are first named. Checkers
+# and editors take them from the imports above.
+_LAZY = {
+    "Bitset": "openinfer.runtime.packages.values:Bitset",
+    "Executor": "openinfer.runtime.executor:BaseExecutor",
+    "Graph": "openinfer.compiler.api:Graph",
+    "Package": "openinfer.runtime.packages.base:Package",
+    "Program": "openinfer.runtime.program:Program",
+    "QuantParams": "openinfer.runtime.packages.values:QuantParams",
+    "QuantScale": "openinfer.runtime.packages.values:QuantScale",
+    "QuantZeroPoint": "openinfer.runtime.packages.values:QuantZeroPoint",
+    "ScalarValue": "openinfer.runtime.packages.values:ScalarValue",
+    "Simulator": "openinfer.compiler.api:Simulator",
+    "SizeVar": "openinfer.runtime.packages.values:SizeVar",
+    "Tensor": "openinfer.runtime.tensors:Tensor",
+    "TensorSpec": "openinfer.runtime.packages.values:TensorSpec",
+    "UninitializedTensor": "openinfer.runtime.packages.values:UninitializedTensor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'openinfer' has no attribute '{name}'")
+    from importlib import import_module
+
+    module, _, attribute = _LAZY[name].partition(":")
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+def open_model(path: str | os.PathLike[str]) -> Package:
+    """Opens a model package: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
+
+    The file is mapped into memory; no tensor is read yet. Raises PackageError for a file that is
+    missing, damaged or of no known format.
+    """
+    from openinfer.runtime.packages import open_model as implementation
+
+    return implementation(path)
+
+
+def graph(text: str) -> Graph:
+    """The program with this text. It is parsed on first use; `.check()` parses at once."""
+    from openinfer.compiler.api import graph as implementation
+
+    return implementation(text)
+
+
+def graph_file(path: str | os.PathLike[str]) -> Graph:
+    """The program in a `.oi` file. Raises InputError when the file cannot be read."""
+    from openinfer.compiler.api import graph_file as implementation
+
+    return implementation(path)
+
+
+def compile(
+    graph: Graph | str,
+    model: Package | None = None,
+    device: str = "cpu",
+    sizes: Mapping[str, int] | None = None,
+    precision: str | None = None,
+    strict: bool = False,
+    strict_math: bool = False,
+    target: str | None = None,
+) -> Program:
+    """Compiles a program for a device, or takes it from the cache on disk.
+
+    `sizes` fix sizes that the model leaves open; `precision` ("f16", "bf16") computes matrix
+    products in a narrower float; `strict` makes unknown hints errors; `strict_math` forbids
+    approximations; `target` names a CPU other than this one ("generic", "avx2", "avx512").
+
+    Raises ProgramError with every mistake of the text, PackageError for a model that lacks
+    something, InputError for a bad option, UnsupportedError for what this build does not have.
+    """
+    from openinfer.compiler.api import compile as implementation
+
+    return implementation(graph, model, device, sizes, precision, strict, strict_math, target)
+
+
+def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
+    """A compiled program that `Program.save` wrote, with the package of its weights.
+
+    Works without xDSL. Raises ArtefactError for a file that cannot be used here.
+    """
+    from openinfer.compiler.api import load as implementation
+
+    return implementation(path, model)
+
+
+def to_oinf_bytes(content: object) -> bytes:
+    """The `.oinf` file for a dataclass instance or an opened package. Raises PackageError."""
+    from openinfer.runtime.packages.oinf_writer import to_oinf_bytes as implementation
+
+    return implementation(content)
+
+
+def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
+    """Writes a dataclass instance or an opened package as `.oinf`. Raises PackageError."""
+    from openinfer.runtime.packages.oinf_writer import write_oinf as implementation
+
+    implementation(content, path)

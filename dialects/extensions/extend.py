@@ -72,6 +72,15 @@ def extended_op(
     return decorate
 
 
+def add_traits(op: type[Operation], *traits: OpTrait) -> None:
+    """Give an xDSL op class traits that it lacks, in place: ops built by xDSL's own code have them
+    too. Only for facts that hold for every user of the class, such as memory effects.
+    """
+    for trait in traits:
+        if trait not in op.traits:
+            op.traits.add_trait(trait)
+
+
 def extended_dialect(
     base: Dialect, added: tuple[type[Operation], ...], attributes: tuple[Any, ...] = ()
 ) -> Dialect:

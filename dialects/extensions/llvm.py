@@ -173,7 +173,7 @@ class StoreOp(llvm.StoreOp):
             attributes["nontemporal"] = self.nontemporal
         printer.print_op_attributes(attributes)
         printer.print_string(" : ")
-        printer.print_list(self.operands.types, printer.print_attribute)
+        printer.print_list([v.type for v in self.operands], printer.print_attribute)
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
@@ -442,7 +442,7 @@ class AtomicRMWOp(IRDLOperation):
         printer.print_string(f" {ATOMIC_ORDERING_KEYWORDS[self.ordering.value.data]}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_list(self.operands.types, printer.print_attribute)
+        printer.print_list([v.type for v in self.operands], printer.print_attribute)
 
     @classmethod
     def parse(cls, parser: Parser) -> AtomicRMWOp:
@@ -502,7 +502,7 @@ class CmpXchgOp(IRDLOperation):
             printer.print_string(f" {ATOMIC_ORDERING_KEYWORDS[ordering.value.data]}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_list(self.operands.types[:2], printer.print_attribute)
+        printer.print_list([v.type for v in self.operands[:2]], printer.print_attribute)
 
     @classmethod
     def parse(cls, parser: Parser) -> CmpXchgOp:

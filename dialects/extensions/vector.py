@@ -35,43 +35,15 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from openinfer.dialects.extensions.extend import extended_dialect, extended_op
+from openinfer.dialects.extensions.extend import add_traits, extended_dialect, extended_op
 
 
-@extended_op(traits=(MemoryReadEffect(),))
-class LoadOp(vector.LoadOp):
-    """Load of consecutive elements. A discardable `alignment` attribute promises its bytes."""
-
-
-@extended_op(traits=(MemoryWriteEffect(),))
-class StoreOp(vector.StoreOp):
-    """Store of consecutive elements. A discardable `alignment` attribute promises its bytes."""
-
-
-@extended_op(traits=(MemoryReadEffect(),))
-class MaskedLoadOp(vector.MaskedLoadOp):
-    """Load of the elements whose mask bit is set; the others come from `pass_thru`."""
-
-
-@extended_op(traits=(MemoryWriteEffect(),))
-class MaskedStoreOp(vector.MaskedStoreOp):
-    """Store of the elements whose mask bit is set."""
-
-
-@extended_op(traits=(Pure(),))
-class CreateMaskOp(vector.CreateMaskOp):
-    """A mask whose first `n` bits are set."""
-
-
-@extended_op(traits=(Pure(),))
-class ShuffleOp(vector.ShuffleOp):
-    """Elements of two vectors, chosen by constant positions."""
-
-
-@extended_op(traits=(Pure(),))
-class BitcastOp(vector.BitcastOp):
-    """The same bits as a vector of another element type."""
-
+add_traits(vector.LoadOp, MemoryReadEffect())
+add_traits(vector.MaskedLoadOp, MemoryReadEffect())
+add_traits(vector.StoreOp, MemoryWriteEffect())
+add_traits(vector.MaskedStoreOp, MemoryWriteEffect())
+for _pure_op in (vector.CreateMaskOp, vector.ShuffleOp, vector.BitcastOp):
+    add_traits(_pure_op, Pure())
 
 _INDEX_VECTOR = VectorType.constr(base(IntegerType) | base(IndexType))
 _REDUCIBLE = AnyFloatConstr | base(IntegerType) | base(IndexType)
@@ -166,16 +138,5 @@ class GatherOp(IRDLOperation):
 
 Vector = extended_dialect(
     vector.Vector,
-    (
-        BitcastOp,
-        CreateMaskOp,
-        GatherOp,
-        LoadOp,
-        MaskedLoadOp,
-        MaskedStoreOp,
-        ReductionOp,
-        ShuffleOp,
-        StepOp,
-        StoreOp,
-    ),
+    (GatherOp, ReductionOp, StepOp),
 )

@@ -1,5 +1,7 @@
 """Level 2: the program as whole-tensor operations on SSA values."""
 
+from xdsl.ir import Dialect
+
 from openinfer.dialects.nn.attributes import (
     DimsAttr,
     dims_of,
@@ -19,6 +21,7 @@ from openinfer.dialects.nn.structured_ops import (
 from openinfer.dialects.nn.tensor_ops import (
     BarrierOp,
     BroadcastOp,
+    CheckIndexOp,
     ConcatOp,
     ElementwiseOp,
     FillOp,
@@ -34,13 +37,13 @@ from openinfer.dialects.nn.tensor_ops import (
     int_setting,
     ints_setting,
 )
-from xdsl.ir import Dialect
 
 NN = Dialect(
     "nn",
     [
         SizeOp,
         MemberOp,
+        CheckIndexOp,
         ElementwiseOp,
         FillOp,
         IotaOp,
@@ -69,6 +72,7 @@ __all__ = [
     "AttentionOp",
     "BarrierOp",
     "BroadcastOp",
+    "CheckIndexOp",
     "ConcatOp",
     "DimsAttr",
     "ElementwiseOp",

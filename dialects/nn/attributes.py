@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openinfer.dialects.graph import parse_size, print_size
-from openinfer.runtime.sizes import Size, SizeLike
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, TensorType
 from xdsl.ir import Attribute, Data, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from openinfer.dialects.graph import parse_size, print_size
+from openinfer.runtime.sizes import Size, SizeLike
 
 
 @irdl_attr_definition

@@ -99,7 +99,9 @@ class NNOp(IRDLOperation):
             if not all(isinstance(v.type, MemRefType) or v.type.name in _SCALARS for v in values):
                 raise VerifyException(f"{self.name} mixes buffers with other values")
         elif len(self.result) != self.OUTPUTS:
-            raise VerifyException(f"{self.name} has {self.OUTPUTS} results, found {len(self.result)}")
+            raise VerifyException(
+                f"{self.name} has {self.OUTPUTS} results, found {len(self.result)}"
+            )
         self.check()
 
     def check(self) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from openinfer.dialects.nn.base import NNOp
-from openinfer.dialects.nn.tensor_ops import I64Array, dims_of_shape
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -16,6 +14,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
+
+from openinfer.dialects.nn.base import NNOp
+from openinfer.dialects.nn.tensor_ops import I64Array, dims_of_shape
 
 REDUCTIONS = ("sum", "mean", "prod", "max", "min", "argmax", "argmin")
 

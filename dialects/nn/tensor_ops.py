@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from openinfer.dialects.graph import SizeAttr
-from openinfer.dialects.nn.attributes import dims_of
-from openinfer.dialects.nn.base import NNOp
-from openinfer.runtime.sizes import SizeLike
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -35,6 +31,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from openinfer.dialects.graph import SizeAttr
+from openinfer.dialects.nn.attributes import dims_of
+from openinfer.dialects.nn.base import NNOp
+from openinfer.runtime.sizes import SizeLike
 
 I64Array = DenseArrayBase.constr(i64)
 
@@ -85,6 +86,26 @@ class MemberOp(IRDLOperation):
         assert isinstance(member, TensorType | MemRefType)
         if family.get_shape()[len(self.indices) :] != member.get_shape():
             raise VerifyException("nn.member: the indices leave another shape than the member's")
+
+
+@irdl_op_definition
+class CheckIndexOp(IRDLOperation):
+    """The index when it lies in `0..bound`, else 0, and the step fails with `node`."""
+
+    name = "nn.check_index"
+    index = operand_def(IndexType())
+    bound = prop_def(IntegerAttr)
+    node = prop_def(IntegerAttr)
+    checked = result_def(IndexType())
+    assembly_format: ClassVar[str] = "$index `below` $bound `node` $node attr-dict"
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, index: SSAValue, bound: int, node: int) -> None:
+        super().__init__(
+            operands=[index],
+            properties={"bound": int_setting(bound), "node": int_setting(node)},
+            result_types=[IndexType()],
+        )
 
 
 @irdl_op_definition
@@ -259,5 +280,3 @@ def int_setting(value: int) -> IntegerAttr:
 def ints_setting(values: Sequence[int]) -> DenseArrayBase:
     """An array of 64-bit integers."""
     return DenseArrayBase.from_list(i64, list(values))
-
-

@@ -1,1 +1,86 @@
-"""packages."""
+"""Model packages: `open_model` finds the format, `base.Package` is what every reader gives."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.packages.base import Package, TensorInfo
+from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
+
+__all__ = [
+    "Bitset",
+    "MetadataValue",
+    "Package",
+    "QuantParams",
+    "ScalarValue",
+    "TensorInfo",
+    "open_model",
+]
+
+
+def open_model(path: str | os.PathLike[str]) -> Package:
+    """Open the package at `path`: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
+
+    The first bytes decide, then the extension. The file is mapped and its tables are checked;
+    no tensor is read. Raises PackageError for a file that is missing, damaged or of no known
+    format, UnsupportedError for one that this build cannot read (GGUF, sharded safetensors).
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = _in_folder(path)
+    start = _first_bytes(path)
+    extension = path.suffix.lower()
+    if start.startswith(b"GGUF") or extension == ".gguf":
+        raise UnsupportedError(
+            "OI0741",
+            f"{path}: GGUF packages cannot be read by this version",
+            hint="convert the model to .safetensors or .oinf",
+        )
+    # Readers are imported when a file of their format is opened, to keep the start short.
+    if start.startswith(b"OINF") or extension == ".oinf":
+        from openinfer.runtime.packages.oinf import OinfPackage
+
+        return OinfPackage(path)
+    if extension == ".safetensors" or start[8:9] == b"{":
+        from openinfer.runtime.packages.safetensors import SafetensorsPackage
+
+        return SafetensorsPackage(path)
+    raise PackageError(
+        "OI0402",
+        f"{path}: neither an .oinf nor a .safetensors file, it starts with {start[:8]!r}",
+        hint="give a model package, or a folder that holds model.safetensors",
+    )
+
+
+def _in_folder(folder: Path) -> Path:
+    model = folder / "model.safetensors"
+    if model.exists():
+        return model
+    index = folder / "model.safetensors.index.json"
+    if index.exists():
+        raise UnsupportedError(
+            "OI0741",
+            f"{index}: a model in several files cannot be read by this version",
+            hint="join its parts into one model.safetensors",
+        )
+    raise PackageError(
+        "OI0401",
+        f"{folder}: the folder holds no model.safetensors",
+        hint="give the path of the model file itself",
+    )
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        if path.is_fifo():
+            return b""  # opening it would block; the reader says what is wrong
+        with open(path, "rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise PackageError(
+            "OI0401",
+            f"{path}: cannot be opened: {error.strerror or error}",
+            hint="check the path and its permissions",
+        ) from None

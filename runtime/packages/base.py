@@ -106,8 +106,8 @@ class Package(ABC):
     tensors: Mapping[str, TensorInfo]
 
     @abstractmethod
-    def _storage(self, info: TensorInfo) -> AnyArray:
-        """The stored array of a tensor that has data and a supported dtype."""
+    def _storage(self, info: TensorInfo, dtype: DType) -> AnyArray:
+        """The stored array of a tensor that has data, whose dtype is `dtype`."""
 
     @abstractmethod
     def data_identity(self) -> str:
@@ -142,8 +142,7 @@ class Package(ABC):
                 f"{self.path}: tensor {name!r} is declared without data",
                 hint="give the variable an @init, or write the tensor with data",
             )
-        assert info.dtype  # raises for a dtype that we lack
-        return self._storage(info)
+        return self._storage(info, info.dtype)
 
     def tensor(self, name: str) -> Tensor:
         """Tensor `name` with its dtype and shape; the storage is that of `read`."""
@@ -158,15 +157,15 @@ class Package(ABC):
         """
         digest = hashlib.sha256()
         for name in sorted(self.sizes):
-            _feed(digest, "size", name, str(self.sizes[name]))
+            digest.update(_framed("size", name, str(self.sizes[name])))
         for name in sorted(self.metadata):
-            _feed(digest, "metadata", name, *_metadata_key(self.metadata[name]))
+            digest.update(_framed("metadata", name, *_metadata_key(self.metadata[name])))
         for name in sorted(self.tensors):
             info = self.tensors[name]
             shape = " ".join(str(extent) for extent in info.shape)
-            _feed(digest, "tensor", name, info.dtype_name, shape, str(info.has_data))
+            digest.update(_framed("tensor", name, info.dtype_name, shape, str(info.has_data)))
             if info.quant is not None:
-                _feed(digest, "quant", *_quant_key(info.quant))
+                digest.update(_framed("quant", *_quant_key(info.quant)))
         return digest.hexdigest()
 
     def __enter__(self) -> Package:
@@ -204,12 +203,13 @@ def check_shape(shape: tuple[int, ...], bits: int) -> str | None:
     return None
 
 
-def _feed(digest: hashlib._Hash, *parts: str | bytes) -> None:  # pyright: ignore[reportPrivateUsage]
-    """Each part with its length, so that no two sequences feed the same bytes."""
+def _framed(*parts: str | bytes) -> bytes:
+    """Each part with its length, so that no two sequences give the same bytes."""
+    framed = bytearray()
     for part in (*parts, ""):
         data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
+        framed += len(data).to_bytes(8, "little") + data
+    return bytes(framed)
 
 
 def _metadata_key(value: MetadataValue) -> tuple[str | bytes, ...]:

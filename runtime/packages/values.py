@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ class ScalarValue:
 
     value: bool | int | float
     dtype: DType | str | None = None
+
+    def __repr__(self) -> str:
+        return f"ScalarValue({self.value!r}, {self.dtype})"
 
 
 class Bitset:
@@ -68,7 +71,7 @@ class Bitset:
         return f"Bitset({shown}{'…' if len(self) > 64 else ''})"
 
 
-MetadataValue = Union[ScalarValue, str, Bitset, Tensor]
+MetadataValue: TypeAlias = ScalarValue | str | Bitset | Tensor
 """A metadata entry: a number or bool, a text, a bit array, or an array."""
 
 

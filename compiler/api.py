@@ -1,0 +1,242 @@
+"""What `openinfer/__init__.py` offers, apart from the names: programs, compiling, loading.
+
+A program text is read and hashed at once and parsed only when no cached artefact serves it, so a
+second start neither imports xDSL nor compiles.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openinfer.lowering.options import PipelineOptions
+from openinfer.runtime.cache import cache_key, default_cache
+from openinfer.runtime.errors import ArtefactError, InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from openinfer.runtime.executor import BaseExecutor
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.program import Program
+
+DEVICES = ("cpu",)
+TARGETS = ("host", "generic", "avx2", "avx512")
+PRECISIONS = ("f32", "f16", "bf16")
+
+
+class Graph:
+    """A program: its text, and its module once somebody needs it.
+
+    `str(graph)` is the text as given; `check()` parses and reports; `module` is level 1 of the IR.
+    """
+
+    def __init__(self, text: str, file: str = "<graph>") -> None:
+        self.text = text
+        self.file = file
+
+    @cached_property
+    def text_hash(self) -> str:
+        """SHA-256 of the text."""
+        return cache_key(self.text)
+
+    @cached_property
+    def module(self) -> ModuleOp:
+        """The program in the `graph` dialect; a compilation clones it, so keep it as it is.
+
+        Raises ProgramError with every mistake of the text.
+        """
+        from openinfer.compiler.frontend import parse_program
+
+        return parse_program(self.text, self.file)
+
+    def check(self) -> None:
+        """Parses now. Raises ProgramError with every mistake of the text."""
+        _ = self.module
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<program {self.file!r}, {self.text.count(chr(10)) + 1} lines>"
+
+
+def graph(text: str) -> Graph:
+    """The program with this text; nothing is parsed yet (see `Graph.check`)."""
+    return Graph(text)
+
+
+def graph_file(path: str | os.PathLike[str]) -> Graph:
+    """The program in a `.oi` file. Raises InputError when the file cannot be read as text."""
+    path = Path(path)
+    try:
+        return Graph(path.read_text(encoding="utf-8"), os.fspath(path))
+    except OSError as error:
+        raise InputError(
+            "OI0514",
+            f"{path}: {error.strerror or error}",
+            hint="give the path of a .oi program",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "OI0513", f"{path} is not UTF-8 text: byte {error.start}", hint="save it as UTF-8"
+        ) from None
+
+
+class Simulator:
+    """The reference semantics of a program: NumPy, node by node, the definition of right."""
+
+    def __init__(
+        self,
+        graph: Graph | str,
+        model: Package | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        """Parses the program and binds it to the model (None: a program that needs none).
+
+        Raises ProgramError, InputError for a size that contradicts the model.
+        """
+        from openinfer.lowering.reference.simulator import Simulator as Interpreter
+
+        program = graph if isinstance(graph, Graph) else Graph(graph)
+        self._interpreter = Interpreter(program.module, model, dict(sizes or {}))
+
+    def make_executor(self) -> BaseExecutor:
+        """A fresh executor with state of its own."""
+        return self._interpreter.make_executor()
+
+
+def compile(
+    graph: Graph | str,
+    model: Package | None = None,
+    device: str = "cpu",
+    sizes: Mapping[str, int] | None = None,
+    precision: str | None = None,
+    strict: bool = False,
+    strict_math: bool = False,
+    target: str | None = None,
+    *,
+    observe: bool = False,
+) -> Program:
+    """Compiles a program for a device, or takes it from the cache when nothing changed.
+
+    `sizes` fix sizes that the model leaves open; `precision` computes matrix products in another
+    float dtype; `strict` makes unknown hints errors; `strict_math` forbids approximations;
+    `target` names a CPU other than this one ("generic", "avx2", "avx512"); `observe` builds the
+    program whose every node can be watched.
+
+    Raises ProgramError for a bad program, PackageError for a model that lacks something,
+    InputError for a bad option, UnsupportedError for a form or device that this build lacks.
+    """
+    from openinfer.runtime.program import Program
+
+    program = graph if isinstance(graph, Graph) else Graph(graph)
+    options = _options(
+        model, device, sizes, precision, strict, strict_math, target or "host", observe
+    )
+    cache = default_cache()
+    key = program_key(program, options)
+    data = cache.get(key)
+    if data is not None:
+        try:
+            return Program.from_bytes(data, model)
+        except ArtefactError:
+            # Written by a build that used the same key for another layout: compile again.
+            cache.discard(key)
+
+    from openinfer.compiler.compile import compile_module
+
+    compiled = compile_module(program, model, options)
+    cache.put(key, compiled.to_bytes(), f"{program.file} for {device}")
+    return compiled
+
+
+def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
+    """The compiled program that `Program.save` wrote, with the package that holds its weights.
+
+    Runs where xDSL is not installed. Raises ArtefactError for a file that is not one, is damaged,
+    or was made for another machine or version.
+    """
+    from openinfer.runtime.program import Program
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ArtefactError(
+            "OI0801",
+            f"{path}: {error.strerror or error}",
+            hint="give the path that Program.save wrote",
+        ) from None
+    return Program.from_bytes(data, model)
+
+
+def program_key(program: Graph, options: PipelineOptions) -> str:
+    """The cache key: text, model header, options, versions, and the CPU where it matters."""
+    from openinfer.runtime.host import target_identity
+    from openinfer.runtime.version import openinfer_version, package_version
+
+    package = options.package
+    return cache_key(
+        "program",
+        program.text_hash,
+        # Places of the text are part of what a program reports when it fails.
+        program.file,
+        package.header_hash() if package is not None else "no package",
+        *(f"{name}={options.sizes[name]}" for name in sorted(options.sizes)),
+        f"device {options.device}",
+        f"target {target_identity(options.target_name)}",
+        f"precision {options.precision}",
+        f"strict {options.strict} math {options.strict_math} observe {options.observe}",
+        f"openinfer {openinfer_version()}",
+        *(f"{name} {package_version(name)}" for name in ("xdsl", "llvmlite")),
+    )
+
+
+def _options(
+    model: Package | None,
+    device: str,
+    sizes: Mapping[str, int] | None,
+    precision: str | None,
+    strict: bool,
+    strict_math: bool,
+    target: str,
+    observe: bool,
+) -> PipelineOptions:
+    from openinfer.compiler.suggest import near
+
+    if device not in DEVICES:
+        raise UnsupportedError(
+            "OI0710", f"there is no device '{device}'", hint=near(device, DEVICES, "devices")
+        )
+    if target not in TARGETS:
+        raise InputError(
+            "OI0515", f"there is no CPU target '{target}'", hint=near(target, TARGETS, "targets")
+        )
+    if precision is not None and precision not in PRECISIONS:
+        raise InputError(
+            "OI0516",
+            f"'{precision}' is no precision to compute in",
+            hint=near(precision, PRECISIONS, "precisions"),
+        )
+    checked: dict[str, int] = {}
+    for name, value in (sizes or {}).items():
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 0:
+            raise InputError(
+                "OI0517",
+                f"size {name} is {value!r}, not a number of elements",
+                hint="sizes are integers from 0",
+            )
+        checked[name] = value.__index__()
+    return PipelineOptions(
+        package=model,
+        sizes=checked,
+        device=device,
+        target_name=target,
+        observe=observe,
+        strict=strict,
+        strict_math=strict_math,
+        precision=precision,
+    )

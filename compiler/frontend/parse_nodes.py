@@ -1,0 +1,318 @@
+"""Reads the statements of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from openinfer.compiler.frontend.cursor import ForeignForm, SyntaxStop
+from openinfer.compiler.frontend.parse_values import ValueParser
+from openinfer.compiler.frontend.report import did_you_mean, nearest
+from openinfer.compiler.frontend.source import Span
+from openinfer.compiler.frontend.syntax import (
+    Assign,
+    Await,
+    Barrier,
+    Branch,
+    Broken,
+    CacheRead,
+    CacheReset,
+    CacheStep,
+    CacheWrite,
+    Dep,
+    Expr,
+    Foreign,
+    Literal,
+    Loop,
+    Name,
+    Node,
+    Number,
+    Op,
+    Ref,
+    Return,
+    Scope,
+    Setting,
+    Transfer,
+    Yield,
+)
+
+SECTION_WORDS = ("dynamic", "volatile", "constant", "persistent")
+_CACHE_WORDS = ("read", "write", "increment", "decrement", "reset")
+
+
+class NodeParser(ValueParser):
+    """One method for each kind of statement; `nodes` reads a whole body and recovers."""
+
+    def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
+        """`{ … }`: its nodes, and the span of the closing brace."""
+        self.expect("{", f"`{{` to open {what}", code="OI0116")
+        with self.nested("blocks"):
+            found = self.nodes(outermost)
+        if close := self.accept("}"):
+            return found, close.span
+        end = Span(self.previous.stop, self.previous.stop)
+        self.report.error("OI0116", end, f"{what} is never closed", fix="close it with `}`")
+        return found, end
+
+    def nodes(self, outermost: bool) -> tuple[Node, ...]:
+        found: list[Node] = []
+        while not self.at("}", "end"):
+            if outermost and self.at_section_or_block():
+                break  # a `}` is missing
+            start = self.position
+            first = self.token.span
+            try:
+                if self.accept(";"):
+                    raise self.fail("OI0113", first, "an empty statement", fix="remove the `;`")
+                found.append(self.node())
+            except ForeignForm as form:
+                self.recover(start)
+                found.append(Foreign(form.form, form.span))
+            except SyntaxStop:
+                self.recover(start)
+                found.append(Broken(first.to(self.previous)))
+            if self.position == start:
+                self.skip()  # never stand still
+        return tuple(found)
+
+    def at_section_or_block(self) -> bool:
+        """Whether a new section or block starts here although the last one is not closed."""
+        if self.at_word("block"):
+            return self.ahead().kind == "name" and self.ahead(2).text in ("{", "with")
+        return self.at_word(*SECTION_WORDS) and self.ahead().kind == "{"
+
+    def node(self) -> Node:
+        token = self.token
+        if token.kind != "name":
+            raise self.complain(
+                "a statement", code="OI0113", fix=f"a statement starts with {_known(_READERS)}"
+            )
+        if self.ahead().kind == "=":
+            raise ForeignForm("x = op …", token.span)
+        if token.text == "effect" and self.ahead().kind == "name":
+            raise ForeignForm("effect", token.span)
+        if token.text == "block" and self.at_section_or_block():
+            raise ForeignForm("inner block", token.span.to(self.ahead().span))
+        reader = _READERS.get(token.text)
+        if reader is None:
+            near = nearest(token.text, _READERS)
+            self.report.error(
+                "OI0113",
+                token.span,
+                f"unknown statement `{token.text}`",
+                fix=f"did you mean `{near}`?" if near else f"known are {_known(_READERS)}",
+            )
+            if near is None:
+                raise SyntaxStop
+            reader = _READERS[near]
+        self.advance()
+        return reader(self, token.span)
+
+    def done(self, start: Span, after: str) -> Span:
+        """Takes the `;`; the span of the whole statement without it."""
+        stop = self.previous
+        self.expect_semicolon(after)
+        return start.to(stop)
+
+    def assign(self, start: Span) -> Node:
+        name = self.expect_name("a name for the temporary")
+        self.expect(":", f"`:` and a type after `{name.text}`", fix="assign NAME: f32[B, D];")
+        type_ = self.type()
+        if self.at("=", "@"):
+            raise self.fail(
+                "OI0110",
+                self.token.span,
+                "a temporary starts at zero: it takes no attributes and no initial value",
+                fix="write it with an op, for example `op fill(…, value=1.0) >> …;`",
+            )
+        return Assign(name, type_, self.done(start, "the assign"))
+
+    def op(self, start: Span) -> Node:
+        name = self.expect_name("the name of an op")
+        self.expect("(", f"`(` and the operands after `{name.text}`")
+        operands, settings = self.op_arguments()
+        if not self.accept(">>"):
+            raise self.complain("`>>` and the output", fix=f"op {name.text}(…) >> OUTPUT;")
+        outputs = [self.ref("an output variable")]
+        while self.accept(","):
+            outputs.append(self.ref("an output variable"))
+        hints = self.hints()
+        return Op(name, operands, settings, tuple(outputs), hints, self.done(start, "the op"))
+
+    def op_arguments(self) -> tuple[tuple[Ref, ...], tuple[Setting, ...]]:
+        operands: list[Ref] = []
+        settings: list[Setting] = []
+        while not self.at(")"):
+            if self.at("name") and self.ahead().kind == "=":
+                settings.append(self.setting("the setting"))
+            else:
+                if settings and self.at("name"):
+                    self.report.error(
+                        "OI0114",
+                        self.token.span,
+                        "positional args must come before settings",
+                        fix=f"move `{self.token.text}` before `{settings[0].name.text}=`",
+                    )
+                operands.append(self.ref("a variable or a setting"))
+            if not self.accept(",") and not self.at(")", "name"):
+                raise self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+        self.advance()
+        return tuple(operands), tuple(settings)
+
+    def branch(self, start: Span) -> Node:
+        first = self.ref("a block name")
+        usage = "branch expects one target block, or a condition and two target blocks"
+        if self.at(";", "}") or self.on_new_line():
+            if first.slots is not None:
+                raise self.fail("OI0117", first.span, usage, fix="branch TARGET;")
+            return Branch(None, first.name, None, self.done(start, "the branch"))
+        self.accept(",")
+        targets = self.names("a block name")
+        if len(targets) != 2:
+            raise self.fail(
+                "OI0117",
+                start.to(self.previous),
+                usage,
+                fix="branch TARGET;  or  branch CONDITION THEN ELSE;",
+            )
+        return Branch(first, targets[0], targets[1], self.done(start, "the branch"))
+
+    def barrier(self, start: Span) -> Node:
+        return Barrier(self.done(start, "the barrier"))
+
+    def dep(self, start: Span) -> Node:
+        usage = "dep after(OP) before(OP);"
+        self.expect_word("after", "`after(…)`", fix=usage)
+        after = self.dep_operand(usage)
+        self.expect_word("before", "`before(…)`", fix=usage)
+        before = self.dep_operand(usage)
+        return Dep(after, before, self.done(start, "the dep"))
+
+    def dep_operand(self, usage: str) -> Name:
+        self.expect("(", "`(`", fix=usage)
+        name = self.expect_name("an op name or an effect such as `cache.write`", fix=usage)
+        if name.text == "cache" and self.accept("."):
+            action = self.expect_name("a cache operation", fix=usage)
+            name = Name(f"cache.{action.text}", name.span.to(action.span))
+        self.expect(")", "`)`", fix=usage)
+        return name
+
+    def transfer(self, start: Span) -> Node:
+        source = self.ref("a source variable")
+        self.expect(">>", "`>>` and the target", fix="transfer SOURCE >> TARGET;")
+        target = self.ref("a target variable")
+        return Transfer(source, target, self.done(start, "the transfer"))
+
+    def loop(self, start: Span) -> Node:
+        begin = self.position
+        zero = Number(0, start)
+        name, index = Name("?", start), Name("?", start)
+        bounds: tuple[Expr, Expr] = (zero, zero)
+        hints: tuple[Setting, ...] = ()
+        try:
+            name = self.expect_name("a name for the loop", fix="loop NAME (i in 0..n) { … }")
+            self.expect("(", "`(`", fix=f"loop {name.text} (i in 0..n) {{ … }}")
+            index = self.expect_name("a name for the loop index")
+            self.expect_word("in", "`in`", fix=f"({index.text} in 0..n)")
+            low = self.expression("a loop range")
+            self.expect("..", "`..` between the loop bounds", fix=f"({index.text} in 0..n)")
+            bounds = (low, self.expression("a loop range"))
+            self.expect(")", "`)` after the loop bounds")
+            hints = self.hints()
+            if not self.at("{"):
+                raise self.complain(f"`{{` to open loop `{name.text}`", code="OI0116")
+        except SyntaxStop:
+            if not self.recover_to_body(begin):
+                raise
+            self.skipped.add(index.text)
+        header = start.to(self.previous)
+        nodes, _ = self.body(f"loop `{name.text}`", outermost=False)
+        return Loop(name, index, bounds[0], bounds[1], hints, nodes, header)
+
+    def scope(self, start: Span) -> Node:
+        begin = self.position
+        label = Literal("?", start)
+        hints: tuple[Setting, ...] = ()
+        try:
+            token = self.expect("string", "the label of the scope", fix='scope "label" { … }')
+            label = Literal(str(token.value), token.span)
+            hints = self.hints()
+            if not self.at("{"):
+                raise self.complain("`{` to open the scope", code="OI0116")
+        except SyntaxStop:
+            if not self.recover_to_body(begin):
+                raise
+        header = start.to(self.previous)
+        nodes, _ = self.body("the scope", outermost=False)
+        return Scope(label, hints, nodes, header)
+
+    def return_(self, start: Span) -> Node:
+        if self.on_new_line():
+            return Return((), self.done(start, "the return"))
+        return Return(self.names("a variable"), self.done(start, "the return"))
+
+    def yield_(self, start: Span) -> Node:
+        return Yield(self.some_names("yield"), self.done(start, "the yield"))
+
+    def await_(self, start: Span) -> Node:
+        return Await(self.some_names("await"), self.done(start, "the await"))
+
+    def some_names(self, word: str) -> tuple[Name, ...]:
+        if not self.at("name"):
+            raise self.complain(
+                f"at least one variable after `{word}`", code="OI0119", fix=f"{word} NAME;"
+            )
+        return self.names("a variable")
+
+    def cache(self, start: Span) -> Node:
+        self.expect(".", "`.` and a cache operation", code="OI0118", fix="cache.read K[l] >> k;")
+        action = self.expect_name("a cache operation", code="OI0118")
+        if action.text not in _CACHE_WORDS:
+            raise self.fail(
+                "OI0118",
+                start.to(action.span),
+                f"unsupported cache operation `cache.{action.text}`",
+                fix=did_you_mean(action.text, _CACHE_WORDS, f"known are {_known(_CACHE_WORDS)}"),
+            )
+        if action.text in ("increment", "decrement"):
+            return self.cache_step(start, action.text)
+        target = self.ref("a variable")
+        if action.text == "reset":
+            return CacheReset(target, self.done(start, "the cache.reset"))
+        self.expect(">>", "`>>` and the target", fix=f"cache.{action.text} SOURCE >> TARGET;")
+        second = self.ref("a target variable")
+        span = self.done(start, f"the cache.{action.text}")
+        if action.text == "read":
+            return CacheRead(target, second, span)
+        return CacheWrite(target, second, span)
+
+    def cache_step(self, start: Span, word: str) -> Node:
+        amount = 1
+        if self.at("int") and isinstance(self.token.value, int):
+            amount = self.token.value
+            self.advance()
+        elif not self.at("name"):
+            raise self.complain("an amount or a variable", fix=f"cache.{word} 2 step;")
+        variable = self.expect_name("a persistent scalar", fix=f"cache.{word} step;")
+        span = self.done(start, f"the cache.{word}")
+        return CacheStep(variable, amount if word == "increment" else -amount, span)
+
+
+_READERS: dict[str, Callable[[NodeParser, Span], Node]] = {
+    "assign": NodeParser.assign,
+    "await": NodeParser.await_,
+    "barrier": NodeParser.barrier,
+    "branch": NodeParser.branch,
+    "cache": NodeParser.cache,
+    "dep": NodeParser.dep,
+    "loop": NodeParser.loop,
+    "op": NodeParser.op,
+    "return": NodeParser.return_,
+    "scope": NodeParser.scope,
+    "transfer": NodeParser.transfer,
+    "yield": NodeParser.yield_,
+}
+
+
+def _known(words: object) -> str:
+    assert isinstance(words, dict | tuple)
+    return ", ".join(f"`{word}`" for word in words)

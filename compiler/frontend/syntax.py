@@ -1,0 +1,305 @@
+"""The syntax tree: what was written, with the span of every part. Nothing is resolved here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from openinfer.compiler.frontend.source import Span
+
+
+@dataclass(frozen=True)
+class Name:
+    """An identifier."""
+
+    text: str
+    span: Span
+
+
+# Size expressions: sums and products are flat, so that a long chain is not a deep tree.
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Sum:
+    """`a + b - c`: each term with its sign, 1 or -1."""
+
+    terms: tuple[tuple[int, Expr], ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Product:
+    """`a * b / c`: the first factor, then each with `*` or `/`."""
+
+    first: Expr
+    rest: tuple[tuple[str, Expr], ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """`max(a, b)` or `min(a, b)`."""
+
+    function: Name
+    arguments: tuple[Expr, ...]
+    span: Span
+
+
+Expr = Name | Number | Sum | Product | Call
+
+
+# Values of settings, attributes and hints.
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An int, float, bool or string; `-`, `inf`, `-inf` and `nan` are already applied."""
+
+    value: int | float | bool | str
+    span: Span
+
+
+@dataclass(frozen=True)
+class ListValue:
+    items: tuple[Value, ...]
+    span: Span
+
+
+Value = Literal | ListValue | Expr
+"""A name may be a dtype, a size, a scalar variable or a metadata entry; an expression is a size."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`name=value`."""
+
+    name: Name
+    value: Value
+
+    @property
+    def span(self) -> Span:
+        return self.name.span.to(self.value.span)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """`@name` or `@name(arguments)` on a declaration."""
+
+    name: Name
+    arguments: tuple[Value | Setting, ...] | None
+    """None when no parentheses were written."""
+    span: Span
+
+
+# Declarations.
+
+
+@dataclass(frozen=True)
+class Type:
+    """`f32[B, 3*D]`."""
+
+    dtype: Name
+    dims: tuple[Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Declaration:
+    name: Name
+    indices: tuple[Name, ...]
+    type: Type
+    attributes: tuple[Attribute, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Section:
+    """`volatile { … }`."""
+
+    memory: str
+    declarations: tuple[Declaration, ...]
+    span: Span
+
+
+# Nodes.
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slot `a..b` of a cache access; an empty slot is `..`."""
+
+    start: Expr | None
+    stop: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A use of a variable: `h`, `W[l]`, `K[l, 0..n]`, `K[]`."""
+
+    name: Name
+    slots: tuple[Expr | Slice, ...] | None
+    """None when no brackets were written."""
+    span: Span
+
+
+@dataclass(frozen=True)
+class Assign:
+    name: Name
+    type: Type
+    span: Span
+
+
+@dataclass(frozen=True)
+class Op:
+    name: Name
+    operands: tuple[Ref, ...]
+    settings: tuple[Setting, ...]
+    outputs: tuple[Ref, ...]
+    hints: tuple[Setting, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Branch:
+    condition: Ref | None
+    then_block: Name
+    else_block: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Barrier:
+    span: Span
+
+
+@dataclass(frozen=True)
+class Dep:
+    """`dep after(matmul) before(cache.write);`."""
+
+    after: Name
+    before: Name
+    span: Span
+
+
+@dataclass(frozen=True)
+class Transfer:
+    source: Ref
+    target: Ref
+    span: Span
+
+
+@dataclass(frozen=True)
+class Loop:
+    name: Name
+    index: Name
+    start: Expr
+    stop: Expr
+    hints: tuple[Setting, ...]
+    body: tuple[Node, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Scope:
+    label: Literal
+    hints: tuple[Setting, ...]
+    body: tuple[Node, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Return:
+    names: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Yield:
+    names: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Await:
+    names: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class CacheRead:
+    source: Ref
+    target: Ref
+    span: Span
+
+
+@dataclass(frozen=True)
+class CacheWrite:
+    source: Ref
+    target: Ref
+    span: Span
+
+
+@dataclass(frozen=True)
+class CacheStep:
+    """`cache.increment 2 n` (or decrement); `amount` has the sign."""
+
+    variable: Name
+    amount: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class CacheReset:
+    target: Ref
+    span: Span
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A form of the first edition, recognised and skipped as a whole."""
+
+    form: str
+    """Key of `check.NOT_YET`."""
+    span: Span
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A statement that could not be read; its errors are reported already."""
+
+    span: Span
+
+
+Node = (
+    Assign | Op | Branch | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
+    | CacheRead | CacheWrite | CacheStep | CacheReset | Foreign | Broken
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Block:
+    name: Name
+    hints: tuple[Setting, ...]
+    body: tuple[Node, ...]
+    span: Span
+    close: Span
+    """The closing brace."""
+
+
+@dataclass
+class Program:
+    sections: list[Section] = field(default_factory=list[Section])
+    blocks: list[Block] = field(default_factory=list[Block])
+    foreign: list[Foreign] = field(default_factory=list[Foreign])
+    items: list[Section | Block] = field(default_factory=list["Section | Block"])
+    """Sections and blocks in text order."""
+    skipped: set[str] = field(default_factory=set[str])
+    """Names in text that a syntax error made unreadable: nobody complains of their absence."""
+    aborted: bool = False
+    """Whether the end of the text was not read."""

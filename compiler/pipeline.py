@@ -1,0 +1,264 @@
+"""The compiler's plan: named pipelines, their phases in order, every pass with its reason.
+
+Phase X's steps produce level X, so `run(…, start="nn")` takes a module of level nn and goes on with
+the phase after it. After each phase the module is verified, dominance is checked, and
+`lowering/legality.py` says what may remain.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.compiler import registry
+from openinfer.compiler.suggest import near
+from openinfer.lowering.options import PipelineOptions, current, using
+from openinfer.runtime.errors import CompileError, InputError, OpenInferError
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass of a phase and why it stands there."""
+
+    spec: str
+    """As on the command line: `name` or `name{option=value}`."""
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.partition("{")[0]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The steps that turn the level before it into the level of its name."""
+
+    name: str
+    steps: tuple[Step, ...]
+    verify: bool = True
+    """Whether the module is checked when the phase ends."""
+
+
+PIPELINES: dict[str, tuple[Phase, ...]] = {
+    "cpu": (
+        Phase("graph", ()),
+        Phase("nn", ()),
+        Phase("linalg", ()),
+        Phase("loops", ()),
+        Phase("llvm", ()),
+    ),
+}
+
+
+@dataclass
+class Timings:
+    """Seconds per pass, in the order they ran; `table()` is what `--time-passes` prints."""
+
+    rows: list[tuple[str, str, float]] = field(default_factory=list[tuple[str, str, float]])
+    """(phase, pass, seconds)"""
+
+    def add(self, phase: str, name: str, seconds: float) -> None:
+        self.rows.append((phase, name, seconds))
+
+    def table(self) -> str:
+        """A text table with a share per pass and the sum."""
+        total = sum(seconds for _, _, seconds in self.rows)
+        width = max([len(name) for _, name, _ in self.rows] + [5])
+        lines = [f"{'phase':8} {'pass':{width}} {'ms':>9} {'share':>6}"]
+        for phase, name, seconds in self.rows:
+            share = seconds / total if total else 0.0
+            lines.append(f"{phase:8} {name:{width}} {seconds * 1e3:9.2f} {share:6.1%}")
+        lines.append(f"{'':8} {'total':{width}} {total * 1e3:9.2f} {1:6.1%}")
+        return "\n".join(lines)
+
+
+PhaseCallback = Callable[[str, "ModuleOp"], None]
+"""Called with the phase's name and its module when the phase has ended and was checked."""
+PassCallback = Callable[[str, "ModulePass", "ModuleOp", float], None]
+"""Called after every pass: phase, pass, module, seconds."""
+
+
+def phases(pipeline: str, start: str | None = None, stop: str | None = None) -> tuple[Phase, ...]:
+    """The phases after level `start` (None: all) up to and with level `stop` (None: all).
+
+    Raises InputError OI0510 for an unknown pipeline and OI0511 for an unknown or misplaced phase.
+    """
+    if pipeline not in PIPELINES:
+        raise InputError(
+            "OI0510",
+            f"there is no pipeline '{pipeline}'",
+            hint=near(pipeline, PIPELINES, "pipelines"),
+        )
+    known = PIPELINES[pipeline]
+    names = [phase.name for phase in known]
+    for name in (start, stop):
+        if name is not None and name not in names:
+            raise InputError(
+                "OI0511",
+                f"pipeline '{pipeline}' has no phase '{name}'",
+                hint=near(name, names, "phases"),
+            )
+    first = names.index(start) + 1 if start is not None else 0
+    last = names.index(stop) + 1 if stop is not None else len(names)
+    if start is not None and stop is not None and last < first:
+        raise InputError(
+            "OI0511",
+            f"phase '{stop}' stands before phase '{start}'",
+            hint=f"the order is {' → '.join(names)}",
+        )
+    return known[first:last]
+
+
+def build_passes(spec: str) -> tuple[ModulePass, ...]:
+    """The passes of a text `a,b{x=1}`. Raises InputError OI0512 for an unknown pass or option."""
+    from xdsl.utils.arg_spec import parse_pipeline
+    from xdsl.utils.exceptions import ArgSpecParseError
+
+    try:
+        specs = tuple(parse_pipeline(spec))
+    except ArgSpecParseError as error:
+        raise InputError(
+            "OI0512", f"{error}".strip(), hint="write 'pass{option=value},…'"
+        ) from None
+    built: list[ModulePass] = []
+    for item in specs:
+        if item.name not in registry.PASSES:
+            raise InputError(
+                "OI0512",
+                f"there is no pass '{item.name}'",
+                hint=near(item.name, registry.PASSES, "passes"),
+            )
+        cls: type[ModulePass] = registry.load(registry.PASSES[item.name])
+        try:
+            built.append(cls.from_spec(item))
+        except Exception as error:
+            from xdsl.passes import get_pass_option_infos
+
+            options = ", ".join(
+                f"{info.name.replace('_', '-')}: {info.expected_type}"
+                for info in get_pass_option_infos(cls)
+            )
+            raise InputError(
+                "OI0512",
+                f"bad options for pass '{item.name}': {error}",
+                hint=f"its options are {options}" if options else "it has no options",
+            ) from None
+    return tuple(built)
+
+
+def check_module(module: ModuleOp) -> None:
+    """Verifies a module and the dominance of its uses.
+
+    Raises CompileError OI0903 with the place of the op that does not verify.
+    """
+    from xdsl.utils.exceptions import VerifyException
+
+    from openinfer.lowering.verify_dominance import DominanceError, verify_dominance
+
+    try:
+        module.verify()
+        verify_dominance(module)
+    except DominanceError as error:
+        raise _verification_failure(error, error.op) from error
+    except (VerifyException, ValueError) as error:
+        from openinfer.compiler.blame import unverified_op
+
+        raise _verification_failure(error, unverified_op(module)) from error
+
+
+def run(
+    module: ModuleOp,
+    context: Context,
+    pipeline: str = "cpu",
+    start: str | None = None,
+    stop: str | None = None,
+    options: PipelineOptions | None = None,
+    *,
+    on_phase: PhaseCallback | None = None,
+    on_pass: PassCallback | None = None,
+    verify: bool = True,
+    verify_each: bool = False,
+) -> None:
+    """Lowers a module in place, from level `start` (None: as the frontend built it) to `stop`.
+
+    Raises what the passes find wrong with the program (ProgramError and others, unchanged), and
+    CompileError for a failure of the compiler itself, wrapped once with phase, pass and op.
+    """
+    with using(options if options is not None else current()):
+        for phase in phases(pipeline, start, stop):
+            for step in phase.steps:
+                for item in build_passes(step.spec):
+                    run_pass(item, module, context, phase.name, on_pass)
+                    if verify and verify_each:
+                        _checked(module, f"after pass '{item.name}' of phase '{phase.name}'")
+            if verify and phase.verify:
+                from openinfer.lowering.legality import check_legality
+
+                _checked(module, f"after phase '{phase.name}'")
+                check_legality(module, phase.name)
+            if on_phase is not None:
+                on_phase(phase.name, module)
+
+
+def run_pass(
+    item: ModulePass,
+    module: ModuleOp,
+    context: Context,
+    phase: str = "",
+    on_pass: PassCallback | None = None,
+) -> None:
+    """Applies one pass and names it in whatever goes wrong inside."""
+    begin = time.perf_counter()
+    try:
+        item.apply(context, module)
+    except CompileError as error:
+        if error.code != "OI0902" or error.message.startswith("pass '"):
+            raise
+        raise CompileError(
+            "OI0902", f"pass '{item.name}' failed at {error.message}", hint=_REPORT
+        ) from error
+    except OpenInferError:
+        raise
+    except Exception as error:
+        from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+        from openinfer.compiler.blame import blamed_op, describe
+
+        op = blamed_op(error)
+        where = f" at {describe(op)}" if op is not None else ""
+        kind = (
+            ""
+            if isinstance(error, (PassFailedException, VerifyException))
+            else (f"{type(error).__name__}: ")
+        )
+        raise CompileError(
+            "OI0902", f"pass '{item.name}' failed{where}: {kind}{error}", hint=_REPORT
+        ) from error
+    if on_pass is not None:
+        on_pass(phase, item, module, time.perf_counter() - begin)
+
+
+_REPORT = "--traceback shows where in the compiler; --dump-dir the IR before it"
+
+
+def _checked(module: ModuleOp, when: str) -> None:
+    try:
+        check_module(module)
+    except CompileError as error:
+        raise CompileError(error.code, f"{when}: {error.message}", hint=error.hint) from error
+
+
+def _verification_failure(error: Exception, op: object) -> CompileError:
+    from xdsl.ir import Operation
+
+    from openinfer.compiler.blame import describe
+
+    place = f"{describe(op)}: " if isinstance(op, Operation) else ""
+    return CompileError("OI0903", f"the IR does not verify: {place}{error}")

@@ -1,0 +1,25 @@
+"""`openinfer-opt`: any level in, any level out. The driver itself is in `opt_driver`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Answered before xDSL is imported, which takes longer than everything else together.
+    if "--version" in arguments or "-v" in arguments:
+        from openinfer.runtime.version import version_line
+
+        print(version_line("openinfer-opt"))
+        return 0
+
+    from openinfer.compiler.tools.opt_driver import drive
+
+    return drive(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

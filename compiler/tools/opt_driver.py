@@ -1,0 +1,254 @@
+"""The driver behind `openinfer-opt`: xDSL's, with our dialects, passes, pipelines and `.oi` input.
+
+Output goes to stdout, everything else (diagnostics, timing, dumps between passes) to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import ArgSpecParseError
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from openinfer.compiler import pipeline, registry
+from openinfer.compiler.ir_text import parse_ir
+from openinfer.compiler.suggest import near
+from openinfer.compiler.text import module_text
+from openinfer.compiler.tools.arguments import package_beside, parse_sizes
+from openinfer.compiler.tools.phase_dumps import PhaseDumps
+from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
+from openinfer.lowering.options import PipelineOptions, using
+from openinfer.runtime.errors import InputError
+
+SEPARATOR = "// -----"
+TARGET_CPUS = ("host", "generic", "avx2", "avx512")
+
+_EXAMPLES = """\
+examples:
+  openinfer-opt mlp.oi                                  the program as the graph dialect
+  openinfer-opt mlp.oi --to nn                          … lowered to the nn level
+  openinfer-opt mlp.oi --pipeline cpu --dump-dir D      … to llvm, one file per phase in D
+  openinfer-opt D/01-nn.mlir --pipeline cpu --from nn   … resumed from a (changed) phase file
+  openinfer-opt x.mlir -p 'canonicalize,cse'            some passes on any IR
+"""
+
+
+class OpenInferOptMain(xDSLOptMain):
+    """One driver for every level; `run` returns the exit code instead of raising."""
+
+    def __init__(self, args: Sequence[str]) -> None:
+        super().__init__("Reads any level of openinfer's IR and lowers it to any other.", args)
+
+    # Registration: explicit lists, so that no plugin of the environment changes what we do.
+
+    def register_all_dialects(self) -> None:
+        for name, factory in registry.dialect_loaders().items():
+            self.ctx.register_dialect(name, factory)
+
+    def register_all_passes(self) -> None:
+        for name, factory in registry.pass_loaders().items():
+            self.register_pass(name, factory)
+
+    def register_all_targets(self) -> None:
+        self.available_targets.update(registry.target_loaders())
+
+    def register_all_frontends(self) -> None:
+        self.available_frontends["mlir"] = self._read_ir
+        self.available_frontends["oi"] = self._read_program
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.prog = "openinfer-opt"
+        arg_parser.epilog = _EXAMPLES
+        arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        add = arg_parser.add_argument
+        names = ", ".join(pipeline.PIPELINES)
+        add("--pipeline", metavar="NAME", help=f"run a named pipeline: {names}")
+        add("--to", metavar="PHASE", help="stop after this phase (pipeline: cpu if none is named)")
+        add("--from", dest="start", metavar="PHASE", help="the input is what this phase produced")
+        add("--dump-dir", type=Path, metavar="DIR", help="write one numbered file per phase")
+        add("--model", type=Path, metavar="FILE", help="the model package (default: beside a .oi)")
+        add("--size", action="append", default=[], metavar="NAME=N", help="fix a size (repeatable)")
+        add("--target-cpu", choices=TARGET_CPUS, default="host", help="the CPU to lower for")
+        add("--observe", action="store_true", help="the build whose every node can be watched")
+        add("--strict", action="store_true", help="unknown hints and attributes are errors")
+        add("--strict-math", action="store_true", help="no approximation, no reassociation")
+        add("--precision", metavar="DTYPE", help="compute matrix products in this float dtype")
+        add("--verify-each", action="store_true", help="verify after every pass of a pipeline")
+        add("--traceback", action="store_true", help="show Python tracebacks of failures")
+
+    # Input.
+
+    def parse_chunk(
+        self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
+    ) -> ModuleOp | None:
+        # Blank lines in front keep the line numbers of a split file right, in every frontend.
+        data = b"\n" * start_offset + chunk.read()
+        try:
+            self._text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                "OI0513",
+                f"{self.get_input_name()} is not UTF-8 text: byte {error.start}",
+                hint="openinfer-opt reads .oi programs and .mlir text",
+            ) from None
+        return self.available_frontends[file_extension](chunk)
+
+    def _read_ir(self, _: IO[bytes]) -> ModuleOp:
+        source = parse_ir(
+            self._text,
+            self.get_input_name(),
+            self.ctx,
+            implicit_module=not self.args.no_implicit_module,
+        )
+        if not self.args.disable_verify:
+            source.verify()
+        return source.module
+
+    def _read_program(self, _: IO[bytes]) -> ModuleOp:
+        from openinfer.compiler.frontend import parse_program
+
+        module = parse_program(self._text, self.get_input_name())
+        if not self.args.disable_verify:
+            pipeline.check_module(module)
+        return module
+
+    # What to do.
+
+    def setup_pipeline(self) -> None:
+        args = self.args
+        try:
+            self.passes = pipeline.build_passes(args.passes)
+            staged = args.start or args.to or args.dump_dir
+            self.pipeline_name: str | None = args.pipeline or ("cpu" if staged else None)
+            if self.pipeline_name is not None:
+                pipeline.phases(self.pipeline_name, args.start, args.to)
+        except InputError as error:
+            raise UsageError(error.message, error.hint) from None
+        if args.dump_dir and args.split_input_file:
+            raise UsageError("--dump-dir writes the phases of one module, not of a split file")
+        if args.frontend is None and args.input_file is not None:
+            extension = Path(args.input_file).suffix.removeprefix(".")
+            if extension not in self.available_frontends:
+                raise UsageError(
+                    f"{args.input_file}: no frontend reads '.{extension}' files",
+                    near(extension, self.available_frontends, "extensions")
+                    + "; -f NAME chooses one",
+                )
+
+    def options(self) -> PipelineOptions:
+        """What the command line says of the compilation; opens the model package."""
+        args = self.args
+        path: Path | None = args.model
+        if path is None and args.input_file is not None and args.input_file.endswith(".oi"):
+            path = package_beside(args.input_file)
+        package = None
+        if path is not None and self.pipeline_name is not None:
+            from openinfer.runtime.packages import open_model
+
+            package = open_model(path)
+        return PipelineOptions(
+            package=package,
+            sizes=parse_sizes(args.size),
+            target_name=args.target_cpu,
+            observe=args.observe,
+            strict=args.strict,
+            strict_math=args.strict_math,
+            precision=args.precision,
+        )
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        args = self.args
+        timings = pipeline.Timings()
+        verify = not args.disable_verify
+
+        def on_pass(phase: str, item: ModulePass, module: ModuleOp, seconds: float) -> None:
+            timings.add(phase, item.name, seconds)
+            if args.print_between_passes:
+                print(f"// IR after {item.name}:", file=sys.stderr)
+                print(module_text(module), file=sys.stderr)
+
+        try:
+            if self.pipeline_name is not None:
+                dumps = PhaseDumps.of(args, self.pipeline_name, self.ctx)
+                pipeline.run(
+                    prog,
+                    self.ctx,
+                    self.pipeline_name,
+                    args.start,
+                    args.to,
+                    on_phase=dumps.write if dumps is not None else None,
+                    on_pass=on_pass,
+                    verify=verify,
+                    verify_each=args.verify_each,
+                )
+            for item in self.passes:
+                pipeline.run_pass(item, prog, self.ctx, "", on_pass)
+                if verify:
+                    pipeline.check_module(prog)
+        finally:
+            if args.time_passes:
+                print(timings.table(), file=sys.stderr)
+
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        args = self.args
+        plain = not (args.print_no_properties or args.syntax_highlight)
+        if args.target == "mlir" and plain:
+            return module_text(
+                prog, self.ctx, locations=args.print_debuginfo, generic=args.print_op_generic
+            )
+        return super().output_resulting_program(prog)
+
+    def run_all(self) -> int:
+        """Every chunk of the input, also after one that fails; the exit code."""
+        args = self.args
+        with using(self.options()):
+            chunks, extension = self.prepare_input()
+            outputs: list[str] = []
+            failed = False
+            for chunk, offset in chunks:
+                with chunk:
+                    try:
+                        module = self.parse_chunk(chunk, extension, offset)
+                        assert module is not None
+                        self.apply_passes(module)
+                        outputs.append(self.output_resulting_program(module))
+                    except Exception as error:
+                        if args.traceback:
+                            raise
+                        # xDSL's flags for tests: the message is the output, and the exit code 0.
+                        if args.verify_diagnostics or args.parsing_diagnostics:
+                            outputs.append(render(error) + "\n")
+                            continue
+                        failed = True
+                        print(render(error), file=sys.stderr)
+            if outputs:
+                self._write(f"{SEPARATOR}\n".join(outputs))
+        return BAD_INPUT if failed else FINE
+
+    def _write(self, text: str) -> None:
+        stream = self.prepare_output()
+        try:
+            stream.write(text)
+            stream.flush()
+        finally:
+            if stream is not sys.stdout:
+                stream.close()
+
+
+def drive(arguments: Sequence[str]) -> int:
+    """Runs `openinfer-opt` with these arguments and returns its exit code."""
+
+    def body() -> int:
+        try:
+            return OpenInferOptMain(arguments).run_all()
+        except ArgSpecParseError as error:
+            raise UsageError(str(error).strip()) from None
+
+    return guard(body, traceback="--traceback" in arguments)

@@ -1,0 +1,89 @@
+"""`--dump-dir`: one numbered file per phase, and the kernels of the low levels apart.
+
+    D/00-graph.mlir  D/01-nn.mlir  D/02-linalg.mlir  D/03-loops.mlir  D/03-loops/KERNEL.mlir  …
+
+Each file begins with the command that continues from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from openinfer.compiler.pipeline import PIPELINES
+from openinfer.compiler.text import module_text
+
+KERNEL_PHASES = ("loops", "llvm")
+STEP_FUNCTION = "step"
+
+
+@dataclass(frozen=True)
+class PhaseDumps:
+    """Writes the file of each phase that ends."""
+
+    folder: Path
+    pipeline: str
+    context: Context
+    flags: tuple[str, ...]
+    """Arguments that the continuing command repeats."""
+    locations: bool
+
+    @staticmethod
+    def of(args: argparse.Namespace, pipeline: str, context: Context) -> PhaseDumps | None:
+        """What the command line asks for: None without `--dump-dir`."""
+        if args.dump_dir is None:
+            return None
+        args.dump_dir.mkdir(parents=True, exist_ok=True)
+        flags: list[str] = []
+        for size in args.size:
+            flags += ["--size", size]
+        if args.target_cpu != "host":
+            flags += ["--target-cpu", args.target_cpu]
+        for name in ("observe", "strict", "strict_math"):
+            if getattr(args, name):
+                flags.append(f"--{name.replace('_', '-')}")
+        if args.precision:
+            flags += ["--precision", args.precision]
+        return PhaseDumps(args.dump_dir, pipeline, context, tuple(flags), args.print_debuginfo)
+
+    def write(self, phase: str, module: ModuleOp) -> None:
+        """Writes `NN-phase.mlir`, and one file per function but the step at the low levels."""
+        names = [item.name for item in PIPELINES[self.pipeline]]
+        stem = f"{names.index(phase):02}-{phase}"
+        path = self.folder / f"{stem}.mlir"
+        text = module_text(module, self.context, locations=self.locations)
+        path.write_text(self._header(phase, path.name, names[-1] == phase) + text)
+        if phase not in KERNEL_PHASES:
+            return
+        for name, function in _functions(module):
+            if name == STEP_FUNCTION:
+                continue
+            kernel = self.folder / stem / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.mlir"
+            kernel.parent.mkdir(exist_ok=True)
+            kernel.write_text(module_text(function, locations=self.locations))
+
+    def _header(self, phase: str, name: str, last: bool) -> str:
+        if last:
+            return f"// pipeline {self.pipeline}, after phase {phase}, the last one\n"
+        command = ["openinfer-opt", name, "--pipeline", self.pipeline, "--from", phase, *self.flags]
+        return f"// pipeline {self.pipeline}, after phase {phase}; continue with\n//   " + (
+            f"{shlex.join(command)}\n"
+        )
+
+
+def _functions(module: ModuleOp) -> list[tuple[str, Operation]]:
+    found: list[tuple[str, Operation]] = []
+    for op in module.body.block.ops:
+        name = op.get_attr_or_prop("sym_name")
+        # Declarations have no body to read.
+        has_body = any(region.blocks for region in op.regions)
+        if op.name in ("func.func", "llvm.func") and isinstance(name, StringAttr) and has_body:
+            found.append((name.data, op))
+    return found

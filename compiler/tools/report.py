@@ -1,0 +1,66 @@
+"""How the tools fail: one rendering of every error, and the exit codes.
+
+0 fine    1 bad program, model or input    2 usage    3 `compare` found a difference
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import IO
+
+from openinfer.runtime.errors import OpenInferError, ProgramError
+
+FINE = 0
+BAD_INPUT = 1
+USAGE = 2
+DIFFERENT = 3
+
+
+class UsageError(Exception):
+    """The command line itself is wrong: exit code 2."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message if hint is None else f"{message}\n  fix: {hint}")
+
+
+def render(error: BaseException) -> str:
+    """The text of an error for a person: no traceback, ends without a newline."""
+    if isinstance(error, ProgramError):
+        return error.rendered.rstrip("\n")
+    if isinstance(error, OpenInferError):
+        return str(error)
+    if isinstance(error, UsageError):
+        return f"error: {error}"
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        return f"error: {name}{error.strerror or error}"
+    return (
+        f"error: {type(error).__name__}: {error}\n"
+        "  fix: this is a bug of openinfer; --traceback shows where, please report it"
+    )
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that an error leads to."""
+    return USAGE if isinstance(error, UsageError) else BAD_INPUT
+
+
+def guard(body: Callable[[], int], *, traceback: bool, stream: IO[str] | None = None) -> int:
+    """Runs the body of a tool and turns what it raises into a message and an exit code."""
+    try:
+        return body()
+    except BrokenPipeError:
+        # The reader of a pipe (`| head`) went away; Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if traceback:
+            raise
+        print(render(error), file=stream or sys.stderr)
+        return exit_code(error)

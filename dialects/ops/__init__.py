@@ -1,0 +1,1 @@
+"""The op registry's rows, one file per family; `openinfer.dialects.opset` gathers them."""

@@ -1,0 +1,232 @@
+"""THE op registry: the only place that lists the ops, with operands, settings, types and docs.
+
+The rows stand in `dialects/ops/`, one file per family. What an op computes is said by its NumPy
+twin in `lowering/reference/`; every other implementation must agree with that twin.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from openinfer.dialects.ops import elementwise, layout, reduce, structured
+from openinfer.dialects.ops.base import (
+    REQUIRED,
+    ArityError,
+    NameRef,
+    OpDTypeError,
+    OpError,
+    OpSpec,
+    Setting,
+    SettingError,
+    ShapeError,
+    TensorSpec,
+    accepts,
+    accumulation,
+    broadcast_dims,
+    promote_floats,
+)
+from openinfer.runtime.dtypes import ALIASES, DTYPES
+from openinfer.runtime.sizes import Size
+
+__all__ = [
+    "REQUIRED",
+    "ArityError",
+    "NameRef",
+    "OpDTypeError",
+    "OpError",
+    "OpSpec",
+    "Setting",
+    "SettingError",
+    "ShapeError",
+    "TensorSpec",
+    "accepts",
+    "accumulation",
+    "broadcast_dims",
+    "check_operands",
+    "find",
+    "infer_outputs",
+    "names",
+    "nearest",
+    "promote_floats",
+    "resolve_settings",
+]
+
+_SPECS: dict[str, OpSpec] = {
+    spec.name: spec for family in (elementwise, reduce, structured, layout) for spec in family.SPECS
+}
+_ALIASES: dict[str, str] = {alias: spec.name for spec in _SPECS.values() for alias in spec.aliases}
+
+
+def find(name: str) -> OpSpec | None:
+    """The op called `name` (aliases included), or None."""
+    return _SPECS.get(_ALIASES.get(name, name))
+
+
+def names() -> tuple[str, ...]:
+    """All op names without aliases, in the order of the documentation."""
+    return tuple(_SPECS)
+
+
+def nearest(name: str) -> str | None:
+    """The known op name or alias that looks most like `name`."""
+    found = difflib.get_close_matches(name, [*_SPECS, *_ALIASES], n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def infer_outputs(
+    spec: OpSpec,
+    operands: Sequence[TensorSpec],
+    given: Mapping[str, object] | None = None,
+    outputs: int = 1,
+) -> list[TensorSpec]:
+    """Types of the results of `spec` on `operands` with the settings as written.
+
+    Raises ArityError, OpDTypeError, SettingError or ShapeError, all of them OpError.
+    """
+    settings = resolve_settings(spec, given or {})
+    check_operands(spec, operands, outputs)
+    return spec.infer(operands, {**settings, "outputs": outputs})
+
+
+def check_operands(spec: OpSpec, operands: Sequence[TensorSpec], outputs: int = 1) -> None:
+    """Number of operands and outputs, dtype of operand 0. Raises ArityError, OpDTypeError."""
+    least = len(spec.operands)
+    most = None if spec.variadic else least + len(spec.optional)
+    if len(operands) < least or (most is not None and len(operands) > most):
+        listed = [*spec.operands, *(f"[{name}]" for name in spec.optional)]
+        raise ArityError(
+            f"{spec.name} takes {_count_text(least, most)}, got {len(operands)}",
+            f"{spec.name}({', '.join(listed)}{', …' if spec.variadic else ''})",
+        )
+    if spec.outputs is not None and outputs != spec.outputs:
+        raise ArityError(f"{spec.name} has {spec.outputs} output, got {outputs}")
+    if operands and spec.operands and operands[0].dtype not in spec.dtypes:
+        raise OpDTypeError(
+            f"{spec.name} does not take {operands[0].dtype}",
+            f"it takes {', '.join(spec.dtypes)}; use `op cast` first",
+        )
+
+
+def _count_text(least: int, most: int | None) -> str:
+    if most is None:
+        return f"{least} operands or more"
+    if most == least:
+        return f"{least} operand{'' if least == 1 else 's'}"
+    return f"{least} to {most} operands"
+
+
+def resolve_settings(spec: OpSpec, given: Mapping[str, object]) -> dict[str, object]:
+    """Every setting of `spec` by its own name: the given value, checked, or the default.
+
+    Values are int, float, bool, str, Size, lists of these, or NameRef for a bare name. A NameRef is
+    turned into a dtype or a size where the setting wants one; elsewhere it stays, for the caller to
+    look up (a scalar variable or a metadata entry). Raises SettingError.
+    """
+    resolved: dict[str, object] = {}
+    for name, value in given.items():
+        setting = spec.setting(name)
+        if setting is None:
+            raise SettingError(name, f"{spec.name} has no setting {name!r}", _listing(spec, name))
+        if setting.name in resolved:
+            raise SettingError(name, f"{setting.name} is given twice", f"{name} is an alias of it")
+        resolved[setting.name] = _check_kind(spec, setting, value)
+    for setting in spec.settings:
+        if setting.name in resolved:
+            continue
+        if setting.required:
+            raise SettingError(
+                setting.name,
+                f"{spec.name} needs the setting {setting.name}: {setting.doc}",
+                _listing(spec),
+            )
+        resolved[setting.name] = setting.default
+    return resolved
+
+
+def _listing(spec: OpSpec, wrong: str | None = None) -> str:
+    if not spec.settings:
+        return f"{spec.name} has no settings"
+    known = [name for s in spec.settings for name in (s.name, *s.aliases)]
+    close = difflib.get_close_matches(wrong, known, n=1) if wrong else []
+    listed = ", ".join(
+        f"{s.name} ({s.kind}{', required' if s.required else ''})" for s in spec.settings
+    )
+    guess = f"did you mean {close[0]}? " if close else ""
+    return f"{guess}settings of {spec.name}: {listed}"
+
+
+def _check_kind(spec: OpSpec, setting: Setting, value: object) -> object:
+    kind = setting.kind
+    if kind == "dtype":
+        return _dtype(spec, setting, value)
+    if kind == "dtypes":
+        items = value if isinstance(value, list | tuple) else (value, value)
+        found = tuple(_dtype(spec, setting, item) for item in items)
+        if len(found) not in (1, 2):
+            raise _bad(spec, setting, value)
+        return found if len(found) == 2 else found * 2
+    if kind == "ints":
+        items = value if isinstance(value, list | tuple) else (value,)
+        return tuple(_size(spec, setting, item) for item in items)
+    if kind == "size":
+        return _size(spec, setting, value)
+    if isinstance(value, NameRef):
+        return value
+    if isinstance(value, Size) and value.constant is not None:
+        value = value.constant
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": number,
+        "number": number,
+        "bool": isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)),
+        "string": isinstance(value, str),
+    }[kind]
+    # `fill(x, value=true)` for a bool tensor.
+    if kind == "number" and setting.name == "value" and isinstance(value, bool):
+        return int(value)
+    if not fits or (setting.choices and value not in setting.choices):
+        raise _bad(spec, setting, value)
+    if kind == "bool":
+        return bool(value)
+    if kind == "float" and isinstance(value, int):
+        return float(value)
+    return value
+
+
+def _dtype(spec: OpSpec, setting: Setting, value: object) -> str:
+    name = value.name if isinstance(value, NameRef) else value
+    if not isinstance(name, str) or ALIASES.get(name, name) not in DTYPES:
+        raise _bad(spec, setting, value)
+    return ALIASES.get(name, name)
+
+
+def _size(spec: OpSpec, setting: Setting, value: object) -> int | Size:
+    if isinstance(value, NameRef):
+        return Size.name(value.name)
+    if isinstance(value, Size):
+        return value.constant if value.constant is not None else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise _bad(spec, setting, value)
+
+
+def _bad(spec: OpSpec, setting: Setting, value: object) -> SettingError:
+    expected = " or ".join(f'"{c}"' for c in setting.choices) or {
+        "int": "an integer",
+        "float": "a number",
+        "number": "a number",
+        "bool": "true or false",
+        "string": "a string",
+        "dtype": "a dtype name",
+        "size": "an integer or a size",
+        "ints": "a list of integers or sizes",
+        "dtypes": "a dtype name, or a list of two",
+    }.get(setting.kind, setting.kind)
+    shown = f'"{value}"' if isinstance(value, str) else str(value)
+    return SettingError(
+        setting.name,
+        f"{spec.name}: {setting.name} must be {expected}, got {shown}",
+        _listing(spec),
+    )

@@ -1,0 +1,509 @@
+"""The state of one function's conversion: value maps, insertion point, small-step builders.
+
+Integers known at compile time stay Python ints as long as they only feed other integers, so that
+static shapes leave no address arithmetic behind. Equal address computations are shared within the
+reach of the value: going into a nested region keeps what is known, leaving it forgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    UnknownLoc,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.dialects.llvm import GEP_USE_SSA_VAL, FastMathAttr
+from xdsl.dialects.utils import FastMathFlag
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from openinfer.dialects.extensions.llvm import PoisonOp
+from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type
+from openinfer.runtime.errors import CompileError
+
+Int = int | SSAValue
+"""An i64: a Python int when it is known at compile time."""
+
+Rule = Callable[["Converter", Operation], None]
+
+_NSW = IntegerAttr(1, 32)
+_DYNAMIC_GEP = DenseArrayBase.from_list(i32, [GEP_USE_SSA_VAL])
+_NO_WRAP = IntegerAttr(0, 32)
+_UNIT = llvm.UnitAttr()
+_EMPTY_BUNDLES = DenseArrayBase.from_list(i32, ())
+_ALIGNMENTS = {n: IntegerAttr(n, 64) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 4096)}
+_NOT_ATOMIC = IntegerAttr(0, 64)
+_PREDICATES = {
+    name: IntegerAttr(number, 64)
+    for number, name in enumerate(
+        ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+    )
+}
+_FAST_MATH_NONE = FastMathAttr(None)
+_FAST_MATH: dict[frozenset[FastMathFlag], FastMathAttr] = {frozenset(): _FAST_MATH_NONE}
+
+
+def fast_math(flags: frozenset[FastMathFlag]) -> FastMathAttr:
+    """The `llvm` attribute for a set of fast-math flags."""
+    attribute = _FAST_MATH.get(flags)
+    if attribute is None:
+        attribute = _FAST_MATH[flags] = FastMathAttr(flags)
+    return attribute
+
+
+def fast_math_of(op: Operation) -> FastMathAttr:
+    """The fast-math flags of an `arith`, `math` or `vector` op as an `llvm` attribute."""
+    attribute = op.properties.get("fastmath")
+    if attribute is None:
+        return _FAST_MATH_NONE
+    return fast_math(attribute.data)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def alignment_attribute(alignment: int) -> IntegerAttr[IntegerType]:
+    return _ALIGNMENTS.get(alignment) or IntegerAttr(alignment, 64)
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A memref value: element `i` lies `offset + sum(i * strides)` elements after `pointer`."""
+
+    pointer: SSAValue
+    offset: Int
+    sizes: list[Int]
+    strides: list[Int]
+    element: Attribute
+
+
+class Converter:
+    """Converts one function. Rules call it; see the module docstring for what it remembers."""
+
+    def __init__(self, rules: Mapping[str, Rule], callee_types: Mapping[str, Attribute]) -> None:
+        self.rules = rules
+        self.callee_types = callee_types
+        """The `func` type of every function of the module, by name."""
+        self.entry = Block()
+        self.region = Region([self.entry])
+        self.block = self.entry
+        self.location: Attribute = UnknownLoc()
+        self.needed: dict[str, llvm.LLVMFunctionType] = {}
+        """Outside functions (of libm) that the converted body calls."""
+        self._values: dict[SSAValue, SSAValue] = {}
+        self._buffers: dict[SSAValue, Buffer] = {}
+        self._blocks: dict[Block, Block] = {}
+        self._known: dict[SSAValue, int] = {}
+        self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+        self._integers: dict[int, SSAValue] = {}
+        self._prologue: list[Operation] = []
+        self._shared: dict[tuple[object, ...], SSAValue] = {}
+
+    # Values -------------------------------------------------------------------------------------
+
+    def value(self, old: SSAValue) -> SSAValue:
+        """The converted scalar or vector."""
+        try:
+            return self._values[old]
+        except KeyError:
+            raise self.undefined(old) from None
+
+    def values(self, old: Sequence[SSAValue]) -> list[SSAValue]:
+        known = self._values
+        try:
+            return [known[value] for value in old]
+        except KeyError:
+            return [self.value(value) for value in old]
+
+    def integer(self, old: SSAValue) -> Int:
+        """The converted integer, as an int when it is known."""
+        value = self.value(old)
+        return self._known.get(value, value)
+
+    def buffer(self, old: SSAValue) -> Buffer:
+        """The description of a memref value."""
+        try:
+            return self._buffers[old]
+        except KeyError:
+            raise self.undefined(old) from None
+
+    def undefined(self, old: SSAValue) -> CompileError:
+        name = old.name_hint or "unnamed"
+        return CompileError(
+            "OI0913",
+            f"value %{name} of type {old.type} is used before its definition was converted",
+            hint="definitions must stand before their uses; a loop must not carry a memref",
+        )
+
+    def set(self, old: SSAValue, new: SSAValue) -> None:
+        """Record that `new` stands for `old`."""
+        self._values[old] = new
+        hint = old._name  # pyright: ignore[reportPrivateUsage]
+        if hint is not None and new._name is None:  # pyright: ignore[reportPrivateUsage]
+            new._name = hint  # pyright: ignore[reportPrivateUsage]
+
+    def set_integer(self, old: SSAValue, new: Int) -> None:
+        self.set(old, self.as_value(new))
+
+    def set_buffer(self, old: SSAValue, buffer: Buffer) -> None:
+        self._buffers[old] = buffer
+        hint = old.name_hint
+        if hint is not None and buffer.pointer.name_hint is None:
+            buffer.pointer.name_hint = hint
+
+    # Blocks -------------------------------------------------------------------------------------
+
+    def new_block(self, argument_types: Sequence[Attribute] = ()) -> Block:
+        """A block after those made so far; does not move the insertion point."""
+        block = Block(arg_types=argument_types)
+        return block
+
+    def enter(self, block: Block) -> None:
+        """Append `block` to the function and insert there from now on."""
+        self.region.add_block(block)
+        self.block = block
+
+    def target(self, old: Block) -> Block:
+        """The converted block of a `cf` successor."""
+        return self._blocks[old]
+
+    def set_target(self, old: Block, new: Block) -> None:
+        self._blocks[old] = new
+
+    def scoped(self) -> dict[tuple[object, ...], SSAValue]:
+        """Start a scope of shared computations; give the result to `restore` at its end."""
+        saved = self._shared
+        self._shared = dict(saved)
+        return saved
+
+    def restore(self, saved: dict[tuple[object, ...], SSAValue]) -> None:
+        self._shared = saved
+
+    def forget(self) -> None:
+        """Share nothing from here on: the next block may be reached from elsewhere."""
+        self._shared = {}
+
+    def convert_block(self, block: Block) -> Operation:
+        """Convert all ops of `block` but its terminator, which is returned."""
+        rules = self.rules
+        op = block.first_op
+        last = block.last_op
+        if op is None or last is None:
+            raise CompileError("OI0914", "a block without a terminator cannot be converted")
+        while op is not last:
+            self.convert_op(rules, op)
+            op = op.next_op
+            assert op is not None
+        self.location = last.location
+        return last
+
+    def convert_op(self, rules: Mapping[str, Rule], op: Operation) -> None:
+        rule = rules.get(op.name)
+        if rule is None:
+            raise CompileError(
+                "OI0915",
+                f"'{op.name}' is not allowed at the loops level",
+                hint="an earlier pass of the pipeline must have lowered it",
+            )
+        self.location = op.location
+        rule(self, op)
+
+    # Building -----------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op: type[Operation],
+        operands: Sequence[SSAValue],
+        result: Attribute | None = None,
+        properties: Mapping[str, Attribute] = {},  # noqa: B006
+    ) -> SSAValue:
+        """Append an op and give its result (the op has at most one)."""
+        made = op.create(
+            operands=operands,
+            result_types=() if result is None else (result,),
+            properties=properties,
+            location=self.location,  # pyright: ignore[reportArgumentType]
+        )
+        self.block.add_op(made)
+        return made.results[0] if result is not None else None  # pyright: ignore[reportReturnType]
+
+    def append(self, op: Operation) -> Operation:
+        op.location = self.location  # pyright: ignore[reportAttributeAccessIssue]
+        self.block.add_op(op)
+        return op
+
+    def in_entry(self, op: Operation) -> SSAValue:
+        """Put an op at the start of the function (constants, static stack space)."""
+        self._prologue.append(op)
+        return op.results[0]
+
+    def finish(self) -> Region:
+        """Put the prologue in place and give the finished body."""
+        first = self.entry.first_op
+        assert first is not None
+        self.entry.insert_ops_before(self._prologue, first)
+        return self.region
+
+    def constant(self, value: Attribute, type: Attribute) -> SSAValue:
+        """A constant of an `llvm` type, made once per function."""
+        key = (value, type)
+        made = self._constants.get(key)
+        if made is None:
+            op = llvm.ConstantOp.create(result_types=(type,), properties={"value": value})
+            made = self._constants[key] = self.in_entry(op)
+            if isinstance(value, IntegerAttr) and type == i64:
+                self._known[made] = value.value.data
+                self._integers.setdefault(value.value.data, made)
+        return made
+
+    def as_value(self, number: Int) -> SSAValue:
+        """The i64 value of an integer."""
+        if isinstance(number, SSAValue):
+            return number
+        made = self._integers.get(number)
+        return made if made is not None else self.constant(IntegerAttr(number, i64), i64)
+
+    def integer_constant(self, number: int, type: IntegerType) -> SSAValue:
+        return self.constant(IntegerAttr(number, type), type)
+
+    def splat(self, number: int | float, type: Attribute) -> SSAValue:
+        """The constant `number` as a scalar, or in all elements of a vector."""
+        element = type.element_type if isinstance(type, VectorType) else type
+        if not isinstance(type, VectorType):
+            if isinstance(element, IntegerType):
+                return self.constant(IntegerAttr(number, element), type)  # pyright: ignore
+            return self.constant(FloatAttr(float(number), element), type)  # pyright: ignore
+        dense = DenseIntOrFPElementsAttr.from_list(type, [number])  # pyright: ignore
+        return self.constant(dense, type)
+
+    def constant_vector(self, numbers: Sequence[int], type: VectorType) -> SSAValue:
+        dense = DenseIntOrFPElementsAttr.from_list(type, list(numbers))  # pyright: ignore
+        return self.constant(dense, type)
+
+    def share(self, key: tuple[object, ...], build: Callable[[], SSAValue]) -> SSAValue:
+        """The value recorded under `key` in this scope, else a new one."""
+        value = self._shared.get(key)
+        if value is None:
+            value = self._shared[key] = build()
+        return value
+
+    # Integer arithmetic -------------------------------------------------------------------------
+
+    def add(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int):
+            if isinstance(b, int):
+                return a + b
+            a, b = b, a
+        if b == 0:
+            return a
+        key = ("add", a, b)
+        value = self._shared.get(key)
+        if value is None:
+            value = self._shared[key] = self._arithmetic(llvm.AddOp, a, self.as_value(b))
+        return value
+
+    def subtract(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        if b == 0:
+            return a
+        return self.share(
+            ("sub", a, b),
+            lambda: self._arithmetic(llvm.SubOp, self.as_value(a), self.as_value(b)),
+        )
+
+    def multiply(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int):
+            if isinstance(b, int):
+                return a * b
+            a, b = b, a
+        if b == 1:
+            return a
+        if b == 0:
+            return 0
+        key = ("mul", a, b)
+        value = self._shared.get(key)
+        if value is None:
+            value = self._shared[key] = self._arithmetic(llvm.MulOp, a, self.as_value(b))
+        return value
+
+    def _arithmetic(self, op: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
+        # Addresses never wrap: with this LLVM may widen and reorder them.
+        return self.emit(op, (a, b), i64, {"overflowFlags": _NSW})
+
+    def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """An integer comparison of scalars."""
+        return self.emit(llvm.ICmpOp, (a, b), i1, {"predicate": _PREDICATES[predicate]})
+
+    # Memory -------------------------------------------------------------------------------------
+
+    def element_address(
+        self, buffer: Buffer, indices: Sequence[SSAValue], *, inbounds: bool = True
+    ) -> SSAValue:
+        """The address of one element.
+
+        `inbounds` must be False where the address may lie outside the buffer (a masked access that
+        touches nothing).
+        """
+        position = buffer.offset
+        for index, stride in zip(indices, buffer.strides):
+            position = self.add(position, self.multiply(self.integer(index), stride))
+        return self.address(buffer.pointer, position, buffer.element, inbounds=inbounds)
+
+    def address(
+        self, pointer: SSAValue, position: Int, element: Attribute, *, inbounds: bool = True
+    ) -> SSAValue:
+        """`pointer` moved by `position` elements."""
+        if position == 0:
+            return pointer
+        key = ("gep", pointer, position, element.name, _width(element), inbounds)
+        value = self._shared.get(key)
+        if value is None:
+            value = self._shared[key] = self._gep(pointer, position, element, inbounds)
+        return value
+
+    def _gep(self, pointer: SSAValue, position: Int, element: Attribute, inbounds: bool):
+        operands = [pointer]
+        if isinstance(position, int) and -(2**31) < position < 2**31:
+            raw = DenseArrayBase.from_list(i32, [position])
+        else:
+            raw = _DYNAMIC_GEP
+            operands.append(self.as_value(position))
+        properties = {
+            "rawConstantIndices": raw,
+            "elem_type": convert_type(element),
+            "noWrapFlags": _NO_WRAP,
+        }
+        if inbounds:
+            properties["inbounds"] = _UNIT
+        return self.emit(llvm.GEPOp, operands, POINTER, properties)
+
+    def load(self, address: SSAValue, type: Attribute, alignment: int) -> SSAValue:
+        properties = {"alignment": alignment_attribute(alignment), "ordering": _NOT_ATOMIC}
+        return self.emit(llvm.LoadOp, (address,), type, properties)
+
+    def store(
+        self, value: SSAValue, address: SSAValue, alignment: int, *, nontemporal: bool = False
+    ) -> None:
+        properties: dict[str, Attribute] = {
+            "alignment": alignment_attribute(alignment),
+            "ordering": _NOT_ATOMIC,
+        }
+        if nontemporal:
+            properties["nontemporal"] = _UNIT
+        self.emit(llvm.StoreOp, (value, address), None, properties)
+
+    # Vectors, control and calls -----------------------------------------------------------------
+
+    def broadcast(self, scalar: SSAValue, type: VectorType) -> SSAValue:
+        """A vector with `scalar` in every element."""
+        return self.share(
+            ("broadcast", scalar, type.get_shape()), lambda: self._broadcast(scalar, type)
+        )
+
+    def _broadcast(self, scalar: SSAValue, type: VectorType) -> SSAValue:
+        owner = scalar.owner
+        if isinstance(owner, llvm.ConstantOp):
+            attribute = owner.value
+            assert isinstance(attribute, IntegerAttr | FloatAttr)
+            return self.splat(attribute.value.data, type)
+        poison = self.share(
+            ("poison", type.get_shape(), type.element_type.name, _width(type.element_type)),
+            lambda: self.in_entry(PoisonOp.create(result_types=(type,))),
+        )
+        first = self.emit(llvm.InsertElementOp, (poison, scalar, self.as_value(0)), type)
+        zeros = DenseArrayBase.from_list(i32, [0] * type.get_shape()[0])
+        return self.emit(llvm.ShuffleVectorOp, (first, poison), type, {"mask": zeros})
+
+    def branch(self, block: Block, operands: Sequence[SSAValue] = ()) -> None:
+        self.append(llvm.BrOp.create(operands=operands, successors=(block,)))
+
+    def branch_if(
+        self,
+        condition: SSAValue,
+        then: Block,
+        then_operands: Sequence[SSAValue],
+        otherwise: Block,
+        else_operands: Sequence[SSAValue],
+    ) -> None:
+        sizes = DenseArrayBase.from_list(i32, [1, len(then_operands), len(else_operands)])
+        self.append(
+            llvm.CondBrOp.create(
+                operands=(condition, *then_operands, *else_operands),
+                successors=(then, otherwise),
+                properties={"operandSegmentSizes": sizes},
+            )
+        )
+
+    def loop(
+        self,
+        lower: Int,
+        upper: Int,
+        step: Int,
+        initial: Sequence[SSAValue],
+        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+        compare: str = "slt",
+    ) -> Sequence[SSAValue]:
+        """A counted loop with carried values; `body` gives their next values. Returns the last ones.
+
+        The test stands at the end, behind one at the entry where the loop may run zero times: LLVM
+        would turn it round anyhow, and the short pipelines that we use need not.
+        """
+        types = [value.type for value in initial]
+        head, exit = self.new_block([i64, *types]), self.new_block(types)
+        first = self.as_value(lower)
+        last = self.as_value(upper)
+        if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
+            self.branch(head, (first, *initial))
+        else:
+            runs = self.compare(compare, first, last)
+            self.branch_if(runs, head, (first, *initial), exit, initial)
+        self.enter(head)
+        saved = self.scoped()
+        carried = body(head.args[0], head.args[1:])
+        following = self._arithmetic(llvm.AddOp, head.args[0], self.as_value(step))
+        again = self.compare(compare, following, last)
+        self.branch_if(again, head, (following, *carried), exit, carried)
+        self.restore(saved)
+        self.enter(exit)
+        return exit.args
+
+    def call(
+        self, name: str, operands: Sequence[SSAValue], result: Attribute | None
+    ) -> Sequence[SSAValue]:
+        """A direct call; `result` None for no result."""
+        properties: dict[str, Attribute] = {
+            "callee": llvm.SymbolRefAttr(name),
+            "fastmathFlags": _FAST_MATH_NONE,
+            "CConv": llvm.CallingConventionAttr("ccc"),
+            "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
+            "op_bundle_sizes": _EMPTY_BUNDLES,
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(operands), 0]),
+        }
+        op = llvm.CallOp.create(
+            operands=operands,
+            result_types=() if result is None else (result,),
+            properties=properties,
+        )
+        self.append(op)
+        return op.results
+
+    def call_outside(
+        self, name: str, operands: Sequence[SSAValue], result: Attribute
+    ) -> SSAValue:
+        """A call of a function of the C library, declared on the way."""
+        self.needed[name] = llvm.LLVMFunctionType([v.type for v in operands], result)
+        return self.call(name, operands, result)[0]
+
+
+def _width(type: Attribute) -> int:
+    return type.bitwidth if isinstance(type, llvm.IntegerType) else 0
+
+

@@ -1,0 +1,452 @@
+"""`memref` to `llvm`: views are arithmetic on descriptions, accesses are GEP, load and store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects import llvm, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    MemRefType,
+    NoneAttr,
+    i8,
+    i64,
+)
+from xdsl.dialects.llvm import LLVMArrayType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects.extensions.llvm import (
+    AtomicRMWOp,
+    MemcpyOp,
+    PrefetchOp,
+    SelectOp,
+)
+from openinfer.dialects.extensions.memref import ATOMIC_KINDS
+from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int, Rule
+from openinfer.lowering.cpu.to_llvm.types import (
+    POINTER,
+    convert_type,
+    element_bytes,
+    layout_of,
+)
+from openinfer.runtime.errors import CompileError
+
+_ATOMIC = {
+    "addf": "fadd",
+    "addi": "add",
+    "andi": "_and",
+    "assign": "xchg",
+    "maxs": "max",
+    "maxu": "umax",
+    "mins": "min",
+    "minu": "umin",
+    "ori": "_or",
+    "xori": "_xor",
+}
+
+
+def contiguous_strides(c: Converter, sizes: Sequence[Int]) -> list[Int]:
+    """The strides of the identity layout."""
+    strides: list[Int] = []
+    stride: Int = 1
+    for size in reversed(sizes):
+        strides.append(stride)
+        stride = c.multiply(stride, size)
+    return strides[::-1]
+
+
+def buffer_from_parts(c: Converter, type: MemRefType, parts: Sequence[SSAValue]) -> Buffer:
+    """The description of a memref argument, from what `types.argument_parts` lists."""
+    sizes, strides, offset = layout_of(type)
+    rest = iter(parts[1:])
+    actual_sizes: list[Int] = [next(rest) if size is None else size for size in sizes]
+    if type.layout == NoneAttr():
+        return Buffer(
+            parts[0], 0, actual_sizes, contiguous_strides(c, actual_sizes), type.element_type
+        )
+    actual_offset: Int = next(rest) if offset is None else offset
+    actual_strides: list[Int] = [next(rest) if stride is None else stride for stride in strides]
+    return Buffer(parts[0], actual_offset, actual_sizes, actual_strides, type.element_type)
+
+
+def parts_of_buffer(c: Converter, buffer: Buffer, type: MemRefType) -> list[SSAValue]:
+    """The operands by which a buffer is passed as `type`; the inverse of `buffer_from_parts`."""
+    sizes, strides, offset = layout_of(type)
+    pointer = buffer.pointer
+    if offset is not None and buffer.offset != offset:
+        pointer = c.address(pointer, c.subtract(buffer.offset, offset), buffer.element)
+    parts = [pointer]
+    parts += [c.as_value(buffer.sizes[i]) for i, size in enumerate(sizes) if size is None]
+    if type.layout != NoneAttr():
+        if offset is None:
+            parts.append(c.as_value(buffer.offset))
+        parts += [c.as_value(buffer.strides[i]) for i, s in enumerate(strides) if s is None]
+    return parts
+
+
+def alignment_of(op: Operation, element: Attribute) -> int:
+    """The bytes an access is aligned to: its `alignment` attribute, else the element's size."""
+    attribute = op.attributes.get("alignment") or op.properties.get("alignment")
+    if isinstance(attribute, IntegerAttr):
+        return attribute.value.data
+    return element_bytes(element)
+
+
+def _is_nontemporal(op: Operation) -> bool:
+    attribute = op.properties.get("nontemporal")
+    return isinstance(attribute, IntegerAttr) and bool(attribute.value.data)
+
+
+def _load(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[0])
+    address = c.element_address(buffer, op.operands[1:])
+    type = convert_type(buffer.element)
+    c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
+
+
+def _store(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[1])
+    address = c.element_address(buffer, op.operands[2:])
+    alignment = alignment_of(op, buffer.element)
+    c.store(c.value(op.operands[0]), address, alignment, nontemporal=_is_nontemporal(op))
+
+
+def _mixed(c: Converter, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Int]:
+    rest = iter(dynamic)
+    return [c.integer(next(rest)) if n == DYNAMIC_INDEX else n for n in static]
+
+
+def _subview(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.SubviewOp)
+    source = c.buffer(op.source)
+    offsets = _mixed(c, op.static_offsets.get_values(), op.offsets)
+    sizes = _mixed(c, op.static_sizes.get_values(), op.sizes)
+    steps = _mixed(c, op.static_strides.get_values(), op.strides)
+    offset = source.offset
+    for start, stride in zip(offsets, source.strides, strict=True):
+        offset = c.add(offset, c.multiply(start, stride))
+    strides = [c.multiply(step, stride) for step, stride in zip(steps, source.strides, strict=True)]
+    kept = _kept_dimensions(op, sizes)
+    view = Buffer(
+        source.pointer, offset, [sizes[i] for i in kept], [strides[i] for i in kept], source.element
+    )
+    c.set_buffer(op.result, view)
+
+
+def _kept_dimensions(op: memref.SubviewOp, sizes: list[Int]) -> list[int]:
+    """The dimensions that a rank-reducing subview keeps: it drops sizes 1, the leading ones first."""
+    type = cast(MemRefType, op.result.type)
+    dropped = len(sizes) - type.get_num_dims()
+    if not dropped:
+        return list(range(len(sizes)))
+    result_sizes = type.get_shape()
+    static = op.static_sizes.get_values()
+    kept: list[int] = []
+    for i, size in enumerate(static):
+        position = len(kept)
+        matches = position < len(result_sizes) and size == result_sizes[position]
+        remaining = len(static) - i
+        must_keep = remaining == len(result_sizes) - position
+        # A kept dimension of size 1 is ambiguous by sizes alone: the result's strides decide.
+        if must_keep or (matches and not (size == 1 and _drops(op, i, position))):
+            kept.append(i)
+    if len(kept) != len(result_sizes):
+        raise CompileError("OI0917", f"'memref.subview' to {type} drops a dimension that is not 1")
+    return kept
+
+
+def _drops(op: memref.SubviewOp, dimension: int, position: int) -> bool:
+    source_strides = layout_of(cast(MemRefType, op.source.type))[1]
+    result_strides = layout_of(cast(MemRefType, op.result.type))[1]
+    return source_strides[dimension] != result_strides[position]
+
+
+def _view(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.ViewOp)
+    source = c.buffer(op.source)
+    start = c.add(source.offset, c.integer(op.byte_shift))
+    pointer = c.address(source.pointer, start, i8)
+    type = cast(MemRefType, op.result.type)
+    shape = [DYNAMIC_INDEX if size is None else size for size in layout_of(type)[0]]
+    sizes = _mixed(c, shape, op.sizes)
+    strides = contiguous_strides(c, sizes)
+    c.set_buffer(op.result, Buffer(pointer, 0, sizes, strides, type.element_type))
+
+
+def _reinterpret_cast(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.ReinterpretCastOp)
+    source = c.buffer(op.source)
+    offset = _mixed(c, op.static_offsets.get_values(), op.offsets)[0]
+    sizes = _mixed(c, op.static_sizes.get_values(), op.sizes)
+    strides = _mixed(c, op.static_strides.get_values(), op.strides)
+    c.set_buffer(op.result, Buffer(source.pointer, offset, sizes, strides, source.element))
+
+
+def _reassociation(op: memref.CollapseShapeOp | memref.ExpandShapeOp) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for group in op.reassociation:  # pyright: ignore[reportUnknownVariableType]
+        groups.append([cast(IntegerAttr, i).value.data for i in group])  # pyright: ignore
+    return groups
+
+
+def _expand_shape(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.ExpandShapeOp)
+    source = c.buffer(op.src)
+    sizes = _mixed(c, op.static_output_shape.get_values(), op.output_shape)
+    strides: list[Int] = [0] * len(sizes)
+    for dimension, group in enumerate(_reassociation(op)):
+        stride = source.strides[dimension]
+        for i in reversed(group):
+            strides[i] = stride
+            stride = c.multiply(stride, sizes[i])
+    for i in range(len(sizes)):
+        if not any(i in group for group in _reassociation(op)):
+            strides[i] = 1  # a memref without dimensions gets dimensions of size 1
+    c.set_buffer(op.result, Buffer(source.pointer, source.offset, sizes, strides, source.element))
+
+
+def _collapse_shape(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.CollapseShapeOp)
+    source = c.buffer(op.src)
+    sizes: list[Int] = []
+    strides: list[Int] = []
+    for group in _reassociation(op):
+        size: Int = 1
+        for i in group:
+            size = c.multiply(size, source.sizes[i])
+        # Only the innermost dimension that has more than one element says how far one step goes.
+        inner = next((i for i in reversed(group) if source.sizes[i] != 1), group[-1])
+        sizes.append(size)
+        strides.append(source.strides[inner])
+    c.set_buffer(op.result, Buffer(source.pointer, source.offset, sizes, strides, source.element))
+
+
+def _alias(c: Converter, op: Operation) -> None:
+    source = c.buffer(op.operands[0])
+    c.set_buffer(op.results[0], source)
+
+
+def _cast(c: Converter, op: Operation) -> None:
+    source = c.buffer(op.operands[0])
+    type = op.results[0].type
+    if not isinstance(type, MemRefType):
+        raise CompileError("OI0918", "'memref.cast' to an unranked memref is not supported")
+    sizes, strides, offset = layout_of(type)
+    # What the new type promises is taken as known.
+    c.set_buffer(
+        op.results[0],
+        Buffer(
+            source.pointer,
+            source.offset if offset is None or isinstance(source.offset, int) else offset,
+            [old if new is None else new for old, new in zip(source.sizes, sizes, strict=True)],
+            [old if new is None else new for old, new in zip(source.strides, strides, strict=True)],
+            source.element,
+        ),
+    )
+
+
+def _dim(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[0])
+    index = c.integer(op.operands[1])
+    if isinstance(index, int):
+        if not 0 <= index < len(buffer.sizes):
+            raise CompileError("OI0919", f"'memref.dim' {index} of a rank {len(buffer.sizes)} memref")
+        c.set_integer(op.results[0], buffer.sizes[index])
+        return
+    size = c.as_value(buffer.sizes[-1])
+    properties = {"fastmathFlags": llvm.FastMathAttr(None)}
+    for i, candidate in enumerate(buffer.sizes[:-1]):
+        is_this = c.compare("eq", index, c.as_value(i))
+        size = c.emit(SelectOp, (is_this, c.as_value(candidate), size), i64, properties)
+    c.set(op.results[0], size)
+
+
+def _metadata(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[0])
+    rank = len(buffer.sizes)
+    c.set_buffer(op.results[0], Buffer(buffer.pointer, 0, [], [], buffer.element))
+    numbers = [buffer.offset, *buffer.sizes, *buffer.strides]
+    for result, number in zip(op.results[1:], numbers[: 2 * rank + 1], strict=True):
+        c.set_integer(result, number)
+
+
+def _pointer_as_index(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[0])
+    c.set(op.results[0], c.emit(llvm.PtrToIntOp, (buffer.pointer,), i64))
+
+
+def _alloca(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.AllocaOp)
+    type = op.memref.type
+    if op.dynamic_sizes or op.symbol_operands:
+        raise CompileError(
+            "OI0920",
+            f"'memref.alloca' of {type} has run-time sizes",
+            hint="only small static buffers lie on the stack; use the arena",
+        )
+    sizes, strides, offset = layout_of(type)
+    count = prod(cast("list[int]", sizes))
+    alignment = op.alignment.value.data if op.alignment else 64
+    allocation = llvm.AllocaOp.create(
+        operands=(c.as_value(count),),
+        result_types=(POINTER,),
+        properties={
+            "alignment": IntegerAttr(alignment, 64),
+            "elem_type": convert_type(type.element_type),
+        },
+    )
+    # In the entry block, so that one in a loop does not grow the stack with each round.
+    pointer = c.in_entry(allocation)
+    c.set_buffer(
+        op.memref,
+        Buffer(
+            pointer,
+            cast(int, offset),
+            list(cast("list[int]", sizes)),
+            list(cast("list[int]", strides)),
+            type.element_type,
+        ),
+    )
+
+
+def _get_global(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.GetGlobalOp)
+    name = op.name_.root_reference.data
+    address = c.share(
+        ("global", name),
+        lambda: c.in_entry(
+            llvm.AddressOfOp.create(
+                result_types=(POINTER,), properties={"global_name": llvm.SymbolRefAttr(name)}
+            )
+        ),
+    )
+    type = cast(MemRefType, op.memref.type)
+    c.set_buffer(op.memref, buffer_from_parts(c, type, (address,)))
+
+
+def _copy(c: Converter, op: Operation) -> None:
+    source, target = c.buffer(op.operands[0]), c.buffer(op.operands[1])
+    _copy_dimensions(c, source, target, _contiguous_from(c, source, target), 0, [], [])
+
+
+def _contiguous_from(c: Converter, source: Buffer, target: Buffer) -> int:
+    """The first dimension from which on both buffers hold their elements without gaps."""
+    rank = len(source.sizes)
+    stride: Int = 1
+    for dimension in range(rank - 1, -1, -1):
+        if source.strides[dimension] != stride or target.strides[dimension] != stride:
+            if source.sizes[dimension] != 1:
+                return dimension + 1
+        stride = c.multiply(stride, target.sizes[dimension])
+    return 0
+
+
+def _copy_dimensions(
+    c: Converter,
+    source: Buffer,
+    target: Buffer,
+    contiguous: int,
+    dimension: int,
+    from_terms: list[Int],
+    to_terms: list[Int],
+) -> None:
+    """Copy by loops over the leading dimensions and one memcpy, or one element, inside."""
+    if dimension < contiguous:
+
+        def body(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            _copy_dimensions(
+                c,
+                source,
+                target,
+                contiguous,
+                dimension + 1,
+                [*from_terms, c.multiply(index, source.strides[dimension])],
+                [*to_terms, c.multiply(index, target.strides[dimension])],
+            )
+            return ()
+
+        c.loop(0, source.sizes[dimension], 1, (), body)
+        return
+    from_position, to_position = source.offset, target.offset
+    for a, b in zip(from_terms, to_terms):
+        from_position, to_position = c.add(from_position, a), c.add(to_position, b)
+    from_address = c.address(source.pointer, from_position, source.element)
+    to_address = c.address(target.pointer, to_position, target.element)
+    size = element_bytes(source.element)
+    if contiguous == len(source.sizes):
+        value = c.load(from_address, convert_type(source.element), size)
+        c.store(value, to_address, size)
+        return
+    length: Int = size
+    for extent in target.sizes[contiguous:]:
+        length = c.multiply(length, extent)
+    properties: dict[str, Attribute] = {"isVolatile": IntegerAttr.from_bool(False)}
+    c.emit(MemcpyOp, (to_address, from_address, c.as_value(length)), None, properties)
+
+
+def _atomic(c: Converter, op: Operation) -> None:
+    assert isinstance(op, memref.AtomicRMWOp)
+    kind = ATOMIC_KINDS[op.kind.value.data]
+    if kind not in _ATOMIC:
+        raise CompileError("OI0921", f"'memref.atomic_rmw {kind}' has no machine instruction")
+    address = c.element_address(c.buffer(op.memref), op.indices)
+    made = AtomicRMWOp(_ATOMIC[kind], address, c.value(op.value), "acq_rel")
+    c.append(made)
+    c.set(op.result, made.res)
+
+
+def _prefetch(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[0])
+    # The line asked for may lie behind the end of the buffer.
+    address = c.element_address(buffer, op.operands[1:], inbounds=False)
+    write = cast(IntegerAttr, op.properties["isWrite"]).value.data
+    hint = cast(IntegerAttr, op.properties["localityHint"]).value.data
+    data = cast(IntegerAttr, op.properties["isDataCache"]).value.data
+    c.append(PrefetchOp(address, int(bool(write)), hint, int(bool(data))))
+
+
+def convert_global(op: memref.GlobalOp) -> llvm.GlobalOp:
+    """The `llvm` global of a static buffer; its contents keep their bytes, as a flat array."""
+    type = op.type
+    count = prod(type.get_shape())
+    element = convert_type(type.element_type)
+    value: Attribute | None = None
+    if isinstance(op.initial_value, DenseIntOrFPElementsAttr):
+        value = op.initial_value
+    alignment = op.alignment.value.data if op.alignment else 64
+    external = op.sym_visibility.data == "public"
+    return llvm.GlobalOp(
+        LLVMArrayType(count, element),
+        op.sym_name,
+        "external" if external else "internal",
+        constant=op.constant is not None,
+        value=value,
+        alignment=alignment,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "memref.alloca": _alloca,
+    "memref.assume_alignment": _alias,
+    "memref.atomic_rmw": _atomic,
+    "memref.cast": _cast,
+    "memref.collapse_shape": _collapse_shape,
+    "memref.copy": _copy,
+    "memref.dim": _dim,
+    "memref.expand_shape": _expand_shape,
+    "memref.extract_aligned_pointer_as_index": _pointer_as_index,
+    "memref.extract_strided_metadata": _metadata,
+    "memref.get_global": _get_global,
+    "memref.load": _load,
+    "memref.memory_space_cast": _alias,
+    "memref.prefetch": _prefetch,
+    "memref.reinterpret_cast": _reinterpret_cast,
+    "memref.store": _store,
+    "memref.subview": _subview,
+    "memref.view": _view,
+}
+"""Rules by op name."""

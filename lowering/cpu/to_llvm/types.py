@@ -1,0 +1,98 @@
+"""Types of the `loops` level in `llvm`, and how a memref argument travels.
+
+A memref is passed as a bare pointer, then one i64 for each thing that its type leaves open, in this
+order: sizes, the offset, strides. `memref<?x8xf32, strided<[?, 1], offset: ?>>` is
+`(ptr, size 0, offset, stride 0)`. Nothing else describes a buffer, and functions return none.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    FixedBitwidthType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    StridedLayoutAttr,
+    VectorType,
+    i64,
+)
+from xdsl.dialects.llvm import LLVMArrayType, LLVMPointerType, LLVMStructType
+from xdsl.ir import Attribute
+
+from openinfer.runtime.errors import CompileError
+
+POINTER = LLVMPointerType()
+
+
+def convert_type(type: Attribute) -> Attribute:
+    """The `llvm` type of a scalar or vector; raises CompileError for others (OI0910)."""
+    if isinstance(type, IntegerType | AnyFloat | LLVMPointerType | LLVMStructType | LLVMArrayType):
+        return type
+    if isinstance(type, IndexType):
+        return i64
+    if isinstance(type, VectorType):
+        if type.get_num_dims() != 1:
+            raise CompileError(
+                "OI0910",
+                f"{type} is not a 1-D vector",
+                hint="keep a tile as several 1-D vectors",
+            )
+        if isinstance(type.element_type, IndexType):
+            return VectorType(i64, type.shape)
+        return type
+    raise CompileError("OI0910", f"type {type} has no counterpart in the llvm dialect")
+
+
+def element_bytes(type: Attribute) -> int:
+    """Bytes that one element takes in memory; raises CompileError for types that cannot lie there."""
+    if isinstance(type, IndexType):
+        return 8
+    if isinstance(type, FixedBitwidthType) and type.bitwidth % 8 == 0:
+        return type.bitwidth // 8
+    raise CompileError(
+        "OI0911", f"{type} cannot lie in memory", hint="a bool lies in memory as an i8"
+    )
+
+
+def layout_of(type: MemRefType) -> tuple[list[int | None], list[int | None], int | None]:
+    """Sizes, strides and offset of a memref type; None where only the run knows.
+
+    Strides of an identity layout beyond a dynamic size are None too, but follow from the sizes.
+    """
+    sizes = [None if size == DYNAMIC_INDEX else size for size in type.get_shape()]
+    if isinstance(type.layout, NoneAttr):
+        strides: list[int | None] = []
+        stride: int | None = 1
+        for size in reversed(sizes):
+            strides.append(stride)
+            stride = None if stride is None or size is None else stride * size
+        return sizes, strides[::-1], 0
+    if not isinstance(type.layout, StridedLayoutAttr):
+        raise CompileError("OI0912", f"{type} has a layout that is neither identity nor strided")
+    return sizes, list(type.layout.get_strides()), type.layout.get_offset()
+
+
+def argument_parts(type: MemRefType) -> list[str]:
+    """What a memref argument of `type` expands to, in order: "ptr", "size0", "offset", "stride1"."""
+    sizes, strides, offset = layout_of(type)
+    parts = ["ptr", *(f"size{i}" for i, size in enumerate(sizes) if size is None)]
+    if isinstance(type.layout, StridedLayoutAttr):
+        if offset is None:
+            parts.append("offset")
+        parts += [f"stride{i}" for i, stride in enumerate(strides) if stride is None]
+    return parts
+
+
+def expanded_types(types: list[Attribute]) -> list[Attribute]:
+    """The `llvm` argument types of a function whose arguments have `types`."""
+    expanded: list[Attribute] = []
+    for type in types:
+        if isinstance(type, MemRefType):
+            expanded.append(POINTER)
+            expanded += [i64] * (len(argument_parts(type)) - 1)
+        else:
+            expanded.append(convert_type(type))
+    return expanded

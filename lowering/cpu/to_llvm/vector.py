@@ -1,0 +1,278 @@
+"""`vector` (1-D) to `llvm`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects import llvm, vector
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.dialects.llvm import FastMathAttr
+from xdsl.dialects.vector import CombiningKindFlag
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects.extensions.llvm import (
+    INTRINSICS,
+    ExtractElementOp,
+    MaskedGatherOp,
+    MaskedLoadOp,
+    MaskedStoreOp,
+    PoisonOp,
+    VectorGEPOp,
+)
+from openinfer.lowering.cpu.to_llvm.converter import (
+    Converter,
+    Rule,
+    fast_math_of,
+)
+from openinfer.lowering.cpu.to_llvm.memref import alignment_of
+from openinfer.lowering.cpu.to_llvm.types import convert_type, element_bytes
+from openinfer.runtime.errors import CompileError
+
+_INTEGER_REDUCTIONS: dict[CombiningKindFlag, type[Operation]] = {
+    CombiningKindFlag.ADD: llvm.AddOp,
+    CombiningKindFlag.MUL: llvm.MulOp,
+    CombiningKindFlag.AND: llvm.AndOp,
+    CombiningKindFlag.OR: llvm.OrOp,
+    CombiningKindFlag.XOR: llvm.XOrOp,
+    CombiningKindFlag.MAXSI: INTRINSICS["smax"],
+    CombiningKindFlag.MINSI: INTRINSICS["smin"],
+    CombiningKindFlag.MAXUI: INTRINSICS["umax"],
+    CombiningKindFlag.MINUI: INTRINSICS["umin"],
+}
+_INTEGER_REDUCTION_NAMES = {
+    CombiningKindFlag.MAXSI: "smax",
+    CombiningKindFlag.MINSI: "smin",
+    CombiningKindFlag.MAXUI: "umax",
+    CombiningKindFlag.MINUI: "umin",
+}
+_FLOAT_REDUCTIONS: dict[CombiningKindFlag, tuple[str, type[Operation]]] = {
+    CombiningKindFlag.MAXIMUMF: ("fmaximum", INTRINSICS["maximum"]),
+    CombiningKindFlag.MINIMUMF: ("fminimum", INTRINSICS["minimum"]),
+    CombiningKindFlag.MAXNUMF: ("fmax", llvm.VectorFMaxOp),
+    CombiningKindFlag.MINNUMF: ("fmin", llvm.VectorFMinOp),
+}
+_NO_FLAGS: dict[str, Attribute] = {"overflowFlags": IntegerAttr(0, 32)}
+
+
+def _length(type: Attribute) -> int:
+    return cast(VectorType, type).get_shape()[0]
+
+
+def _load(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[0])
+    address = c.element_address(buffer, op.operands[1:])
+    type = convert_type(op.results[0].type)
+    c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
+
+
+def _store(c: Converter, op: Operation) -> None:
+    buffer = c.buffer(op.operands[1])
+    address = c.element_address(buffer, op.operands[2:])
+    nontemporal = op.properties.get("nontemporal")
+    streams = isinstance(nontemporal, IntegerAttr) and bool(nontemporal.value.data)
+    value = c.value(op.operands[0])
+    c.store(value, address, alignment_of(op, buffer.element), nontemporal=streams)
+
+
+def _masked_load(c: Converter, op: Operation) -> None:
+    assert isinstance(op, vector.MaskedLoadOp)
+    buffer = c.buffer(op.base)
+    # With no bit of the mask set the address may lie anywhere.
+    address = c.element_address(buffer, op.indices, inbounds=False)
+    operands = (address, c.value(op.mask), c.value(op.pass_thru))
+    properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
+    type = convert_type(op.result.type)
+    c.set(op.result, c.emit(MaskedLoadOp, operands, type, properties))
+
+
+def _masked_store(c: Converter, op: Operation) -> None:
+    assert isinstance(op, vector.MaskedStoreOp)
+    buffer = c.buffer(op.base)
+    address = c.element_address(buffer, op.indices, inbounds=False)
+    operands = (c.value(op.value_to_store), address, c.value(op.mask))
+    properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
+    c.emit(MaskedStoreOp, operands, None, properties)
+
+
+def _gather(c: Converter, op: Operation) -> None:
+    source, *offsets, positions, mask, pass_thru = op.operands
+    buffer = c.buffer(source)
+    address = c.element_address(buffer, offsets, inbounds=False)
+    if buffer.strides and buffer.strides[-1] != 1:
+        raise CompileError("OI0922", "'vector.gather' needs elements that lie side by side")
+    addresses = VectorGEPOp(address, c.value(positions), convert_type(buffer.element))
+    c.append(addresses)
+    gathered = MaskedGatherOp(
+        addresses.result, c.value(mask), c.value(pass_thru), element_bytes(buffer.element)
+    )
+    c.append(gathered)
+    c.set(op.results[0], gathered.res)
+
+
+def _broadcast(c: Converter, op: Operation) -> None:
+    source = c.value(op.operands[0])
+    type = cast(VectorType, convert_type(op.results[0].type))
+    if isinstance(source.type, VectorType):
+        if source.type == type:
+            c.set(op.results[0], source)
+            return
+        source = c.emit(ExtractElementOp, (source, c.as_value(0)), type.element_type)
+    c.set(op.results[0], c.broadcast(source, type))
+
+
+def _fma(c: Converter, op: Operation) -> None:
+    operands = c.values(op.operands)
+    properties = {"fastmathFlags": FastMathAttr(None)}
+    c.set(op.results[0], c.emit(llvm.FMAOp, operands, operands[0].type, properties))
+
+
+def _reduction(c: Converter, op: Operation) -> None:
+    assert isinstance(op, vector.ReductionOp)
+    kind = op.kind.data
+    source = c.value(op.vector)
+    element = convert_type(op.dest.type)
+    start = None if op.acc is None else c.value(op.acc)
+    if not isinstance(element, AnyFloat):
+        c.set(op.dest, _reduce_integers(c, kind, source, element, start))
+        return
+    flags: dict[str, Attribute] = {"fastmathFlags": fast_math_of(op)}
+    if kind in (CombiningKindFlag.ADD, CombiningKindFlag.MUL):
+        adds = kind == CombiningKindFlag.ADD
+        target = llvm.VectorReduceFAddOp if adds else llvm.VectorReduceFMulOp
+        # -0.0 is the neutral element of an addition: 0.0 would lose the sign of a sum of -0.0.
+        start = start or c.splat(-0.0 if adds else 1.0, element)
+        c.set(op.dest, c.emit(target, (start, source), element, flags))
+        return
+    if kind not in _FLOAT_REDUCTIONS:
+        raise CompileError("OI0923", f"'vector.reduction <{kind}>' does not apply to {element}")
+    name, combine = _FLOAT_REDUCTIONS[kind]
+    reduced = c.emit(INTRINSICS[f"vector.reduce.{name}"], (source,), element, flags)
+    if start is not None:
+        reduced = c.emit(combine, (start, reduced), element, flags)
+    c.set(op.dest, reduced)
+
+
+def _reduce_integers(
+    c: Converter,
+    kind: CombiningKindFlag,
+    source: SSAValue,
+    element: Attribute,
+    start: SSAValue | None,
+) -> SSAValue:
+    if kind not in _INTEGER_REDUCTIONS:
+        raise CompileError("OI0923", f"'vector.reduction <{kind}>' does not apply to {element}")
+    name = _INTEGER_REDUCTION_NAMES.get(kind, kind.value)
+    reduced = c.emit(INTRINSICS[f"vector.reduce.{name}"], (source,), element)
+    if start is None:
+        return reduced
+    target = _INTEGER_REDUCTIONS[kind]
+    properties = _NO_FLAGS if target in (llvm.AddOp, llvm.MulOp) else {}
+    return c.emit(target, (start, reduced), element, properties)
+
+
+def _position(c: Converter, op: vector.ExtractOp | vector.InsertOp) -> SSAValue:
+    static = op.static_position.get_values()
+    if len(static) != 1:
+        raise CompileError("OI0924", f"'{op.name}' at {len(static)} positions: only 1-D vectors are used")
+    if static[0] == DYNAMIC_INDEX:
+        return c.value(op.dynamic_position[0])
+    return c.as_value(static[0])
+
+
+def _extract(c: Converter, op: Operation) -> None:
+    assert isinstance(op, vector.ExtractOp)
+    operands = (c.value(op.vector), _position(c, op))
+    c.set(op.result, c.emit(ExtractElementOp, operands, convert_type(op.result.type)))
+
+
+def _insert(c: Converter, op: Operation) -> None:
+    assert isinstance(op, vector.InsertOp)
+    into = c.value(op.dest)
+    operands = (into, c.value(op.source), _position(c, op))
+    c.set(op.result, c.emit(llvm.InsertElementOp, operands, into.type))
+
+
+def _shuffle(c: Converter, op: Operation) -> None:
+    assert isinstance(op, vector.ShuffleOp)
+    first, second = c.value(op.v1), c.value(op.v2)
+    mask = list(op.mask.get_values())
+    lengths = _length(first.type), _length(second.type)
+    longest = max(lengths)
+    if lengths[0] != lengths[1]:
+        first, second = (_lengthened(c, v, longest) for v in (first, second))
+        mask = [m if m < lengths[0] else m - lengths[0] + longest for m in mask]
+    properties = {"mask": DenseArrayBase.from_list(i32, mask)}
+    type = convert_type(op.result.type)
+    c.set(op.result, c.emit(llvm.ShuffleVectorOp, (first, second), type, properties))
+
+
+def _lengthened(c: Converter, source: SSAValue, length: int) -> SSAValue:
+    own = _length(source.type)
+    if own == length:
+        return source
+    type = VectorType(cast(VectorType, source.type).element_type, [length])
+    poison = c.in_entry(PoisonOp.create(result_types=(source.type,)))
+    mask = DenseArrayBase.from_list(i32, [*range(own), *[-1] * (length - own)])
+    return c.emit(llvm.ShuffleVectorOp, (source, poison), type, {"mask": mask})
+
+
+def _create_mask(c: Converter, op: Operation) -> None:
+    type = cast(VectorType, op.results[0].type)
+    length = _length(type)
+    count = c.integer(op.operands[0])
+    if isinstance(count, int):
+        bits = [int(i < count) for i in range(length)]
+        c.set(op.results[0], c.constant_vector(bits, type))
+        return
+
+    def build() -> SSAValue:
+        # 32-bit lanes: one register compares all of them. The clamp makes the cut harmless.
+        at_least = c.emit(INTRINSICS["smax"], (count, c.as_value(0)), count.type)
+        clamped = c.emit(INTRINSICS["smin"], (at_least, c.as_value(length)), count.type)
+        narrow = c.emit(llvm.TruncOp, (clamped,), i32)
+        lanes = VectorType(i32, [length])
+        counts = c.broadcast(narrow, lanes)
+        steps = c.constant_vector(range(length), lanes)
+        return c.emit(
+            llvm.ICmpOp, (steps, counts), VectorType(i1, [length]), {"predicate": IntegerAttr(6, 64)}
+        )
+
+    c.set(op.results[0], c.share(("mask", count, length), build))
+
+
+def _bitcast(c: Converter, op: Operation) -> None:
+    type = convert_type(op.results[0].type)
+    c.set(op.results[0], c.emit(llvm.BitcastOp, (c.value(op.operands[0]),), type))
+
+
+def _step(c: Converter, op: Operation) -> None:
+    type = cast(VectorType, convert_type(op.results[0].type))
+    c.set(op.results[0], c.constant_vector(range(_length(type)), type))
+
+
+RULES: dict[str, Rule] = {
+    "vector.bitcast": _bitcast,
+    "vector.broadcast": _broadcast,
+    "vector.create_mask": _create_mask,
+    "vector.extract": _extract,
+    "vector.fma": _fma,
+    "vector.gather": _gather,
+    "vector.insert": _insert,
+    "vector.load": _load,
+    "vector.maskedload": _masked_load,
+    "vector.maskedstore": _masked_store,
+    "vector.reduction": _reduction,
+    "vector.shuffle": _shuffle,
+    "vector.step": _step,
+    "vector.store": _store,
+}
+"""Rules by op name."""
+

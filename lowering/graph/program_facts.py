@@ -1,0 +1,289 @@
+"""What a bound program says, gathered once: variables, sizes, sources, nodes, results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Operation
+
+from openinfer.dialects.graph import (
+    AssignOp,
+    BlockOp,
+    OpOp,
+    RefAttr,
+    ReturnOp,
+    TransferOp,
+    VariableOp,
+)
+from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.dialects.opset import NameRef
+from openinfer.lowering.graph.liveness import nodes_of, written
+from openinfer.lowering.graph.settings import python_value, substitute_sizes
+from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
+from openinfer.lowering.locations import location_of
+from openinfer.runtime.dtypes import ALIASES, DTYPES
+from openinfer.runtime.errors import Diagnostic
+from openinfer.runtime.sizes import Size
+
+
+def node_text(op: Operation) -> str:
+    """A node as one line of the language: `op add(x, a) >> t0`."""
+    match op:
+        case OpOp():
+            inputs = ", ".join(ref.text for ref in op.inputs)
+            outputs = ", ".join(ref.text for ref in op.outputs)
+            return f"op {op.op_name.data}({inputs}) >> {outputs}"
+        case TransferOp():
+            return f"transfer {op.source.text} >> {op.target.text}"
+        case _:
+            return op.name.removeprefix("graph.")
+
+
+@dataclass
+class Facts:
+    """Names of a bound module and what they stand for."""
+
+    bindings: Bindings
+    variables: dict[str, VariableOp | AssignOp]
+    """Declared variables, then temporaries."""
+    blocks: dict[str, BlockOp]
+    static: dict[str, int]
+    """Sizes with a value at compile time."""
+    runtime: frozenset[str]
+    """Sizes that the inputs of a step fix."""
+    extents: dict[str, list[int]]
+    """For each prefix table, how many members each of its indices has."""
+    numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    """Nodes in program order."""
+
+    @staticmethod
+    def of(module: ModuleOp) -> Facts:
+        bindings = Bindings.of(module)
+        variables: dict[str, VariableOp | AssignOp] = {}
+        blocks: dict[str, BlockOp] = {}
+        for op in module.body.ops:
+            if isinstance(op, VariableOp):
+                variables[op.variable.data] = op
+            elif isinstance(op, BlockOp):
+                blocks[op.block_name.data] = op
+        numbers: dict[Operation, int] = {}
+        for op in module.walk():
+            if isinstance(op, AssignOp):
+                variables.setdefault(op.variable.data, op)
+            if isinstance(op, OpOp | TransferOp):
+                numbers[op] = len(numbers)
+        static = bindings.sizes
+        runtime = frozenset(
+            name
+            for v in variables.values()
+            if isinstance(v, VariableOp) and v.memory.data == "dynamic"
+            for dim in v.sizes
+            if (name := dim.single_name) is not None and name not in static
+        )
+        extents = {
+            name: family_extents(pattern, [i.data for i in v.indices], bindings.tensors)
+            for name, v in variables.items()
+            if isinstance(v, VariableOp) and (pattern := pattern_of(v)) is not None
+        }
+        return Facts(bindings, variables, blocks, static, runtime, extents, numbers)
+
+    def problems(self) -> list[Diagnostic]:
+        """Dimensions with a size that nothing fixes, and a missing entry block."""
+        found: list[Diagnostic] = []
+        if "entry" not in self.blocks:
+            found.append(Diagnostic("OI0207", "there is no block named entry"))
+        known = set(self.static) | self.runtime
+        for variable in self.variables.values():
+            for dim in variable.sizes:
+                unknown = sorted(dim.names - known)
+                scalars = [n for n in unknown if n in self.variables]
+                if scalars:
+                    found.append(
+                        Diagnostic(
+                            "OI0719",
+                            f"dimension {dim} of {variable.variable.data} names the scalar "
+                            f"variable {scalars[0]}: not implemented in compiled programs yet",
+                            location_of(variable),
+                            hint="run it with the simulator",
+                        )
+                    )
+                elif unknown:
+                    found.append(
+                        Diagnostic(
+                            "OI0305",
+                            f"size {unknown[0]} of {variable.variable.data} has no value: neither "
+                            "the model, nor the given sizes, nor the shape of an input fixes it",
+                            location_of(variable),
+                            hint=f"give it with sizes={{'{unknown[0]}': …}} (--size {unknown[0]}=…)",
+                        )
+                    )
+        return found
+
+    def inputs(self) -> list[VariableOp]:
+        """Dynamic variables in the order of their declaration."""
+        return [
+            v
+            for v in self.variables.values()
+            if isinstance(v, VariableOp) and v.memory.data == "dynamic"
+        ]
+
+    def returned(self) -> list[str]:
+        """The names that `return a, b;` of entry lists."""
+        for op in self.blocks["entry"].walk():
+            if isinstance(op, ReturnOp) and op.names:
+                return list(op.names)
+        return []
+
+    def outputs(self) -> list[str]:
+        """What can be fetched after a step and is not fixed beforehand: results, then volatiles."""
+        names = dict.fromkeys(self.returned())
+        for name in written(nodes_of(self.blocks["entry"]), self.blocks):
+            variable = self.variables.get(name)
+            if isinstance(variable, VariableOp) and variable.memory.data == "volatile":
+                names[name] = None
+        return list(names)
+
+    def declared(self, variable: VariableOp | AssignOp) -> tuple[str, list[Size]]:
+        """The dtype and the dimensions of a declaration, compile-time sizes filled in."""
+        dtype = ALIASES.get(variable.dtype.data, variable.dtype.data)
+        return dtype, [dim.substitute(self.static) for dim in variable.sizes]
+
+    def type_of(self, ref: RefAttr) -> tuple[str, list[Size]]:
+        """The declared dtype and dimensions of what a node writes."""
+        return self.declared(self.variables[ref.variable.data])
+
+    def tensor_of(self, variable: VariableOp) -> str | None:
+        """The package's tensor that fills a variable, when it has data."""
+        if variable.memory.data not in ("volatile", "constant", "persistent"):
+            return None
+        if variable.memory.data == "persistent" and variable.option("init") is not None:
+            return None
+        name = package_name(variable)
+        tensor = self.bindings.tensors.get(name)
+        return name if tensor is not None and tensor.absent is None else None
+
+    def constant_of(self, variable: VariableOp) -> int | float | None:
+        """The number that fills a variable without a tensor: metadata, else `@init`, else None."""
+        name = package_name(variable)
+        for value in (
+            self.bindings.values.get(name),
+            self.bindings.sizes.get(name),
+            variable.option("init"),
+        ):
+            if isinstance(value, IntegerAttr | FloatAttr):
+                return value.value.data
+            if isinstance(value, int):
+                return value
+        return None
+
+    def node_number(self, op: Operation) -> int:
+        return self.numbers[op]
+
+    def reference_number(self, ref: RefAttr) -> int:
+        """The node that uses a reference."""
+        for op, number in self.numbers.items():
+            if isinstance(op, GraphOp) and any(r is ref for r in op.reads()):
+                return number
+        return 0
+
+    def settings(self, op: OpOp) -> dict[str, object]:
+        """The settings as written, names of scalars and metadata replaced by their values."""
+        given = {k: python_value(v, self._lookup) for k, v in op.settings.data.items()}
+        return substitute_sizes(given, self.static)
+
+    def _lookup(self, name: str) -> object:
+        if name in DTYPES or name in ALIASES:
+            return NameRef(name)
+        variable = self.variables.get(name)
+        if isinstance(variable, VariableOp) and variable.memory.data == "constant":
+            value = self.constant_of(variable)
+            if value is not None and self.tensor_of(variable) is None:
+                return value
+        value = self.bindings.values.get(name)
+        if isinstance(value, IntegerAttr | FloatAttr):
+            return value.value.data
+        if isinstance(value, StringAttr):
+            return value.data
+        return NameRef(name)
+
+    def attributes(self, outputs: Sequence[str], weights: Sequence[str]) -> dict[str, Attribute]:
+        """The module attributes that tell every later level, and the runtime, the names."""
+        return {
+            "openinfer.sizes": _strings(sorted(self.runtime)),
+            "openinfer.inputs": _strings(v.variable.data for v in self.inputs()),
+            "openinfer.outputs": _strings(outputs),
+            "openinfer.returns": _strings(self.returned()),
+            "openinfer.weights": ArrayAttr([self._weight(name) for name in weights]),
+            "openinfer.variables": ArrayAttr(
+                [
+                    self._variable(v)
+                    for name, v in self.variables.items()
+                    if isinstance(v, VariableOp) or name in outputs
+                ]
+            ),
+            "openinfer.nodes": _strings(self._node_row(op) for op in self.numbers),
+        }
+
+    def _weight(self, name: str) -> DictionaryAttr:
+        variable = self.variables[name]
+        assert isinstance(variable, VariableOp)
+        sources = self.sources(variable)
+        return DictionaryAttr({"variable": StringAttr(name), "sources": _strings(sources)})
+
+    def sources(self, variable: VariableOp) -> list[str]:
+        """The tensors of a weight; for a prefix table all members in row-major index order."""
+        pattern = pattern_of(variable)
+        if pattern is None:
+            return [package_name(variable)]
+        from itertools import product
+
+        from openinfer.lowering.graph.sources import member_name
+
+        order = [i.data for i in variable.indices]
+        ranges = [range(n) for n in self.extents[variable.variable.data]]
+        return [member_name(pattern, dict(zip(order, place))) for place in product(*ranges)]
+
+    def _variable(self, variable: VariableOp | AssignOp) -> DictionaryAttr:
+        dtype, dims = self.declared(variable)
+        memory = variable.memory.data if isinstance(variable, VariableOp) else "temporary"
+        entry: dict[str, Attribute] = {
+            "name": variable.variable,
+            "memory": StringAttr(memory),
+            "dtype": StringAttr(dtype),
+            "dims": _strings(str(d) for d in dims),
+        }
+        if isinstance(variable, VariableOp):
+            if pattern_of(variable) is not None:
+                entry["members"] = ArrayAttr(
+                    [IntegerAttr(n, i64) for n in self.extents[variable.variable.data]]
+                )
+                entry["sources"] = _strings(self.sources(variable))
+            elif (tensor := self.tensor_of(variable)) is not None:
+                entry["sources"] = _strings([tensor])
+            elif (value := self.constant_of(variable)) is not None:
+                number = FloatAttr(value, 64) if isinstance(value, float) else None
+                entry["value"] = number or IntegerAttr(int(value), i64)
+        return DictionaryAttr(entry)
+
+    def _node_row(self, op: Operation) -> str:
+        """`block | place | text` of a node, for messages of a failing step."""
+        block = op.parent_op()
+        while block is not None and not isinstance(block, BlockOp):
+            block = block.parent_op()
+        name = block.block_name.data if isinstance(block, BlockOp) else ""
+        return f"{name} | {location_of(op) or ''} | {node_text(op)}"
+
+
+def _strings(values: object) -> ArrayAttr[StringAttr]:
+    assert not isinstance(values, str)
+    return ArrayAttr([StringAttr(str(v)) for v in values])  # type: ignore[attr-defined]

@@ -1,0 +1,96 @@
+"""What may remain after each phase: one row per level, checked when the phase ends.
+
+A row names whole dialects, then single ops that are allowed although their dialect is not, and
+single ops that are not although their dialect is. The table is the contract between the levels: a
+pass may rely on the row of the phase before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnregisteredOp
+from xdsl.ir import Operation
+
+from openinfer.lowering.locations import location_of
+from openinfer.runtime.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Level:
+    """What one phase may leave behind."""
+
+    dialects: frozenset[str]
+    ops: frozenset[str] = frozenset()
+    """Single ops of other dialects."""
+    forbidden: frozenset[str] = frozenset()
+    """Single ops of `dialects` that may not remain."""
+    tensors: bool = True
+    """Whether values may have tensor types."""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The declarations and the effects of `graph` that keep their meaning at the tensor levels.
+_DECLARATIONS = "graph.variable graph.package_size graph.package_tensor graph.package_value"
+_EFFECTS = (
+    "graph.barrier graph.dep graph.scope graph.yield graph.await "
+    "graph.cache_read graph.cache_write graph.cache_step graph.cache_reset"
+)
+
+LEVELS: dict[str, Level] = {
+    "graph": Level(_names("builtin graph")),
+    "nn": Level(
+        _names("builtin func scf nn arith"),
+        ops=_names(f"{_DECLARATIONS} {_EFFECTS}"),
+    ),
+    "linalg": Level(
+        _names("builtin func scf linalg tensor arith math nn"),
+        ops=_names(f"{_DECLARATIONS} {_EFFECTS}"),
+        # Decided by then: elementwise functions, reductions and shapes are loops over elements.
+        forbidden=_names("nn.elementwise nn.reduce nn.softmax nn.layer_norm nn.rms_norm"),
+    ),
+    "loops": Level(
+        _names("builtin func scf memref vector arith math"),
+        ops=_names(_DECLARATIONS),
+        tensors=False,
+    ),
+    "llvm": Level(_names("builtin llvm"), tensors=False),
+}
+
+
+def illegal_ops(module: ModuleOp, level: Level) -> list[tuple[Operation, str]]:
+    """Every op that may not remain at a level, each with the reason, in program order."""
+    found: list[tuple[Operation, str]] = []
+    for op in module.walk():
+        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+        dialect = name.partition(".")[0]
+        if name in level.forbidden or (dialect not in level.dialects and name not in level.ops):
+            found.append((op, f"'{name}' may not remain"))
+        elif not level.tensors and any(isinstance(r.type, TensorType) for r in op.results):
+            found.append((op, f"'{name}' still gives a tensor"))
+    return found
+
+
+def check_legality(module: ModuleOp, phase: str) -> None:
+    """Raises CompileError OI0904 when a module holds what its phase should have lowered."""
+    level = LEVELS.get(phase)
+    if level is None:
+        return
+    found = illegal_ops(module, level)
+    if not found:
+        return
+    lines: list[str] = []
+    for op, reason in found[:5]:
+        where = location_of(op)
+        lines.append(f"{f'{where}: ' if where else ''}{reason}")
+    if len(found) > 5:
+        lines.append(f"and {len(found) - 5} more")
+    raise CompileError(
+        "OI0904",
+        f"after phase '{phase}': " + "; ".join(lines),
+        hint="this is a bug of the compiler: please report it with the program; "
+        "--dump-dir shows the phases before it",
+    )

@@ -1,0 +1,110 @@
+"""Twins of matrix multiplication, attention and gather."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from openinfer.lowering.reference.twins import Call, IndexFault, twin
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.storage import AnyArray
+
+
+@twin("matmul")
+def _matmul(call: Call) -> AnyArray:
+    a, b = call.inputs
+    a = np.swapaxes(a, -1, -2) if call.settings["transpose_a"] else a
+    b = np.swapaxes(b, -1, -2) if call.settings["transpose_b"] else b
+    left, right = DTYPES[call.dtypes[0]], DTYPES[call.dtypes[1]]
+    acc = call.settings["acc"]
+    if left.kind == "bool":
+        return np.matmul(a.astype(np.float64), b.astype(np.float64)) > 0
+    if left.is_float:
+        wide = str(acc[0]) if isinstance(acc, tuple) else "f32"
+        if "f64" in (left.name, right.name):
+            wide = "f64"
+        kind = DTYPES[wide].value
+        return np.matmul(a.astype(kind), b.astype(kind))
+    if left.bits <= 16 and a.shape[-1] <= 1 << 20:
+        # Every partial sum is below 2**53: exact in float64, where NumPy is fast.
+        whole = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+    else:
+        kind = "int64" if left.kind == "int" else "uint64"
+        whole = np.matmul(a.astype(kind), b.astype(kind))
+    # The accumulator wraps; when the result is wider than it, that shows.
+    return whole.astype(DTYPES[str(acc[0])].value) if isinstance(acc, tuple) else whole
+
+
+@twin("attention")
+def _attention(call: Call) -> AnyArray:
+    q, k, v = (call.exact(i) for i in range(3))
+    mask = call.inputs[3] if len(call.inputs) > 3 else None
+    split = q.ndim == 2 and (k.ndim == 3 or q.shape[-1] != k.shape[-1])
+    projection = None
+    if split:
+        heads, size = k.shape[-2:]
+        rows = q.shape[0]
+        q = np.moveaxis(q.reshape(rows, heads, size), 1, 0)  # (heads, rows, size)
+        k = np.moveaxis(k.reshape(-1, heads, size), 1, 0)  # (heads, keys, size)
+        v = np.moveaxis(v.reshape(-1, heads, size), 1, 0)
+        projection, mask = mask, None
+    result = _attend(call, q, k, v, mask)
+    if split:
+        result = np.moveaxis(result, 0, 1).reshape(call.inputs[0].shape)
+        if projection is not None:
+            result = result @ projection.astype(np.float64)
+    return result
+
+
+def _attend(call: Call, q: AnyArray, k: AnyArray, v: AnyArray, mask: AnyArray | None) -> AnyArray:
+    """Attention per head; q (…, heads, queries, size), k and v (…, groups, keys, size)."""
+    if q.ndim > 2 and k.shape[-3] != q.shape[-3] and k.shape[-3]:
+        group = q.shape[-3] // k.shape[-3]
+        k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
+    scale = call.settings["scale"]
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
+    assert isinstance(scale, int | float)
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale  # (…, heads, queries, keys)
+    scores = np.where(_visible(call, q.shape[-2], k.shape[-2]), scores, -np.inf)
+    if mask is not None and mask.dtype == np.bool_:
+        scores = np.where(mask, scores, -np.inf)
+    elif mask is not None:
+        scores = scores + mask.astype(np.float64)
+    top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    # A row that may attend to nothing has only -inf: its weights are 0, not NaN.
+    weights = np.exp(scores - np.where(top == -np.inf, 0.0, top))
+    total = np.sum(weights, axis=-1, keepdims=True)
+    return np.matmul(weights / np.where(total == 0, 1.0, total), v)
+
+
+def _visible(call: Call, queries: int, keys: int) -> AnyArray:
+    """Which key each query may see; the queries are the last positions of the keys."""
+    position = np.arange(queries)[:, None] + (keys - queries)
+    distance = position - np.arange(keys)[None, :]
+    seen = np.ones((queries, keys), dtype=np.bool_)
+    if call.settings["causal"]:
+        seen &= distance >= 0
+    window = call.settings["window"]
+    if isinstance(window, int):
+        seen &= np.abs(distance) < window
+    return seen
+
+
+@twin("gather")
+def _gather(call: Call) -> AnyArray:
+    table, indices = call.inputs
+    axis = call.settings["axis"]
+    assert isinstance(axis, int)
+    extent = table.shape[axis]
+    wrong = (indices < 0) | (indices >= extent)
+    if wrong.any():
+        place = np.argwhere(wrong)[0].tolist()
+        index = int(indices[tuple(place)])
+        raise IndexFault(
+            f"index {index} at position {place} of the indices is outside 0..{extent}, the "
+            f"bounds of axis {axis} of the table",
+            "check the data that the indices come from",
+        )
+    return np.take(table, indices.astype(np.int64), axis=axis)

@@ -1,0 +1,53 @@
+"""Value arrays: widening before an op computes, rounding or wrapping once after it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.storage import AnyArray, round_values, value_range
+
+
+def wide(array: AnyArray, dtype: str) -> AnyArray:
+    """The array as ops compute with it: f64 as float64, other floats as float32, else unchanged."""
+    if not DTYPES[dtype].is_float:
+        return array
+    return array.astype(np.float64 if dtype == "f64" else np.float32, copy=False)
+
+
+def narrow(array: AnyArray, dtype: str) -> AnyArray:
+    """The value array of `dtype`: floats rounded once, integers wrapped, bool by `!= 0`."""
+    row = DTYPES[dtype]
+    if row.is_float:
+        return round_values(row, array)
+    if row.kind == "bool":
+        return array if array.dtype == np.bool_ else np.asarray(array != 0)
+    return wrap(array, dtype)
+
+
+def wrap(array: AnyArray, dtype: str) -> AnyArray:
+    """Integers (or bools) modulo two to the width of `dtype`, as its value array."""
+    row = DTYPES[dtype]
+    if row.bits >= 8:
+        return array.astype(row.value)
+    low = array.astype(np.int64) & ((1 << row.bits) - 1)
+    if row.kind == "int":
+        sign = 1 << (row.bits - 1)
+        low = (low ^ sign) - sign
+    return low.astype(row.value)
+
+
+def into_range(limit: object, dtype: str) -> int | float:
+    """A number setting brought into the range of an integer dtype; floats stay as they are."""
+    assert isinstance(limit, int | float)
+    bounds = value_range(DTYPES[dtype])
+    if bounds is None:
+        return limit
+    return int(min(max(limit, bounds[0]), bounds[1]))
+
+
+def pattern(array: AnyArray, dtype: str) -> AnyArray:
+    """The bits of integers as uint64, those above the width of `dtype` cleared."""
+    bits = DTYPES[dtype].bits
+    raw = array.astype(np.int64).view(np.uint64) if array.dtype.kind == "i" else array
+    return raw.astype(np.uint64) & np.uint64((1 << bits) - 1)

@@ -1,0 +1,346 @@
+"""What every executor shares: inputs checked against declarations, sizes solved, one interface.
+
+An executor runs steps of one program. The simulator and the compiled program derive from
+`BaseExecutor` and say only how a step runs and where values are kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.errors import InputError
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.tensors import Tensor, as_tensor
+from openinfer.runtime.trace import Event, TraceLog
+
+NUMPY_DTYPES = frozenset(
+    row.name
+    for row in DTYPES.values()
+    if row.storage == row.value and not row.packed and row.kind != "bitset"
+)
+"""Dtypes whose fetched values are plain NumPy arrays; the others come as `Tensor`."""
+
+
+@dataclass(frozen=True)
+class VariableInfo:
+    """What callers may know of a variable: name, memory kind, dtype and declared dimensions."""
+
+    name: str
+    memory: str
+    """"dynamic", "volatile", "constant", "persistent", or "temporary" for an `assign`."""
+    dtype: str
+    dims: tuple[Size, ...]
+    indices: tuple[str, ...] = ()
+    """Index names of a prefix table or a cache: `W(l)`."""
+
+    @property
+    def text(self) -> str:
+        """`x: f32[B, D]`."""
+        return f"{self.name}: {self.dtype}[{', '.join(str(d) for d in self.dims)}]"
+
+
+@dataclass(frozen=True)
+class StepNode:
+    """One node of a step while it is iterated: what happened, and access to the values so far."""
+
+    event: Event
+    executor: BaseExecutor
+
+    def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
+        """The value of `name` after this node, temporaries too."""
+        return self.executor.fetch(name, copy=copy)
+
+
+class BaseExecutor(ABC):
+    """Runs steps. Use `insert`, `step`, `fetch`; or `run`; or `iterate` node by node.
+
+    A failing step leaves persistent state as it was, and the executor stays usable.
+    """
+
+    def __init__(
+        self,
+        variables: Iterable[VariableInfo],
+        *,
+        sizes: Mapping[str, int],
+        results: Sequence[str],
+    ) -> None:
+        """`sizes` are fixed for every step; `results` are the names that `run` gives back."""
+        self.variables: dict[str, VariableInfo] = {v.name: v for v in variables}
+        self.sizes: dict[str, int] = dict(sizes)
+        self.results = tuple(results)
+        self._inputs: dict[str, Tensor] = {}
+        self._stepping: Iterator[Event] | None = None
+        self._closed = False
+        self._events: list[Event] = []
+        self._log = TraceLog()
+
+    # What an executor must provide
+
+    @abstractmethod
+    def _run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+        """Run one whole step. All dynamic variables are in `inputs`, all their sizes in `sizes`."""
+
+    @abstractmethod
+    def _iterate_step(
+        self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]
+    ) -> Iterator[Event]:
+        """Run one step, giving an event after each node; closing it abandons the step."""
+
+    @abstractmethod
+    def _value(self, name: str) -> Tensor:
+        """The present value of a variable. Raises InputError when it has none now."""
+
+    @abstractmethod
+    def _reset_state(self) -> None:
+        """Persistent variables back to their first content."""
+
+    def _close(self) -> None:
+        """Free what the executor holds; the default holds nothing."""
+        self._events.clear()
+
+    # The interface
+
+    def insert(self, /, **arrays: Any) -> None:
+        """Give dynamic variables their values for the next step; arrays are borrowed until then.
+
+        Raises InputError for an unknown name, another memory kind, a wrong dtype, rank or shape, or
+        a size on which two arrays of this call differ. Nothing is taken in when one is wrong.
+        """
+        self._check_open()
+        if self._stepping is not None:
+            raise InputError(
+                "OI0509",
+                "insert while a step is being iterated",
+                hint="finish or close the iteration first",
+            )
+        taken: dict[str, Tensor] = {}
+        for name, array in arrays.items():
+            info = self._dynamic(name)
+            taken[name] = as_tensor(array, info.dtype, name=name)
+        solve_sizes(
+            [(self.variables[n], t.shape) for n, t in taken.items()], self.sizes, partial=True
+        )
+        self._inputs.update(taken)
+
+    def step(self) -> None:
+        """Run one step. Raises InputError before anything runs, StepError when the step fails."""
+        inputs, sizes = self._begin()
+        try:
+            self._run_step(inputs, sizes)
+        finally:
+            self._inputs.clear()
+
+    def run(self, /, **inputs: Any) -> dict[str, AnyArray | Tensor]:
+        """`insert`, `step`, and the results by name.
+
+        The results are the values that `entry` returns, else every volatile variable it writes.
+        """
+        self.insert(**inputs)
+        self.step()
+        return {name: self.fetch(name) for name in self.results}
+
+    def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
+        """The value of a variable: a NumPy array, or a `Tensor` for dtypes that NumPy lacks.
+
+        With `copy=False` the array may share memory that the next step overwrites. Raises
+        InputError for an unknown name, or one that has no value now.
+        """
+        self._check_open()
+        info = self.variables.get(name)
+        if info is None:
+            raise InputError(
+                "OI0501", f"no variable is named {name!r}", hint=self._near(name, self.variables)
+            )
+        if info.memory == "dynamic" and name not in self.results and self._stepping is None:
+            raise InputError(
+                "OI0506",
+                f"{name} is dynamic: its value belongs to the caller and is cleared by the step",
+                hint="keep the array that you inserted, or copy it into a volatile variable",
+            )
+        tensor = self._value(name)
+        if copy:
+            tensor = Tensor(tensor.dtype, tensor.shape, tensor.storage.copy())
+        if tensor.dtype.name not in NUMPY_DTYPES:
+            return tensor
+        return tensor.values()
+
+    def iterate(self) -> Iterator[StepNode]:
+        """Run one step node by node; each item has `.event`, and `fetch` works in between.
+
+        Leaving the loop early abandons the step: persistent state is then as before it.
+        """
+        inputs, sizes = self._begin()
+        events = self._iterate_step(inputs, sizes)
+        self._stepping = events
+        try:
+            for event in events:
+                yield StepNode(event, self)
+        finally:
+            self._stepping = None
+            close = getattr(events, "close", None)
+            if close is not None:
+                close()
+            self._inputs.clear()
+
+    def reset(self) -> None:
+        """Persistent variables back to their first content; inserted inputs and trace dropped."""
+        self._check_open()
+        self._inputs.clear()
+        self._events.clear()
+        self._reset_state()
+
+    def trace(self) -> list[Event]:
+        """The events of all steps so far, in execution order (`runtime.trace` writes them)."""
+        return list(self._events)
+
+    def close(self) -> None:
+        """Free memory; may be called again. Every other call raises InputError afterwards."""
+        if not self._closed:
+            self._closed = True
+            self._inputs.clear()
+            self._close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Helpers
+
+    def _record(self, event: Event) -> None:
+        self._events.append(event)
+        self._log.event(event)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError("OI0507", "the executor is closed", hint="make another one")
+
+    def _begin(self) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """The inputs of the step that starts now, and all sizes. Raises InputError."""
+        self._check_open()
+        if self._stepping is not None:
+            raise InputError(
+                "OI0509", "a step is being iterated", hint="finish or close the iteration first"
+            )
+        unset = [
+            info
+            for info in self.variables.values()
+            if info.memory == "dynamic" and info.name not in self._inputs
+        ]
+        if unset:
+            names = ", ".join(info.name for info in unset)
+            raise InputError(
+                "OI0505",
+                f"dynamic variable{'s' if len(unset) > 1 else ''} not set: "
+                + ", ".join(info.text for info in unset),
+                hint=f"insert {names} before every step; a step clears them",
+            )
+        shapes = [(self.variables[n], t.shape) for n, t in self._inputs.items()]
+        return dict(self._inputs), solve_sizes(shapes, self.sizes)
+
+    def _dynamic(self, name: str) -> VariableInfo:
+        info = self.variables.get(name)
+        inputs = [v.name for v in self.variables.values() if v.memory == "dynamic"]
+        if info is None:
+            raise InputError(
+                "OI0501", f"no variable is named {name!r}", hint=self._near(name, inputs)
+            )
+        if info.memory != "dynamic":
+            raise InputError(
+                "OI0502",
+                f"{name} is {info.memory}; only dynamic variables are inserted",
+                hint=f"dynamic variables: {', '.join(inputs) or 'none'}",
+            )
+        return info
+
+    @staticmethod
+    def _near(name: str, known: Iterable[str]) -> str:
+        names = list(known)
+        close = difflib.get_close_matches(name, names, n=1)
+        guess = f"did you mean {close[0]}? " if close else ""
+        return f"{guess}variables: {', '.join(names) or 'none'}"
+
+
+def solve_sizes(
+    shapes: Sequence[tuple[VariableInfo, tuple[int, ...]]],
+    known: Mapping[str, int],
+    *,
+    partial: bool = False,
+) -> dict[str, int]:
+    """All sizes that the actual shapes fix, together with the `known` ones.
+
+    A dimension that is one bare name binds it; expressions are checked afterwards. With `partial`
+    expressions over names that are not bound yet are left for later. Raises InputError that shows
+    declaration, array and where the size came from.
+    """
+    sizes = dict(known)
+    origin = {name: "the model or `sizes`" for name in known}
+    for info, shape in shapes:
+        if len(shape) != len(info.dims):
+            raise InputError(
+                "OI0503",
+                f"{info.text} has {len(info.dims)} dimensions, found an array of shape "
+                f"{list(shape)}",
+                hint="add or remove axes with reshape",
+            )
+        for axis, (dim, extent) in enumerate(zip(info.dims, shape)):
+            name = dim.single_name
+            if name is None or name == "_" or name in sizes:
+                continue
+            sizes[name] = extent
+            origin[name] = f"dimension {axis} of {info.name}"
+    for info, shape in shapes:
+        for axis, (dim, extent) in enumerate(zip(info.dims, shape)):
+            _check_extent(info, shape, axis, dim, extent, sizes, origin, partial)
+    return sizes
+
+
+def _check_extent(
+    info: VariableInfo,
+    shape: tuple[int, ...],
+    axis: int,
+    dim: Size,
+    extent: int,
+    sizes: Mapping[str, int],
+    origin: Mapping[str, str],
+    partial: bool,
+) -> None:
+    if dim.single_name == "_":
+        return
+    missing = sorted(dim.names - sizes.keys())
+    if missing:
+        if partial:
+            return
+        raise InputError(
+            "OI0508",
+            f"nothing fixes the size {missing[0]} in {info.text}",
+            hint=f'give it: sizes={{"{missing[0]}": …}}, or declare an input with that dimension',
+        )
+    expected = dim.evaluate(sizes)
+    if expected == extent:
+        return
+    if dim.constant is not None:
+        reason = f"it must be {expected}"
+    else:
+        values = ", ".join(f"{n} = {sizes[n]} from {origin[n]}" for n in sorted(dim.names))
+        reason = f"it must be {dim} = {expected} ({values})"
+    raise InputError(
+        "OI0503",
+        f"{info.text}: found an array of shape {list(shape)}, dimension {axis} is {extent}, "
+        f"{reason}",
+        hint="reshape, pad or cut the array, or change the declaration",
+    )

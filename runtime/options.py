@@ -1,0 +1,95 @@
+"""Options of the runtime, and the only place that reads the environment.
+
+variable               default                meaning
+OPENINFER_CACHE_DIR    $XDG_CACHE_HOME/openinfer, else ~/.cache/openinfer
+                                              where compiled programs are kept
+OPENINFER_CACHE        on                     "off": neither read nor write that folder
+OPENINFER_CACHE_LIMIT  1024                   MiB that the folder may hold; the least recently
+                                              used entries leave first
+OPENINFER_THREADS      the CPUs that this process may use
+                                              threads of an executor when none are asked for
+OPENINFER_TRACE        unset                  "1": log lines of what runs; "full": with shapes,
+                                              dtypes and settings
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from openinfer.runtime.errors import InputError
+
+DEFAULT_CACHE_LIMIT = 1024 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the environment says, checked."""
+
+    cache_dir: Path
+    cache_enabled: bool = True
+    cache_limit: int = DEFAULT_CACHE_LIMIT
+    """Bytes."""
+    threads: int | None = None
+    """None: as many as CPUs that this process may use."""
+    trace: str = ""
+    """"", "1" or "full"."""
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> Options:
+        """The options of a process. Raises InputError OI0520 for a value that has no meaning."""
+        values = os.environ if environment is None else environment
+        limit = _natural(values, "OPENINFER_CACHE_LIMIT")
+        return Options(
+            cache_dir=_cache_dir(values),
+            cache_enabled=_switch(values, "OPENINFER_CACHE"),
+            cache_limit=DEFAULT_CACHE_LIMIT if limit is None else limit << 20,
+            threads=_natural(values, "OPENINFER_THREADS") or None,
+            trace=values.get("OPENINFER_TRACE", ""),
+        )
+
+
+def available_cpus() -> int:
+    """How many CPUs this process may use: its affinity mask, not what the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """Threads of an executor that names no number."""
+    return Options.from_environment().threads or available_cpus()
+
+
+def _cache_dir(values: Mapping[str, str]) -> Path:
+    chosen = values.get("OPENINFER_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser()
+    base = values.get("XDG_CACHE_HOME", "")
+    # The XDG specification says to ignore a relative path.
+    if base and os.path.isabs(base):
+        return Path(base) / "openinfer"
+    home = values.get("HOME") or os.path.expanduser("~")
+    return Path(home) / ".cache" / "openinfer"
+
+
+def _switch(values: Mapping[str, str], name: str) -> bool:
+    text = values.get(name, "").strip().lower()
+    if text in ("", "on", "1", "true", "yes"):
+        return True
+    if text in ("off", "0", "false", "no"):
+        return False
+    raise InputError("OI0520", f"{name}={text} is neither on nor off", hint=f"set {name}=off or on")
+
+
+def _natural(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise InputError(
+            "OI0520", f"{name}={text} is not a number", hint=f"set {name} to 0, 1, 2, …"
+        )
+    return int(text)

@@ -1,0 +1,162 @@
+"""A read-only memory mapping whose every access is checked against the file's size."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from openinfer.runtime.dtypes import DType
+from openinfer.runtime.errors import PackageError
+from openinfer.runtime.storage import AnyArray, find_invalid, storage_dtype
+
+REWRITE = "the file is damaged or was cut off: fetch or write it again"
+
+
+class MappedFile:
+    """A mapped regular file. Raises PackageError when it cannot be opened or is empty."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # A FIFO would block in open(), so look first.
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise PackageError(
+                    "OI0401", f"{path}: not a regular file", hint="give the path of a model file"
+                )
+            with open(path, "rb") as file:
+                status = os.fstat(file.fileno())
+                self.size = status.st_size
+                if self.size == 0:
+                    raise PackageError("OI0401", f"{path}: the file is empty", hint=REWRITE)
+                self._map: mmap.mmap | None = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise PackageError(
+                "OI0401",
+                f"{path}: cannot be opened: {reason}",
+                hint="check the path and its permissions",
+            ) from None
+        self._identity = "\0".join(
+            str(part)
+            for part in (
+                os.path.realpath(path),
+                status.st_dev,
+                status.st_ino,
+                self.size,
+                status.st_mtime_ns,
+            )
+        )
+
+    @property
+    def map(self) -> mmap.mmap:
+        """The mapping. Raises PackageError after `close`."""
+        if self._map is None:
+            raise PackageError(
+                "OI0411",
+                f"{self.path}: the package is closed",
+                hint="read tensors before the package is closed",
+            )
+        return self._map
+
+    def bytes(self, offset: int, size: int) -> bytes:
+        """A copy of a part that was checked to lie in the file."""
+        return self.map[offset : offset + size]
+
+    def array(self, dtype: DType, shape: tuple[int, ...], offset: int, field: str) -> AnyArray:
+        """A tensor's storage array, a view where its bytes are aligned.
+
+        Raises PackageError, naming `field`, for bytes that are no values of `dtype`.
+        """
+        count = 1
+        for extent in shape:
+            count *= extent
+        stored_shape = (dtype.nbytes(count),) if dtype.packed else shape
+        element = storage_dtype(dtype)
+        if count == 0:
+            view: AnyArray = np.empty(stored_shape, dtype=element)
+            view.flags.writeable = False
+        else:
+            number = dtype.nbytes(count) // element.itemsize
+            flat = np.frombuffer(self.map, dtype=element, count=number, offset=offset)
+            view = flat.reshape(stored_shape)
+        problem = find_invalid(dtype, view, count)
+        if problem:
+            raise PackageError("OI0405", f"{self.path}: {field}: {problem}", hint=REWRITE)
+        if not view.flags.aligned or not element.isnative:
+            view = view.astype(element.newbyteorder("="))
+            view.flags.writeable = False
+        return view
+
+    def identity(self) -> str:
+        """A hash of path, device, inode, size and time of change."""
+        return hashlib.sha256(self._identity.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def close(self) -> None:
+        """Drop the mapping; the memory goes when no array shows it any more."""
+        mapping, self._map = self._map, None
+        if mapping is not None:
+            try:
+                mapping.close()
+            except BufferError:
+                pass  # arrays that were read still show it
+
+
+class Cursor:
+    """Reads fields of a table in order; each error names the field and where it stands."""
+
+    def __init__(self, file: MappedFile, start: int, end: int, table: str) -> None:
+        self.file = file
+        self.position = start
+        self.end = end
+        self.table = table
+        self.entry = ""
+
+    def error(self, field: str, message: str) -> PackageError:
+        """A PackageError about `field` of the current entry."""
+        where = f"{self.table} {self.entry}".rstrip()
+        return PackageError("OI0404", f"{self.file.path}: {where}: {field} {message}", hint=REWRITE)
+
+    def take(self, layout: str, field: str) -> tuple[int, ...]:
+        """Unpack one `struct` layout. Raises PackageError when it passes the end of the table."""
+        size = struct.calcsize(layout)
+        self.need(size, field)
+        values = struct.unpack_from(layout, self.file.map, self.position)
+        self.position += size
+        return values
+
+    def need(self, size: int, field: str) -> None:
+        """Raise PackageError unless `size` more bytes lie in the table."""
+        if size > self.end - self.position:
+            raise self.error(
+                field,
+                f"takes {size} bytes at offset {self.position}, beyond the end at {self.end}",
+            )
+
+    def string(self, field: str) -> str:
+        """u32 length, UTF-8 bytes, zero padding to a multiple of 8 from the string's start."""
+        start = self.position
+        (length,) = self.take("<I", f"length of {field}")
+        self.need(length, field)
+        data = self.file.bytes(self.position, length)
+        self.position = start + align(4 + length)
+        if self.position > self.end:
+            raise self.error(field, f"is padded beyond the end at {self.end}")
+        return self.text(data, field)
+
+    def text(self, data: bytes, field: str) -> str:
+        """`data` as UTF-8. Raises PackageError, naming `field`, when it is not."""
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise self.error(field, f"is not UTF-8: {data[:40]!r}") from None
+
+
+def align(size: int) -> int:
+    """`size` rounded up to a multiple of 8."""
+    return (size + 7) & ~7
