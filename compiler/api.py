@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
-from openinfer.runtime.errors import ArtefactError, InputError, UnsupportedError
+from openinfer.runtime.errors import (
+    ArtefactError,
+    Diagnostic,
+    InputError,
+    ProgramError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
     from openinfer.runtime.program import Program
 
 DEVICES = ("cpu",)
-TARGETS = ("host", "generic", "avx2", "avx512")
 PRECISIONS = ("f32", "f16", "bf16")
 
 
@@ -43,19 +48,36 @@ class Graph:
         """SHA-256 of the text."""
         return cache_key(self.text)
 
-    @cached_property
+    @property
     def module(self) -> ModuleOp:
         """The program in the `graph` dialect; a compilation clones it, so keep it as it is.
 
         Raises ProgramError with every mistake of the text.
         """
-        from openinfer.compiler.frontend import parse_program
+        return self._parsed[0]
 
-        return parse_program(self.text, self.file)
+    @property
+    def parsed(self) -> bool:
+        """Whether the text was parsed already."""
+        return "_parsed" in self.__dict__
 
-    def check(self) -> None:
-        """Parses now. Raises ProgramError with every mistake of the text."""
-        _ = self.module
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What is doubtful about the text, in its order; parses it."""
+        return self._parsed[1]
+
+    @cached_property
+    def _parsed(self) -> tuple[ModuleOp, list[Diagnostic]]:
+        from openinfer.compiler.frontend import parse_text
+
+        result = parse_text(self.text, self.file)
+        if result.module is None:
+            raise ProgramError(result.diagnostics, result.render())
+        return result.module, result.diagnostics
+
+    def check(self) -> list[Diagnostic]:
+        """Parses now and gives the warnings. Raises ProgramError with every mistake of the text."""
+        return self.warnings
 
     def __str__(self) -> str:
         return self.text
@@ -206,15 +228,14 @@ def _options(
     observe: bool,
 ) -> PipelineOptions:
     from openinfer.compiler.suggest import near
+    from openinfer.runtime.target import named_target
 
     if device not in DEVICES:
         raise UnsupportedError(
-            "OI0710", f"there is no device '{device}'", hint=near(device, DEVICES, "devices")
+            "OI0730", f"there is no device '{device}'", hint=near(device, DEVICES, "devices")
         )
-    if target not in TARGETS:
-        raise InputError(
-            "OI0515", f"there is no CPU target '{target}'", hint=near(target, TARGETS, "targets")
-        )
+    if target != "host":
+        named_target(target)
     if precision is not None and precision not in PRECISIONS:
         raise InputError(
             "OI0516",

@@ -12,6 +12,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from openinfer.compiler.blame import unverified_op
+from openinfer.compiler.diagnostics import render
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.verify_dominance import DominanceError, verify_dominance
 from openinfer.runtime.errors import Diagnostic, Location, ProgramError
@@ -42,7 +43,7 @@ class IRText:
     starts: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
     def verify(self) -> None:
-        """Raises ProgramError OI0903 with the place of the first op that does not verify."""
+        """Raises ProgramError OI0963 with the place of the first op that does not verify."""
         try:
             self.module.verify()
             verify_dominance(self.module)
@@ -59,28 +60,23 @@ class IRText:
         message = f"{name}{error}"
         if origin is not None:
             message = f"{message} (from {origin})"
-        return self.diagnose("OI0903", message, start if start is not None else 0)
+        return self.diagnose("OI0963", message, start if start is not None else 0)
 
     def diagnose(self, code: str, message: str, start: int, length: int = 1) -> ProgramError:
         """A ProgramError for one place of the text, with its line and a caret."""
         line_start = self.text.rfind("\n", 0, start) + 1
-        line_end = self.text.find("\n", start)
-        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
-        column = start - line_start
-        length = max(1, min(length, len(line) - column))
-        place = Location(self.file, self.text.count("\n", 0, start) + 1, column + 1)
-        diagnostic = Diagnostic(code, message, place, length)
-        caret = " " * column + "^" * length
-        return ProgramError([diagnostic], f"{diagnostic}\n  {line}\n  {caret}")
+        place = Location(self.file, self.text.count("\n", 0, start) + 1, start - line_start + 1)
+        diagnostics = [Diagnostic(code, message, place, length)]
+        return ProgramError(diagnostics, render(diagnostics, {self.file: self.text}))
 
 
 def parse_ir(text: str, file: str, context: Context, *, implicit_module: bool = True) -> IRText:
-    """Parses a module. Raises ProgramError OI0901 with the place of the first mistake."""
+    """Parses a module. Raises ProgramError OI0961 with the place of the first mistake."""
     source = IRText(text, file)
     try:
         parser = _PositionParser(context, text, file)
     except ParseError as error:
-        raise source.diagnose("OI0901", error.msg, error.span.start, error.span.len) from error
+        raise source.diagnose("OI0961", error.msg, error.span.start, error.span.len) from error
     try:
         source.module = parser.parse_module(implicit_module)
     except ParseError as error:
@@ -93,12 +89,12 @@ def parse_ir(text: str, file: str, context: Context, *, implicit_module: bool = 
             name = next(iter(parser.forward_ssa_references))
             if found := re.search(rf"%{re.escape(name)}(?![\w.$-])", text):
                 start, length = found.start(), found.end() - found.start()
-        raise source.diagnose("OI0901", message, start, length) from error
+        raise source.diagnose("OI0961", message, start, length) from error
     except RecursionError as error:
-        raise source.diagnose("OI0901", "nested too deeply", parser.pos) from error
+        raise source.diagnose("OI0961", "nested too deeply", parser.pos) from error
     except Exception as error:
         # A builder or an attribute refused what was written: blame the op that was being read.
         start = parser.open[-1] if parser.open else parser.pos
-        raise source.diagnose("OI0901", str(error) or type(error).__name__, start) from error
+        raise source.diagnose("OI0961", str(error) or type(error).__name__, start) from error
     source.starts = parser.starts
     return source

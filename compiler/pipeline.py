@@ -48,11 +48,61 @@ class Phase:
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {
     "cpu": (
-        Phase("graph", ()),
-        Phase("nn", ()),
-        Phase("linalg", ()),
-        Phase("loops", ()),
-        Phase("llvm", ()),
+        Phase(
+            "graph",
+            (Step("bind-model", "what the package says becomes IR: no later pass opens it"),),
+        ),
+        Phase(
+            "nn",
+            (
+                Step("graph-to-nn", "names become values, so that uses and lifetimes are plain"),
+                Step("cse", "equal weights' members and sizes are one value"),
+                Step("dce", "what nobody reads or watches goes before it costs anything"),
+            ),
+        ),
+        Phase(
+            "linalg",
+            (
+                Step("nn-to-linalg", "functions of elements become loops that can be merged"),
+                Step("dce", "constants that moved into bodies are dead"),
+                Step("fuse-elementwise", "chains first, so that an epilogue takes a whole chain"),
+                Step("fuse-epilogue", "bias, activation, residual run on accumulators"),
+                Step("pack-constant-weights", "all matmuls have their final operands now"),
+                Step("dce", "unpacked members that nobody reads"),
+            ),
+        ),
+        Phase(
+            "loops",
+            (
+                Step("bufferize", "tensors to buffers, with every copy that meaning needs"),
+                Step("elide-copies", "results go straight where a copy would bring them"),
+                Step("reuse-buffers", "needs final lifetimes, so after copies are gone"),
+                Step("outline-kernels", "equal operations become one function, compiled once"),
+                Step("plan-memory", "all buffers are known and used by calls only"),
+                Step("lower-views", "places of buffers are known now"),
+                Step("lower-matmul", "schedules: tiles, vectors, epilogues on registers"),
+                Step("lower-pack", "schedules"),
+                Step("lower-attention", "schedules"),
+                Step("lower-softmax", "schedules"),
+                Step("lower-norms", "schedules"),
+                Step("lower-reduce", "schedules"),
+                Step("lower-movement", "schedules"),
+                Step("lower-generic", "everything else: loops with a vector inside"),
+                Step("lower-checks", "the step's own checks; kernels have theirs by now"),
+                Step("lower-sizes", "after all that asks for sizes"),
+                Step("cse", "index arithmetic of one kernel is said once"),
+                Step("licm", "addresses and constants leave the inner loops"),
+                Step("dce", "dead index arithmetic"),
+            ),
+        ),
+        Phase(
+            "llvm",
+            (
+                Step("expand-math", "exp, erf and tanh as polynomials that vectorise"),
+                Step("convert-to-llvm", "one walk: every op of the level has its conversion"),
+                Step("add-entry", "what the host calls takes one packed frame"),
+            ),
+        ),
     ),
 }
 
@@ -156,7 +206,7 @@ def build_passes(spec: str) -> tuple[ModulePass, ...]:
 def check_module(module: ModuleOp) -> None:
     """Verifies a module and the dominance of its uses.
 
-    Raises CompileError OI0903 with the place of the op that does not verify.
+    Raises CompileError OI0963 with the place of the op that does not verify.
     """
     from xdsl.utils.exceptions import VerifyException
 
@@ -219,10 +269,10 @@ def run_pass(
     try:
         item.apply(context, module)
     except CompileError as error:
-        if error.code != "OI0902" or error.message.startswith("pass '"):
+        if error.code != "OI0962" or error.message.startswith("pass '"):
             raise
         raise CompileError(
-            "OI0902", f"pass '{item.name}' failed at {error.message}", hint=_REPORT
+            "OI0962", f"pass '{item.name}' failed at {error.message}", hint=_REPORT
         ) from error
     except OpenInferError:
         raise
@@ -239,7 +289,7 @@ def run_pass(
             else (f"{type(error).__name__}: ")
         )
         raise CompileError(
-            "OI0902", f"pass '{item.name}' failed{where}: {kind}{error}", hint=_REPORT
+            "OI0962", f"pass '{item.name}' failed{where}: {kind}{error}", hint=_REPORT
         ) from error
     if on_pass is not None:
         on_pass(phase, item, module, time.perf_counter() - begin)
@@ -261,4 +311,4 @@ def _verification_failure(error: Exception, op: object) -> CompileError:
     from openinfer.compiler.blame import describe
 
     place = f"{describe(op)}: " if isinstance(op, Operation) else ""
-    return CompileError("OI0903", f"the IR does not verify: {place}{error}")
+    return CompileError("OI0963", f"the IR does not verify: {place}{error}")

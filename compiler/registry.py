@@ -40,6 +40,44 @@ DIALECTS: dict[str, str] = {
 PASSES: dict[str, str] = {
     # Any level.
     "verify-dominance": "openinfer.lowering.verify_dominance:VerifyDominance",
+    # graph
+    "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
+    "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
+    # linalg
+    "bufferize": "openinfer.lowering.linalg.bufferize:Bufferize",
+    "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
+    "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
+    "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",
+    "pack-constant-weights": "openinfer.lowering.linalg.pack_constant_weights:PackConstantWeights",
+    # buffers
+    "elide-copies": "openinfer.lowering.memory.elide_copies:ElideCopies",
+    "lower-checks": "openinfer.lowering.memory.lower_checks:LowerChecks",
+    "lower-sizes": "openinfer.lowering.memory.lower_sizes:LowerSizes",
+    "lower-views": "openinfer.lowering.memory.lower_views:LowerViews",
+    "outline-kernels": "openinfer.lowering.memory.outline_kernels:OutlineKernels",
+    "plan-memory": "openinfer.lowering.memory.plan_memory:PlanMemory",
+    "reuse-buffers": "openinfer.lowering.memory.reuse_buffers:ReuseBuffers",
+    # loops
+    "lower-attention": "openinfer.lowering.loops.lower_attention:LowerAttention",
+    "lower-generic": "openinfer.lowering.loops.lower_generic:LowerGeneric",
+    "lower-matmul": "openinfer.lowering.loops.lower_matmul:LowerMatmul",
+    "lower-movement": "openinfer.lowering.loops.lower_movement:LowerMovement",
+    "lower-norms": "openinfer.lowering.loops.lower_norms:LowerNorms",
+    "lower-pack": "openinfer.lowering.loops.lower_pack:LowerPack",
+    "lower-reduce": "openinfer.lowering.loops.lower_reduce:LowerReduce",
+    "lower-softmax": "openinfer.lowering.loops.lower_softmax:LowerSoftmax",
+    # memory
+    "elide-copies": "openinfer.lowering.memory.elide_copies:ElideCopies",
+    "lower-checks": "openinfer.lowering.memory.lower_checks:LowerChecks",
+    "lower-sizes": "openinfer.lowering.memory.lower_sizes:LowerSizes",
+    "lower-views": "openinfer.lowering.memory.lower_views:LowerViews",
+    "outline-kernels": "openinfer.lowering.memory.outline_kernels:OutlineKernels",
+    "plan-memory": "openinfer.lowering.memory.plan_memory:PlanMemory",
+    "reuse-buffers": "openinfer.lowering.memory.reuse_buffers:ReuseBuffers",
+    # cpu
+    "add-entry": "openinfer.lowering.cpu.add_entry:AddEntry",
+    "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",
+    "expand-math": "openinfer.lowering.cpu.expand_math:ExpandMath",
     # From xDSL, as they are.
     "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
     "control-flow-hoist": "xdsl.transforms.control_flow_hoist:ControlFlowHoistPass",

@@ -42,19 +42,14 @@ _EFFECTS = (
 
 LEVELS: dict[str, Level] = {
     "graph": Level(_names("builtin graph")),
-    "nn": Level(
-        _names("builtin func scf nn arith"),
-        ops=_names(f"{_DECLARATIONS} {_EFFECTS}"),
-    ),
+    "nn": Level(_names("builtin func scf nn arith"), ops=_names("tensor.extract")),
     "linalg": Level(
         _names("builtin func scf linalg tensor arith math nn"),
-        ops=_names(f"{_DECLARATIONS} {_EFFECTS}"),
-        # Decided by then: elementwise functions, reductions and shapes are loops over elements.
-        forbidden=_names("nn.elementwise nn.reduce nn.softmax nn.layer_norm nn.rms_norm"),
+        # Decided by then: what each element is.
+        forbidden=_names("nn.elementwise nn.transpose nn.broadcast nn.fill nn.iota"),
     ),
     "loops": Level(
         _names("builtin func scf memref vector arith math"),
-        ops=_names(_DECLARATIONS),
         tensors=False,
     ),
     "llvm": Level(_names("builtin llvm"), tensors=False),
@@ -75,7 +70,7 @@ def illegal_ops(module: ModuleOp, level: Level) -> list[tuple[Operation, str]]:
 
 
 def check_legality(module: ModuleOp, phase: str) -> None:
-    """Raises CompileError OI0904 when a module holds what its phase should have lowered."""
+    """Raises CompileError OI0964 when a module holds what its phase should have lowered."""
     level = LEVELS.get(phase)
     if level is None:
         return
@@ -89,7 +84,7 @@ def check_legality(module: ModuleOp, phase: str) -> None:
     if len(found) > 5:
         lines.append(f"and {len(found) - 5} more")
     raise CompileError(
-        "OI0904",
+        "OI0964",
         f"after phase '{phase}': " + "; ".join(lines),
         hint="this is a bug of the compiler: please report it with the program; "
         "--dump-dir shows the phases before it",

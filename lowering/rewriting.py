@@ -50,7 +50,7 @@ class _KeepLocations(RewritePattern):
             raise
         except Exception as error:
             raise CompileError(
-                "OI0902",
+                "OI0962",
                 f"{f'{where}: ' if where else ''}{op_summary(op)}: {type(error).__name__}: {error}",
             ) from error
         for new in self.inserted:

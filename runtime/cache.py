@@ -2,7 +2,7 @@
 
 An entry is one file, `KEY.oic`, where KEY is the SHA-256 of all that the program depends on:
 
-    8 bytes "OICACHE1", 32 bytes SHA-256 of (key, description, payload),
+    8 bytes "OICACHE1", 32 bytes SHA-256 of key, length, description, payload,
     u32 length of the description, the description as JSON, the payload
 
 Entries are written to a temporary file and renamed, so a reader sees a whole file or none. The
@@ -89,6 +89,7 @@ class Cache:
 
     def put(self, key: str, payload: bytes, description: str = "") -> bool:
         """Stores a payload and drops old entries beyond the limit; False if it was not stored."""
+        path = self._path(key)
         header = json.dumps({"description": description}).encode()
         size = _HEADER.size + len(header) + len(payload)
         if size > self.limit or not self._usable(create=True):
@@ -101,7 +102,7 @@ class Cache:
                 file.write(_HEADER.pack(MAGIC, checksum, len(header)))
                 file.write(header)
                 file.write(payload)
-            os.replace(temporary, self._path(key))
+            os.replace(temporary, path)
         except OSError:
             if temporary is not None:
                 _remove(Path(temporary))
@@ -226,6 +227,7 @@ _CACHES: dict[tuple[Path, int, bool], Cache] = {}
 
 def _checksum(key: str, header: bytes, payload: bytes) -> bytes:
     digest = hashlib.sha256(key.encode())
+    digest.update(len(header).to_bytes(8, "little"))
     digest.update(header)
     digest.update(payload)
     return digest.digest()

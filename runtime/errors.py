@@ -1,13 +1,13 @@
 """The exceptions of the whole package, one class per thing that a caller could do differently.
 
-    OpenInferError
-     ├── ProgramError       a bad program text: carries every diagnostic that was found      OI01xx-OI03xx
-     ├── PackageError       a model package that cannot be read, or lacks what is asked       OI04xx
-     ├── InputError         a wrong name, dtype or shape given to an executor, or one unset   OI05xx
-     ├── StepError          a step that failed: node, index and bound                         OI06xx
-     ├── UnsupportedError   a form, dtype or device that this build does not have             OI07xx
-     ├── ArtefactError      a compiled program or cache entry that cannot be used             OI08xx
-     └── CompileError       the compiler broke one of its own rules: a bug to report          OI09xx
+OpenInferError
+ ├── ProgramError       a bad program text: carries every diagnostic that was found      OI01xx-OI03xx
+ ├── PackageError       a model package that cannot be read, or lacks what is asked       OI04xx
+ ├── InputError         a wrong name, dtype or shape given to an executor, or one unset   OI05xx
+ ├── StepError          a step that failed: node, index and bound                         OI06xx
+ ├── UnsupportedError   a form, dtype or device that this build does not have             OI07xx
+ ├── ArtefactError      a compiled program or cache entry that cannot be used             OI08xx
+ └── CompileError       the compiler broke one of its own rules: a bug to report          OI09xx
 """
 
 from __future__ import annotations
@@ -91,8 +91,6 @@ class ArtefactError(OpenInferError):
 
 class CompileError(OpenInferError):
     """The compiler broke one of its own rules; always a bug worth reporting."""
-
-
 
 
 class ProgramError(OpenInferError):

@@ -149,11 +149,12 @@ class BaseExecutor(ABC):
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """The value of a variable: a NumPy array, or a `Tensor` for dtypes that NumPy lacks.
 
+        `W[0]` names one member of a prefix table.
         With `copy=False` the array may share memory that the next step overwrites. Raises
         InputError for an unknown name, or one that has no value now.
         """
         self._check_open()
-        info = self.variables.get(name)
+        info = self.variables.get(name.partition("[")[0])
         if info is None:
             raise InputError(
                 "OI0501", f"no variable is named {name!r}", hint=self._near(name, self.variables)
@@ -270,8 +271,9 @@ class BaseExecutor(ABC):
     @staticmethod
     def _near(name: str, known: Iterable[str]) -> str:
         names = list(known)
-        close = difflib.get_close_matches(name, names, n=1)
-        guess = f"did you mean {close[0]}? " if close else ""
+        folded = {known.casefold(): known for known in names}
+        close = difflib.get_close_matches(name.casefold(), folded, n=1)
+        guess = f"did you mean {folded[close[0]]}? " if close else ""
         return f"{guess}variables: {', '.join(names) or 'none'}"
 
 

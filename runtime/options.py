@@ -39,7 +39,7 @@ class Options:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
-        """The options of a process. Raises InputError OI0520 for a value that has no meaning."""
+        """The options of a process. Raises InputError OI0530 for a value that has no meaning."""
         values = os.environ if environment is None else environment
         limit = _natural(values, "OPENINFER_CACHE_LIMIT")
         return Options(
@@ -81,7 +81,7 @@ def _switch(values: Mapping[str, str], name: str) -> bool:
         return True
     if text in ("off", "0", "false", "no"):
         return False
-    raise InputError("OI0520", f"{name}={text} is neither on nor off", hint=f"set {name}=off or on")
+    raise InputError("OI0530", f"{name}={text} is neither on nor off", hint=f"set {name}=off or on")
 
 
 def _natural(values: Mapping[str, str], name: str) -> int | None:
@@ -90,6 +90,6 @@ def _natural(values: Mapping[str, str], name: str) -> int | None:
         return None
     if not text.isascii() or not text.isdigit():
         raise InputError(
-            "OI0520", f"{name}={text} is not a number", hint=f"set {name} to 0, 1, 2, …"
+            "OI0530", f"{name}={text} is not a number", hint=f"set {name} to 0, 1, 2, …"
         )
     return int(text)

@@ -230,8 +230,11 @@ def _parse(text: str) -> Size:
         match = _TOKEN.match(text, position)
         if match is None:
             raise ValueError(f"bad size expression {text!r} at column {position + 1}")
-        tokens.append(match.group(match.lastindex or 0).replace("_", "") if match.group(1)
-                      else match.group(match.lastindex or 0))
+        tokens.append(
+            match.group(match.lastindex or 0).replace("_", "")
+            if match.group(1)
+            else match.group(match.lastindex or 0)
+        )
         position = match.end()
     cursor = 0
 

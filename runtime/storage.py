@@ -148,6 +148,19 @@ def find_invalid(dtype: DType, storage: AnyArray, count: int) -> str | None:
     return None
 
 
+def clear_tail(dtype: DType, storage: AnyArray, count: int) -> AnyArray:
+    """Packed `storage` of `count` values with the unused bits of its last byte zero.
+
+    A copy is made only when a bit was set; other dtypes come back as they are.
+    """
+    used = count * dtype.bits % 8
+    if not dtype.packed or not used or not int(storage[-1]) >> used:
+        return storage
+    cleared = storage.copy()
+    cleared[-1] &= np.uint8((1 << used) - 1)
+    return cleared
+
+
 def _raw_bytes(storage: AnyArray | bytes | bytearray | memoryview) -> NDArray[np.uint8]:
     if isinstance(storage, np.ndarray):
         array: AnyArray = np.asarray(storage, order="C")

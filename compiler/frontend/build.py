@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BoolAttr,
     DictionaryAttr,
     FileLineColLoc,
     FloatAttr,
     IntAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
+    Signedness,
     StringAttr,
     UnitAttr,
     f64,
@@ -26,6 +27,8 @@ from openinfer.compiler.frontend.source import Source, Span
 from openinfer.dialects import graph, opset
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.sizes import Size
+
+_U64 = IntegerType(64, Signedness.UNSIGNED)
 
 
 def build(program: syntax.Program, source: Source) -> ModuleOp:
@@ -60,7 +63,7 @@ class _Builder:
             arguments = attribute.arguments or ()
             match name:
                 case "init" | "ref" | "pattern":
-                    options[name] = _option(arguments[0])
+                    options[name] = next(map(_option, arguments))
                 case "table":
                     options[name] = UnitAttr()
                 case "auto_dim":
@@ -201,9 +204,9 @@ def value(written: syntax.Value) -> Attribute:
     """The attribute of a setting: i1, i64, f64, string, array, name, or size expression."""
     match written:
         case syntax.Literal(value=bool() as flag):
-            return BoolAttr.from_bool(flag)
+            return IntegerAttr.from_bool(flag)
         case syntax.Literal(value=int() as number):
-            return IntegerAttr(number, i64) if number < 2**63 else FloatAttr(float(number), f64)
+            return IntegerAttr(number, i64 if -(2**63) <= number < 2**63 else _U64)
         case syntax.Literal(value=float() as number):
             return FloatAttr(number, f64)
         case syntax.Literal(value=text):
@@ -213,7 +216,11 @@ def value(written: syntax.Value) -> Attribute:
         case syntax.Name(text=text):
             return graph.NameAttr(text)
         case _:
-            return graph.SizeAttr(to_size(written))
+            size = to_size(written)
+            if size.constant is not None:
+                return IntegerAttr(size.constant, i64)
+            name = size.single_name
+            return graph.NameAttr(name) if name else graph.SizeAttr(size)
 
 
 def _option(argument: syntax.Value | syntax.Setting) -> Attribute:

@@ -111,6 +111,8 @@ class Cursor:
 
     def complain(self, what: str, *, code: str = "OI0110", fix: str | None = None) -> SyntaxStop:
         """Reports that `what` was expected here; the result is to be raised."""
+        if self.at("bad"):
+            return SyntaxStop()
         if self.token.kind == "end" or (self.position and self.on_new_line()):
             # The caret belongs behind what is incomplete, not under the next statement.
             span = Span(self.previous.stop, self.previous.stop)
@@ -174,6 +176,7 @@ class Cursor:
                 return
             if self.at("{"):
                 self.skip_group()
+                self.accept(";")
                 return
             self.skip()
 

@@ -30,7 +30,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of the text. `kind`: "name", "int", "float", "string", "end", or the punctuation."""
+    """A word of the text.
+
+    `kind`: "name", "int", "float", "string", "end", "bad" (reported already), or the punctuation.
+    """
 
     kind: str
     text: str
@@ -176,7 +179,9 @@ class _Lexer:
             "this string does not end on its line",
             fix='close it with `"`',
         )
-        self.add("string", stop, self.text[self.position + 1 : stop])
+        # The parser gives up this statement without another word, and goes on in the next line.
+        self.add("bad", stop)
+        self.add(";", stop)
 
     def string(self) -> None:
         text, position = self.text, self.position + 1
@@ -216,4 +221,4 @@ class _Lexer:
             f"unknown escape `{text[position:stop]}` in a string",
             fix=r"known are \n \t \r \0 \\ \" \x41 \u{3b1}; write `\\` for a backslash",
         )
-        return "", stop
+        return text[position:stop], stop

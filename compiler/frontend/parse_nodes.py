@@ -44,8 +44,8 @@ class NodeParser(ValueParser):
 
     def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
         """`{ … }`: its nodes, and the span of the closing brace."""
-        self.expect("{", f"`{{` to open {what}", code="OI0116")
         with self.nested("blocks"):
+            self.expect("{", f"`{{` to open {what}", code="OI0116")
             found = self.nodes(outermost)
         if close := self.accept("}"):
             return found, close.span
@@ -84,7 +84,7 @@ class NodeParser(ValueParser):
         token = self.token
         if token.kind != "name":
             raise self.complain(
-                "a statement", code="OI0113", fix=f"a statement starts with {_known(_READERS)}"
+                "a statement", code="OI0113", fix=f"a statement starts with {_known(READERS)}"
             )
         if self.ahead().kind == "=":
             raise ForeignForm("x = op …", token.span)
@@ -92,18 +92,18 @@ class NodeParser(ValueParser):
             raise ForeignForm("effect", token.span)
         if token.text == "block" and self.at_section_or_block():
             raise ForeignForm("inner block", token.span.to(self.ahead().span))
-        reader = _READERS.get(token.text)
+        reader = READERS.get(token.text)
         if reader is None:
-            near = nearest(token.text, _READERS)
+            near = nearest(token.text, READERS)
             self.report.error(
                 "OI0113",
                 token.span,
                 f"unknown statement `{token.text}`",
-                fix=f"did you mean `{near}`?" if near else f"known are {_known(_READERS)}",
+                fix=f"did you mean `{near}`?" if near else f"known are {_known(READERS)}",
             )
             if near is None:
                 raise SyntaxStop
-            reader = _READERS[near]
+            reader = READERS[near]
         self.advance()
         return reader(self, token.span)
 
@@ -154,8 +154,11 @@ class NodeParser(ValueParser):
                     )
                 operands.append(self.ref("a variable or a setting"))
             if not self.accept(",") and not self.at(")", "name"):
-                raise self.complain("`,` or `)` in the arguments", fix="close them with `)`")
-        self.advance()
+                stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+                if self.at(">>"):
+                    break  # only the `)` is missing
+                raise stop
+        self.accept(")")
         return tuple(operands), tuple(settings)
 
     def branch(self, start: Span) -> Node:
@@ -297,7 +300,7 @@ class NodeParser(ValueParser):
         return CacheStep(variable, amount if word == "increment" else -amount, span)
 
 
-_READERS: dict[str, Callable[[NodeParser, Span], Node]] = {
+READERS: dict[str, Callable[[NodeParser, Span], Node]] = {
     "assign": NodeParser.assign,
     "await": NodeParser.await_,
     "barrier": NodeParser.barrier,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openinfer.compiler.frontend.cursor import Cursor, ForeignForm
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
@@ -79,13 +81,15 @@ class ValueParser(Cursor):
                 self.advance()
                 inner = self.expression(what)
                 self.expect(")", "`)` at the end of the parentheses")
+                if isinstance(inner, Sum | Product):
+                    return replace(inner, span=token.span.to(self.previous))
                 return inner
         if token.kind == "-":
             with self.nested("signs"):
                 self.advance()
                 inner = self.factor(what)
                 return Sum(((-1, inner),), token.span.to(inner.span))
-        fix = "sizes are whole numbers" if token.kind == "float" else None
+        fix = "sizes are made of names, whole numbers, + - * / and parentheses"
         raise self.complain(
             f"identifier or integer for {what.removeprefix('a ')}", code="OI0115", fix=fix
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from openinfer.compiler.frontend.cursor import ParseAbort, SyntaxStop
 from openinfer.compiler.frontend.lexer import Token, tokenize
-from openinfer.compiler.frontend.parse_nodes import SECTION_WORDS, NodeParser
+from openinfer.compiler.frontend.parse_nodes import READERS, SECTION_WORDS, NodeParser
 from openinfer.compiler.frontend.report import Report, did_you_mean, nearest
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.frontend.syntax import (
@@ -109,12 +109,11 @@ class _Parser(NodeParser):
     def unknown_item(self, what: str) -> None:
         token = self.token
         near = nearest(token.text, (*SECTION_WORDS, "block"))
-        self.report.error(
-            "OI0112",
-            token.span,
-            f"expected {what}, found {token}",
-            fix=f"did you mean `{near}`?" if near else "volatile { … }  or  block entry { … }",
-        )
+        if token.text in READERS:
+            fix = "statements stand in a block: `block entry { … }`"
+        else:
+            fix = f"did you mean `{near}`?" if near else "volatile { … }  or  block entry { … }"
+        self.report.error("OI0112", token.span, f"expected {what}, found {token}", fix=fix)
         if near in SECTION_WORDS and self.ahead().kind == "{":
             self.section(str(near))
         elif near == "block" and self.ahead().kind == "name":

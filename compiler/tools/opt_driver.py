@@ -24,7 +24,7 @@ from openinfer.compiler.tools.arguments import package_beside, parse_sizes
 from openinfer.compiler.tools.phase_dumps import PhaseDumps
 from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
 from openinfer.lowering.options import PipelineOptions, using
-from openinfer.runtime.errors import InputError
+from openinfer.runtime.errors import InputError, ProgramError
 
 SEPARATOR = "// -----"
 TARGET_CPUS = ("host", "generic", "avx2", "avx512")
@@ -112,9 +112,14 @@ class OpenInferOptMain(xDSLOptMain):
         return source.module
 
     def _read_program(self, _: IO[bytes]) -> ModuleOp:
-        from openinfer.compiler.frontend import parse_program
+        from openinfer.compiler.frontend import parse_text
 
-        module = parse_program(self._text, self.get_input_name())
+        result = parse_text(self._text, self.get_input_name(), self.args.strict)
+        if result.module is None:
+            raise ProgramError(result.diagnostics, result.render())
+        if result.diagnostics:
+            print(result.render().rstrip("\n"), file=sys.stderr)
+        module = result.module
         if not self.args.disable_verify:
             pipeline.check_module(module)
         return module

@@ -30,6 +30,11 @@ class UsageError(Exception):
 def render(error: BaseException) -> str:
     """The text of an error for a person: no traceback, ends without a newline."""
     if isinstance(error, ProgramError):
+        # A check behind the frontend knows places, but not the text: read it from the file.
+        if error.rendered == "\n".join(str(d) for d in error.diagnostics):
+            from openinfer.compiler.diagnostics import render as with_excerpts
+
+            return with_excerpts(error.diagnostics).rstrip("\n")
         return error.rendered.rstrip("\n")
     if isinstance(error, OpenInferError):
         return str(error)

@@ -1,8 +1,8 @@
 """`arith` with vector comparisons typed as vectors, and casts and `select` on vectors.
 
 xDSL 0.74 types the result of a vector `cmpi` or `cmpf` as one `i1`, refuses vectors in the integer
-casts and in the condition of `select`, and has no `remf` and no `index_castui`. Build these ops from
-this module, the rest from `xdsl.dialects.arith`.
+casts and in the condition of `select`, and has no `remf` and no `index_castui`. Build these ops
+from this module, the rest from `xdsl.dialects.arith`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    AnyAttr,
+    IRDLOperation,
     VarConstraint,
     base,
     irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
     traits_def,
 )
 from xdsl.parser import Parser
@@ -180,7 +183,8 @@ def _verify_shape(op: Operation) -> tuple[Attribute, Attribute]:
 
 def _verify_widths(op: Operation, wider: bool) -> None:
     source, target = _verify_shape(op)
-    assert isinstance(source, FixedBitwidthType) and isinstance(target, FixedBitwidthType)
+    assert isinstance(source, FixedBitwidthType)
+    assert isinstance(target, FixedBitwidthType)
     if (target.bitwidth > source.bitwidth) != wider or target.bitwidth == source.bitwidth:
         raise VerifyException(
             f"'{op.name}' needs a {'wider' if wider else 'narrower'} result than {source}, "
@@ -188,9 +192,7 @@ def _verify_widths(op: Operation, wider: bool) -> None:
         )
 
 
-@extended_op(
-    operands={"input": _INTEGER_OR_INDEX_LIKE}, results={"result": _INTEGER_OR_INDEX_LIKE}
-)
+@extended_op(operands={"input": _INTEGER_OR_INDEX_LIKE}, results={"result": _INTEGER_OR_INDEX_LIKE})
 class IndexCastOp(arith.IndexCastOp):
     """Cast between index and a signless integer, sign extended; scalars and vectors."""
 
@@ -203,13 +205,13 @@ class IndexCastOp(arith.IndexCastOp):
 
 
 @irdl_op_definition
-class IndexCastUIOp(arith.IRDLOperation):
+class IndexCastUIOp(IRDLOperation):
     """Cast between index and a signless integer, zero extended; scalars and vectors."""
 
     name = "arith.index_castui"
 
-    input = arith.operand_def(_INTEGER_OR_INDEX_LIKE)
-    result = arith.result_def(_INTEGER_OR_INDEX_LIKE)
+    input = operand_def(_INTEGER_OR_INDEX_LIKE)
+    result = result_def(_INTEGER_OR_INDEX_LIKE)
 
     traits = traits_def(Pure())
 
@@ -264,9 +266,7 @@ class TruncIOp(arith.TruncIOp):
         _verify_widths(self, wider=False)
 
 
-@extended_op(
-    operands={"input": _INTEGER_LIKE}, results={"result": _INTEGER_LIKE}, traits=(Pure(),)
-)
+@extended_op(operands={"input": _INTEGER_LIKE}, results={"result": _INTEGER_LIKE}, traits=(Pure(),))
 class ExtSIOp(arith.ExtSIOp):
     def __init__(self, op: SSAValue | Operation, target_type: Any):
         super().__init__(op, target_type)
@@ -302,17 +302,17 @@ class RemUIOp(arith.RemUIOp):
 
 
 @irdl_op_definition
-class RemFOp(arith.IRDLOperation):
+class RemFOp(IRDLOperation):
     """Remainder of a float division, with the sign of the dividend (C's fmod)."""
 
     name = "arith.remf"
 
     T: ClassVar = VarConstraint("T", _FLOAT_LIKE)
 
-    lhs = arith.operand_def(T)
-    rhs = arith.operand_def(T)
-    result = arith.result_def(T)
-    fastmath = arith.prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(T)
+    fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
 
     traits = traits_def(Pure())
 
@@ -329,8 +329,6 @@ class RemFOp(arith.IRDLOperation):
             result_types=[SSAValue.get(lhs).type],
             properties={"fastmath": flags},
         )
-
-
 
 
 Arith = extended_dialect(

@@ -1,8 +1,8 @@
 """Derive an op class from one of xDSL's with wider types, other traits, or another syntax.
 
-xDSL looks ops up by name, so a dialect object of the same name that lists the derived class replaces
-the original everywhere. The derived class stays a Python subclass: passes and patterns that match on
-the original class keep working on it.
+xDSL looks ops up by name, so a dialect object of the same name that lists the derived class
+replaces the original everywhere. The derived class stays a Python subclass: passes and patterns
+that match on the original class keep working on it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ def _redefine(
     return redefined
 
 
+def _traits(traits: tuple[OpTrait, ...]) -> OpTraits:
+    return OpTraits(lambda: traits)
+
+
 def extended_op(
     *,
     operands: Mapping[str, AttrConstraint] | None = None,
@@ -44,10 +48,10 @@ def extended_op(
 ) -> Callable[[_OpT], _OpT]:
     """Class decorator that turns a plain subclass of an xDSL op into an op definition.
 
-    `operands` and `results` give new constraints by name, `traits` replaces all traits of the base.
-    A `verify_` method in the class replaces the base's own check (the constraints are still checked).
-    `custom_syntax` says that the class brings its own `parse` and `print`, `assembly_format` that it
-    brings a declarative syntax; otherwise the base's syntax stays.
+    `operands` and `results` give new constraints by name, `traits` replaces all traits of the
+    base. A `verify_` method in the class replaces the base's own check (the constraints are still
+    checked). `custom_syntax` says that the class brings its own `parse` and `print`,
+    `assembly_format` that it brings a declarative syntax; otherwise the base's syntax stays.
     """
 
     def decorate(cls: _OpT) -> _OpT:
@@ -59,7 +63,7 @@ def extended_op(
             definition,
             operands=_redefine(definition.operands, operands or {}),
             results=_redefine(definition.results, results or {}),
-            traits=definition.traits if traits is None else OpTraits(lambda: traits),
+            traits=definition.traits if traits is None else _traits(traits),
             assembly_format=assembly_format if has_own_syntax else definition.assembly_format,
         )
         own = dict(cls.__dict__)
@@ -91,6 +95,4 @@ def extended_dialect(
     by_name = {op.name: op for op in base.operations}
     by_name |= {op.name: op for op in added}
     interfaces = list(base._interfaces)  # pyright: ignore[reportPrivateUsage]
-    return Dialect(
-        base.name, list(by_name.values()), [*base.attributes, *attributes], interfaces
-    )
+    return Dialect(base.name, list(by_name.values()), [*base.attributes, *attributes], interfaces)

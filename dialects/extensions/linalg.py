@@ -1,7 +1,7 @@
 """`linalg` with memory effects.
 
-xDSL 0.74 says nothing about the effects of linalg ops, so that dead ones stay and equal ones are not
-shared. An op on tensors has no effect; an op on buffers reads and writes memory.
+xDSL 0.74 says nothing about the effects of linalg ops, so that dead ones stay and equal ones are
+not shared. An op on tensors has no effect; an op on buffers reads and writes memory.
 """
 
 from __future__ import annotations

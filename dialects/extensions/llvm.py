@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     SignlessIntegerConstraint,
-    UnitAttr,
     VectorType,
     i1,
     i32,
@@ -33,7 +32,6 @@ from xdsl.dialects.llvm import (
     GenericCastOp,
     LLVMPointerType,
     LLVMStructType,
-    VectorReduceOperation,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
@@ -155,6 +153,14 @@ class SelectOp(llvm.SelectOp):
 @extended_op(operands={"value": _VECTOR})
 class MaskedStoreOp(llvm.MaskedStoreOp):
     """Masked store of a vector of any element type."""
+
+
+@extended_op(
+    operands={"ssa_indices": base(IntegerType) | VectorType.constr(base(IntegerType))},
+    results={"result": base(LLVMPointerType) | VectorType.constr(base(LLVMPointerType))},
+)
+class GEPOp(llvm.GEPOp):
+    """Address arithmetic; a vector of indices gives a vector of addresses."""
 
 
 @extended_op(custom_syntax=True)
@@ -456,7 +462,8 @@ class AtomicRMWOp(IRDLOperation):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
-        op = cls(bin_op, *parser.resolve_operands(operands, types, parser.pos), ordering)
+        pointer, value = parser.resolve_operands(operands, types, parser.pos)
+        op = cls(bin_op, pointer, value, ordering)
         op.attributes |= attributes
         return op
 
@@ -579,6 +586,38 @@ class MaskedLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class MaskedGatherOp(IRDLOperation):
+    name = "llvm.intr.masked.gather"
+
+    V: ClassVar = VarConstraint("V", base(VectorType))
+
+    ptrs = operand_def(VectorType.constr(base(LLVMPointerType)))
+    mask = operand_def(VectorType.constr(i1))
+    pass_thru = operand_def(V)
+    res = result_def(V)
+    alignment = prop_def(IntegerAttr[IntegerType])
+
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(
+        self,
+        pointers: SSAValue | Operation,
+        mask: SSAValue | Operation,
+        pass_thru: SSAValue | Operation,
+        alignment: int,
+    ):
+        super().__init__(
+            operands=[pointers, mask, pass_thru],
+            result_types=[SSAValue.get(pass_thru).type],
+            properties={"alignment": IntegerAttr(alignment, i32)},
+        )
+
+
+@irdl_op_definition
 class MemcpyOp(IRDLOperation):
     name = "llvm.intr.memcpy"
 
@@ -599,7 +638,7 @@ class MemcpyOp(IRDLOperation):
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Fetch a line into the cache: `rw` 0 read, 1 write; `hint` 0 none to 3 keep; `cache` 1 data."""
+    """Fetch a line into the cache: `rw` 1 to write it, `hint` 0 to 3 to keep it, `cache` 1 data."""
 
     name = "llvm.intr.prefetch"
 
@@ -753,6 +792,8 @@ LLVM = extended_dialect(
         FPToUIOp,
         FenceOp,
         FreezeOp,
+        GEPOp,
+        MaskedGatherOp,
         MaskedLoadOp,
         MaskedStoreOp,
         MemcpyOp,

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
-    i1,
     i32,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -229,12 +228,9 @@ class PrefetchOp(IRDLOperation):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         operand = parser.resolve_operand(buffer, parser.parse_type())
-        op = cls(
-            operand, indices, write=write == "write", locality=locality, data=cache == "data"
-        )
+        op = cls(operand, indices, write=write == "write", locality=locality, data=cache == "data")
         op.attributes |= attributes
         return op
-
 
 
 MemRef = extended_dialect(memref.MemRef, (AtomicRMWOp, CastOp, CopyOp, GlobalOp, PrefetchOp))

@@ -1,7 +1,8 @@
 """`vector` with memory effects and the ops that masked and quantised kernels need.
 
-xDSL 0.74 gives its memory ops no effects, so that nothing around them can be removed or hoisted, and
-lacks the alignment of accesses, `gather` and `step`. Only 1-D vectors are used by this compiler.
+xDSL 0.74 gives its memory ops no effects, so that nothing around them can be removed or hoisted,
+and lacks the alignment of accesses, `gather` and `step`. Only 1-D vectors are used by this
+compiler.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from xdsl.dialects import vector
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     I1,
     AnyFloatConstr,
     IndexType,
-    IntegerAttr,
     IntegerType,
     MemRefType,
     VectorType,
@@ -27,7 +28,6 @@ from xdsl.irdl import (
     base,
     irdl_op_definition,
     operand_def,
-    prop_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -36,7 +36,6 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.extensions.extend import add_traits, extended_dialect, extended_op
-
 
 add_traits(vector.LoadOp, MemoryReadEffect())
 add_traits(vector.MaskedLoadOp, MemoryReadEffect())
@@ -63,7 +62,7 @@ class ReductionOp(vector.ReductionOp):
         value: SSAValue | Operation,
         kind: vector.CombiningKindAttr | str,
         acc: SSAValue | Operation | None = None,
-        fastmath: vector.FastMathFlagsAttr | None = None,
+        fastmath: FastMathFlagsAttr | None = None,
     ):
         if isinstance(kind, str):
             kind = vector.CombiningKindAttr(vector.CombiningKindFlag(kind))
@@ -127,13 +126,12 @@ class GatherOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        memref = cast(MemRefType, self.base.type)
+        memref = self.base.type
         result = cast(VectorType, self.result.type)
         if memref.element_type != result.element_type:
             raise VerifyException(f"'vector.gather' cannot read {result} from {memref}")
         if self.mask.type != VectorType(i1, result.shape):
             raise VerifyException(f"'vector.gather' of {result} has a mask of {self.mask.type}")
-
 
 
 Vector = extended_dialect(

@@ -15,9 +15,12 @@ from xdsl.utils.exceptions import VerifyException
 from openinfer.dialects.graph.attributes import KINDS, SizeAttr
 from openinfer.dialects.graph.syntax import (
     GraphOp,
+    as_text,
     check_dtype,
     parse_body,
     parse_dict,
+    parse_entries,
+    parse_text,
     parse_type,
     print_dict,
     print_type,
@@ -86,7 +89,7 @@ class VariableOp(GraphOp):
         )
         memory = parser.parse_identifier("memory kind")
         dtype, dims = parse_type(parser)
-        options = parser.parse_optional_dictionary_attr_dict()
+        options = parse_entries(parser)
         return cls(name, memory, dtype.data, [d.data for d in dims], indices or (), options)
 
     def print(self, printer: Printer) -> None:
@@ -116,7 +119,7 @@ class PackageSizeOp(GraphOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> PackageSizeOp:
-        name = parser.parse_str_literal()
+        name = parse_text(parser)
         parser.parse_punctuation("=")
         return cls(name, parser.parse_integer())
 
@@ -160,7 +163,7 @@ class PackageTensorOp(GraphOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> PackageTensorOp:
-        name = parser.parse_str_literal()
+        name = parse_text(parser)
         dtype, dims = parse_type(parser)
         absent = parser.parse_optional_keyword("absent") is not None
         return cls(name, dtype.data, [d.data.evaluate({}) for d in dims], absent=absent)
@@ -190,9 +193,9 @@ class PackageValueOp(GraphOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> PackageValueOp:
-        name = parser.parse_str_literal()
+        name = parse_text(parser)
         parser.parse_punctuation("=")
-        return cls(name, parser.parse_attribute())
+        return cls(name, as_text(parser.parse_attribute()))
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -24,11 +24,14 @@ from openinfer.dialects.graph.syntax import (
     check_dtype,
     parse_body,
     parse_dict,
+    parse_name,
     parse_names,
     parse_ref,
     parse_refs,
+    parse_text,
     parse_type,
     print_dict,
+    print_name,
     print_ref,
     print_refs,
     print_type,
@@ -229,7 +232,7 @@ class ScopeOp(GraphOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> ScopeOp:
-        label = parser.parse_str_literal()
+        label = parse_text(parser)
         hints = parse_dict(parser, "with")
         return cls(label, parse_body(parser), hints.data if hints else None)
 
@@ -243,7 +246,7 @@ class ScopeOp(GraphOp):
 
 @irdl_op_definition
 class BranchOp(GraphOp):
-    """A call of a block, or of one of two: `graph.branch body`, `graph.branch c ? a : b`."""
+    """A call: `graph.branch body`, or of one of two: `graph.branch if c then a else b`."""
 
     name = "graph.branch"
 
@@ -280,7 +283,7 @@ class BranchOp(GraphOp):
             then_block = parser.parse_identifier("block name")
             parser.parse_keyword("else")
             return cls(then_block, condition, parser.parse_identifier("block name"))
-        return cls(parser.parse_identifier("block name"))
+        return cls(parse_name(parser, "block name"))
 
     def print(self, printer: Printer) -> None:
         if self.condition is not None and self.else_block is not None:
@@ -288,7 +291,8 @@ class BranchOp(GraphOp):
             print_ref(printer, self.condition)
             printer.print_string(f" then {self.then_block.data} else {self.else_block.data}")
             return
-        printer.print_string(f" {self.then_block.data}")
+        printer.print_string(" ")
+        print_name(printer, self.then_block.data, ("if",))
 
 
 @irdl_op_definition

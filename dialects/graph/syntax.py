@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, BytesAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
@@ -13,9 +13,51 @@ from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.graph.attributes import RefAttr, SizeAttr, SliceAttr, parse_size, print_size
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.sizes import Size
+
+
+def parse_name(parser: Parser, what: str) -> str:
+    """A name; one that is also a word of the syntax around it is quoted."""
+    return parser.parse_identifier_or_str_literal(what)
+
+
+def print_name(printer: Printer, name: str, reserved: tuple[str, ...]) -> None:
+    """The inverse of `parse_name`: quotes the `reserved` words."""
+    if name in reserved:
+        printer.print_string_literal(name)
+    else:
+        printer.print_string(name)
+
+
+def parse_text(parser: Parser) -> str:
+    """A quoted text. xDSL reads one that is not ASCII as bytes."""
+    if (data := parser.parse_optional_bytes_literal()) is not None:
+        return data.decode("utf-8", "replace")
+    return parser.parse_str_literal()
+
+
+def as_text(value: Attribute) -> Attribute:
+    """The attribute with all bytes in it, which are texts that are not ASCII, as strings."""
+    match value:
+        case BytesAttr(data=data):
+            return StringAttr(data.decode("utf-8", "replace"))
+        case ArrayAttr(data=items):
+            return ArrayAttr([as_text(item) for item in items])
+        case DictionaryAttr(data=entries):
+            return DictionaryAttr({key: as_text(item) for key, item in entries.items()})
+        case _:
+            return value
+
+
+def parse_entries(parser: Parser) -> dict[str, Attribute]:
+    """An optional `{key = value}`."""
+    entries = parser.parse_optional_dictionary_attr_dict()
+    return {key: as_text(value) for key, value in entries.items()}
 
 
 def parse_slot(parser: Parser) -> Attribute:
+    """`l`, `"l + 1"` or `slice(a, none)`; a size named `slice` or `none` is quoted."""
+
     def bound() -> Attribute:
         if parser.parse_optional_keyword("none"):
             return StringAttr("")
@@ -29,7 +71,33 @@ def parse_slot(parser: Parser) -> Attribute:
     return SizeAttr(parse_size(parser))
 
 
+def print_slot(printer: Printer, slot: Attribute) -> None:
+    """The inverse of `parse_slot`."""
+
+    def size(value: Size) -> None:
+        if value.single_name in ("slice", "none"):
+            printer.print_string_literal(str(value))
+        else:
+            print_size(printer, value)
+
+    def bound(value: Attribute) -> None:
+        if isinstance(value, SizeAttr):
+            size(value.data)
+        else:
+            printer.print_string("none")
+
+    if isinstance(slot, SizeAttr):
+        size(slot.data)
+    elif isinstance(slot, SliceAttr):
+        printer.print_string("slice(")
+        bound(slot.start)
+        printer.print_string(", ")
+        bound(slot.stop)
+        printer.print_string(")")
+
+
 def parse_ref(parser: Parser) -> RefAttr:
+    """`h`, `W[l]`, `K[l, slice(0, n)]`."""
     variable = parser.parse_identifier("variable name")
     slots = parser.parse_optional_comma_separated_list(
         Parser.Delimiter.SQUARE, lambda: parse_slot(parser)
@@ -41,29 +109,8 @@ def print_ref(printer: Printer, ref: RefAttr) -> None:
     printer.print_string(ref.variable.data)
     if not ref.bracketed.data:
         return
-
-    def bound(value: Attribute) -> None:
-        if isinstance(value, SizeAttr):
-            print_size(printer, value.data)
-        else:
-            printer.print_string("none")
-
-    def slot(index: Attribute) -> None:
-        if isinstance(index, SizeAttr):
-            print_size(printer, index.data)
-        elif isinstance(index, SliceAttr):
-            printer.print_string("slice(")
-            bound(index.start)
-            printer.print_string(", ")
-            bound(index.stop)
-            printer.print_string(")")
-
     with printer.in_square_brackets():
-        printer.print_list(index_list(ref), slot)
-
-
-def index_list(ref: RefAttr) -> tuple[Attribute, ...]:
-    return tuple(ref.indices)
+        printer.print_list(list(ref.indices), lambda slot: print_slot(printer, slot))
 
 
 def parse_refs(parser: Parser) -> ArrayAttr[RefAttr]:
@@ -104,7 +151,7 @@ def print_type(printer: Printer, dtype: StringAttr, dims: ArrayAttr[SizeAttr]) -
 def parse_dict(parser: Parser, keyword: str) -> DictionaryAttr | None:
     if parser.parse_optional_keyword(keyword) is None:
         return None
-    return DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
+    return DictionaryAttr(parse_entries(parser))
 
 
 def print_dict(printer: Printer, keyword: str, entries: DictionaryAttr | None) -> None:

@@ -261,6 +261,40 @@ class ObserveOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ViewOp(IRDLOperation):
+    """The same contiguous bytes with another shape: `nn.view %a [%B] : memref<…> to memref<…>`.
+
+    Operands give the run-time sizes of the result, in order.
+    """
+
+    name = "nn.view"
+    source = operand_def(MemRefType)
+    sizes = var_operand_def(IndexType())
+    view = result_def(MemRefType)
+    assembly_format: ClassVar[str] = (
+        "$source `[` $sizes `]` attr-dict `:` type($source) `to` type($view)"
+    )
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, sizes: Sequence[SSAValue], view: Attribute) -> None:
+        super().__init__(operands=[source, sizes], result_types=[view])
+
+
+@irdl_op_definition
+class PublishOp(IRDLOperation):
+    """The buffer that the host reads as a result after the step; it lives until the end."""
+
+    name = "nn.publish"
+    buffer = operand_def(MemRefType)
+    output = prop_def(StringAttr)
+    assembly_format: ClassVar[str] = "$buffer $output attr-dict `:` type($buffer)"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, buffer: SSAValue, output: str) -> None:
+        super().__init__(operands=[buffer], properties={"output": StringAttr(output)})
+
+
+@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """Nothing is moved, fused or reused across it."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func, llvm, memref
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.llvm import LinkageAttr, LLVMFunctionType
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 
 from openinfer.dialects.extensions.llvm import LLVM
@@ -37,7 +37,7 @@ RULES: dict[str, Rule] = {
 
 
 @dataclass(frozen=True)
-class ConvertToLLVMPass(ModulePass):
+class ConvertToLlvm(ModulePass):
     """
     Turn functions of the `loops` level into functions of the `llvm` dialect, in one walk.
 
@@ -79,7 +79,7 @@ class ConvertToLLVMPass(ModulePass):
                 continue
             else:
                 raise CompileError(
-                    "OI0915", f"'{child.name}' is not allowed at the top of a loops module"
+                    "OI0980", f"'{child.name}' is not allowed at the top of a loops module"
                 )
             converted.location = child.location
             block = op.body.block
@@ -90,7 +90,7 @@ class ConvertToLLVMPass(ModulePass):
 
 def _convert_function(
     op: func.FuncOp,
-    functions: dict[str, Attribute],
+    functions: Mapping[str, FunctionType],
     needed: dict[str, LLVMFunctionType],
 ) -> llvm.FuncOp:
     if not op.body.blocks:

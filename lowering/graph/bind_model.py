@@ -43,6 +43,7 @@ from openinfer.lowering.options import current
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic, InputError, ProgramError
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.target import named_target
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package, TensorInfo
@@ -70,7 +71,17 @@ class BindModel(ModulePass):
         if any(isinstance(o, PackageSizeOp | PackageTensorOp) for o in op.body.ops):
             return  # Bound already: a dump that is resumed.
         options = current()
+        op.attributes["openinfer.target"] = StringAttr(target_kind(options.target_name))
         _Binder(op, options.package, dict(options.sizes)).bind()
+
+
+def target_kind(name: str) -> str:
+    """The kind of a target name: that of this machine for "host"."""
+    if name != "host":
+        return named_target(name).name
+    from openinfer.runtime.devices.cpu_codegen import host_target
+
+    return host_target().name
 
 
 class _Binder:

@@ -130,7 +130,7 @@ class Translator:
         nodes = nodes_of(facts.blocks["entry"])
         outputs = facts.outputs()
         live = frozenset(outputs)
-        self.nodes(nodes, scope, live, live)
+        self.translate_nodes(nodes, scope, live, live)
         results = [self.value_of(name, scope) for name in outputs]
         self.insert(FuncReturnOp(*results))
         self._replace_module(outputs, results)
@@ -145,6 +145,12 @@ class Translator:
             op.erase()
         block.add_op(function)
 
+    @property
+    def node(self) -> int:
+        """The running index of the node that is being translated."""
+        assert self.where is not None
+        return self.facts.node_number(self.where)
+
     def insert(self, op: Operation) -> Operation:
         if self.where is not None and isinstance(op.location, UnknownLoc):
             op.location = self.where.location
@@ -157,7 +163,7 @@ class Translator:
 
     # Nodes
 
-    def nodes(
+    def translate_nodes(
         self, nodes: Sequence[Operation], scope: _Scope, after: Names, at_return: Names
     ) -> bool:
         """Translates nodes; True when a return was met (what follows it never runs)."""
@@ -165,7 +171,7 @@ class Translator:
             live = live_before(nodes[position + 1 :], after, at_return, self.facts.blocks)
             self.where = op
             try:
-                if self.node(op, scope, live, at_return):
+                if self.translate_node(op, scope, live, at_return):
                     return True
             except (Problem, op_rules.RuleError) as problem:
                 raise ProgramError(
@@ -173,7 +179,7 @@ class Translator:
                 ) from problem
         return False
 
-    def node(self, op: Operation, scope: _Scope, live: Names, at_return: Names) -> bool:
+    def translate_node(self, op: Operation, scope: _Scope, live: Names, at_return: Names) -> bool:
         match op:
             case OpOp():
                 self.op_node(op, scope)
@@ -185,7 +191,7 @@ class Translator:
             case BarrierOp():
                 self.insert(nn.BarrierOp())
             case ScopeOp():
-                return self.nodes(nodes_of(op), scope, live, at_return)
+                return self.translate_nodes(nodes_of(op), scope, live, at_return)
             case LoopOp():
                 return self.loop(op, scope, live, at_return)
             case BranchOp():
@@ -249,7 +255,7 @@ class Translator:
         loop = scf.ForOp(start, stop, one, initial, Region(block))
         self.insert(loop)
         outer, self.builder = self.builder, Builder(InsertPoint.at_end(block))
-        self.nodes(body, inner, needed, at_return)
+        self.translate_nodes(body, inner, needed, at_return)
         self.where = op
         self.insert(scf.YieldOp(*(self.value_of(name, inner) for name in carried)))
         self.builder = outer
@@ -279,14 +285,14 @@ class Translator:
             return False
         inner = _Scope(scope.values, dict(scope.indices))
         inner.indices[op.index.data] = _Index(start, (bounds[0], bounds[0] + 1))
-        self.nodes(nodes_of(op), inner, live, at_return)
+        self.translate_nodes(nodes_of(op), inner, live, at_return)
         return True
 
     def branch(self, op: BranchOp, scope: _Scope, live: Names) -> None:
         blocks = self.facts.blocks
         then = nodes_of(blocks[op.then_block.data])
         if op.condition is None or op.else_block is None:
-            self.nodes(then, scope, live, live)
+            self.translate_nodes(then, scope, live, live)
             return
         otherwise = nodes_of(blocks[op.else_block.data])
         names = {**written(then, blocks), **written(otherwise, blocks)}
@@ -302,7 +308,7 @@ class Translator:
             block = Block()
             self.builder = Builder(InsertPoint.at_end(block))
             inner = _Scope(dict(scope.values), dict(scope.indices))
-            self.nodes(nodes, inner, live, live)
+            self.translate_nodes(nodes, inner, live, live)
             self.where = op
             values = [self.value_of(name, inner) for name in results]
             types = [value.type for value in values]

@@ -38,6 +38,11 @@ class RuleError(Exception):
 class Emitter(Protocol):
     """What a rule needs of the translator."""
 
+    @property
+    def node(self) -> int:
+        """The number of the node that is being translated."""
+        ...
+
     def add(self, op: Operation) -> SSAValue: ...
     def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]: ...
 

@@ -30,23 +30,12 @@ from openinfer.dialects.opset import NameRef
 from openinfer.lowering.graph.liveness import nodes_of, written
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
+from openinfer.lowering.interface import Weight, weight_row
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic
 from openinfer.runtime.sizes import Size
-
-
-def node_text(op: Operation) -> str:
-    """A node as one line of the language: `op add(x, a) >> t0`."""
-    match op:
-        case OpOp():
-            inputs = ", ".join(ref.text for ref in op.inputs)
-            outputs = ", ".join(ref.text for ref in op.outputs)
-            return f"op {op.op_name.data}({inputs}) >> {outputs}"
-        case TransferOp():
-            return f"transfer {op.source.text} >> {op.target.text}"
-        case _:
-            return op.name.removeprefix("graph.")
 
 
 @dataclass
@@ -63,7 +52,7 @@ class Facts:
     """Sizes that the inputs of a step fix."""
     extents: dict[str, list[int]]
     """For each prefix table, how many members each of its indices has."""
-    numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    nodes: dict[Operation, NodeInfo] = field(default_factory=dict[Operation, NodeInfo])
     """Nodes in program order."""
 
     @staticmethod
@@ -76,12 +65,9 @@ class Facts:
                 variables[op.variable.data] = op
             elif isinstance(op, BlockOp):
                 blocks[op.block_name.data] = op
-        numbers: dict[Operation, int] = {}
         for op in module.walk():
             if isinstance(op, AssignOp):
                 variables.setdefault(op.variable.data, op)
-            if isinstance(op, OpOp | TransferOp):
-                numbers[op] = len(numbers)
         static = bindings.sizes
         runtime = frozenset(
             name
@@ -95,7 +81,7 @@ class Facts:
             for name, v in variables.items()
             if isinstance(v, VariableOp) and (pattern := pattern_of(v)) is not None
         }
-        return Facts(bindings, variables, blocks, static, runtime, extents, numbers)
+        return Facts(bindings, variables, blocks, static, runtime, extents, number_nodes(module))
 
     def problems(self) -> list[Diagnostic]:
         """Dimensions with a size that nothing fixes, and a missing entry block."""
@@ -187,13 +173,13 @@ class Facts:
         return None
 
     def node_number(self, op: Operation) -> int:
-        return self.numbers[op]
+        return self.nodes[op].index
 
     def reference_number(self, ref: RefAttr) -> int:
         """The node that uses a reference."""
-        for op, number in self.numbers.items():
+        for op, info in self.nodes.items():
             if isinstance(op, GraphOp) and any(r is ref for r in op.reads()):
-                return number
+                return info.index
         return 0
 
     def settings(self, op: OpOp) -> dict[str, object]:
@@ -231,14 +217,19 @@ class Facts:
                     if isinstance(v, VariableOp) or name in outputs
                 ]
             ),
-            "openinfer.nodes": _strings(self._node_row(op) for op in self.numbers),
+            "openinfer.nodes": ArrayAttr(
+                [self._node_row(op) for op in self.nodes if isinstance(op, OpOp | TransferOp)]
+            ),
+            "openinfer.fixed": DictionaryAttr(
+                {name: IntegerAttr(value, i64) for name, value in self.static.items()}
+            ),
         }
 
     def _weight(self, name: str) -> DictionaryAttr:
         variable = self.variables[name]
         assert isinstance(variable, VariableOp)
-        sources = self.sources(variable)
-        return DictionaryAttr({"variable": StringAttr(name), "sources": _strings(sources)})
+        members = tuple(self.extents.get(name, ()))
+        return weight_row(Weight(name, tuple(self.sources(variable)), members))
 
     def sources(self, variable: VariableOp) -> list[str]:
         """The tensors of a weight; for a prefix table all members in row-major index order."""
@@ -264,6 +255,7 @@ class Facts:
         }
         if isinstance(variable, VariableOp):
             if pattern_of(variable) is not None:
+                entry["indices"] = ArrayAttr(list(variable.indices))
                 entry["members"] = ArrayAttr(
                     [IntegerAttr(n, i64) for n in self.extents[variable.variable.data]]
                 )
@@ -275,13 +267,27 @@ class Facts:
                 entry["value"] = number or IntegerAttr(int(value), i64)
         return DictionaryAttr(entry)
 
-    def _node_row(self, op: Operation) -> str:
-        """`block | place | text` of a node, for messages of a failing step."""
-        block = op.parent_op()
-        while block is not None and not isinstance(block, BlockOp):
-            block = block.parent_op()
-        name = block.block_name.data if isinstance(block, BlockOp) else ""
-        return f"{name} | {location_of(op) or ''} | {node_text(op)}"
+    def _node_row(self, op: Operation) -> DictionaryAttr:
+        """What messages and events say of a node."""
+        info = self.nodes[op]
+        reads = [ref.text for ref in op.reads()] if isinstance(op, GraphOp) else []
+        writes = [ref.text for ref in op.writes()] if isinstance(op, GraphOp) else []
+        place = info.location
+        return DictionaryAttr(
+            {
+                "index": IntegerAttr(info.index, i64),
+                "uuid": StringAttr(info.uuid),
+                "block": StringAttr(info.block),
+                "kind": StringAttr(kind_of(op)),
+                "op": op.op_name if isinstance(op, OpOp) else StringAttr(""),
+                "text": StringAttr(info.text),
+                "params": _strings(reads),
+                "output": _strings(writes),
+                "file": StringAttr(place.file if place else ""),
+                "line": IntegerAttr(place.line if place else 0, i64),
+                "column": IntegerAttr(place.column if place else 0, i64),
+            }
+        )
 
 
 def _strings(values: object) -> ArrayAttr[StringAttr]:

@@ -212,3 +212,27 @@ class LoopBuilder:
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
         """a·b + c on vectors of floats."""
         return self.insert(vector.FMAOp(a, b, c))
+
+    # Arithmetic that is done here and now when both sides are known
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        return self.add(b, a) if isinstance(a, int) else self.add(a, b)
+
+    def minus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return self.index(a) if isinstance(b, int) and b == 0 else self.sub(a, b)
+
+    def minimum(self, a: Index, b: Index) -> Index:
+        """The smaller of two signed indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.insert(arith.MinSIOp(self.index(a), self.index(b)))
+
+    def maximum(self, a: Index, b: Index) -> Index:
+        """The larger of two signed indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.insert(arith.MaxSIOp(self.index(a), self.index(b)))

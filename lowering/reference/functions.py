@@ -66,8 +66,7 @@ def _sigmoid(call: Call) -> AnyArray:
 @twin("silu")
 def _silu(call: Call) -> AnyArray:
     x = call.exact()
-    # x * 0 would be NaN at -inf, where the function goes to 0.
-    return np.where(x == -np.inf, -0.0, x * sigmoid(x))
+    return x * sigmoid(x)
 
 
 @twin("softplus")
@@ -83,7 +82,7 @@ def _gelu(call: Call) -> AnyArray:
         share = 0.5 * (1 + np.tanh(inner))
     else:
         share = 0.5 * (1 + erf(x / math.sqrt(2)))
-    return np.where(x == -np.inf, -0.0, x * share)
+    return x * share
 
 
 @twin("relu")
@@ -127,7 +126,9 @@ def erf(x: AnyArray) -> AnyArray:
         previous, current = current, -2 * centre * current - 2 * (order - 1) * previous
         power = power * offset / (order + 1)
     value = table[nearest + _REACH * _STEP] + bell[nearest + _REACH * _STEP] * series
-    return np.where(np.isnan(x), x, np.where(np.abs(x) >= _REACH, np.sign(x), value))
+    # Odd, and so is its zero.
+    value = np.copysign(np.where(np.abs(x) >= _REACH, 1.0, value), x)
+    return np.where(np.isnan(x), x, value)
 
 
 @cache

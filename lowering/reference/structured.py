@@ -18,10 +18,11 @@ def _matmul(call: Call) -> AnyArray:
     b = np.swapaxes(b, -1, -2) if call.settings["transpose_b"] else b
     left, right = DTYPES[call.dtypes[0]], DTYPES[call.dtypes[1]]
     acc = call.settings["acc"]
+    inner = str(acc[0]) if isinstance(acc, tuple) else None
     if left.kind == "bool":
         return np.matmul(a.astype(np.float64), b.astype(np.float64)) > 0
     if left.is_float:
-        wide = str(acc[0]) if isinstance(acc, tuple) else "f32"
+        wide = inner or "f32"
         if "f64" in (left.name, right.name):
             wide = "f64"
         kind = DTYPES[wide].value
@@ -33,28 +34,32 @@ def _matmul(call: Call) -> AnyArray:
         kind = "int64" if left.kind == "int" else "uint64"
         whole = np.matmul(a.astype(kind), b.astype(kind))
     # The accumulator wraps; when the result is wider than it, that shows.
-    return whole.astype(DTYPES[str(acc[0])].value) if isinstance(acc, tuple) else whole
+    return whole.astype(DTYPES[inner].value) if inner else whole
 
 
 @twin("attention")
 def _attention(call: Call) -> AnyArray:
     q, k, v = (call.exact(i) for i in range(3))
+    shape = q.shape
     mask = call.inputs[3] if len(call.inputs) > 3 else None
     split = q.ndim == 2 and (k.ndim == 3 or q.shape[-1] != k.shape[-1])
     projection = None
     if split:
-        heads, size = k.shape[-2:]
-        rows = q.shape[0]
-        q = np.moveaxis(q.reshape(rows, heads, size), 1, 0)  # (heads, rows, size)
-        k = np.moveaxis(k.reshape(-1, heads, size), 1, 0)  # (heads, keys, size)
-        v = np.moveaxis(v.reshape(-1, heads, size), 1, 0)
+        heads, size = k.shape[-2], k.shape[-1]
+        q = _by_head(q, heads, size)  # (heads, rows, size)
+        k, v = _by_head(k, heads, size), _by_head(v, heads, size)  # (heads, keys, size)
         projection, mask = mask, None
     result = _attend(call, q, k, v, mask)
     if split:
-        result = np.moveaxis(result, 0, 1).reshape(call.inputs[0].shape)
+        result = np.reshape(np.moveaxis(result, 0, 1), shape)
         if projection is not None:
             result = result @ projection.astype(np.float64)
     return result
+
+
+def _by_head(x: AnyArray, heads: int, size: int) -> AnyArray:
+    """`[T, H * Dh]` or `[T, H, Dh]` as (heads, T, size)."""
+    return np.moveaxis(np.reshape(x, (-1, heads, size)), 1, 0)
 
 
 def _attend(call: Call, q: AnyArray, k: AnyArray, v: AnyArray, mask: AnyArray | None) -> AnyArray:

@@ -97,9 +97,9 @@ def _metadata(value: MetadataValue) -> str:
     if isinstance(value, Bitset):
         return f"bitset[{len(value)}] = {_listing(value.bits.astype(np.uint8))}"
     if isinstance(value, ScalarValue):
-        number = value.value
+        number: Any = value.value
         if isinstance(number, float) and str(value.dtype) != "f64":
-            return f"{value.dtype} = {np.float32(number)}"  # shortest text of the narrow type
+            number = np.float32(number)  # gives the shortest text of the narrow type
         return f"{value.dtype} = {_text(number)}"
     return f"{value.dtype}{_shape(value.shape) or '[]'} = {_listing(value.values())}"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.errors import PackageError
-from openinfer.runtime.storage import AnyArray, find_invalid, storage_dtype
+from openinfer.runtime.storage import AnyArray, element_count, find_invalid, storage_dtype
 
 REWRITE = "the file is damaged or was cut off: fetch or write it again"
 
@@ -73,9 +73,7 @@ class MappedFile:
 
         Raises PackageError, naming `field`, for bytes that are no values of `dtype`.
         """
-        count = 1
-        for extent in shape:
-            count *= extent
+        count = element_count(shape)
         stored_shape = (dtype.nbytes(count),) if dtype.packed else shape
         element = storage_dtype(dtype)
         if count == 0:

@@ -53,7 +53,7 @@ from openinfer.runtime.packages.values import (
     QuantZeroPoint,
     ScalarValue,
 )
-from openinfer.runtime.storage import AnyArray, element_count, to_values
+from openinfer.runtime.storage import AnyArray, clear_tail, element_count, to_values
 from openinfer.runtime.tensors import Tensor
 
 
@@ -305,9 +305,15 @@ def _metadata_decoder(payload: Cursor, type_id: int, nbytes: int) -> Callable[[]
         if row is None or element == TYPE_BITSET:
             raise payload.error("element_type", f"has the unknown id {element}")
         shape = _read_shape(payload, rank, row)
-        check(align(8 + 8 * rank + row.nbytes(element_count(shape))))
+        count = element_count(shape)
+        check(align(8 + 8 * rank + row.nbytes(count)))
         data = payload.position
-        return lambda: Tensor(row, shape, _native(file.array(row, shape, data, payload.entry)))
+
+        def array() -> Tensor:
+            stored = file.array(row, shape, data, f"metadata {payload.entry}")
+            return Tensor(row, shape, clear_tail(row, stored, count))
+
+        return array
     row = BY_OINF_ID.get(type_id)
     if row is None:
         raise payload.error("value_type", f"has the unknown id {type_id}")
@@ -318,7 +324,3 @@ def _metadata_decoder(payload: Cursor, type_id: int, nbytes: int) -> Callable[[]
         return ScalarValue(to_values(row, stored, ()).item(), row)
 
     return scalar
-
-
-def _native(array: AnyArray) -> AnyArray:
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -33,7 +33,7 @@ from openinfer.runtime.packages.values import (
     TensorSpec,
     UninitializedTensor,
 )
-from openinfer.runtime.storage import storage_dtype
+from openinfer.runtime.storage import clear_tail, storage_dtype
 from openinfer.runtime.tensors import Tensor, dtype_of
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+")
@@ -104,12 +104,9 @@ def _written_dtype(name: str, dtype: DType) -> DType:
 
 
 def _blob(tensor: Tensor) -> Blob:
-    stored = np.asarray(tensor.storage, dtype=storage_dtype(tensor.dtype), order="C")
+    clean = clear_tail(tensor.dtype, tensor.storage, tensor.size)
+    stored = np.asarray(clean, dtype=storage_dtype(tensor.dtype), order="C")
     flat = stored.reshape(-1).view(np.uint8)
-    tail = tensor.size * tensor.dtype.bits % 8
-    if tensor.dtype.packed and tail:
-        flat = flat.copy()
-        flat[-1] &= np.uint8((1 << tail) - 1)
     return Blob(flat.nbytes, flat.data if flat.size else b"")
 
 

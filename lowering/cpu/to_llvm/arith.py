@@ -1,4 +1,4 @@
-"""`arith` to `llvm`: one instruction or intrinsic per op, constants folded where they are integers."""
+"""`arith` to `llvm`: one instruction or intrinsic per op, known index values folded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _constant(c: Converter, op: Operation) -> None:
     elif isinstance(value, DenseIntOrFPElementsAttr):
         value = DenseIntOrFPElementsAttr(type, value.data)  # pyright: ignore
     elif not isinstance(value, FloatAttr):
-        raise CompileError("OI0916", f"'arith.constant' of {value} cannot be converted")
+        raise CompileError("OI0980", f"'arith.constant' of {value} cannot be converted")
     c.set(result, c.constant(value, type))
 
 

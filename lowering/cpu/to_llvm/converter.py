@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    SymbolRefAttr,
+    UnitAttr,
     UnknownLoc,
     VectorType,
     i1,
@@ -39,7 +41,7 @@ Rule = Callable[["Converter", Operation], None]
 _NSW = IntegerAttr(1, 32)
 _DYNAMIC_GEP = DenseArrayBase.from_list(i32, [GEP_USE_SSA_VAL])
 _NO_WRAP = IntegerAttr(0, 32)
-_UNIT = llvm.UnitAttr()
+_UNIT = UnitAttr()
 _EMPTY_BUNDLES = DenseArrayBase.from_list(i32, ())
 _ALIGNMENTS = {n: IntegerAttr(n, 64) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 4096)}
 _NOT_ATOMIC = IntegerAttr(0, 64)
@@ -137,7 +139,7 @@ class Converter:
     def undefined(self, old: SSAValue) -> CompileError:
         name = old.name_hint or "unnamed"
         return CompileError(
-            "OI0913",
+            "OI0980",
             f"value %{name} of type {old.type} is used before its definition was converted",
             hint="definitions must stand before their uses; a loop must not carry a memref",
         )
@@ -196,7 +198,7 @@ class Converter:
         op = block.first_op
         last = block.last_op
         if op is None or last is None:
-            raise CompileError("OI0914", "a block without a terminator cannot be converted")
+            raise CompileError("OI0980", "a block without a terminator cannot be converted")
         while op is not last:
             self.convert_op(rules, op)
             op = op.next_op
@@ -208,7 +210,7 @@ class Converter:
         rule = rules.get(op.name)
         if rule is None:
             raise CompileError(
-                "OI0915",
+                "OI0980",
                 f"'{op.name}' is not allowed at the loops level",
                 hint="an earlier pass of the pipeline must have lowered it",
             )
@@ -222,7 +224,7 @@ class Converter:
         op: type[Operation],
         operands: Sequence[SSAValue],
         result: Attribute | None = None,
-        properties: Mapping[str, Attribute] = {},  # noqa: B006
+        properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
         """Append an op and give its result (the op has at most one)."""
         made = op.create(
@@ -451,7 +453,8 @@ class Converter:
         body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
         compare: str = "slt",
     ) -> Sequence[SSAValue]:
-        """A counted loop with carried values; `body` gives their next values. Returns the last ones.
+        """A counted loop with carried values; `body` gives their next values. Returns the last
+        ones.
 
         The test stands at the end, behind one at the entry where the loop may run zero times: LLVM
         would turn it round anyhow, and the short pipelines that we use need not.
@@ -480,7 +483,7 @@ class Converter:
     ) -> Sequence[SSAValue]:
         """A direct call; `result` None for no result."""
         properties: dict[str, Attribute] = {
-            "callee": llvm.SymbolRefAttr(name),
+            "callee": SymbolRefAttr(name),
             "fastmathFlags": _FAST_MATH_NONE,
             "CConv": llvm.CallingConventionAttr("ccc"),
             "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
@@ -495,15 +498,11 @@ class Converter:
         self.append(op)
         return op.results
 
-    def call_outside(
-        self, name: str, operands: Sequence[SSAValue], result: Attribute
-    ) -> SSAValue:
+    def call_outside(self, name: str, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
         """A call of a function of the C library, declared on the way."""
         self.needed[name] = llvm.LLVMFunctionType([v.type for v in operands], result)
         return self.call(name, operands, result)[0]
 
 
 def _width(type: Attribute) -> int:
-    return type.bitwidth if isinstance(type, llvm.IntegerType) else 0
-
-
+    return type.bitwidth if isinstance(type, IntegerType) else 0

@@ -8,10 +8,12 @@ from typing import cast
 from xdsl.dialects import cf, func, llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     MemRefType,
     UnrealizedConversionCastOp,
+    i64,
 )
 from xdsl.dialects.llvm import LinkageAttr, LLVMFunctionType, LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -31,7 +33,7 @@ def _result_type(types: Sequence[Attribute]) -> Attribute | None:
     """The one result of an `llvm` function: nothing, a value, or a struct of them."""
     if any(isinstance(type, MemRefType) for type in types):
         raise CompileError(
-            "OI0927",
+            "OI0980",
             "a function cannot return a memref",
             hint="pass the buffer that it fills as an argument",
         )
@@ -95,7 +97,7 @@ def _call(c: Converter, op: Operation) -> None:
     name = op.callee.root_reference.data
     callee = c.callee_types.get(name)
     if callee is None:
-        raise CompileError("OI0928", f"'func.call' of @{name}, which the module does not have")
+        raise CompileError("OI0980", f"'func.call' of @{name}, which the module does not have")
     inputs = list(cast(FunctionType, callee).inputs)
     operands: list[SSAValue] = []
     for argument, type in zip(op.arguments, inputs, strict=True):
@@ -110,7 +112,7 @@ def _call(c: Converter, op: Operation) -> None:
     elif op.res:
         assert isinstance(result, LLVMStructType)
         for i, (old, type) in enumerate(zip(op.res, result.types, strict=True)):
-            position = llvm.DenseArrayBase.from_list(llvm.i64, [i])
+            position = DenseArrayBase.from_list(i64, [i])
             value = c.emit(llvm.ExtractValueOp, called, type, {"position": position})
             c.set(old, value)
 
@@ -123,7 +125,7 @@ def convert_return(c: Converter, op: Operation) -> None:
         assert type is not None
         packed = c.emit(llvm.UndefOp, (), type)
         for i, value in enumerate(values):
-            position = llvm.DenseArrayBase.from_list(llvm.i64, [i])
+            position = DenseArrayBase.from_list(i64, [i])
             packed = c.emit(llvm.InsertValueOp, (packed, value), type, {"position": position})
         values = [packed]
     c.append(llvm.ReturnOp.create(operands=values))
@@ -163,24 +165,28 @@ def _cast_between_levels(c: Converter, op: Operation) -> None:
     """A memref seen as the address of its first element, or a number under its other name."""
     assert isinstance(op, UnrealizedConversionCastOp)
     if len(op.inputs) != 1 or len(op.outputs) != 1:
-        raise CompileError("OI0929", f"'{op.name}' of {len(op.inputs)} values cannot be converted")
+        raise CompileError("OI0980", f"'{op.name}' of {len(op.inputs)} values cannot be converted")
     source, target = op.inputs[0], op.outputs[0]
     if isinstance(source.type, MemRefType) and isinstance(target.type, LLVMPointerType):
         buffer = c.buffer(source)
         c.set(target, c.address(buffer.pointer, buffer.offset, buffer.element))
         return
     if isinstance(source.type, MemRefType) or isinstance(target.type, MemRefType):
-        raise CompileError("OI0929", f"'{op.name}' from {source.type} to {target.type} has no meaning")
+        raise CompileError(
+            "OI0980", f"'{op.name}' from {source.type} to {target.type} has no meaning"
+        )
     value = c.value(source)
     if value.type != convert_type(target.type):
-        raise CompileError("OI0929", f"'{op.name}' from {source.type} to {target.type} has no meaning")
+        raise CompileError(
+            "OI0980", f"'{op.name}' from {source.type} to {target.type} has no meaning"
+        )
     c.set(target, value)
 
 
 def keep(c: Converter, op: Operation) -> None:
     """An op that is `llvm` already: only its operands change."""
     if op.regions:
-        raise CompileError("OI0930", f"'{op.name}' with a region inside a function")
+        raise CompileError("OI0980", f"'{op.name}' with a region inside a function")
     made = type(op).create(
         operands=c.values(op.operands),
         result_types=[result.type for result in op.results],

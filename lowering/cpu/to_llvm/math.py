@@ -84,7 +84,7 @@ def _call_library(c: Converter, name: str, operands: Sequence[SSAValue]) -> SSAV
         wide = [c.emit(llvm.FPExtOp, (operand,), f32) for operand in operands]
         result = c.call_outside(f"{name}f", wide, f32)
         return c.emit(llvm.FPTruncOp, (result,), type)
-    raise CompileError("OI0925", f"the C library has no {name} for {type}")
+    raise CompileError("OI0980", f"the C library has no {name} for {type}")
 
 
 RULES: dict[str, Rule] = {

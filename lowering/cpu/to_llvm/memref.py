@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     NoneAttr,
+    SymbolRefAttr,
     i8,
     i64,
 )
@@ -51,12 +52,10 @@ _ATOMIC = {
 
 def contiguous_strides(c: Converter, sizes: Sequence[Int]) -> list[Int]:
     """The strides of the identity layout."""
-    strides: list[Int] = []
-    stride: Int = 1
-    for size in reversed(sizes):
-        strides.append(stride)
-        stride = c.multiply(stride, size)
-    return strides[::-1]
+    strides: list[Int] = [1] * len(sizes)
+    for dimension in range(len(sizes) - 2, -1, -1):
+        strides[dimension] = c.multiply(strides[dimension + 1], sizes[dimension + 1])
+    return strides
 
 
 def buffer_from_parts(c: Converter, type: MemRefType, parts: Sequence[SSAValue]) -> Buffer:
@@ -138,8 +137,8 @@ def _subview(c: Converter, op: Operation) -> None:
 
 
 def _kept_dimensions(op: memref.SubviewOp, sizes: list[Int]) -> list[int]:
-    """The dimensions that a rank-reducing subview keeps: it drops sizes 1, the leading ones first."""
-    type = cast(MemRefType, op.result.type)
+    """The dimensions that a subview keeps; one to a type of lower rank drops some of size 1."""
+    type = op.result.type
     dropped = len(sizes) - type.get_num_dims()
     if not dropped:
         return list(range(len(sizes)))
@@ -155,13 +154,13 @@ def _kept_dimensions(op: memref.SubviewOp, sizes: list[Int]) -> list[int]:
         if must_keep or (matches and not (size == 1 and _drops(op, i, position))):
             kept.append(i)
     if len(kept) != len(result_sizes):
-        raise CompileError("OI0917", f"'memref.subview' to {type} drops a dimension that is not 1")
+        raise CompileError("OI0980", f"'memref.subview' to {type} drops a dimension that is not 1")
     return kept
 
 
 def _drops(op: memref.SubviewOp, dimension: int, position: int) -> bool:
-    source_strides = layout_of(cast(MemRefType, op.source.type))[1]
-    result_strides = layout_of(cast(MemRefType, op.result.type))[1]
+    source_strides = layout_of(op.source.type)[1]
+    result_strides = layout_of(op.result.type)[1]
     return source_strides[dimension] != result_strides[position]
 
 
@@ -170,7 +169,7 @@ def _view(c: Converter, op: Operation) -> None:
     source = c.buffer(op.source)
     start = c.add(source.offset, c.integer(op.byte_shift))
     pointer = c.address(source.pointer, start, i8)
-    type = cast(MemRefType, op.result.type)
+    type = op.result.type
     shape = [DYNAMIC_INDEX if size is None else size for size in layout_of(type)[0]]
     sizes = _mixed(c, shape, op.sizes)
     strides = contiguous_strides(c, sizes)
@@ -234,7 +233,7 @@ def _cast(c: Converter, op: Operation) -> None:
     source = c.buffer(op.operands[0])
     type = op.results[0].type
     if not isinstance(type, MemRefType):
-        raise CompileError("OI0918", "'memref.cast' to an unranked memref is not supported")
+        raise CompileError("OI0980", "'memref.cast' to an unranked memref is not supported")
     sizes, strides, offset = layout_of(type)
     # What the new type promises is taken as known.
     c.set_buffer(
@@ -254,7 +253,9 @@ def _dim(c: Converter, op: Operation) -> None:
     index = c.integer(op.operands[1])
     if isinstance(index, int):
         if not 0 <= index < len(buffer.sizes):
-            raise CompileError("OI0919", f"'memref.dim' {index} of a rank {len(buffer.sizes)} memref")
+            raise CompileError(
+                "OI0980", f"'memref.dim' {index} of a rank {len(buffer.sizes)} memref"
+            )
         c.set_integer(op.results[0], buffer.sizes[index])
         return
     size = c.as_value(buffer.sizes[-1])
@@ -284,7 +285,7 @@ def _alloca(c: Converter, op: Operation) -> None:
     type = op.memref.type
     if op.dynamic_sizes or op.symbol_operands:
         raise CompileError(
-            "OI0920",
+            "OI0980",
             f"'memref.alloca' of {type} has run-time sizes",
             hint="only small static buffers lie on the stack; use the arena",
         )
@@ -320,11 +321,11 @@ def _get_global(c: Converter, op: Operation) -> None:
         ("global", name),
         lambda: c.in_entry(
             llvm.AddressOfOp.create(
-                result_types=(POINTER,), properties={"global_name": llvm.SymbolRefAttr(name)}
+                result_types=(POINTER,), properties={"global_name": SymbolRefAttr(name)}
             )
         ),
     )
-    type = cast(MemRefType, op.memref.type)
+    type = op.memref.type
     c.set_buffer(op.memref, buffer_from_parts(c, type, (address,)))
 
 
@@ -392,7 +393,7 @@ def _atomic(c: Converter, op: Operation) -> None:
     assert isinstance(op, memref.AtomicRMWOp)
     kind = ATOMIC_KINDS[op.kind.value.data]
     if kind not in _ATOMIC:
-        raise CompileError("OI0921", f"'memref.atomic_rmw {kind}' has no machine instruction")
+        raise CompileError("OI0980", f"'memref.atomic_rmw {kind}' has no machine instruction")
     address = c.element_address(c.buffer(op.memref), op.indices)
     made = AtomicRMWOp(_ATOMIC[kind], address, c.value(op.value), "acq_rel")
     c.append(made)

@@ -136,7 +136,7 @@ def _parallel(c: Converter, op: Operation) -> None:
     """One thread runs all rounds in order; reductions have been rewritten before."""
     assert isinstance(op, scf.ParallelOp)
     if op.initVals:
-        raise CompileError("OI0926", "'scf.parallel' with a reduction reached the llvm conversion")
+        raise CompileError("OI0980", "'scf.parallel' with a reduction reached the llvm conversion")
     block = op.body.block
     saved_location = op.location
 
@@ -166,4 +166,3 @@ RULES: dict[str, Rule] = {
     "scf.while": _while,
 }
 """Rules by op name."""
-

@@ -28,7 +28,7 @@ POINTER = LLVMPointerType()
 
 
 def convert_type(type: Attribute) -> Attribute:
-    """The `llvm` type of a scalar or vector; raises CompileError for others (OI0910)."""
+    """The `llvm` type of a scalar or vector; raises CompileError for others (OI0980)."""
     if isinstance(type, IntegerType | AnyFloat | LLVMPointerType | LLVMStructType | LLVMArrayType):
         return type
     if isinstance(type, IndexType):
@@ -36,24 +36,24 @@ def convert_type(type: Attribute) -> Attribute:
     if isinstance(type, VectorType):
         if type.get_num_dims() != 1:
             raise CompileError(
-                "OI0910",
+                "OI0980",
                 f"{type} is not a 1-D vector",
                 hint="keep a tile as several 1-D vectors",
             )
         if isinstance(type.element_type, IndexType):
             return VectorType(i64, type.shape)
         return type
-    raise CompileError("OI0910", f"type {type} has no counterpart in the llvm dialect")
+    raise CompileError("OI0980", f"type {type} has no counterpart in the llvm dialect")
 
 
 def element_bytes(type: Attribute) -> int:
-    """Bytes that one element takes in memory; raises CompileError for types that cannot lie there."""
+    """Bytes of one element in memory; raises CompileError for types that cannot lie there."""
     if isinstance(type, IndexType):
         return 8
     if isinstance(type, FixedBitwidthType) and type.bitwidth % 8 == 0:
         return type.bitwidth // 8
     raise CompileError(
-        "OI0911", f"{type} cannot lie in memory", hint="a bool lies in memory as an i8"
+        "OI0980", f"{type} cannot lie in memory", hint="a bool lies in memory as an i8"
     )
 
 
@@ -71,12 +71,12 @@ def layout_of(type: MemRefType) -> tuple[list[int | None], list[int | None], int
             stride = None if stride is None or size is None else stride * size
         return sizes, strides[::-1], 0
     if not isinstance(type.layout, StridedLayoutAttr):
-        raise CompileError("OI0912", f"{type} has a layout that is neither identity nor strided")
+        raise CompileError("OI0980", f"{type} has a layout that is neither identity nor strided")
     return sizes, list(type.layout.get_strides()), type.layout.get_offset()
 
 
 def argument_parts(type: MemRefType) -> list[str]:
-    """What a memref argument of `type` expands to, in order: "ptr", "size0", "offset", "stride1"."""
+    """What a memref of `type` expands to, in order: "ptr", "size0", "offset", "stride1"."""
     sizes, strides, offset = layout_of(type)
     parts = ["ptr", *(f"size{i}" for i, size in enumerate(sizes) if size is None)]
     if isinstance(type.layout, StridedLayoutAttr):

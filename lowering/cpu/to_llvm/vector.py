@@ -21,11 +21,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.extensions.llvm import (
     INTRINSICS,
     ExtractElementOp,
+    GEPOp,
     MaskedGatherOp,
     MaskedLoadOp,
     MaskedStoreOp,
     PoisonOp,
-    VectorGEPOp,
 )
 from openinfer.lowering.cpu.to_llvm.converter import (
     Converter,
@@ -33,7 +33,7 @@ from openinfer.lowering.cpu.to_llvm.converter import (
     fast_math_of,
 )
 from openinfer.lowering.cpu.to_llvm.memref import alignment_of
-from openinfer.lowering.cpu.to_llvm.types import convert_type, element_bytes
+from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type, element_bytes
 from openinfer.runtime.errors import CompileError
 
 _INTEGER_REDUCTIONS: dict[CombiningKindFlag, type[Operation]] = {
@@ -107,8 +107,17 @@ def _gather(c: Converter, op: Operation) -> None:
     buffer = c.buffer(source)
     address = c.element_address(buffer, offsets, inbounds=False)
     if buffer.strides and buffer.strides[-1] != 1:
-        raise CompileError("OI0922", "'vector.gather' needs elements that lie side by side")
-    addresses = VectorGEPOp(address, c.value(positions), convert_type(buffer.element))
+        raise CompileError("OI0980", "'vector.gather' needs elements that lie side by side")
+    lanes = VectorType(POINTER, cast(VectorType, positions.type).shape)
+    addresses = GEPOp.create(
+        operands=(address, c.value(positions)),
+        result_types=(lanes,),
+        properties={
+            "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
+            "elem_type": convert_type(buffer.element),
+            "noWrapFlags": IntegerAttr(0, 32),
+        },
+    )
     c.append(addresses)
     gathered = MaskedGatherOp(
         addresses.result, c.value(mask), c.value(pass_thru), element_bytes(buffer.element)
@@ -152,7 +161,7 @@ def _reduction(c: Converter, op: Operation) -> None:
         c.set(op.dest, c.emit(target, (start, source), element, flags))
         return
     if kind not in _FLOAT_REDUCTIONS:
-        raise CompileError("OI0923", f"'vector.reduction <{kind}>' does not apply to {element}")
+        raise CompileError("OI0980", f"'vector.reduction <{kind}>' does not apply to {element}")
     name, combine = _FLOAT_REDUCTIONS[kind]
     reduced = c.emit(INTRINSICS[f"vector.reduce.{name}"], (source,), element, flags)
     if start is not None:
@@ -168,7 +177,7 @@ def _reduce_integers(
     start: SSAValue | None,
 ) -> SSAValue:
     if kind not in _INTEGER_REDUCTIONS:
-        raise CompileError("OI0923", f"'vector.reduction <{kind}>' does not apply to {element}")
+        raise CompileError("OI0980", f"'vector.reduction <{kind}>' does not apply to {element}")
     name = _INTEGER_REDUCTION_NAMES.get(kind, kind.value)
     reduced = c.emit(INTRINSICS[f"vector.reduce.{name}"], (source,), element)
     if start is None:
@@ -181,7 +190,9 @@ def _reduce_integers(
 def _position(c: Converter, op: vector.ExtractOp | vector.InsertOp) -> SSAValue:
     static = op.static_position.get_values()
     if len(static) != 1:
-        raise CompileError("OI0924", f"'{op.name}' at {len(static)} positions: only 1-D vectors are used")
+        raise CompileError(
+            "OI0980", f"'{op.name}' at {len(static)} positions: only 1-D vectors are used"
+        )
     if static[0] == DYNAMIC_INDEX:
         return c.value(op.dynamic_position[0])
     return c.as_value(static[0])
@@ -242,7 +253,10 @@ def _create_mask(c: Converter, op: Operation) -> None:
         counts = c.broadcast(narrow, lanes)
         steps = c.constant_vector(range(length), lanes)
         return c.emit(
-            llvm.ICmpOp, (steps, counts), VectorType(i1, [length]), {"predicate": IntegerAttr(6, 64)}
+            llvm.ICmpOp,
+            (steps, counts),
+            VectorType(i1, [length]),
+            {"predicate": IntegerAttr(6, 64)},
         )
 
     c.set(op.results[0], c.share(("mask", count, length), build))
@@ -275,4 +289,3 @@ RULES: dict[str, Rule] = {
     "vector.store": _store,
 }
 """Rules by op name."""
-

@@ -1,0 +1,1 @@
+"""Measurements: what the generated code reaches, side by side with its peers."""

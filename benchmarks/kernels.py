@@ -1,0 +1,228 @@
+"""How near the product kernels come to the machine: GFLOP/s on one thread, share of the peak.
+
+    python -m benchmarks.kernels [--json] [--seconds 0.3] [--only NAME]
+
+The peak is measured in the same run by a loop of independent multiply-adds. Every kernel runs many
+short times and the quickest counts, so that a busy neighbour shows less. Operands stay in cache, as
+they do between the layers of a model; there is no bias unless the name says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openinfer.compiler.registry import make_context
+from openinfer.lowering.cpu.jit import compile_loops
+from openinfer.lowering.loops.lower_attention import LowerAttention
+from openinfer.lowering.loops.lower_matmul import LowerMatmul
+from openinfer.lowering.loops.lower_pack import LowerPack
+from openinfer.runtime.devices.cpu_codegen import host_target
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+PASSES = (LowerMatmul(), LowerPack(), LowerAttention())
+CHAINS = 16
+ROUNDS = 20_000
+
+EPILOGUES = {
+    "bias": "%r = arith.addf %v, %q : f32",
+    "gelu": """
+    %half = arith.constant 5.000000e-01 : f32
+    %one = arith.constant 1.000000e+00 : f32
+    %root = arith.constant 0.70710677 : f32
+    %v0 = arith.mulf %v, %root : f32
+    %v1 = math.erf %v0 : f32
+    %v2 = arith.addf %v1, %one : f32
+    %v3 = arith.mulf %v, %half : f32
+    %r = arith.mulf %v2, %v3 : f32
+""",
+}
+Array = np.ndarray[Any, Any]
+
+
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel and the operations that it is measured by."""
+
+    name: str
+    run: Callable[[int], Any]
+    """Runs the kernel so many times, without returning to Python in between."""
+    work: float
+    """Floating point operations, or bytes read, of one run."""
+
+
+def lowered(text: str) -> ModuleOp:
+    """A module of `nn` on buffers, as loops."""
+    context = make_context()
+    module = Parser(context, text).parse_module()
+    module.verify()
+    for step in PASSES:
+        step.apply(context, module)
+    return module
+
+
+def repeated(kernel: str, types: Sequence[str], arrays: Sequence[Array]) -> Callable[[int], Any]:
+    """A function that runs the statements `kernel` on `%0, %1, …` of memref `types` many times."""
+    parameters = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(types))
+    arguments = ", ".join(f"%{i}" for i in range(len(types)))
+    module = lowered(
+        f'builtin.module attributes {{openinfer.target = "{host_target().name}"}} {{\n'
+        f"func.func private @kernel({parameters}) {{\n{kernel}\nfunc.return\n}}\n"
+        f"func.func @repeated(%count: index, {parameters}) {{\n"
+        "%from = arith.constant 0 : index\n%by = arith.constant 1 : index\n"
+        "scf.for %i = %from to %count step %by {\n"
+        f"func.call @kernel({arguments}) : ({', '.join(types)}) -> ()\n}}\nfunc.return\n}}\n}}\n"
+    )
+    function = compile_loops(module, "repeated")
+    return lambda count: function(count, *arrays)
+
+
+def peak_case() -> Case:
+    """Multiply-adds that wait for nothing but the one before in their own chain."""
+    lanes = host_target().vector_bits // 32
+    kind, buffer = f"vector<{lanes}xf32>", f"memref<{CHAINS * lanes}xf32>"
+    sums = ", ".join(f"%s{i} = %x" for i in range(CHAINS))
+    types = ", ".join([kind] * CHAINS)
+    lines = [
+        "%zero = arith.constant 0 : index",
+        "%one = arith.constant 1 : index",
+        f"%stop = arith.constant {ROUNDS} : index",
+        f"%x = vector.load %0[%zero] : {buffer}, {kind}",
+        f"%r:{CHAINS} = scf.for %i = %zero to %stop step %one iter_args({sums}) -> ({types}) {{",
+        *(f"%n{i} = vector.fma %s{i}, %x, %x : {kind}" for i in range(CHAINS)),
+        f"scf.yield {', '.join(f'%n{i}' for i in range(CHAINS))} : {types}",
+        "}",
+    ]
+    for i in range(CHAINS):
+        lines.append(f"%c{i} = arith.constant {i * lanes} : index")
+        lines.append(f"vector.store %r#{i}, %0[%c{i}] : {buffer}, {kind}")
+    run = repeated("\n".join(lines), [buffer], [aligned(np.zeros(CHAINS * lanes, np.float32))])
+    return Case("peak", run, 2.0 * CHAINS * lanes * ROUNDS)
+
+
+def matmul_case(m: int, n: int, k: int, *, epilogue: str = "", dynamic: bool = False) -> Case:
+    """`[m, k] x [k, n]` with packed weights; the epilogue turns `%v` (sum plus bias) into `%r`."""
+    tile = 2 * host_target().vector_bits // 32
+    panels = -(-n // tile)
+    rows = "?" if dynamic else str(m)
+    types = [f"memref<{rows}x{k}xf32>", f"memref<{panels}x{k}x{tile}xf32>"]
+    types += [f"memref<{n}xf32>", f"memref<{rows}x{n}xf32>"]
+    a, b, bias, c = types
+    if epilogue:
+        kernel = (
+            "nn.matmul(%0, %1, %2) outs(%3) {packed, maps = [affine_map<(i, j) -> (j)>]} {\n"
+            f"^bb0(%p: f32, %q: f32):\n%v = arith.addf %p, %q : f32\n{EPILOGUES[epilogue]}\n"
+            f"nn.yield %r : f32\n}} : ({a}, {b}, {bias}, {c}) -> ()"
+        )
+    else:
+        kernel = f"nn.matmul(%0, %1) outs(%3) {{packed}} : ({a}, {b}, {c}) -> ()"
+    random = np.random.default_rng(0)
+    shapes = [(m, k), (panels, k, tile), (n,), (m, n)]
+    arrays = [aligned(random.standard_normal(shape, np.float32)) for shape in shapes]
+    name = f"{m}x{n}x{k}" + (f" {epilogue}" if epilogue else "") + (" rows ?" if dynamic else "")
+    return Case(name, repeated(kernel, types, arrays), 2.0 * m * n * k)
+
+
+def attention_case(heads: int, length: int, size: int) -> Case:
+    """One attention over `heads` heads with a padding mask; counts the two products."""
+    rows = f"1x?x{heads}x{size}xf32"
+    width = 2 * host_target().vector_bits // 32
+    types = [f"memref<{rows}>"] * 4
+    types += [f"memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
+    q, k, v, out, mask, queries, scores = types
+    kernel = (
+        "nn.attention(%0, %1, %2, %4) outs(%3, %5, %6) {scale = 0.125 : f64, masked, "
+        'layouts = ["blhd", "blhd", "blhd", "blhd"]} : '
+        f"({q}, {k}, {v}, {mask}, {out}, {queries}, {scores}) -> ()"
+    )
+    random = np.random.default_rng(0)
+    shape = (1, length, heads, size)
+    arrays = [aligned(random.standard_normal(shape, np.float32)) for _ in range(4)]
+    arrays.append(aligned(np.ones((1, 1, 1, length), np.int8)))
+    arrays.append(aligned(np.zeros((1, size, width), np.float32)))
+    arrays.append(aligned(np.zeros((1, length, width), np.float32)))
+    name = f"attention {heads}x{length}x{size}"
+    return Case(name, repeated(kernel, types, arrays), 4.0 * heads * length * length * size)
+
+
+def aligned(array: Array) -> Array:
+    """A copy whose first element lies on a cache line, as the arena places buffers."""
+    raw = np.empty(array.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "mlp": lambda: matmul_case(64, 512, 784),
+    "mlp-bias": lambda: matmul_case(64, 512, 784, epilogue="bias"),
+    "gemv": lambda: matmul_case(1, 512, 784),
+    "gemv3": lambda: matmul_case(3, 512, 784),
+    "logits": lambda: matmul_case(64, 10, 512),
+    "project": lambda: matmul_case(128, 384, 384),
+    "project?": lambda: matmul_case(128, 384, 384, epilogue="bias", dynamic=True),
+    "up": lambda: matmul_case(128, 1536, 384),
+    "up-gelu?": lambda: matmul_case(128, 1536, 384, epilogue="gelu", dynamic=True),
+    "down": lambda: matmul_case(128, 384, 1536),
+    "down?": lambda: matmul_case(128, 384, 1536, epilogue="bias", dynamic=True),
+    "short": lambda: matmul_case(16, 384, 1536),
+    "odd?": lambda: matmul_case(29, 384, 384, epilogue="bias", dynamic=True),
+    "long": lambda: matmul_case(512, 384, 1536),
+    "attention": lambda: attention_case(12, 128, 32),
+    "attention16": lambda: attention_case(12, 16, 32),
+    "attention512": lambda: attention_case(12, 512, 32),
+}
+
+
+def measure(cases: Sequence[Case], seconds: float) -> list[float]:
+    """The quickest run of each case in seconds; the cases take turns so that all meet the same
+    neighbours."""
+    counts: list[int] = []
+    for case in cases:
+        case.run(2)
+        start = time.perf_counter()
+        case.run(1)
+        counts.append(max(1, int(2e-3 / (time.perf_counter() - start))))
+    best = [float("inf")] * len(cases)
+    end = time.perf_counter() + seconds * len(cases)
+    while time.perf_counter() < end:
+        for i, (case, count) in enumerate(zip(cases, counts)):
+            start = time.perf_counter()
+            case.run(count)
+            best[i] = min(best[i], (time.perf_counter() - start) / count)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--seconds", type=float, default=0.3, help="for each kernel (default 0.3)")
+    parser.add_argument("--only", nargs="+", choices=list(CASES), help="these kernels")
+    options = parser.parse_args()
+    cases = [peak_case(), *(CASES[name]() for name in options.only or CASES)]
+    times = measure(cases, options.seconds)
+    speeds = [case.work / seconds / 1e9 for case, seconds in zip(cases, times)]
+    if options.json:
+        rows = [
+            {"kernel": case.name, "seconds": seconds, "gflops": speed, "share": speed / speeds[0]}
+            for case, seconds, speed in zip(cases, times, speeds)
+        ]
+        print(json.dumps({"target": host_target().name, "kernels": rows}))
+        return
+    for case, seconds, speed in zip(cases, times, speeds):
+        share = speed / speeds[0]
+        print(f"{case.name:24} {seconds * 1e6:9.1f} us {speed:7.1f} GFLOP/s {share:6.1%}")
+
+
+if __name__ == "__main__":
+    main()

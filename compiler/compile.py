@@ -1,0 +1,68 @@
+"""From a program to a compiled one: runs the pipeline, emits machine code, writes the manifest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from openinfer.compiler import pipeline, registry
+from openinfer.lowering.options import PipelineOptions
+from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.program import Program
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.target import TargetDescription
+
+
+class HasModule(Protocol):
+    """A program text with its `graph` module."""
+
+    file: str
+
+    @property
+    def module(self) -> ModuleOp: ...
+
+
+def compile_module(graph: HasModule, package: Package | None, options: PipelineOptions) -> Program:
+    """Compiles a program for the CPU. Raises ProgramError, PackageError, UnsupportedError."""
+    if options.precision not in (None, "f32"):
+        raise UnsupportedError(
+            "OI0732",
+            f"precision {options.precision} is not implemented yet",
+            hint="leave it out: every op computes in its declared dtype",
+        )
+    module = graph.module.clone()
+    context = registry.make_context()
+    pipeline.run(module, context, "cpu", options=options)
+    return program_of(module, target_of(module, options), graph.file, package)
+
+
+def target_of(module: ModuleOp, options: PipelineOptions) -> TargetDescription:
+    """The processor that a module was lowered for: this machine's own when it is of that kind."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from openinfer.runtime.devices.cpu_codegen import host_target
+    from openinfer.runtime.target import named_target
+
+    kind = module.attributes.get("openinfer.target")
+    name = kind.data if isinstance(kind, StringAttr) else options.target_name
+    host = host_target()
+    if options.target_name == "host" and host.name == name:
+        return host
+    return named_target(name)
+
+
+def program_of(
+    module: ModuleOp, target: TargetDescription, name: str, package: Package | None
+) -> Program:
+    """The program of a module of level `llvm`."""
+    from openinfer.compiler.manifest_of import manifest_of
+    from openinfer.lowering.cpu.emit_llvm import emit_llvm
+    from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
+
+    code = compile_llvm_text(emit_llvm(module, target), target)
+    program = Program(manifest_of(module, target, name, package), code, package)
+    program.compiled = True
+    return program

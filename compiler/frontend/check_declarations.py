@@ -1,0 +1,337 @@
+"""Checks of declarations: dtype, dimensions, and every attribute with its arguments."""
+
+from __future__ import annotations
+
+import re
+
+from openinfer.compiler.frontend import syntax
+from openinfer.compiler.frontend.check_sizes import check_dims
+from openinfer.compiler.frontend.forms import refuse
+from openinfer.compiler.frontend.parser import ATTRIBUTES
+from openinfer.compiler.frontend.report import Report, did_you_mean
+from openinfer.compiler.frontend.symbols import Symbols
+from openinfer.runtime.dtypes import ALIASES, DTYPES, DType
+
+_FLOAT_MAX = {
+    "f8": 57344.0,
+    "f8e4m3": 448.0,
+    "f16": 65504.0,
+    "bf16": 3.3895313892515355e38,
+    "f32": 3.4028234663852886e38,
+    "f64": 1.7976931348623157e308,
+}
+_KEPT = ("layout", "quant")
+_LINKS = ("init", "ref", "pattern")
+_TABLES = ("table", "auto_dim", "fixed")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def check_dtype(name: syntax.Name, report: Report) -> DType | None:
+    """The dtype that a name stands for; reports an unknown one."""
+    dtype = DTYPES.get(ALIASES.get(name.text, name.text))
+    if dtype is None:
+        report.error(
+            "OI0301",
+            name.span,
+            f"unknown dtype `{name.text}`",
+            fix=did_you_mean(name.text, DTYPES, f"known are {', '.join(DTYPES)}"),
+        )
+    return dtype
+
+
+def check_declaration(
+    declaration: syntax.Declaration, memory: str, symbols: Symbols, report: Report
+) -> None:
+    """One declaration of a memory section."""
+    dtype = check_dtype(declaration.type.dtype, report)
+    check_dims(declaration.type.dims, symbols, report)
+    _check_indices(declaration, memory, report)
+    found: dict[str, syntax.Attribute] = {}
+    for attribute in declaration.attributes:
+        name = attribute.name.text
+        if first := found.get(name):
+            report.error(
+                "OI0203",
+                attribute.span,
+                f"duplicate @{name} attribute",
+                fix="remove one of them",
+                notes=[("first given here", first.span)],
+            )
+            continue
+        found[name] = attribute
+        _check_attribute(attribute, declaration, memory, dtype, report)
+    if "ref" in found and "pattern" in found:
+        report.error(
+            "OI0252",
+            found["pattern"].span,
+            "@ref and @pattern exclude each other",
+            fix="@ref names one tensor, @pattern one for each index: remove one of them",
+            notes=[("@ref stands here", found["ref"].span)],
+        )
+
+
+def _check_indices(declaration: syntax.Declaration, memory: str, report: Report) -> None:
+    seen: dict[str, syntax.Name] = {}
+    for index in declaration.indices:
+        if first := seen.get(index.text):
+            report.error(
+                "OI0207",
+                index.span,
+                f"index `{index.text}` is named twice",
+                fix="rename one of them",
+                notes=[("first named here", first.span)],
+            )
+        seen[index.text] = index
+    names = {attribute.name.text for attribute in declaration.attributes}
+    if not declaration.indices:
+        return
+    name, span = declaration.name.text, declaration.name.span
+    if memory == "dynamic":
+        report.error(
+            "OI0252",
+            span,
+            f"dynamic variable `{name}` cannot have indices",
+            fix=f"give `{name}` one more dimension",
+        )
+    elif memory == "persistent" and not names & {"table", "auto_dim"}:
+        report.error(
+            "OI0252",
+            span,
+            f"persistent `{name}` has indices, so it must say what they select",
+            fix="add `@table` or `@auto_dim(…)`",
+        )
+    elif memory in ("volatile", "constant") and "pattern" not in names and "ref" not in names:
+        indices = "".join(f".{{{index}}}" for index in seen)
+        report.error(
+            "OI0252",
+            span,
+            f"`{name}` stands for several tensors of the package, but nothing says their names",
+            fix=f'add `@pattern("{name}{indices}")`',
+        )
+
+
+def _check_attribute(
+    attribute: syntax.Attribute,
+    declaration: syntax.Declaration,
+    memory: str,
+    dtype: DType | None,
+    report: Report,
+) -> None:
+    name = attribute.name.text
+    if name not in ATTRIBUTES:
+        report.unknown(
+            "OI0250",
+            attribute.span,
+            f"unknown attribute `@{name}` is kept, but means nothing here",
+            fix=did_you_mean(name, ATTRIBUTES, f"known are {', '.join(ATTRIBUTES)}"),
+        )
+        return
+    if name in _KEPT:
+        return
+    if name in _TABLES and memory != "persistent":
+        report.error(
+            "OI0252",
+            attribute.span,
+            f"@{name} is for persistent memory, `{declaration.name.text}` is {memory}",
+            fix="move the declaration to `persistent { … }`, or remove the attribute",
+        )
+    elif name in _LINKS and memory == "dynamic":
+        report.error(
+            "OI0252",
+            attribute.span,
+            f"@{name} on dynamic `{declaration.name.text}`, which only the caller sets",
+            fix="remove the attribute, or declare the variable in `volatile { … }`",
+        )
+    elif name in _TABLES:
+        refuse(report, f"@{name}", attribute.span)
+    match name:
+        case "init":
+            _check_init(attribute, dtype, report)
+        case "ref":
+            if declaration.indices:
+                report.error(
+                    "OI0252",
+                    attribute.span,
+                    f"@ref names one tensor, but `{declaration.name.text}` has indices",
+                    fix='use @pattern("….{' + declaration.indices[0].text + '}")',
+                )
+            _one_string(attribute, report, names=True)
+        case "pattern":
+            _check_pattern(attribute, declaration, report)
+        case "table":
+            if not declaration.indices:
+                report.error(
+                    "OI0252",
+                    attribute.span,
+                    f"@table on `{declaration.name.text}`, which has no indices",
+                    fix=f"declare it as `{declaration.name.text}(i): …`",
+                )
+            if attribute.arguments:
+                _malformed(attribute, "takes no arguments", "@table", report)
+        case _:
+            _check_index_arguments(attribute, declaration, report)
+
+
+def _malformed(attribute: syntax.Attribute, what: str, usage: str, report: Report) -> None:
+    report.error("OI0253", attribute.span, f"@{attribute.name.text} {what}", fix=f"write `{usage}`")
+
+
+def _one_string(
+    attribute: syntax.Attribute, report: Report, *, names: bool = False
+) -> syntax.Literal | None:
+    """The only argument, a string; with `names` also a bare name."""
+    arguments = attribute.arguments or ()
+    if len(arguments) == 1:
+        argument = arguments[0]
+        if isinstance(argument, syntax.Literal) and isinstance(argument.value, str):
+            if argument.value:
+                return argument
+        elif names and isinstance(argument, syntax.Name):
+            return None
+    name = attribute.name.text
+    _malformed(attribute, "takes one non-empty string", f'@{name}("NAME")', report)
+    return None
+
+
+def _check_pattern(
+    attribute: syntax.Attribute, declaration: syntax.Declaration, report: Report
+) -> None:
+    pattern = _one_string(attribute, report)
+    if pattern is None:
+        return
+    text = str(pattern.value)
+    placeholders = _PLACEHOLDER.findall(text)
+    indices = [index.text for index in declaration.indices]
+    name = declaration.name.text
+    if not indices:
+        listed = ", ".join(dict.fromkeys(p for p in placeholders if p.isidentifier())) or "l"
+        report.error(
+            "OI0254",
+            attribute.span,
+            f"@pattern on `{name}`, which declares no index",
+            fix=f"declare it as `{name}({listed}): …`, or use @ref",
+        )
+        return
+    for placeholder in dict.fromkeys(placeholders):
+        if placeholder not in indices:
+            report.error(
+                "OI0254",
+                pattern.span,
+                f"`{{{placeholder}}}` in the pattern is no index of `{name}`",
+                fix=did_you_mean(placeholder, indices, f"its indices are {', '.join(indices)}"),
+            )
+    for index in declaration.indices:
+        if index.text not in placeholders:
+            report.error(
+                "OI0254",
+                index.span,
+                f"index `{index.text}` of `{name}` does not occur in its pattern",
+                fix=f"put `{{{index.text}}}` where the index stands in the tensor's name",
+                notes=[("the pattern is here", pattern.span)],
+            )
+
+
+def _check_index_arguments(
+    attribute: syntax.Attribute, declaration: syntax.Declaration, report: Report
+) -> None:
+    """`@auto_dim(i, j)` and `@fixed(i=4)`."""
+    name, arguments = attribute.name.text, attribute.arguments or ()
+    indices = [index.text for index in declaration.indices]
+    usage = "@auto_dim(i, j)" if name == "auto_dim" else "@fixed(i=1024)"
+    if not arguments:
+        _malformed(attribute, "requires at least one index", usage, report)
+        return
+    seen: set[str] = set()
+    for argument in arguments:
+        if name == "auto_dim" and isinstance(argument, syntax.Name):
+            index = argument
+        elif (
+            name == "fixed"
+            and isinstance(argument, syntax.Setting)
+            and isinstance(argument.value, syntax.Literal)
+            and type(argument.value.value) is int
+            and argument.value.value >= 0
+        ):
+            index = argument.name
+        else:
+            _malformed(attribute, "has an argument of another form", usage, report)
+            return
+        if index.text not in indices or index.text in seen:
+            problem = "is named twice" if index.text in seen else "is no index"
+            report.error(
+                "OI0257",
+                index.span,
+                f"`{index.text}` in @{name} {problem} of `{declaration.name.text}`",
+                fix=did_you_mean(index.text, set(indices) - seen, f"indices: {', '.join(indices)}"),
+            )
+        seen.add(index.text)
+    if name == "auto_dim" and len(arguments) != len(declaration.type.dims):
+        report.error(
+            "OI0257",
+            attribute.span,
+            f"@auto_dim names {len(arguments)} of the dimensions, the type has "
+            f"{len(declaration.type.dims)}",
+            fix="name one index for each dimension",
+        )
+
+
+def _check_init(attribute: syntax.Attribute, dtype: DType | None, report: Report) -> None:
+    arguments = attribute.arguments or ()
+    literal = arguments[0] if len(arguments) == 1 else None
+    if not isinstance(literal, syntax.Literal) or isinstance(literal.value, str):
+        _malformed(attribute, "takes one number or bool", "@init(0)", report)
+        return
+    if dtype is None:
+        return
+    value = literal.value
+    if dtype.is_float:
+        limit = _FLOAT_MAX.get(dtype.name)
+        if isinstance(value, bool):
+            _wrong_kind(literal, dtype, "a number", "@init(1.0)", report)
+        elif limit is not None and abs(value) > limit and abs(value) != float("inf"):
+            _out_of_range(literal, dtype, f"{-limit:g} to {limit:g}", report)
+        return
+    if dtype.kind == "bool":
+        if isinstance(value, float):
+            _wrong_kind(literal, dtype, "true or false", "@init(true)", report)
+        elif value not in (0, 1):
+            _out_of_range(literal, dtype, "0 and 1", report)
+        return
+    if isinstance(value, bool | float):
+        _wrong_kind(literal, dtype, "an integer", "@init(1)", report)
+        return
+    least, most = integer_range(dtype)
+    if dtype.name == "t1":
+        if value not in (-1, 1):
+            _out_of_range(literal, dtype, "-1 and 1", report)
+    elif not least <= value <= most:
+        _out_of_range(literal, dtype, f"{least} to {most}", report)
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """Least and largest value of an integer, bitset or ternary dtype."""
+    if dtype.kind == "ternary":
+        return -1, 1
+    if dtype.kind == "int":
+        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+    return 0, 2**dtype.bits - 1
+
+
+def _wrong_kind(
+    literal: syntax.Literal, dtype: DType, wanted: str, usage: str, report: Report
+) -> None:
+    report.error(
+        "OI0302",
+        literal.span,
+        f"@init of a variable of dtype {dtype} must be {wanted}",
+        fix=f"write `{usage}`, or change the dtype",
+    )
+
+
+def _out_of_range(literal: syntax.Literal, dtype: DType, values: str, report: Report) -> None:
+    report.error(
+        "OI0303",
+        literal.span,
+        f"{literal.value} does not fit into {dtype}",
+        fix=f"the values of {dtype} are {values}",
+    )

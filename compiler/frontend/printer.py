@@ -1,0 +1,259 @@
+"""`graph` dialect → `.oi` text, in one canonical layout: parsing it gives the same module again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Operation
+
+from openinfer.dialects import graph
+from openinfer.runtime.sizes import Size
+
+_INDENT = "    "
+
+
+def print_program(module: ModuleOp) -> str:
+    """The program text of a graph module. Raises TypeError for an op that is no program text."""
+    parts: list[str] = []
+    section = ""
+    for op in module.body.ops:
+        match op:
+            case graph.VariableOp():
+                if op.memory.data != section:
+                    if section:
+                        parts.append("}\n\n")
+                    section = op.memory.data
+                    parts.append(f"{section} {{\n")
+                parts.append(f"{_INDENT}{_variable(op)}\n")
+            case graph.BlockOp():
+                if section:
+                    parts.append("}\n\n")
+                    section = ""
+                parts.append(f"block {op.block_name.data}{_hints(op.hints)} {{\n")
+                parts += _lines(op.body.block.ops, 1)
+                parts.append("}\n\n")
+            case graph.PackageSizeOp() | graph.PackageTensorOp() | graph.PackageValueOp():
+                # What is known of the package is no part of the program.
+                continue
+            case _:
+                raise TypeError(f"{op.name} has no program text")
+    if section:
+        parts.append("}\n\n")
+    return "".join(parts).rstrip("\n") + "\n" if parts else ""
+
+
+def _lines(ops: Iterable[Operation], depth: int) -> list[str]:
+    found: list[str] = []
+    indent = _INDENT * depth
+    for op in ops:
+        match op:
+            case graph.LoopOp():
+                bounds = f"{op.index.data} in {size_text(op.start.data)}..{size_text(op.stop.data)}"
+                head = f"loop {op.loop_name.data} ({bounds}){_hints(op.hints)}"
+            case graph.ScopeOp():
+                head = f"scope {_string(op.label.data)}{_hints(op.hints)}"
+            case _:
+                found.append(f"{indent}{_statement(op)}\n")
+                continue
+        found.append(f"{indent}{head} {{\n")
+        found += _lines(op.body.block.ops, depth + 1)
+        found.append(f"{indent}}}\n")
+    return found
+
+
+def _statement(op: Operation) -> str:
+    match op:
+        case graph.AssignOp():
+            return f"assign {op.variable.data}: {_type(op.dtype, op.sizes)};"
+        case graph.OpOp():
+            arguments = [ref_text(r) for r in op.inputs]
+            arguments += [f"{k}={_value(v)}" for k, v in op.settings.data.items()]
+            outputs = ", ".join(ref_text(r) for r in op.outputs)
+            call = f"{op.op_name.data}({', '.join(arguments)})"
+            return f"op {call} >> {outputs}{_hints(op.hints)};"
+        case graph.BranchOp():
+            if op.condition is not None and op.else_block is not None:
+                targets = f"{op.then_block.data} {op.else_block.data}"
+                return f"branch {ref_text(op.condition)} {targets};"
+            return f"branch {op.then_block.data};"
+        case graph.BarrierOp():
+            return "barrier;"
+        case graph.DepOp():
+            return f"dep after({op.after.data}) before({op.before.data});"
+        case graph.TransferOp():
+            return f"transfer {ref_text(op.source)} >> {ref_text(op.target)};"
+        case graph.ReturnOp():
+            return f"return {', '.join(op.names)};" if op.names else "return;"
+        case graph.YieldOp():
+            return f"yield {', '.join(op.names)};"
+        case graph.AwaitOp():
+            return f"await {', '.join(op.names)};"
+        case graph.CacheReadOp():
+            return f"cache.read {ref_text(op.source)} >> {ref_text(op.target)};"
+        case graph.CacheWriteOp():
+            return f"cache.write {ref_text(op.source)} >> {ref_text(op.target)};"
+        case graph.CacheStepOp():
+            return _cache_step(op)
+        case graph.CacheResetOp():
+            return f"cache.reset {ref_text(op.target)};"
+        case _:
+            raise TypeError(f"{op.name} has no program text")
+
+
+def _cache_step(op: graph.CacheStepOp) -> str:
+    amount = op.amount.data.constant
+    if amount is None:
+        raise TypeError("graph.cache_step: the amount is no number")
+    word = "decrement" if amount < 0 else "increment"
+    count = "" if abs(amount) == 1 else f"{abs(amount)} "
+    return f"cache.{word} {count}{op.variable.data};"
+
+
+def _variable(op: graph.VariableOp) -> str:
+    indices = f"({', '.join(i.data for i in op.indices)})" if op.indices.data else ""
+    attributes = "".join(f" {_attribute(k, v)}" for k, v in op.options.data.items() if k != "other")
+    other = op.option("other")
+    if isinstance(other, DictionaryAttr):
+        attributes += "".join(f" {_attribute(k, v)}" for k, v in other.data.items())
+    return f"{op.variable.data}{indices}: {_type(op.dtype, op.sizes)}{attributes};"
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    match value:
+        case UnitAttr():
+            return f"@{name}"
+        case ArrayAttr(data=items):
+            # `@auto_dim` keeps its names as strings, unknown attributes keep values as written.
+            return (
+                f"@{name}({', '.join(_argument(item, bare=name == 'auto_dim') for item in items)})"
+            )
+        case _:
+            return f"@{name}({_argument(value)})"
+
+
+def _argument(value: Attribute, *, bare: bool = False) -> str:
+    if bare and isinstance(value, StringAttr):
+        return value.data
+    if isinstance(value, DictionaryAttr):
+        return ", ".join(f"{k}={_value(v)}" for k, v in value.data.items())
+    return _value(value)
+
+
+def _hints(hints: DictionaryAttr | None) -> str:
+    if hints is None or not hints.data:
+        return ""
+    return f" with {{ {_pairs(hints.data)} }}"
+
+
+def _pairs(entries: Mapping[str, Attribute]) -> str:
+    return ", ".join(f"{name} = {_value(value)}" for name, value in entries.items())
+
+
+def _type(dtype: StringAttr, dims: tuple[Size, ...]) -> str:
+    return f"{dtype.data}[{', '.join(map(size_text, dims))}]" if dims else dtype.data
+
+
+def _value(value: Attribute) -> str:
+    match value:
+        case IntegerAttr():
+            number = value.value.data
+            if _is_bool(value):
+                return "true" if number else "false"
+            return str(number)
+        case FloatAttr():
+            return _float(value.value.data)
+        case StringAttr():
+            return _string(value.data)
+        case ArrayAttr(data=items):
+            return f"[{', '.join(_value(item) for item in items)}]"
+        case graph.NameAttr():
+            return value.data
+        case graph.SizeAttr():
+            # A value cannot start with the sign of a name.
+            text = size_text(value.data)
+            return f"0 - {text[1:]}" if text.startswith("-") else text
+        case _:
+            raise TypeError(f"{value} has no program text")
+
+
+def _is_bool(value: IntegerAttr) -> bool:
+    return getattr(value.type, "bitwidth", 0) == 1
+
+
+def _float(number: float) -> str:
+    if math.isnan(number):
+        return "nan"
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return repr(number)
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+
+
+def _string(text: str) -> str:
+    parts = [_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text]
+    return f'"{"".join(parts)}"'
+
+
+def ref_text(ref: graph.RefAttr) -> str:
+    """A variable use as it is written: `W[l]`, `K[l, ..n]`, `A[i, ]`, `A[..]`."""
+    if not ref.bracketed.data:
+        return ref.variable.data
+    slots: list[str] = []
+    for index in ref.indices:
+        match index:
+            case graph.SizeAttr():
+                slots.append(size_text(index.data))
+            case graph.SliceAttr():
+                text = "..".join(_bound(b) for b in (index.start, index.stop))
+                slots.append("" if text == ".." and len(ref.indices) > 1 else text)
+            case _:
+                raise TypeError(f"{index} is no index")
+    return f"{ref.variable.data}[{', '.join(slots)}]"
+
+
+def _bound(bound: Attribute) -> str:
+    return size_text(bound.data) if isinstance(bound, graph.SizeAttr) else ""
+
+
+def size_text(size: Size) -> str:
+    """A size as the language writes it; the registry's `floordiv(a, b)` becomes `a / b`."""
+    if not size.terms:
+        return "0"
+    text = ""
+    for monomial, coefficient in size.terms:
+        factors = [_atom_text(atom, alone=len(monomial) == 1 and abs(coefficient) == 1)
+                   for atom in monomial]  # fmt: skip
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        body = "*".join(factors)
+        if not text:
+            text = f"-{body}" if coefficient < 0 else body
+        else:
+            text += f" {'-' if coefficient < 0 else '+'} {body}"
+    return text
+
+
+def _atom_text(atom: tuple[object, ...], *, alone: bool) -> str:
+    if atom[0] == "name":
+        return str(atom[1])
+    operands = [size_text(operand) for operand in atom[1:] if isinstance(operand, Size)]
+    if atom[0] == "floordiv":
+        left, right = (t if _simple(t) else f"({t})" for t in operands)
+        return f"{left}/{right}" if alone else f"({left}/{right})"
+    return f"{atom[0]}({', '.join(operands)})"
+
+
+def _simple(text: str) -> bool:
+    return text.replace("_", "a").isalnum()

@@ -1,0 +1,181 @@
+"""What the names of a program stand for, collected before anything is checked against them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from openinfer.compiler.frontend import syntax
+from openinfer.compiler.frontend.expressions import BadSize, to_size
+from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.source import Span
+from openinfer.runtime.dtypes import ALIASES, DTYPES, DType
+from openinfer.runtime.sizes import Size
+
+TEMPORARY = "temporary"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A declared variable or a temporary."""
+
+    name: str
+    memory: str
+    """A memory kind, or "temporary"."""
+    type: syntax.Type
+    indices: tuple[str, ...]
+    attributes: frozenset[str]
+    span: Span
+
+    @property
+    def dtype(self) -> DType | None:
+        """None when the dtype is unknown (and reported)."""
+        name = self.type.dtype.text
+        return DTYPES.get(ALIASES.get(name, name))
+
+    @property
+    def dims(self) -> tuple[Size | None, ...]:
+        """The shape; None for a dimension that is no valid size."""
+        return tuple(size_or_none(dim) for dim in self.type.dims)
+
+    @property
+    def maybe_single(self) -> bool:
+        """Whether nothing is known against its having one element."""
+        return all(d is None or d.constant in (None, 1) for d in self.dims) and not self.indices
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it has no dimensions, or only ones of size 1."""
+        return all(d is None or d.constant == 1 for d in self.dims) and not self.indices
+
+    @property
+    def maybe_integer(self) -> bool:
+        return self.dtype is None or self.dtype.is_integer or self.dtype.kind == "bool"
+
+    @property
+    def what(self) -> str:
+        """As a message says it: "constant variable" or "temporary"."""
+        return self.memory if self.memory == TEMPORARY else f"{self.memory} variable"
+
+
+@dataclass
+class Symbols:
+    """All names of a program."""
+
+    declared: dict[str, Symbol] = field(default_factory=dict[str, Symbol])
+    temporaries: dict[str, Symbol] = field(default_factory=dict[str, Symbol])
+    blocks: dict[str, syntax.Block] = field(default_factory=dict[str, syntax.Block])
+    loop_indices: set[str] = field(default_factory=set[str])
+    unreadable: set[str] = field(default_factory=set[str])
+    """Names in text with syntax errors, of which nothing can be said."""
+
+    def find(self, name: str) -> Symbol | None:
+        return self.declared.get(name) or self.temporaries.get(name)
+
+    @property
+    def variables(self) -> set[str]:
+        return {*self.declared, *self.temporaries}
+
+
+def size_or_none(expression: syntax.Expr) -> Size | None:
+    """The size of an expression, None when it is refused elsewhere."""
+    try:
+        return to_size(expression)
+    except BadSize:
+        return None
+
+
+def walk(nodes: Iterable[syntax.Node]) -> Iterator[syntax.Node]:
+    """All nodes of a body in text order, those of loops and scopes included."""
+    for node in nodes:
+        yield node
+        if isinstance(node, syntax.Loop | syntax.Scope):
+            yield from walk(node.body)
+
+
+def collect(program: syntax.Program, report: Report) -> Symbols:
+    """The names of a program. Reports those that are given twice."""
+    symbols = Symbols(unreadable=program.skipped)
+    for section in program.sections:
+        for declaration in section.declarations:
+            _declare(symbols, declaration, section.memory, report)
+    for block in program.blocks:
+        name = block.name.text
+        if name in symbols.blocks:
+            report.error(
+                "OI0202",
+                block.name.span,
+                f"block `{name}` is defined twice",
+                fix="rename one of them",
+                notes=[("first defined here", symbols.blocks[name].name.span)],
+            )
+        else:
+            symbols.blocks[name] = block
+        own: dict[str, Symbol] = {}
+        for node in walk(block.body):
+            if isinstance(node, syntax.Assign):
+                _assign(symbols, node, own, report)
+            elif isinstance(node, syntax.Loop):
+                symbols.loop_indices.add(node.index.text)
+    return symbols
+
+
+def _declare(
+    symbols: Symbols, declaration: syntax.Declaration, memory: str, report: Report
+) -> None:
+    name = declaration.name
+    symbol = Symbol(
+        name.text,
+        memory,
+        declaration.type,
+        tuple(index.text for index in declaration.indices),
+        frozenset(attribute.name.text for attribute in declaration.attributes),
+        name.span,
+    )
+    if first := symbols.declared.get(name.text):
+        report.error(
+            "OI0201",
+            name.span,
+            f"variable `{name.text}` is declared twice",
+            fix="remove or rename one of them",
+            notes=[(f"first declared here, as {first.what}", first.span)],
+        )
+        return
+    symbols.declared[name.text] = symbol
+
+
+def _assign(symbols: Symbols, node: syntax.Assign, own: dict[str, Symbol], report: Report) -> None:
+    name = node.name
+    symbol = Symbol(name.text, TEMPORARY, node.type, (), frozenset(), name.span)
+    if declared := symbols.declared.get(name.text):
+        report.error(
+            "OI0206",
+            name.span,
+            f"temporary `{name.text}` has the name of a declared variable",
+            fix="give the temporary another name, or remove the assign to use the variable",
+            notes=[(f"declared here, as {declared.what}", declared.span)],
+        )
+        return
+    first = symbols.temporaries.get(name.text)
+    if name.text in own:
+        report.error(
+            "OI0205",
+            name.span,
+            f"temporary `{name.text}` is assigned twice in this block",
+            fix="remove the second assign, or rename it",
+            notes=[("first assigned here", own[name.text].span)],
+        )
+    elif first is not None and not _same_type(first, symbol):
+        report.error(
+            "OI0205",
+            name.span,
+            f"temporary `{name.text}` has another type in another block",
+            fix="temporaries are visible in all blocks: rename one of them",
+            notes=[("the other type is here", first.type.span)],
+        )
+    own[name.text] = symbol
+    symbols.temporaries.setdefault(name.text, symbol)
+
+
+def _same_type(left: Symbol, right: Symbol) -> bool:
+    return left.dtype == right.dtype and left.dims == right.dims

@@ -1,0 +1,127 @@
+"""Reads the manifest of a program off the attributes of its lowered module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.ir import Attribute
+
+from openinfer.lowering.interface import read_weights, strings
+from openinfer.runtime.manifest import Manifest, NodeRow, PlanRow, VariableRow, WeightRow
+from openinfer.runtime.version import openinfer_version
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.target import TargetDescription
+
+
+def manifest_of(
+    module: ModuleOp, target: TargetDescription, name: str, package: Package | None
+) -> Manifest:
+    """The manifest of a module of level `loops` or `llvm`."""
+    return Manifest(
+        name=name,
+        version=openinfer_version(),
+        target=target.key,
+        package=package.header_hash() if package is not None else None,
+        package_path=str(package.path) if package is not None else None,
+        sizes={key: _int(value) for key, value in _entries(module, "fixed").items()},
+        runtime_sizes=strings(module, "sizes"),
+        variables=[_variable(row) for row in _rows(module, "variables")],
+        returns=strings(module, "returns"),
+        outputs=strings(module, "outputs"),
+        offsets={key: _str(value) for key, value in _entries(module, "offsets").items()},
+        weights=_weights(module),
+        frame=strings(module, "frame"),
+        arena=_str(module.attributes.get("openinfer.arena", StringAttr("0"))),
+        plan=[
+            PlanRow(
+                _str(row["name"]),
+                _str(row["offset"]),
+                _str(row["size"]),
+                _int(row["first"]),
+                _int(row["last"]),
+            )
+            for row in _rows(module, "plan")
+        ],
+        nodes=[_node(row) for row in _rows(module, "nodes")],
+        watched=strings(module, "watched"),
+    )
+
+
+Row = Mapping[str, Attribute]
+
+
+def _rows(module: ModuleOp, key: str) -> list[Row]:
+    value = module.attributes.get(f"openinfer.{key}")
+    rows = value.data if isinstance(value, ArrayAttr) else ()
+    return [row.data for row in rows if isinstance(row, DictionaryAttr)]
+
+
+def _entries(module: ModuleOp, key: str) -> Row:
+    value = module.attributes.get(f"openinfer.{key}")
+    return value.data if isinstance(value, DictionaryAttr) else {}
+
+
+def _str(value: Attribute) -> str:
+    assert isinstance(value, StringAttr)
+    return value.data
+
+
+def _int(value: Attribute) -> int:
+    assert isinstance(value, IntegerAttr)
+    return value.value.data
+
+
+def _list(row: Row, key: str) -> list[str]:
+    value = row.get(key)
+    return [_str(item) for item in value] if isinstance(value, ArrayAttr) else []
+
+
+def _variable(row: Row) -> VariableRow:
+    members = row.get("members")
+    value = row.get("value")
+    return VariableRow(
+        name=_str(row["name"]),
+        memory=_str(row["memory"]),
+        dtype=_str(row["dtype"]),
+        dims=_list(row, "dims"),
+        sources=_list(row, "sources"),
+        members=[_int(n) for n in members] if isinstance(members, ArrayAttr) else [],
+        indices=_list(row, "indices"),
+        value=value.value.data if isinstance(value, IntegerAttr | FloatAttr) else None,
+    )
+
+
+def _weights(module: ModuleOp) -> list[WeightRow]:
+    sizes = module.attributes.get("openinfer.weight_bytes")
+    nbytes = [_int(n) for n in sizes] if isinstance(sizes, ArrayAttr) else []
+    return [
+        WeightRow(w.variable, list(w.sources), size, w.prepare)
+        for w, size in zip(read_weights(module), nbytes)
+    ]
+
+
+def _node(row: Row) -> NodeRow:
+    return NodeRow(
+        block=_str(row["block"]),
+        index=_int(row["index"]),
+        uuid=_str(row["uuid"]),
+        kind=_str(row["kind"]),
+        op=_str(row["op"]),
+        text=_str(row["text"]),
+        params=_list(row, "params"),
+        output=_list(row, "output"),
+        file=_str(row["file"]),
+        line=_int(row["line"]),
+        column=_int(row["column"]),
+    )

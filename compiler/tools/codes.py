@@ -1,0 +1,73 @@
+"""Diagnostics codes of the tools, the pipeline and the runtime's options.
+
+code → (title, explanation), for the table in `compiler/diagnostic_codes.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CODES: Final[dict[str, tuple[str, str]]] = {
+    "OI0510": (
+        "unknown pipeline",
+        "`--pipeline` names none of the pipelines of `compiler/pipeline.py`.",
+    ),
+    "OI0511": (
+        "unknown or misplaced phase",
+        "`--from` or `--to` names no phase of the pipeline, or `--to` stands before `--from`.",
+    ),
+    "OI0512": (
+        "unknown pass or option",
+        "A pass of `-p` is not in `compiler/registry.py`, or its options do not fit it. Write "
+        "`-p 'first,second{option=value}'`.",
+    ),
+    "OI0513": ("not a text", "The file is not UTF-8. Programs and IR are text."),
+    "OI0514": ("program cannot be read", "The `.oi` file is missing or may not be read."),
+    "OI0516": (
+        "unknown precision",
+        "`precision` names a float dtype to compute matrix products in: f32, f16 or bf16.",
+    ),
+    "OI0517": ("bad size", "A size is a whole number of elements, 0 or more."),
+    "OI0518": (
+        "input file cannot be read",
+        "`--input NAME=FILE.npy` takes an array that `numpy.save` wrote, without Python objects.",
+    ),
+    "OI0519": (
+        "input text is no value",
+        "`--input` takes numbers (`x=1,2,3`), nested lists (`x=[[1,2],[3,4]]`) or a `.npy` file.",
+    ),
+    "OI0530": (
+        "bad environment variable",
+        "The variables that openinfer reads stand in `runtime/options.py`, with their values.",
+    ),
+    "OI0730": ("unknown device", "`openinfer devices` lists the devices of this build."),
+    "OI0731": (
+        "device cannot run here",
+        "`openinfer devices` says why. The simulator runs wherever Python and NumPy do.",
+    ),
+    "OI0801": (
+        "compiled program cannot be read",
+        "The file that `openinfer.load` was given is missing or may not be read.",
+    ),
+    "OI0961": (
+        "IR text does not parse",
+        "The text is neither our IR nor that of a dialect that openinfer registers; the caret "
+        "shows where the reader stopped.",
+    ),
+    "OI0962": (
+        "a pass failed",
+        "A pass of the compiler stopped with an error that is not the program's. Please report "
+        "it with the program; `--dump-dir` shows the IR before it.",
+    ),
+    "OI0963": (
+        "IR does not verify",
+        "An op breaks a rule of its dialect, or a value is used where its definition may not have "
+        "run. In IR that a person wrote this is a mistake of the text; after a phase of a "
+        "pipeline it is a bug of the compiler.",
+    ),
+    "OI0964": (
+        "op that its phase should have lowered",
+        "The table of `lowering/legality.py` says what may remain after each phase. This is a bug "
+        "of the compiler.",
+    ),
+}

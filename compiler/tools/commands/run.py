@@ -1,0 +1,91 @@
+"""Run a program: inputs from files, text, or drawn from a seed; results in short form."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openinfer.compiler.tools.running import (
+    Session,
+    add_program_arguments,
+    output_files,
+    results,
+    short_line,
+    tensor_json,
+)
+
+if TYPE_CHECKING:
+    from openinfer.runtime.trace import Event
+
+EXAMPLES = """\
+examples:
+  openinfer run examples/mlp.oi
+      the package beside the program, drawn inputs, sizes that only inputs fix are 8
+  openinfer run mlp.oi --model other.oinf --size B=4 --seed 7
+  openinfer run mlp.oi --input x=x.npy --output y=y.npy
+  openinfer run axpy.oi --input x=1,2,3 --input a=0.5 --json
+  openinfer run decode.oi --steps 5 --executor simulator --trace trace.json --trace-format chrome
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_program_arguments(parser)
+    add = parser.add_argument
+    add(
+        "--output",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="write a variable after the last step (repeatable)",
+    )
+    add("--executor", choices=("cpu", "simulator"), default="cpu", help="default cpu")
+    add("--trace", type=Path, metavar="FILE", help="write what ran, node by node")
+    add("--trace-format", choices=("json", "chrome"), default="json", help="default json")
+
+
+def run(args: argparse.Namespace) -> int:
+    files = output_files(args.output)
+    session = Session.of(args)
+    executor = session.simulator() if args.executor == "simulator" else session.compiled()
+    with executor:
+        for step in range(session.steps):
+            executor.insert(**session.inputs(executor, step))
+            if args.trace is not None:
+                for _ in executor.iterate():
+                    pass
+            else:
+                executor.step()
+        values = results(executor)
+        for name, path in files.items():
+            _save(path, executor.fetch(name))
+        if args.trace is not None:
+            _write_trace(args.trace, args.trace_format, executor.trace())
+    if args.json:
+        data = {
+            "program": session.graph.file,
+            "executor": args.executor,
+            "steps": session.steps,
+            "outputs": {name: tensor_json(value) for name, value in values.items()},
+        }
+        print(json.dumps(data))
+        return 0
+    for name, value in values.items():
+        print(short_line(name, value))
+    if not values:
+        print("the program writes no volatile variable and returns none")
+    return 0
+
+
+def _save(path: str, value: object) -> None:
+    import numpy as np
+
+    np.save(path, np.asarray(value), allow_pickle=False)
+
+
+def _write_trace(path: Path, form: str, events: Sequence[Event]) -> None:
+    from openinfer.runtime.trace import chrome_trace, trace_json
+
+    path.write_text(chrome_trace(events) if form == "chrome" else trace_json(events))

@@ -1,0 +1,72 @@
+"""`openinfer`: the command for people who use programs. A subcommand is a file in `commands/`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, render
+
+COMMANDS = {
+    "cache": "list or clear the compiled programs on disk",
+    "compare": "run the simulator and the compiled program side by side",
+    "devices": "what can run here, and why the rest cannot",
+    "inspect": "show what a model package or a program holds",
+    "run": "run a program and print its results",
+}
+
+_EXAMPLES = """\
+examples:
+  openinfer run examples/mlp.oi                 drawn inputs, the package beside it, short output
+  openinfer run mlp.oi --input x=x.npy --output y=y.npy --threads 2
+  openinfer compare mlp.oi --size B=3           0: they agree, 3: the first node that differs
+  openinfer inspect model.safetensors
+  openinfer COMMAND --help                      more of a command, by example
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return FINE if arguments else USAGE
+    if arguments[0] in ("-v", "--version"):
+        from openinfer.runtime.version import version_line
+
+        print(version_line("openinfer"))
+        return FINE
+    name = arguments[0]
+    if name not in COMMANDS:
+        from openinfer.compiler.suggest import near
+
+        error = UsageError(f"there is no command '{name}'", near(name, COMMANDS, "commands"))
+        print(render(error), file=sys.stderr)
+        return USAGE
+    # Only the command that runs is imported: the others cost nothing.
+    command = import_module(f"openinfer.compiler.tools.commands.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"openinfer {name}",
+        description=command.__doc__,
+        epilog=command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print machine-readable JSON")
+    parser.add_argument("--traceback", action="store_true", help="show Python tracebacks")
+    args = parser.parse_args(arguments[1:])
+    return guard(lambda: command.run(args), traceback=args.traceback)
+
+
+def usage() -> str:
+    """What `openinfer --help` prints."""
+    width = max(len(name) for name in COMMANDS)
+    lines = ["usage: openinfer COMMAND …", "", "commands:"]
+    lines += [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join([*lines, "", _EXAMPLES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""What `run` and `compare` share: a program, its package, its inputs, an executor."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openinfer.compiler.api import Graph, Simulator, compile, graph_file
+from openinfer.compiler.tools.arguments import PACKAGE_SUFFIXES, package_beside, parse_sizes
+from openinfer.compiler.tools.progress import waiting
+from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.errors import OpenInferError, UnsupportedError
+
+if TYPE_CHECKING:
+    from openinfer.runtime.executor import BaseExecutor
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.tensors import Tensor
+
+
+def add_program_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of every command that runs a program."""
+    add = parser.add_argument
+    add("program", type=Path, metavar="FILE.oi")
+    add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="x=FILE.npy, x=1,2,3 or x=[[1,2],[3,4]]; inputs not given are drawn",
+    )
+    add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
+    add("--seed", type=int, default=0, metavar="N", help="seed of drawn inputs (default 0)")
+    add("--steps", type=int, default=1, metavar="K", help="run K steps (default 1)")
+    add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
+    add("--strict", action="store_true", help="unknown hints and attributes are errors")
+
+
+def read_program(path: Path) -> Graph:
+    """The parsed program; its warnings go to stderr."""
+    graph = graph_file(path)
+    show_warnings(graph)
+    return graph
+
+
+def show_warnings(graph: Graph) -> None:
+    """Prints the warnings of a program to stderr; parses it."""
+    warnings = graph.warnings
+    if warnings:
+        from openinfer.compiler.diagnostics import render
+
+        print(render(warnings, {graph.file: graph.text}).rstrip("\n"), file=sys.stderr)
+
+
+@dataclass
+class Session:
+    """A program with its package and what the command line says of its run."""
+
+    graph: Graph
+    package: Package | None
+    sizes: dict[str, int]
+    given: dict[str, str]
+    """Inputs of the command line as text, by name."""
+    seed: int
+    steps: int
+    threads: int | None
+    strict: bool
+    _warned: bool = False
+
+    @staticmethod
+    def of(args: argparse.Namespace) -> Session:
+        """Opens program and package. Raises UsageError, InputError, PackageError."""
+        if args.steps < 1:
+            raise UsageError("--steps takes a number from 1")
+        if args.threads is not None and args.threads < 1:
+            raise UsageError("--threads takes a number from 1")
+        if args.seed < 0:
+            raise UsageError("--seed takes a number from 0")
+        given = _assignments(args.input, "--input", "x=x.npy or x=1,2,3")
+        graph = graph_file(args.program)
+        path = args.model if args.model is not None else package_beside(args.program)
+        package = None
+        if path is not None:
+            from openinfer.runtime.packages import open_model
+
+            package = open_model(path)
+        sizes = parse_sizes(args.size)
+        return Session(
+            graph, package, sizes, given, args.seed, args.steps, args.threads, args.strict
+        )
+
+    def simulator(self) -> BaseExecutor:
+        """An executor with the reference semantics."""
+        try:
+            executor = Simulator(self.graph, self.package, self.sizes).make_executor()
+        except OpenInferError as error:
+            self._explain(error)
+            raise
+        self._show_warnings()
+        return executor
+
+    def compiled(self) -> BaseExecutor:
+        """An executor of the compiled program, from the cache when it is there."""
+        from openinfer.runtime.host import cpu_unavailable_reason
+
+        reason = cpu_unavailable_reason()
+        if reason is not None:
+            raise UnsupportedError("OI0731", reason, hint="use --executor simulator")
+        try:
+            with waiting(f"compiling {self.graph.file}"):
+                program = compile(self.graph, self.package, sizes=self.sizes, strict=self.strict)
+        except OpenInferError as error:
+            self._explain(error)
+            raise
+        self._show_warnings()
+        return program.make_executor(self.threads)
+
+    def inputs(self, executor: BaseExecutor, step: int) -> dict[str, Tensor]:
+        """Every dynamic variable: as given, else drawn from the seed, the name and the step."""
+        from openinfer.compiler.tools.values import drawn_inputs
+
+        return drawn_inputs(executor, self.given, self.sizes, self.seed, step)
+
+    def _show_warnings(self) -> None:
+        # A program that came from the cache was not parsed, and is not parsed for its warnings.
+        if self.graph.parsed and not self._warned:
+            self._warned = True
+            show_warnings(self.graph)
+
+    def _explain(self, error: OpenInferError) -> None:
+        """Adds what a program without a package may miss; the error itself stays first."""
+        if self.package is not None:
+            return
+        stem = self.graph.file.removesuffix(".oi")
+        looked = " or ".join(f"{stem}{suffix}" for suffix in PACKAGE_SUFFIXES)
+        print(
+            f"note: no model package was given, and there is no {looked}; --model FILE names one",
+            file=sys.stderr,
+        )
+
+
+def results(executor: BaseExecutor, names: tuple[str, ...] = ()) -> dict[str, Tensor]:
+    """The results of the last step (or the named variables) as tensors."""
+    from openinfer.runtime.tensors import Tensor, as_tensor
+
+    found: dict[str, Tensor] = {}
+    for name in names or executor.results:
+        value = executor.fetch(name)
+        dtype = executor.variables[name].dtype
+        found[name] = value if isinstance(value, Tensor) else as_tensor(value, dtype, name=name)
+    return found
+
+
+def short_line(name: str, value: Tensor) -> str:
+    """`y: f32[4, 10] = {0.12, 1.30 ... 0.00, 2.10}`."""
+    from openinfer.runtime.tensors import format_truncated
+
+    shape = ", ".join(str(extent) for extent in value.shape)
+    return f"{name}: {value.dtype}[{shape}] = {format_truncated(value)}"
+
+
+def tensor_json(value: Tensor) -> dict[str, Any]:
+    """dtype, shape and values; non-finite floats become "NaN", "Infinity", "-Infinity"."""
+    return {
+        "dtype": str(value.dtype),
+        "shape": list(value.shape),
+        "values": _json_values(value.values().tolist()),
+    }
+
+
+def _json_values(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json_values(item) for item in value]
+    if isinstance(value, float):
+        if value != value:
+            return "NaN"
+        if value in (float("inf"), float("-inf")):
+            return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def output_files(texts: list[str]) -> Mapping[str, str]:
+    """`["y=y.npy"]` as a dict. Raises UsageError."""
+    files = _assignments(texts, "--output", "y=y.npy")
+    for name, path in files.items():
+        if not path.endswith(".npy"):
+            raise UsageError(f"--output {name}={path} is no .npy file", "write y=FILE.npy")
+    return files
+
+
+def _assignments(texts: list[str], flag: str, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise UsageError(f"bad {flag} '{text}'", f"write {flag} {example}")
+        if name.strip() in found:
+            raise UsageError(f"{flag} {name.strip()} is given twice")
+        found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,1 @@
+"""How types, constants and instructions of the `llvm` dialect are spelled in LLVM IR text."""

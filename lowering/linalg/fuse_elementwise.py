@@ -1,0 +1,156 @@
+"""Elementwise producers move into the loops of their consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import linalg
+from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from openinfer.lowering.linalg.generic import (
+    barrier_between,
+    input_maps,
+    is_elementwise,
+    uses_index,
+)
+from openinfer.lowering.locations import give_location
+
+
+@dataclass(frozen=True)
+class FuseElementwise(ModulePass):
+    """Computes an elementwise value where its only user needs it: no buffer, one loop.
+
+    Before:
+        %y = linalg.generic … ins(%x) { %0 = math.exp %in : f32 … }
+        %z = linalg.generic … ins(%y) { %1 = arith.negf %in : f32 … }
+    After:
+        %z = linalg.generic … ins(%x) { %0 = math.exp %in : f32
+                                        %1 = arith.negf %0 : f32 … }
+
+    Requires: level `linalg` on tensors.
+    Leaves: values with several users, across a barrier, or watched (`nn.observe`) as they are.
+    """
+
+    name: ClassVar[str] = "fuse-elementwise"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        # Consumers in reverse order: a chain is swallowed from its end in one sweep.
+        for consumer in reversed([o for o in op.walk() if isinstance(o, linalg.GenericOp)]):
+            current: linalg.GenericOp | None = consumer
+            if consumer.parent is None:
+                continue
+            while current is not None:
+                current = _fuse_one(current)
+
+
+def _fuse_one(consumer: linalg.GenericOp) -> linalg.GenericOp | None:
+    for position, value in enumerate(consumer.inputs):
+        producer = value.owner
+        if isinstance(producer, linalg.GenericOp) and _may_fuse(producer, consumer, position):
+            return fuse(producer, consumer, position)
+    return None
+
+
+def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) -> bool:
+    if not is_elementwise(producer) or uses_index(producer) or len(producer.res) != 1:
+        return False
+    if any(use.operation is not consumer for use in producer.res[0].uses):
+        return False
+    if "openinfer.no_fuse" in producer.attributes or "openinfer.no_fuse" in consumer.attributes:
+        return False
+    if barrier_between(producer, consumer):
+        return False
+    # The value may be read several times only at one place: otherwise it would be computed twice.
+    maps = input_maps(consumer)
+    places = [maps[i] for i, v in enumerate(consumer.inputs) if v is producer.res[0]]
+    if any(place != places[0] for place in places) or producer.res[0] in consumer.outputs:
+        return False
+    # Each element is to be computed once: the consumer's loops must not repeat it.
+    stretched = len({str(e) for e in places[0].results}) < places[0].num_dims
+    return not stretched or _is_cheap(producer)
+
+
+def _is_cheap(producer: linalg.GenericOp) -> bool:
+    """At most a couple of operations: recomputing costs less than a buffer."""
+    heavy = {"math", "arith.divf", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}
+    ops = list(producer.body.block.ops)
+    return len(ops) <= 4 and not any(
+        op.name in heavy or op.name.partition(".")[0] in heavy for op in ops
+    )
+
+
+def fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) -> linalg.GenericOp:
+    """The consumer with the producer's body in front of its own; erases both."""
+    value = consumer.inputs[position]
+    place = input_maps(consumer)[position]
+    inputs: list[SSAValue] = []
+    maps: list[AffineMap] = []
+
+    def operand(source: SSAValue, mapping: AffineMap) -> int:
+        for i, (v, m) in enumerate(zip(inputs, maps)):
+            if v is source and m == mapping:
+                return i
+        inputs.append(source)
+        maps.append(mapping)
+        return len(inputs) - 1
+
+    kept = {
+        i: operand(v, m)
+        for i, (v, m) in enumerate(zip(consumer.inputs, input_maps(consumer)))
+        if v is not value
+    }
+    taken = [operand(v, m.compose(place)) for v, m in zip(producer.inputs, input_maps(producer))]
+    block = Block(
+        arg_types=[v.type.element_type for v in (*inputs, *consumer.outputs)]  # type: ignore[attr-defined]
+    )
+    produced = clone_body(producer.body.block, [block.args[i] for i in taken], block)
+    arguments: list[SSAValue] = []
+    for i, v in enumerate(consumer.inputs):
+        arguments.append(produced[0] if v is value else block.args[kept[i]])
+    arguments += block.args[len(inputs) :]
+    results = clone_body(consumer.body.block, arguments, block)
+    block.add_op(linalg.YieldOp(*results))
+    out_maps = consumer.indexing_maps.data[len(consumer.inputs) :]
+    new = linalg.GenericOp(
+        inputs,
+        list(consumer.outputs),
+        Region(block),
+        [*(AffineMapAttr(m) for m in maps), *out_maps],
+        consumer.iterator_types,
+        consumer.res.types,
+        _both(producer.doc, consumer.doc),
+    )
+    give_location(consumer.location, new)
+    new.attributes.update(consumer.attributes)
+    for old, result in zip(consumer.res, new.res):
+        result.name_hint = old.name_hint
+    Rewriter.replace_op(consumer, [new], new.res)
+    if not producer.res[0].uses:
+        producer.detach()
+        producer.erase()
+    return new
+
+
+def _both(first: StringAttr | None, second: StringAttr | None) -> StringAttr | None:
+    """The docs of a fused group name all of its parts."""
+    texts = [doc.data for doc in (first, second) if doc is not None]
+    return StringAttr(", ".join(texts)) if texts else None
+
+
+def clone_body(source: Block, arguments: Sequence[SSAValue], target: Block) -> tuple[SSAValue, ...]:
+    """Copies a body to the end of `target`; returns what its terminator yields."""
+    mapping: dict[SSAValue, SSAValue] = dict(zip(source.args, arguments))
+    for op in source.ops:
+        if op is source.last_op:
+            break
+        target.add_op(op.clone(mapping))
+    last: Operation | None = source.last_op
+    assert last is not None
+    return tuple(mapping.get(v, v) for v in last.operands)

@@ -1,0 +1,143 @@
+"""Elementwise consumers of a matmul run on its accumulators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    ModuleOp,
+    TensorType,
+    f32,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.linalg.fuse_elementwise import clone_body
+from openinfer.lowering.linalg.generic import (
+    barrier_between,
+    identity_map,
+    input_maps,
+    is_elementwise,
+    uses_index,
+)
+from openinfer.lowering.locations import give_location
+
+
+@dataclass(frozen=True)
+class FuseEpilogue(ModulePass):
+    """Bias, activation and residual become the body of the matmul that they follow.
+
+    Before:
+        %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+        %z = linalg.generic … ins(%y, %bias) { %0 = arith.addf %in, %in_1 : f32 … }
+    After:
+        %z = nn.matmul(%x, %w, %bias) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+        ^bb0(%in: f32, %in_1: f32):
+          %0 = arith.addf %in, %in_1 : f32
+          nn.yield %0 : f32 } : …
+
+    Requires: level `linalg` on tensors, elementwise chains fused.
+    Leaves: a matmul with several users, or with a barrier behind it, as it is.
+    """
+
+    name: ClassVar[str] = "fuse-epilogue"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for matmul in [o for o in op.walk() if isinstance(o, nn.MatmulOp)]:
+            current: nn.MatmulOp | None = matmul
+            while current is not None:
+                current = _fuse_one(current)
+
+
+def accumulator_type(op: nn.MatmulOp) -> Attribute:
+    """What products are summed in: f32 for floats up to f32, else the result's own type."""
+    element = nn.element_of(op.inputs[0])
+    if isinstance(element, AnyFloat):
+        wider = nn.element_of(op.inputs[1])
+        assert isinstance(wider, AnyFloat)
+        return element if element.bitwidth == 64 else wider if wider.bitwidth == 64 else f32
+    return nn.element_of(op.output)
+
+
+def _fuse_one(matmul: nn.MatmulOp) -> nn.MatmulOp | None:
+    result = matmul.result[0]
+    users = {use.operation for use in result.uses}
+    if len(users) != 1:
+        return None
+    (consumer,) = users
+    if not isinstance(consumer, linalg.GenericOp) or not is_elementwise(consumer):
+        return None
+    if uses_index(consumer) or barrier_between(matmul, consumer):
+        return None
+    if "openinfer.no_fuse" in matmul.attributes or "openinfer.no_fuse" in consumer.attributes:
+        return None
+    rank = len(consumer.iterator_types)
+    maps = input_maps(consumer)
+    if any(m != identity_map(rank) for v, m in zip(consumer.inputs, maps) if v is result):
+        return None
+    if nn.dims_of(consumer.res[0]) != nn.dims_of(result):
+        return None
+    return _fuse(matmul, consumer)
+
+
+def _fuse(matmul: nn.MatmulOp, consumer: linalg.GenericOp) -> nn.MatmulOp:
+    result = matmul.result[0]
+    maps = input_maps(consumer)
+    extras: list[SSAValue] = list(matmul.inputs[2:])
+    places: list[AffineMap] = [m.data for m in matmul.maps or ()]
+    first_new = len(extras)
+    for value, mapping in zip(consumer.inputs, maps):
+        if value is not result:
+            extras.append(value)
+            places.append(mapping)
+    accumulator = accumulator_type(matmul)
+    block = Block(arg_types=[accumulator, *(nn.element_of(v) for v in extras)])
+    stored = nn.element_of(result)
+    if matmul.body:
+        old = matmul.body[0].block
+        (value,) = clone_body(old, block.args[: 1 + first_new], block)
+    else:
+        value = block.args[0]
+        if accumulator != stored:
+            # The matmul's own result is rounded once before anything follows it.
+            round_op = _narrow(value, stored)
+            block.add_op(round_op)
+            value = round_op.results[0]
+    rest = iter(block.args[1 + first_new :])
+    arguments = [value if v is result else next(rest) for v in consumer.inputs]
+    # The last argument is the old content of the result, which an elementwise body never reads.
+    (final,) = clone_body(consumer.body.block, [*arguments, value], block)
+    block.add_op(nn.YieldOp(final))
+    kind = consumer.res[0].type
+    assert isinstance(kind, TensorType)
+    properties = {
+        k: v for k, v in matmul.properties.items() if k not in ("operandSegmentSizes", "maps")
+    }
+    properties["maps"] = ArrayAttr([AffineMapAttr(m) for m in places])
+    new = nn.MatmulOp(
+        [*matmul.inputs[:2], *extras], [kind], properties=properties, body=Region(block)
+    )
+    new.attributes.update(matmul.attributes)
+    give_location(matmul.location, new)
+    new.result[0].name_hint = consumer.res[0].name_hint
+    Rewriter.replace_op(consumer, [new], new.result)
+    matmul.detach()
+    matmul.erase()
+    return new
+
+
+def _narrow(value: SSAValue, element: Attribute) -> arith.TruncFOp | arith.ExtFOp:
+    assert isinstance(element, AnyFloat)
+    assert isinstance(value.type, AnyFloat)
+    if element.bitwidth < value.type.bitwidth:
+        return arith.TruncFOp(value, element)
+    return arith.ExtFOp(value, element)

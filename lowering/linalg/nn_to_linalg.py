@@ -1,0 +1,408 @@
+"""From whole-tensor functions to loops over elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    UnrealizedConversionCastOp,
+    f32,
+    i1,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import dtype_name, memory_type
+from openinfer.lowering.graph.settings import python_value
+from openinfer.lowering.linalg.generic import (
+    PARALLEL,
+    REDUCTION,
+    broadcast_map,
+    empty,
+    generic,
+    identity_map,
+)
+from openinfer.lowering.linalg.scalar_bodies import emit_body
+from openinfer.lowering.locations import give_location
+from openinfer.lowering.loops.builder import LoopBuilder
+
+
+@dataclass(frozen=True)
+class NnToLinalg(ModulePass):
+    """Elementwise functions, reductions, fills and permutations become `linalg`; bool becomes a byte.
+
+    Before:
+        %y = nn.elementwise(%x) {kind = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+    After:
+        %0 = tensor.empty() : tensor<4xf32>
+        %y = linalg.generic … ins(%x) outs(%0) {
+          %1 = arith.negf %in : f32
+          linalg.yield %1 : f32 }
+
+    Requires: level `nn`.
+    Leaves: no `nn` op but those with a hand-scheduled lowering; element types are those of memory.
+    """
+
+    name: ClassVar[str] = "nn-to-linalg"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.ops:
+            if isinstance(function, FuncOp):
+                _Lowering(function).run()
+
+
+class _Lowering:
+    def __init__(self, function: FuncOp) -> None:
+        self.function = function
+        self.dtypes: dict[SSAValue, str] = {}
+
+    def run(self) -> None:
+        ops = [op for op in self.function.walk() if op is not self.function]
+        self._use_memory_types(ops)
+        for op in ops:
+            rule = _RULES.get(type(op))
+            if rule is None:
+                continue
+            new, values = rule(self, op)
+            if new or values:
+                give_location(op.location, *new)
+                for value, old in zip(values, op.results):
+                    value.name_hint = old.name_hint
+                Rewriter.replace_op(op, new, values)
+        for op in list(self.function.walk()):
+            if isinstance(op, nn.FillOp) and not op.result[0].uses:
+                op.detach()
+                op.erase()
+        self.function.update_function_type()
+
+    def _use_memory_types(self, ops: Sequence[Operation]) -> None:
+        """Remembers every dtype, then gives all values their element type in memory."""
+        values = [v for block in self.function.body.blocks for v in block.args]
+        for op in ops:
+            values += op.results
+            values += [a for r in op.regions for b in r.blocks for a in b.args]
+        for value in values:
+            kind = value.type
+            if isinstance(kind, TensorType):
+                self.dtypes[value] = dtype_name(kind.element_type)
+                plain = nn.with_element(kind, memory_type(kind.element_type))
+                if plain != kind:
+                    Rewriter.replace_value_with_new_type(value, plain)
+
+    def dtype(self, value: SSAValue) -> str:
+        found = self.dtypes.get(value)
+        return found if found is not None else dtype_name(nn.element_of(value))
+
+    def record(self, old: SSAValue, new: SSAValue) -> SSAValue:
+        self.dtypes[new] = self.dtype(old)
+        return new
+
+
+Rule = Callable[[_Lowering, Operation], tuple[list[Operation], list[SSAValue]]]
+
+
+def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def scalar_constant(b: LoopBuilder, value: Attribute, element: Attribute) -> SSAValue:
+    """The value of an `nn.fill` as a constant of an element type."""
+    assert isinstance(value, IntegerAttr | FloatAttr)
+    number = value.value.data
+    if isinstance(element, AnyFloat):
+        return b.insert(arith.ConstantOp(FloatAttr(float(number), element)))
+    assert isinstance(element, IntegerType)
+    width = element.width.data
+    wrapped = int(number) & ((1 << width) - 1)
+    if wrapped >> (width - 1):
+        wrapped -= 1 << width
+    return b.insert(arith.ConstantOp(IntegerAttr(wrapped, element)))
+
+
+def _elementwise(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, nn.ElementwiseOp)
+    kind, result = op.kind.data, _tensor_type(op.result[0])
+    dtypes = [low.dtype(v) for v in op.inputs]
+    out_dtype = low.dtype(op.result[0])
+    given = op.settings.data if op.settings is not None else {}
+    settings = {k: python_value(v, lambda name: name) for k, v in given.items()}
+    # A fill is a constant of the body, not an operand.
+    fills = {i: v.owner for i, v in enumerate(op.inputs) if isinstance(v.owner, nn.FillOp)}
+    inputs = [v for i, v in enumerate(op.inputs) if i not in fills]
+
+    def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        scalars: list[SSAValue] = []
+        rest = iter(args)
+        for i, value in enumerate(op.inputs):
+            if i in fills:
+                scalars.append(scalar_constant(b, fills[i].value, nn.element_of(value)))
+            else:
+                scalars.append(next(rest))
+        return emit_body(b, kind, settings, scalars, dtypes, out_dtype)
+
+    maps = [broadcast_map(nn.dims_of(v), nn.dims_of(result)) for v in inputs]
+    new, made = generic(inputs, maps, result, body)
+    return new, [low.record(op.result[0], made.res[0])]
+
+
+def _fill(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, nn.FillOp)
+    if all(isinstance(use.operation, nn.ElementwiseOp) for use in op.result[0].uses):
+        return [], []  # Every user takes the constant into its body.
+    result = _tensor_type(op.result[0])
+    new, value = fill_ops(op.value, result)
+    return new, [low.record(op.result[0], value)]
+
+
+def fill_ops(value: Attribute, result: TensorType[Attribute]) -> tuple[list[Operation], SSAValue]:
+    """`tensor.empty` filled with one value."""
+    from xdsl.dialects.builtin import ModuleOp as Holder
+
+    new, start = empty(result)
+    holder = Holder([])
+    b = LoopBuilder(InsertPoint.at_end(holder.body.block))
+    constant = scalar_constant(b, value, result.element_type)
+    constants = list(holder.body.block.ops)
+    for op in constants:
+        op.detach()
+    fill = linalg.FillOp([constant], [start], [result])
+    return [*new, *constants, fill], fill.res[0]
+
+
+def _transpose(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, nn.TransposeOp)
+    order = list(op.permutation.get_values())
+    rank = len(order)
+    places = [AffineDimExpr(order.index(d)) for d in range(rank)]
+    new, made = generic(
+        [op.inputs[0]],
+        [AffineMap(rank, 0, tuple(places))],
+        _tensor_type(op.result[0]),
+        lambda b, args: args[0],
+    )
+    return new, [low.record(op.result[0], made.res[0])]
+
+
+def _broadcast(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, nn.BroadcastOp)
+    source, result = op.inputs[0], _tensor_type(op.result[0])
+    mapping = broadcast_map(nn.dims_of(source), nn.dims_of(result))
+    new, made = generic([source], [mapping], result, lambda b, args: args[0])
+    return new, [low.record(op.result[0], made.res[0])]
+
+
+def _iota(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, nn.IotaOp)
+    result = _tensor_type(op.result[0])
+    element = result.element_type
+    axis = op.axis.value.data
+
+    def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        if not result.get_shape():
+            return b.constant(0, element)
+        index = b.insert(linalg.IndexOp(axis))
+        return b.insert(arith.IndexCastOp(index, element))
+
+    new, made = generic([], [], result, body)
+    return new, [low.record(op.result[0], made.res[0])]
+
+
+def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, nn.ReduceOp)
+    kind = op.kind.data
+    if kind in ("argmax", "argmin"):
+        return [], []
+    source, result = op.inputs[0], _tensor_type(op.result[0])
+    dtype, out_dtype = low.dtype(source), low.dtype(op.result[0])
+    unsigned = dtype.startswith("u") or dtype == "bool"
+    dims = nn.dims_of(source)
+    axes = set(op.axes.get_values())
+    kept = [d for d in range(len(dims)) if d not in axes]
+    element = _accumulator(nn.element_of(source), result.element_type)
+    partial = nn.tensor_type(element, [dims[d] for d in kept])
+    start = _neutral(kind, element, unsigned)
+    new, initial = fill_ops(start, partial)
+
+    def combine(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        value = emit_cast(b, args[0], dtype, element)
+        return b.insert(_COMBINE[(kind, isinstance(element, AnyFloat), unsigned)](args[1], value))
+
+    rank = len(dims)
+    more, made = generic(
+        [source],
+        [identity_map(rank)],
+        partial,
+        combine,
+        initial=initial,
+        result_map=AffineMap(rank, 0, tuple(AffineDimExpr(d) for d in kept)),
+        iterators=[REDUCTION if d in axes else PARALLEL for d in range(rank)],
+    )
+    new += more
+    value: SSAValue = made.res[0]
+    if kind == "mean" or element != result.element_type:
+        more, value = _finish(low, op, value, dims, axes, out_dtype)
+        new += more
+    if nn.dims_of(value) != nn.dims_of(result):
+        reshape = nn.ReshapeOp([value], [result])
+        new.append(reshape)
+        value = reshape.result[0]
+    return new, [low.record(op.result[0], value)]
+
+
+def _finish(
+    low: _Lowering,
+    op: nn.ReduceOp,
+    value: SSAValue,
+    dims: Sequence[object],
+    axes: set[int],
+    out_dtype: str,
+) -> tuple[list[Operation], SSAValue]:
+    """The mean's division, and the one rounding to the declared dtype."""
+    from openinfer.runtime.sizes import Size
+
+    count = Size.of(1)
+    for axis, size in enumerate(dims):
+        if axis in axes:
+            assert isinstance(size, Size)
+            count = count * size
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    target = nn.with_element(kind, _tensor_type(op.result[0]).element_type)
+    size_op = nn.SizeOp(count)
+    mean = op.kind.data == "mean"
+
+    def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        current = args[0]
+        element = current.type
+        if mean:
+            number: SSAValue
+            if count.constant is not None:
+                number = b.constant(count.constant, element)
+            elif isinstance(element, AnyFloat):
+                wide = b.insert(arith.IndexCastOp(size_op.value, IntegerType(64)))
+                number = b.insert(arith.SIToFPOp(wide, element))
+            else:
+                number = b.insert(arith.IndexCastOp(size_op.value, element))
+            divide = arith.DivfOp if isinstance(element, AnyFloat) else arith.DivSIOp
+            if out_dtype.startswith("u") and not isinstance(element, AnyFloat):
+                divide = arith.DivUIOp
+            current = b.insert(divide(current, number))
+        return emit_cast(b, current, _dtype_of(current.type), target.element_type)
+
+    rank = len(kind.get_shape())
+    new, made = generic([value], [identity_map(rank)], target, body)
+    lead: list[Operation] = [size_op] if mean and count.constant is None else []
+    return [*lead, *new], made.res[0]
+
+
+def _dtype_of(element: Attribute) -> str:
+    return "i8" if element == i1 else dtype_name(element)
+
+
+def emit_cast(b: LoopBuilder, value: SSAValue, dtype: str, element: Attribute) -> SSAValue:
+    """An element of `dtype` in another memory type, as `op cast` does it."""
+    if value.type == element:
+        return value
+    return emit_body(b, "cast", {}, [value], [dtype], _dtype_of(element))
+
+
+def _accumulator(source: Attribute, result: Attribute) -> Attribute:
+    """f32 for floats narrower than it; otherwise the wider of source and result."""
+    if isinstance(source, AnyFloat):
+        wide = [t for t in (source, result) if isinstance(t, AnyFloat)]
+        best = max(wide, key=lambda t: t.bitwidth)
+        return best if best.bitwidth >= 32 else f32
+    return result
+
+
+def _neutral(kind: str, element: Attribute, unsigned: bool) -> Attribute:
+    """What a reduction starts from."""
+    if isinstance(element, AnyFloat):
+        number = {"prod": 1.0, "max": -math.inf, "min": math.inf}.get(kind, 0.0)
+        return FloatAttr(number, 64)
+    assert isinstance(element, IntegerType)
+    bits = element.width.data
+    largest = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
+    smallest = 0 if unsigned else -(1 << (bits - 1))
+    number = {"prod": 1, "max": smallest, "min": largest}.get(kind, 0)
+    if number >= 1 << 63:
+        number -= 1 << 64
+    return IntegerAttr(number, IntegerType(64))
+
+
+_COMBINE: dict[tuple[str, bool, bool], Callable[[SSAValue, SSAValue], Operation]] = {}
+for _unsigned in (False, True):
+    _COMBINE |= {
+        ("sum", True, _unsigned): arith.AddfOp,
+        ("mean", True, _unsigned): arith.AddfOp,
+        ("prod", True, _unsigned): arith.MulfOp,
+        ("max", True, _unsigned): arith.MaximumfOp,
+        ("min", True, _unsigned): arith.MinimumfOp,
+        ("sum", False, _unsigned): arith.AddiOp,
+        ("mean", False, _unsigned): arith.AddiOp,
+        ("prod", False, _unsigned): arith.MuliOp,
+    }
+_COMBINE |= {
+    ("max", False, False): arith.MaxSIOp,
+    ("max", False, True): arith.MaxUIOp,
+    ("min", False, False): arith.MinSIOp,
+    ("min", False, True): arith.MinUIOp,
+}
+
+
+def _extract(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, tensor.ExtractOp)
+    element = nn.element_of(op.tensor)
+    if element == op.result.type:
+        return [], []
+    new = tensor.ExtractOp(op.tensor, list(op.indices), element)
+    if op.result.type != i1:
+        return [new], [new.result]
+    zero = arith.ConstantOp(IntegerAttr(0, IntegerType(8)))
+    truth = arith.CmpiOp(new.result, zero.result, "ne")
+    return [new, zero, truth], [truth.result]
+
+
+def _sign_cast(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    assert isinstance(op, UnrealizedConversionCastOp)
+    if op.inputs[0].type == op.outputs[0].type:
+        Rewriter.replace_op(op, [], [op.inputs[0]])
+    return [], []
+
+
+def _matmul(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    """The kernel learns from an attribute that bytes are truth values."""
+    assert isinstance(op, nn.MatmulOp)
+    if low.dtype(op.inputs[0]) == "bool":
+        op.attributes["openinfer.bool"] = UnitAttr()
+    return [], []
+
+
+_RULES: dict[type[Operation], Rule] = {
+    nn.ElementwiseOp: _elementwise,
+    nn.FillOp: _fill,
+    nn.TransposeOp: _transpose,
+    nn.BroadcastOp: _broadcast,
+    nn.IotaOp: _iota,
+    nn.ReduceOp: _reduce,
+    nn.MatmulOp: _matmul,
+    tensor.ExtractOp: _extract,
+    UnrealizedConversionCastOp: _sign_cast,
+}

@@ -1,0 +1,339 @@
+"""The scalar code of every elementwise op, looked up by kind; here arithmetic, bits, comparison.
+
+A body works on scalars and on 1-D vectors alike. Values come in their memory types: bool is i8 of 0
+or 1, unsigned integers are signless and the dtype name says so. Floats narrower than f32 are
+computed in f32 and rounded once. What a kind computes is defined by its twin in
+`lowering/reference/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
+
+from openinfer.dialects.extensions import arith as extended
+from openinfer.lowering.linalg.scalar_conversions import CONVERSIONS
+from openinfer.lowering.linalg.scalar_emitter import (
+    MEMORY,
+    Body,
+    Scalar,
+    memory_type,
+    registrar,
+    resize_integer,
+    unsupported,
+    wrapped,
+)
+from openinfer.lowering.linalg.scalar_functions import FUNCTIONS
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.numeric import (
+    INF,
+    absolute,
+    compare_floats,
+    compare_integers,
+    element_type,
+    is_float,
+    like,
+)
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.errors import UnsupportedError
+
+__all__ = ["emit_body", "memory_type", "scalar_kinds"]
+
+ARITHMETIC: dict[str, Body] = {}
+body = registrar(ARITHMETIC)
+
+
+def emit_body(
+    b: LoopBuilder,
+    kind: str,
+    settings: Mapping[str, object],
+    args: Sequence[SSAValue],
+    in_dtypes: Sequence[str],
+    out_dtype: str,
+) -> SSAValue:
+    """One element of elementwise op `kind`, in the memory type of `out_dtype`.
+
+    `settings` may leave out what has a default; values are attributes or Python values. Raises
+    UnsupportedError OI0711 when the kind has no code for these dtypes.
+    """
+    function = _find(kind)
+    if function is None:
+        raise UnsupportedError("OI0711", f"there is no code for the elementwise op '{kind}'")
+    for dtype in (*in_dtypes, out_dtype):
+        if dtype not in MEMORY:
+            raise unsupported(kind, dtype)
+    scalar = Scalar(b, kind, settings, [DTYPES[d] for d in in_dtypes], DTYPES[out_dtype])
+    return scalar.stored(function(scalar, list(args)))
+
+
+def _find(kind: str) -> Body | None:
+    return ARITHMETIC.get(kind) or FUNCTIONS.get(kind) or CONVERSIONS.get(kind)
+
+
+def scalar_kinds() -> tuple[str, ...]:
+    """The kinds that `emit_body` knows."""
+    return (*ARITHMETIC, *FUNCTIONS, *CONVERSIONS)
+
+
+# Arithmetic ---------------------------------------------------------------------------------------
+
+
+def _float_or_integer(kind: str, float_op: str, integer_op: str, bool_op: str | None) -> None:
+    @body(kind)
+    def emit(s: Scalar, args: list[SSAValue]) -> SSAValue:
+        if s.dtype.kind == "bool":
+            if bool_op is None:
+                raise s.no_code()
+            return s.f(bool_op, *args)
+        return s.f(float_op if s.dtype.is_float else integer_op, *s.computed(args))
+
+
+_float_or_integer("add", "addf", "addi", "ori")
+_float_or_integer("sub", "subf", "subi", None)
+_float_or_integer("mul", "mulf", "muli", "andi")
+
+
+@body("fma")
+def _fma(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_float()
+    x, y, z = s.computed(args)
+    return s.f("addf", s.f("mulf", x, y), z)
+
+
+@body("min", "max")
+def _extreme(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    return _larger_or_smaller(s, s.kind, *s.computed(args))
+
+
+def _larger_or_smaller(s: Scalar, which: str, x: SSAValue, y: SSAValue) -> SSAValue:
+    """min or max; of a NaN and a number the number."""
+    if is_float(x):
+        return s.f(f"{which}numf", x, y)
+    return s.f(f"{which}{'si' if s.signed else 'ui'}", x, y)
+
+
+@body("neg")
+def _neg(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    (x,) = s.computed(args)
+    return s.f("negf", x) if is_float(x) else s.f("subi", s.constant(0, x), x)
+
+
+@body("abs")
+def _abs(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    if s.dtype.is_float:
+        return absolute(s.b, s.computed(args)[0])
+    (x,) = s.computed(args)
+    if not s.signed:
+        return x
+    zero = s.constant(0, x)
+    return s.select(s.compare("lt", x, zero), s.f("subi", zero, x), x)
+
+
+@body("recip")
+def _recip(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_float()
+    (x,) = s.computed(args)
+    return _masked(s, s.f("divf", s.constant(1, x), x), x)
+
+
+def _masked(s: Scalar, quotient: SSAValue, divisor: SSAValue) -> SSAValue:
+    """`quotient`, or the value of `div_by_zero_mask` where the divisor is 0 (integers: 0)."""
+    mask = s.limit("div_by_zero_mask", quotient)
+    if mask is None:
+        if is_float(quotient):
+            return quotient
+        mask = s.constant(0, quotient)
+    return s.select(s.is_zero(divisor), mask, quotient)
+
+
+@body("div")
+def _div(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    x, y = s.computed(args)
+    if is_float(x):
+        return _masked(s, s.f("divf", x, y), y)
+    return _masked(s, _quotient(s, x, y), y)
+
+
+def _divisor(s: Scalar, y: SSAValue) -> SSAValue:
+    """`y`, but 1 where the machine's division would trap: 0, and -1 of the smallest integer."""
+    traps = s.is_zero(y)
+    if s.signed:
+        traps = s.f("ori", traps, s.compare("eq", y, s.constant(-1, y)))
+    return s.select(traps, s.constant(1, y), y)
+
+
+def _quotient(s: Scalar, x: SSAValue, y: SSAValue) -> SSAValue:
+    """x / y toward zero; x / -1 wraps, x / 0 is x."""
+    s.require_integer()
+    if not s.signed:
+        return s.f("divui", x, _divisor(s, y))
+    quotient = s.f("divsi", x, _divisor(s, y))
+    negated = s.f("subi", s.constant(0, x), x)
+    return s.select(s.compare("eq", y, s.constant(-1, y)), negated, quotient)
+
+
+@body("floor_div")
+def _floor_div(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """One less than the truncated quotient where the remainder and the divisor differ in sign."""
+    s.require_integer()
+    x, y = s.computed(args)
+    quotient = _quotient(s, x, y)
+    if s.signed:
+        zero = s.constant(0, x)
+        remainder = s.f("subi", x, s.f("muli", quotient, y))
+        inexact = s.compare("ne", remainder, zero)
+        differ = s.compare("lt", s.f("xori", remainder, y), zero)
+        lower = s.f("subi", quotient, s.constant(1, x))
+        quotient = s.select(s.f("andi", inexact, differ), lower, quotient)
+    return _masked(s, quotient, y)
+
+
+@body("rem")
+def _rem(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """With the sign of x; x rem 0 is x rem 1, which is 0."""
+    s.require_integer()
+    x, y = s.computed(args)
+    return s.f("remsi" if s.signed else "remui", x, _divisor(s, y))
+
+
+@body("sign")
+def _sign(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """(x > 0) - (x < 0) in the result's integer."""
+    (x,) = args if not s.dtype.is_float else s.computed(args)
+    zero = s.constant(0, x)
+    kind = like(x, MEMORY[s.target.name])
+    above = s.b.insert(extended.ExtUIOp(s.compare("gt", x, zero), kind))
+    below = s.b.insert(extended.ExtUIOp(s.compare("lt", x, zero), kind))
+    return s.f("subi", above, below)
+
+
+@body("clamp")
+def _clamp(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    (x,) = s.computed(args)
+    low, high = s.limit("min", x), s.limit("max", x)
+    if low is not None:
+        x = _larger_or_smaller(s, "max", x, low)
+    return x if high is None else _larger_or_smaller(s, "min", x, high)
+
+
+@body("relu")
+def _relu(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """x, or slope · x below 0 (0 for slope 0, also at -inf); NaN passes all of it."""
+    (x,) = s.computed(args)
+    zero = s.constant(0, x)
+    slope = s.number("negative_slope") or 0
+    below = zero
+    if slope != 0:
+        below = s.f("mulf" if is_float(x) else "muli", x, s.constant(slope, x))
+    x = s.select(s.compare("lt", x, zero), below, x)
+    low, high = s.limit("clamp_min", x), s.limit("clamp_max", x)
+    if low is not None:
+        x = s.select(s.compare("lt", x, low), low, x)
+    return x if high is None else s.select(s.compare("gt", x, high), high, x)
+
+
+# Bits ---------------------------------------------------------------------------------------------
+
+
+@body("and", "or", "xor")
+def _bitwise(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    if s.dtype.is_float:
+        raise s.no_code()
+    return s.f(f"{s.kind}i", *args)
+
+
+@body("not")
+def _not(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    if s.dtype.is_float:
+        raise s.no_code()
+    return s.f("xori", args[0], s.constant(1 if s.dtype.kind == "bool" else -1, args[0]))
+
+
+@body("shl", "shr")
+def _shift(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """Places modulo 64; the bits are those of the value widened to 64 bits."""
+    s.require_integer()
+    (x,) = args
+    bits = s.setting("bits")
+    assert isinstance(bits, int)
+    fills_with_sign = s.kind == "shr" and s.signed
+    if bits < 0 or (bits % 64 >= s.dtype.bits and not fills_with_sign):
+        return s.constant(0, x)
+    count = s.constant(min(bits % 64, s.dtype.bits - 1), x)
+    if s.kind == "shl":
+        return s.f("shli", x, count)
+    return s.f("shrsi" if s.signed else "shrui", x, count)
+
+
+@body("popcount")
+def _popcount(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_integer()
+    return resize_integer(s.b, s.f("ctpop", args[0]), s.target.bits, signed=False)
+
+
+# Comparison and selection -------------------------------------------------------------------------
+
+
+@body("eq", "ne", "lt", "le", "gt", "ge")
+def _comparison(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    x, y = s.computed(args) if s.dtype.is_float else args
+    return s.compare(s.kind, x, y)
+
+
+@body("is_nan")
+def _is_nan(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_float()
+    (x,) = s.computed(args)
+    return compare_floats(s.b, "uno", x, x)
+
+
+@body("is_inf", "is_finite")
+def _is_inf(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """`is_finite` of one element here; the op of that name combines all of them."""
+    s.require_float()
+    (x,) = s.computed(args)
+    relation = "oeq" if s.kind == "is_inf" else "olt"
+    return compare_floats(s.b, relation, absolute(s.b, x), s.constant(INF, x))
+
+
+@body("is_neg")
+def _is_neg(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """The sign bit; false for unsigned integers and bools."""
+    (x,) = args
+    if s.dtype.is_float:
+        x = s.b.insert(arith.BitcastOp(x, like(x, IntegerType(s.dtype.bits))))
+    elif not s.signed:
+        return s.b.constant(0, like(x, IntegerType(8)))
+    return compare_integers(s.b, "slt", x, s.constant(0, x))
+
+
+@body("filter")
+def _filter(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    x, y, condition = args
+    return _chosen(s, condition, x, y)
+
+
+@body("where")
+def _where(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    condition, x, y = args
+    return _chosen(Scalar(s.b, s.kind, s.settings, s.sources[1:], s.target), condition, x, y)
+
+
+def _chosen(s: Scalar, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
+    stays = all(source.name == s.target.name for source in s.sources[:2])
+    values = [x, y] if stays else s.computed([x, y])
+    return s.select(s.holds(condition), *values)
+
+
+@body("fill", "fill_nan_like")
+def _fill(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    value = s.setting("value", float("nan"))
+    assert isinstance(value, int | float)
+    kind = like(args[0], MEMORY[s.target.name])
+    element = element_type(kind)
+    if isinstance(element, IntegerType):
+        value = wrapped(int(value), element.bitwidth)
+    return s.b.constant(value, kind)

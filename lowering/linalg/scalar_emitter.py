@@ -1,0 +1,265 @@
+"""What the scalar bodies are written with: settings, dtypes and small steps that insert ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    NoneAttr,
+    StringAttr,
+    f32,
+    f64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects.extensions import arith as extended
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.numeric import (
+    compare_floats,
+    compare_integers,
+    element_type,
+    is_float,
+    like,
+    resize_float,
+    select,
+    wide_type,
+)
+from openinfer.runtime.dtypes import DType
+from openinfer.runtime.errors import UnsupportedError
+
+MEMORY: dict[str, Attribute] = {
+    "f64": f64,
+    "f32": f32,
+    "f16": Float16Type(),
+    "bf16": BFloat16Type(),
+    **{f"{sign}{bits}": IntegerType(bits) for sign in "iu" for bits in (8, 16, 32, 64)},
+    "bool": IntegerType(8),
+    "bitset": IntegerType(8),
+}
+"""The element types of buffers, for the dtypes that kernels compute with."""
+
+
+def memory_type(dtype: str) -> Attribute:
+    """The element type of buffers of a dtype. Raises UnsupportedError OI0711."""
+    if dtype not in MEMORY:
+        raise unsupported("a kernel", dtype)
+    return MEMORY[dtype]
+
+
+def unsupported(kind: str, dtype: str) -> UnsupportedError:
+    return UnsupportedError(
+        "OI0711", f"{kind} has no code for dtype {dtype}", hint="use `op cast` around it"
+    )
+
+
+def _python(value: object) -> object:
+    """A setting as a Python value; attributes are unwrapped."""
+    if isinstance(value, IntegerAttr):
+        return value.value.data
+    if isinstance(value, FloatAttr):
+        return value.value.data
+    if isinstance(value, StringAttr):
+        return value.data
+    return None if isinstance(value, NoneAttr) else value
+
+
+@dataclass
+class Scalar:
+    """The emission of one body: its settings and dtypes, and the steps that many bodies share."""
+
+    b: LoopBuilder
+    kind: str
+    settings: Mapping[str, object]
+    sources: list[DType]
+    target: DType
+
+    # Settings
+
+    def setting(self, name: str, default: object = None) -> object:
+        value = _python(self.settings.get(name))
+        return default if value is None else value
+
+    def number(self, name: str) -> float | int | None:
+        value = self.setting(name)
+        assert value is None or isinstance(value, int | float), value
+        return value
+
+    # Types
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the first operand, which decides the arithmetic."""
+        return self.sources[0]
+
+    @property
+    def signed(self) -> bool:
+        return self.dtype.kind == "int"
+
+    def no_code(self) -> UnsupportedError:
+        return unsupported(self.kind, self.dtype.name)
+
+    def require_float(self) -> None:
+        if not self.dtype.is_float:
+            raise self.no_code()
+
+    def require_integer(self) -> None:
+        if not self.dtype.is_integer:
+            raise self.no_code()
+
+    def computed(self, args: Sequence[SSAValue]) -> list[SSAValue]:
+        """Operands in the type of the computation: f32 or f64, or the integer of the result when
+        that is wider (`acc`)."""
+        if self.dtype.is_float:
+            kinds = [wide_type(element_type(a)) for a in args]
+            wide = f64 if f64 in kinds else f32
+            return [resize_float(self.b, a, wide) for a in args]
+        bits = self.target.bits
+        if self.target.kind == self.dtype.kind and bits > self.dtype.bits:
+            return [resize_integer(self.b, a, bits, self.signed) for a in args]
+        return list(args)
+
+    def stored(self, value: SSAValue) -> SSAValue:
+        """A result in its memory type."""
+        element = MEMORY[self.target.name]
+        source = element_type(value)
+        if source == element:
+            return value
+        if source == IntegerType(1):
+            return self.b.insert(extended.ExtUIOp(value, like(value, element)))
+        if is_float(value) and self.target.is_float:
+            return resize_float(self.b, value, element)
+        raise UnsupportedError(
+            "OI0711", f"{self.kind} of {self.dtype.name} cannot give {self.target.name}"
+        )
+
+    # Values
+
+    def constant(self, value: float | int, model: SSAValue) -> SSAValue:
+        """A constant like `model`; integers are brought into its range."""
+        element = element_type(model)
+        if isinstance(element, IntegerType):
+            value = wrapped(int(value), element.bitwidth)
+        return self.b.constant(value, model.type)
+
+    def limit(self, name: str, model: SSAValue) -> SSAValue | None:
+        """A setting as a constant that lies within the range of the operands; None when absent."""
+        value = self.number(name)
+        if value is None:
+            return None
+        if self.dtype.is_float:
+            return self.b.constant(float(value), model.type)
+        low, high = range_of(self.dtype)
+        return self.constant(int(max(low, min(high, value))), model)
+
+    def f(self, name: str, *operands: SSAValue) -> SSAValue:
+        return self.b.insert(OPS[name](*operands))
+
+    def select(self, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
+        return select(self.b, condition, x, y)
+
+    def compare(self, relation: str, x: SSAValue, y: SSAValue) -> SSAValue:
+        """`eq ne lt le gt ge` by dtype; every float relation but ne is false for NaN."""
+        if is_float(x):
+            return compare_floats(self.b, "une" if relation == "ne" else f"o{relation}", x, y)
+        if relation in ("eq", "ne"):
+            return compare_integers(self.b, relation, x, y)
+        return compare_integers(self.b, f"{'s' if self.signed else 'u'}{relation}", x, y)
+
+    def is_zero(self, x: SSAValue) -> SSAValue:
+        return self.compare("eq", x, self.constant(0, x))
+
+    def holds(self, condition: SSAValue) -> SSAValue:
+        """condition ≠ 0, of any type; NaN holds."""
+        zero = self.b.constant(0, condition.type)
+        if is_float(condition):
+            return compare_floats(self.b, "une", condition, zero)
+        return compare_integers(self.b, "ne", condition, zero)
+
+
+Body = Callable[[Scalar, list[SSAValue]], SSAValue]
+OPS: dict[str, Callable[..., Operation]] = {
+    "addf": arith.AddfOp,
+    "addi": arith.AddiOp,
+    "andi": arith.AndIOp,
+    "ceil": math_dialect.CeilOp,
+    "cos": math_dialect.CosOp,
+    "ctpop": math_dialect.CtPopOp,
+    "divf": arith.DivfOp,
+    "divsi": arith.DivSIOp,
+    "divui": arith.DivUIOp,
+    "erf": math_dialect.ErfOp,
+    "exp": math_dialect.ExpOp,
+    "floor": math_dialect.FloorOp,
+    "log": math_dialect.LogOp,
+    "maxnumf": arith.MaxnumfOp,
+    "maxsi": arith.MaxSIOp,
+    "maxui": arith.MaxUIOp,
+    "minnumf": arith.MinnumfOp,
+    "minsi": arith.MinSIOp,
+    "minui": arith.MinUIOp,
+    "mulf": arith.MulfOp,
+    "muli": arith.MuliOp,
+    "negf": arith.NegfOp,
+    "ori": arith.OrIOp,
+    "powf": math_dialect.PowFOp,
+    "remsi": arith.RemSIOp,
+    "remui": extended.RemUIOp,
+    "round": math_dialect.RoundOp,
+    "shli": arith.ShLIOp,
+    "shrsi": arith.ShRSIOp,
+    "shrui": arith.ShRUIOp,
+    "sin": math_dialect.SinOp,
+    "sqrt": math_dialect.SqrtOp,
+    "subf": arith.SubfOp,
+    "subi": arith.SubiOp,
+    "tanh": math_dialect.TanhOp,
+    "trunc": math_dialect.TruncOp,
+    "xori": arith.XOrIOp,
+}
+
+
+def registrar(table: dict[str, Body]) -> Callable[..., Callable[[Body], Body]]:
+    """A decorator `@body("kind", …)` that enters a body into a table."""
+
+    def body(*kinds: str) -> Callable[[Body], Body]:
+        def register(function: Body) -> Body:
+            table.update(dict.fromkeys(kinds, function))
+            return function
+
+        return register
+
+    return body
+
+
+def range_of(dtype: DType) -> tuple[int, int]:
+    """The smallest and largest value of an integer dtype (bool: 0 and 1)."""
+    if dtype.kind == "bool":
+        return 0, 1
+    if dtype.kind == "int":
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+def wrapped(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (1 << bits) - half
+
+
+def resize_integer(b: LoopBuilder, value: SSAValue, bits: int, signed: bool) -> SSAValue:
+    """The low bits of an integer, or the integer extended by its sign or by zeros."""
+    element = element_type(value)
+    assert isinstance(element, IntegerType)
+    if element.bitwidth == bits:
+        return value
+    kind = like(value, IntegerType(bits))
+    if element.bitwidth > bits:
+        return b.insert(extended.TruncIOp(value, kind))
+    return b.insert((extended.ExtSIOp if signed else extended.ExtUIOp)(value, kind))

@@ -1,0 +1,22 @@
+"""The working memory that hand-scheduled kernels ask for, as sizes of their operands."""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute
+
+from openinfer.dialects import nn
+from openinfer.lowering.loops.lower_attention import attention_scratch
+from openinfer.lowering.loops.lower_matmul import scratch_types
+from openinfer.runtime.sizes import Size
+
+Scratch = tuple[Attribute, tuple[Size, ...]]
+"""Element type and dimensions of one scratch buffer."""
+
+
+def scratch_of(op: nn.NNOp) -> list[Scratch]:
+    """The scratch buffers of an op on tensors, in the order in which its kernel expects them."""
+    if isinstance(op, nn.MatmulOp):
+        return scratch_types(op)
+    if isinstance(op, nn.AttentionOp):
+        return attention_scratch(op)
+    return []

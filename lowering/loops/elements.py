@@ -1,0 +1,71 @@
+"""Elements of a product: operands turned into the accumulator's type, multiply and add for each type.
+
+Integers wrap in the accumulator's type; bools are i8 of 0 or 1 with `and` for times, `or` for plus.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, Float64Type, f32
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects.extensions.arith import ExtSIOp, ExtUIOp, FPToSIOp, SIToFPOp, TruncIOp
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.numeric import element_type, is_float, like, resize_float
+from openinfer.lowering.loops.target import bits_of
+
+
+def accumulator_of(kind: Attribute) -> Attribute:
+    """The type that sums of `kind` are kept in: f32 for narrow floats, else the type itself."""
+    if isinstance(kind, AnyFloat) and not isinstance(kind, Float64Type):
+        return f32
+    return kind
+
+
+def convert(
+    build: LoopBuilder, value: SSAValue, kind: Attribute, *, unsigned: bool = False
+) -> SSAValue:
+    """A scalar or vector with its elements turned into `kind`; i1 is never signed."""
+    source = element_type(value)
+    if source == kind:
+        return value
+    target = like(value, kind)
+    if is_float(source):
+        if is_float(kind):
+            return resize_float(build, value, kind)
+        return build.insert(FPToSIOp(value, target))
+    if is_float(kind):
+        return build.insert(SIToFPOp(value, target))
+    if bits_of(source) > bits_of(kind):
+        return build.insert(TruncIOp(value, target))
+    extend = ExtUIOp if unsigned or bits_of(source) == 1 else ExtSIOp
+    return build.insert(extend(value, target))
+
+
+def multiply(build: LoopBuilder, a: SSAValue, b: SSAValue, *, boolean: bool = False) -> SSAValue:
+    """a·b; of bools `a and b`."""
+    if is_float(a):
+        return build.insert(arith.MulfOp(a, b))
+    return build.insert(arith.AndIOp(a, b) if boolean else arith.MuliOp(a, b))
+
+
+def add(build: LoopBuilder, a: SSAValue, b: SSAValue, *, boolean: bool = False) -> SSAValue:
+    """a + b; of bools `a or b`."""
+    if is_float(a):
+        return build.insert(arith.AddfOp(a, b))
+    return build.insert(arith.OrIOp(a, b) if boolean else arith.AddiOp(a, b))
+
+
+def multiply_add(
+    build: LoopBuilder,
+    a: SSAValue,
+    b: SSAValue,
+    total: SSAValue,
+    *,
+    fused: bool,
+    boolean: bool = False,
+) -> SSAValue:
+    """total + a·b on vectors; of bools `total or (a and b)`."""
+    if fused and is_float(a):
+        return build.fma(a, b, total)
+    return add(build, total, multiply(build, a, b, boolean=boolean), boolean=boolean)

@@ -1,0 +1,80 @@
+"""The pass `lower-attention`: one kernel for softmax(scale · q kᵀ + mask) v, no score leaves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.builder import InsertPoint
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from openinfer.dialects.nn import AttentionOp, dims_of, element_of
+from openinfer.lowering.loops.attention import Attention
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.elements import accumulator_of
+from openinfer.lowering.loops.inserted import keep_location
+from openinfer.lowering.loops.machine import machine_of
+from openinfer.lowering.rewriting import rewrite
+from openinfer.runtime.errors import CompileError
+from openinfer.runtime.sizes import Size
+
+
+def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+    """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
+
+    First the queries of a block, transposed: `[1, head size, block]`; then their scores against all
+    keys: `[1, keys, block]`. The first axis counts the threads that work at once. `op` is on tensors.
+    """
+    kind = accumulator_of(element_of(op.inputs[0]))
+    layouts = [layout.data for layout in op.layouts]
+    query, key = dims_of(op.inputs[0]), dims_of(op.inputs[1])
+    block = Size.of(2 * machine_of(op).lanes(kind))
+    length = key[2] if layouts[1] == "bhld" else key[1]
+    one = Size.of(1)
+    return [(kind, (one, query[3], block)), (kind, (one, length, block))]
+
+
+@dataclass(frozen=True)
+class _AttentionToLoops(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AttentionOp, rewriter: PatternRewriter) -> None:
+        if not op.on_buffers:
+            return
+        if len(op.outs) != 3:
+            raise CompileError(
+                "OI0946",
+                f"nn.attention has {len(op.outs)} destinations, its lowering needs 3: the result, "
+                "a block of queries and its scores",
+                hint="bufferise with attention_scratch",
+            )
+        with keep_location(op):
+            Attention(LoopBuilder(InsertPoint.before(op)), op, machine_of(op)).emit()
+        rewriter.erase_op(op)
+
+
+@dataclass(frozen=True)
+class LowerAttention(ModulePass):
+    """
+    Turn `nn.attention` on buffers into loops over heads and blocks of queries.
+
+    Before:
+        nn.attention(%q, %k, %v) outs(%o, %queries, %scores) {scale = 0.125 : f64, …} : (…) -> ()
+
+    After:
+        scf.for %b = … { scf.for %h = … { scf.for %i = 0 to %queries step 32 {
+          // %queries = scale · qᵀ; %scores = k · %queries, masked, with a running maximum;
+          // %scores = exp(%scores - maximum), with its sum; %o = %scoresᵀ · v / sum
+        }}}
+
+    Requires: bufferised; contiguous operands; the two scratch buffers of `attention_scratch`.
+    Leaves: `nn.attention` on tensors; `math.exp` on vectors.
+    """
+
+    name: ClassVar[str] = "lower-attention"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, _AttentionToLoops(), recursive=False)

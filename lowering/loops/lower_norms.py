@@ -1,0 +1,150 @@
+"""The pass `lower-norms`: `nn.layer_norm` and `nn.rms_norm` on buffers to walks over each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.math import SqrtOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from openinfer.dialects.nn import LayerNormOp, RmsNormOp, element_of
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.lines import Line, over_lines
+from openinfer.lowering.loops.numeric import count_as, reduction, wide_type
+from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.runs import AxisView, view_around
+from openinfer.lowering.loops.target import lanes_of
+
+
+@dataclass(frozen=True)
+class LowerNorms(ModulePass):
+    """
+    Turn `nn.layer_norm` and `nn.rms_norm` on buffers into vector loops over rows.
+
+    Before:
+        nn.layer_norm(%x, %w, %c) outs(%y) {eps = 1.0e-12 : f64, has_bias, has_weight}
+          : (memref<?x384xf32>, memref<384xf32>, memref<384xf32>, memref<?x384xf32>) -> ()
+
+    After:
+        scf.for %i = %c0 to %rows step %c1 {
+          … %mean = arith.divf %sum, %n : f32 … %variance = arith.divf %squares, %n : f32 …
+          scf.for %k = %c0 to %c384 step %c16 {
+            %r = vector.fma %normal, %weight, %bias : vector<16xf32>
+            vector.store %r, %y[%i, %k] : memref<?x384xf32>, vector<16xf32> }
+        } {openinfer.parallel}
+
+    Requires: bufferised; contiguous operands; weight and bias of the last axis.
+    Leaves: the same ops on tensors.
+    """
+
+    name: ClassVar[str] = "lower-norms"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_by_rules(op, {LayerNormOp.name: _layer_norm, RmsNormOp.name: _rms_norm})
+
+
+@dataclass
+class _Row:
+    """One row of a norm."""
+
+    line: Line
+    source: AxisView
+    target: AxisView
+    count: SSAValue
+    eps: float
+
+    def mean(self, of: Callable[[SSAValue, SSAValue], SSAValue]) -> SSAValue:
+        """The mean of `of(element, sum so far)`, as a scalar."""
+        line, b = self.line, self.line.b
+
+        def add(x: SSAValue, y: SSAValue) -> SSAValue:
+            return b.insert(arith.AddfOp(x, y))
+
+        (total,) = line.reduce(
+            (0.0,), lambda k, mask, old: [of(line.load(self.source, k, mask), old[0])], (add,)
+        )
+        return b.insert(arith.DivfOp(reduction(b, "add", total), self.count))
+
+    def inverse_root(self, square: SSAValue) -> SSAValue:
+        """1 / sqrt(square + eps)."""
+        b, kind = self.line.b, square.type
+        shifted = b.insert(arith.AddfOp(square, b.constant(self.eps, kind)))
+        root = b.insert(SqrtOp(shifted))
+        return b.insert(arith.DivfOp(b.constant(1.0, kind), root))
+
+    def write(
+        self,
+        normal: Callable[[SSAValue], SSAValue],
+        weight: AxisView | None,
+        bias: AxisView | None,
+    ) -> None:
+        """normal(x) · weight + bias, each as far as there is one."""
+        line, b = self.line, self.line.b
+
+        def element(k: SSAValue, mask: SSAValue | None) -> None:
+            value = normal(line.load(self.source, k, mask))
+            if weight is not None and bias is not None:
+                value = b.fma(value, line.load(weight, k, mask), line.load(bias, k, mask))
+            elif weight is not None:
+                value = b.insert(arith.MulfOp(value, line.load(weight, k, mask)))
+            elif bias is not None:
+                value = b.insert(arith.AddfOp(value, line.load(bias, k, mask)))
+            line.store(value, self.target, k, mask)
+
+        line.each(element)
+
+
+def _over_rows(b: LoopBuilder, op: LayerNormOp | RmsNormOp, body: Callable[[_Row], None]) -> None:
+    source, target = view_around(b, op.inputs[0], -1), view_around(b, op.output, -1)
+    computed = wide_type(element_of(op.inputs[0]))
+    count = count_as(b, source.count.value(b), computed)
+    eps = op.eps.value.data
+
+    def one(line: Line) -> None:
+        body(_Row(line, source, target, count, eps))
+
+    over_lines(b, source, lanes_of(op, computed), computed, one)
+
+
+def _layer_norm(b: LoopBuilder, op: Operation) -> bool:
+    """The mean first, then the mean of (x - mean)²: one pass would cancel."""
+    assert isinstance(op, LayerNormOp)
+    rest = [view_around(b, value, -1) for value in op.inputs[1:]]
+    weight = rest.pop(0) if op.has_weight is not None else None
+    bias = rest.pop(0) if op.has_bias is not None else None
+
+    def row(r: _Row) -> None:
+        lanes = r.line.lanes
+        mean = b.splat(r.mean(lambda x, old: b.insert(arith.AddfOp(old, x))), lanes)
+
+        def centred(x: SSAValue) -> SSAValue:
+            return b.insert(arith.SubfOp(x, mean))
+
+        def add_square(x: SSAValue, old: SSAValue) -> SSAValue:
+            difference = centred(x)
+            return b.fma(difference, difference, old)
+
+        scale = b.splat(r.inverse_root(r.mean(add_square)), lanes)
+        r.write(lambda x: b.insert(arith.MulfOp(centred(x), scale)), weight, bias)
+
+    _over_rows(b, op, row)
+    return True
+
+
+def _rms_norm(b: LoopBuilder, op: Operation) -> bool:
+    assert isinstance(op, RmsNormOp)
+    weight = view_around(b, op.inputs[1], -1) if len(op.inputs) > 1 else None
+
+    def row(r: _Row) -> None:
+        square = r.mean(lambda x, old: b.fma(x, x, old))
+        scale = b.splat(r.inverse_root(square), r.line.lanes)
+        r.write(lambda x: b.insert(arith.MulfOp(x, scale)), weight, None)
+
+    _over_rows(b, op, row)
+    return True

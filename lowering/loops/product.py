@@ -1,0 +1,244 @@
+"""The schedule of one matrix product: panels of columns, tiles of rows, the contraction inside.
+
+    for each panel of columns                       (parallel)
+      for each tile of rows
+        for k: load the panel's vectors, multiply each with one element of every row
+        scale, apply the body, store
+
+A panel is read by all tiles of rows one after the other, so it stays in a near cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import InsertPoint
+from xdsl.dialects import func
+from xdsl.dialects.memref import AllocaOp
+from xdsl.ir import Operation, SSAValue
+
+from openinfer.lowering.loops.builder import Index, LoopBuilder
+from openinfer.lowering.loops.epilogue import Epilogue, Place
+from openinfer.lowering.loops.machine import Machine
+from openinfer.lowering.loops.microkernel import (
+    Arithmetic,
+    Carried,
+    Tile,
+    contract,
+    over_tiles,
+    split_for,
+)
+from openinfer.lowering.loops.packing import Matrix
+from openinfer.runtime.errors import CompileError
+
+# More instructions than this in all copies of the epilogue: the sums go through a small buffer and
+# one loop over rows finishes them. A store and a load of a vector cost less than the code.
+EPILOGUE_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The right operand: panels `[panel, k, column]`, or rows `[k, column]` read where they lie."""
+
+    matrix: Matrix
+    panels: bool
+    width: int
+    """Columns that one tile covers; those of a panel."""
+
+
+@dataclass(frozen=True)
+class Extents:
+    """The sizes of a product: `[rows, depth] x [depth, columns]`."""
+
+    rows: Index
+    depth: Index
+    columns: Index
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One panel of the result: its vectors' first columns, and masks for those it fills in part."""
+
+    panel: SSAValue
+    starts: tuple[SSAValue, ...]
+    masks: tuple[SSAValue | None, ...]
+
+    @property
+    def vectors(self) -> int:
+        return len(self.starts)
+
+
+@dataclass
+class Product:
+    """Emits the loops of one product; `batch` is the index into the result's leading dimensions."""
+
+    build: LoopBuilder
+    how: Arithmetic
+    machine: Machine
+    left: Matrix
+    left_transposed: bool
+    right: Columns
+    extents: Extents
+    epilogue: Epilogue
+    batch: tuple[Index, ...]
+
+    def emit(self) -> None:
+        """All columns: whole panels in a loop, then the one that the matrix fills in part."""
+        build, width, lanes = self.build, self.right.width, self.how.lanes
+        whole = build.round_down(self.extents.columns, width)
+        rest = build.minus(self.extents.columns, whole)
+        if isinstance(whole, int):
+            count: Index = whole // width
+        else:
+            count = build.floordiv(whole, width)
+        none = [None] * (width // lanes)
+        if count == 1:
+            self._strip(build.index(0), none, parallel=True)
+        elif count != 0:
+            build.loop(0, count, 1, lambda p: self._strip(p, none), parallel=True, hint="p")
+        if isinstance(rest, int):
+            masks = [
+                None if rest - first >= lanes else build.mask(rest - first, lanes)
+                for first in range(0, rest, lanes)
+            ]
+            if rest:
+                self._strip(build.index(count), masks, parallel=True)
+            return
+
+        def partial() -> None:
+            masks = [build.mask(build.minus(rest, first), lanes) for first in range(0, width, lanes)]
+            self._strip(build.index(count), masks, parallel=True)
+
+        build.when(build.compare("ne", rest, 0), partial)
+
+    def _strip(
+        self, panel: SSAValue, masks: Sequence[SSAValue | None], *, parallel: bool = False
+    ) -> None:
+        """All rows of one panel."""
+        build = self.build
+        first = build.mul(panel, self.right.width)
+        starts = tuple(build.add(first, v * self.how.lanes) for v in range(len(masks)))
+        strip = Strip(panel, starts, tuple(masks))
+        hoisted = [self.epilogue.hoisted(self._place(strip, v, 0)) for v in range(strip.vectors)]
+
+        def finish(sums: Sequence[SSAValue], row: Index) -> None:
+            for vector, value in enumerate(sums):
+                self.epilogue.store(value, self._place(strip, vector, row), hoisted[vector])
+
+        rows = self.machine.rows(strip.vectors)
+        if self._is_long(rows, strip.vectors):
+            self._through_stage(strip, rows, finish, parallel=parallel)
+            return
+
+        def body(row: Index, size: int, _: Carried) -> Carried:
+            for offset, sums in enumerate(self._tile(strip, row, size)):
+                finish(sums, build.plus(row, offset))
+            return ()
+
+        over_tiles(build, self.extents.rows, rows, body, parallel=parallel)
+
+    def _place(self, strip: Strip, vector: int, row: Index) -> Place:
+        mask = strip.masks[vector]
+        last = None if mask is None else self.build.minus(self.extents.columns, 1)
+        return Place((*self.batch, row, strip.starts[vector]), self.how.lanes, mask, last)
+
+    def _is_long(self, rows: int, vectors: int) -> bool:
+        count = self.extents.rows
+        copies = 2 * rows if not isinstance(count, int) else min(count, rows + count % rows)
+        return copies > 1 and self.epilogue.weight * copies * vectors > EPILOGUE_LIMIT
+
+    def _tile(self, strip: Strip, row: Index, rows: int) -> Tile:
+        """The sums of `rows` rows from `row` on."""
+        build, lanes = self.build, self.how.lanes
+        left, right = self.left, self.right.matrix
+        places = [build.index(build.plus(row, offset)) for offset in range(rows)]
+        offsets = [build.index(vector * lanes) for vector in range(strip.vectors)]
+
+        def scalars(k: SSAValue) -> list[SSAValue]:
+            if self.left_transposed:
+                return [build.load(left.buffer, left.at(k, place)) for place in places]
+            return [build.load(left.buffer, left.at(place, k)) for place in places]
+
+        def columns(k: SSAValue) -> list[SSAValue]:
+            if self.right.panels:
+                # A panel is padded: every lane may be read.
+                return [
+                    build.vload(right.buffer, right.at(strip.panel, k, offset), lanes)
+                    for offset in offsets
+                ]
+            return [
+                build.vload(right.buffer, right.at(k, start), lanes, mask)
+                for start, mask in zip(strip.starts, strip.masks)
+            ]
+
+        return contract(
+            build,
+            self.how,
+            rows,
+            strip.vectors,
+            (0, self.extents.depth),
+            scalars,
+            columns,
+            split=split_for(self.machine.accumulators, rows, strip.vectors),
+        )
+
+    def _through_stage(
+        self,
+        strip: Strip,
+        rows: int,
+        finish: Callable[[Sequence[SSAValue], Index], None],
+        *,
+        parallel: bool,
+    ) -> None:
+        """Like `_strip`, with the epilogue in a loop over the rows of a tile in a small buffer."""
+        build, lanes = self.build, self.how.lanes
+        stage = self._stage(rows, strip.vectors * lanes)
+        offsets = [build.index(vector * lanes) for vector in range(strip.vectors)]
+
+        def compute(row: Index, size: int, at: Index) -> None:
+            for offset, sums in enumerate(self._tile(strip, row, size)):
+                for place, value in zip(offsets, sums):
+                    build.vstore(value, stage, [build.plus(at, offset), place])
+
+        def finish_rows(first: Index, count: Index) -> None:
+            def one(offset: SSAValue) -> None:
+                sums = [build.vload(stage, [offset, place], lanes) for place in offsets]
+                finish(sums, build.plus(first, offset))
+
+            build.loop(0, count, 1, one, hint="r")
+
+        def known(row: Index, size: int, _: Carried) -> Carried:
+            compute(row, size, 0)
+            finish_rows(row, size)
+            return ()
+
+        def unknown(row: SSAValue) -> None:
+            here = build.minimum(build.minus(self.extents.rows, row), rows)
+
+            def part(offset: Index, size: int, _: Carried) -> Carried:
+                compute(build.plus(row, offset), size, offset)
+                return ()
+
+            over_tiles(build, here, rows, part)
+            finish_rows(row, here)
+
+        if isinstance(self.extents.rows, int):
+            over_tiles(build, self.extents.rows, rows, known, parallel=parallel)
+        else:
+            build.loop(0, self.extents.rows, rows, unknown, parallel=parallel)
+
+    def _stage(self, rows: int, columns: int) -> SSAValue:
+        allocation = AllocaOp.get(self.how.kind, alignment=64, shape=[rows, columns])
+        return at_entry(self.build, allocation)
+
+
+def at_entry(build: LoopBuilder, op: Operation) -> SSAValue:
+    """Inserts an op at the start of the function that is being built; its only result."""
+    parent = build.builder.insertion_point.block.parent_op()
+    while parent is not None and not isinstance(parent, func.FuncOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise CompileError("OI0943", f"'{op.name}' is built outside of a function")
+    LoopBuilder(InsertPoint.at_start(parent.body.blocks[0])).do(op)
+    return op.results[0]

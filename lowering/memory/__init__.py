@@ -1,0 +1,1 @@
+"""Passes over buffers: copies, kernels, the arena plan, run-time sizes."""

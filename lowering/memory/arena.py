@@ -1,0 +1,117 @@
+"""Where buffers lie in an arena: greedy placement by lifetimes, with symbolic sizes.
+
+Offsets are expressions. Two buffers that live at the same time are ordered one below the other in a
+way that holds for every value of the sizes, so one plan serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from openinfer.runtime.sizes import Size
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector."""
+NOMINAL = 128
+"""The value of every run-time size while the plan chooses an order."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer and the first and last operation that touch it, both included."""
+
+    name: str
+    size: Size
+    """Bytes."""
+    first: int
+    last: int
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether both are alive at some operation."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Offsets of buffers, and the size of the arena that holds them (bytes)."""
+
+    buffers: tuple[Buffer, ...]
+    offsets: tuple[Size, ...]
+    size: Size
+
+
+def aligned(size: Size) -> Size:
+    """Rounded up to the alignment; exact when every term is a multiple already."""
+    if all(coefficient % ALIGNMENT == 0 for _, coefficient in size.terms):
+        return size
+    if size.constant is not None:
+        return Size.of(-(-size.constant // ALIGNMENT) * ALIGNMENT)
+    return ((size + (ALIGNMENT - 1)) // ALIGNMENT) * ALIGNMENT
+
+
+def never_above(a: Size, b: Size) -> bool:
+    """Whether a <= b for all sizes that are not negative: no term of b - a is negative."""
+    return all(coefficient >= 0 for _, coefficient in (b - a).terms)
+
+
+def _nominal(size: Size) -> int:
+    return size.evaluate(dict.fromkeys(size.names, NOMINAL))
+
+
+def place(buffers: Sequence[Buffer]) -> Plan:
+    """Large buffers first, each at the lowest place that is free of those alive with it."""
+    sizes = [aligned(b.size) for b in buffers]
+    order = sorted(range(len(buffers)), key=lambda i: (-_nominal(sizes[i]), buffers[i].first, i))
+    offsets: dict[int, Size] = {}
+    for i in order:
+        others = [j for j in offsets if buffers[j].overlaps(buffers[i])]
+        offsets[i] = _lowest(sizes[i], [(offsets[j], offsets[j] + sizes[j]) for j in others])
+    total = Size.of(0)
+    for i in order:
+        total = _larger(total, offsets[i] + sizes[i])
+    return Plan(tuple(buffers), tuple(offsets[i] for i in range(len(buffers))), total)
+
+
+def _larger(a: Size, b: Size) -> Size:
+    if never_above(a, b):
+        return b
+    if never_above(b, a):
+        return a
+    return Size.max(a, b)
+
+
+def _lowest(size: Size, taken: Sequence[tuple[Size, Size]]) -> Size:
+    """The lowest provable gap for `size` between the ranges in `taken`, else above all of them."""
+    candidates = sorted([Size.of(0), *(end for _, end in taken)], key=_nominal)
+    for start in candidates:
+        end = start + size
+        if all(never_above(end, low) or never_above(high, start) for low, high in taken):
+            return start
+    top = Size.of(0)
+    for _, high in taken:
+        top = _larger(top, high)
+    return top
+
+
+def live_bytes(buffers: Sequence[Buffer], sizes: Mapping[str, int]) -> int:
+    """The lower bound of any plan: the largest sum of buffers that are alive together."""
+    best = 0
+    for moment in {b.first for b in buffers}:
+        total = sum(aligned(b.size).evaluate(sizes) for b in buffers if b.first <= moment <= b.last)
+        best = max(best, total)
+    return best
+
+
+def overlaps(plan: Plan, sizes: Mapping[str, int]) -> list[tuple[Buffer, Buffer]]:
+    """The independent check: pairs that live at the same time and share a byte."""
+    spans = [
+        (b, o.evaluate(sizes), o.evaluate(sizes) + b.size.evaluate(sizes))
+        for b, o in zip(plan.buffers, plan.offsets)
+    ]
+    wrong: list[tuple[Buffer, Buffer]] = []
+    for i, (a, a_low, a_high) in enumerate(spans):
+        for b, b_low, b_high in spans[i + 1 :]:
+            if a.overlaps(b) and a_low < b_high and b_low < a_high:
+                wrong.append((a, b))
+    return wrong

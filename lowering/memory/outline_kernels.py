@@ -1,0 +1,105 @@
+"""Each distinct operation becomes one function, compiled once however often it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from openinfer.dialects import nn
+from openinfer.lowering.locations import give_location
+
+
+@dataclass(frozen=True)
+class OutlineKernels(ModulePass):
+    """Moves operations on buffers into functions of their own; equal ones share a function.
+
+    Before:
+        nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+    After:
+        func.call @softmax_0(%x, %y) : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+
+    Requires: buffers.
+    Leaves: in `@step` only control flow, sizes, memory and calls.
+    """
+
+    name: ClassVar[str] = "outline-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels: dict[str, str] = {}
+        for function in list(op.body.ops):
+            if isinstance(function, FuncOp) and function.sym_name.data == "step":
+                for inner in list(function.walk()):
+                    if _is_kernel(inner):
+                        _outline(op, inner, kernels)
+
+
+def _is_kernel(op: Operation) -> bool:
+    if isinstance(op, linalg.GenericOp | linalg.FillOp):
+        return True
+    return isinstance(op, nn.NNOp) and op.on_buffers
+
+
+def _captured(op: Operation) -> list[SSAValue]:
+    """Values from outside that the op's body uses."""
+    inside = {v for o in op.walk() for v in o.results}
+    inside |= {a for o in op.walk() for r in o.regions for b in r.blocks for a in b.args}
+    found: dict[SSAValue, None] = {}
+    for o in op.walk():
+        if o is not op:
+            found.update({v: None for v in o.operands if v not in inside})
+    return list(found)
+
+
+def _base_name(op: Operation) -> str:
+    if isinstance(op, linalg.GenericOp):
+        kinds = {kind.data.value for kind in op.iterator_types}
+        return "reduce" if "reduction" in kinds else "elementwise"
+    return op.name.partition(".")[2]
+
+
+def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
+    operands = list(dict.fromkeys([*op.operands, *_captured(op)]))
+    passed = [v for v in operands if isinstance(v.type, MemRefType)]
+    local = [v for v in operands if not isinstance(v.type, MemRefType)]
+    block = Block(arg_types=[v.type for v in passed])
+    mapping: dict[SSAValue, SSAValue] = dict(zip(passed, block.args))
+    for number, value in enumerate(local):
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp | nn.SizeOp):
+            # Cheaper to say again than to pass.
+            copy = owner.clone()
+            block.add_op(copy)
+            mapping[value] = copy.results[0]
+        else:
+            argument = block.insert_arg(value.type, len(passed))
+            passed.append(value)
+            mapping[value] = argument
+            del number
+    body = op.clone(mapping)
+    block.add_ops([body, ReturnOp()])
+    kernel = FuncOp("kernel", ([a.type for a in block.args], []), Region(block), "private")
+    key = str(kernel)
+    name = kernels.get(key)
+    if name is None:
+        base = _base_name(op)
+        count = sum(1 for known in kernels.values() if known.rpartition("_")[0] == base)
+        name = kernels[key] = f"{base}_{count}"
+        kernel.properties["sym_name"] = StringAttr(name)
+        for value, argument in zip(passed, block.args):
+            argument.name_hint = value.name_hint
+        give_location(op.location, kernel)
+        module.body.block.add_op(kernel)
+    call = CallOp(name, passed, [])
+    give_location(op.location, call)
+    parent = op.parent_block()
+    assert parent is not None
+    parent.insert_op_before(call, op)
+    op.detach()
+    op.erase()

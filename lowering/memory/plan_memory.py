@@ -1,0 +1,184 @@
+"""One arena for all buffers of a step, laid out by lifetimes before the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.memory.arena import Buffer, Plan, place
+from openinfer.lowering.memory.uses import root_of, users
+from openinfer.lowering.options import current
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class PlanMemory(ModulePass):
+    """Gives each buffer its offset in the arena, as an expression of the run-time sizes.
+
+    Before:
+        %t = memref.alloc(%B) : memref<?x384xf32>
+    After:
+        %0 = nn.size "1536*B"
+        %t = memref.view %arena[%0][%B] : memref<?xi8> to memref<?x384xf32>
+
+    Requires: kernels outlined, so that every buffer is made and used in `@step`.
+    Leaves: no allocation; the plan, its size and its lower bound as module attributes; the offset
+        of each result.
+    """
+
+    name: ClassVar[str] = "plan-memory"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data == "step":
+                _Planner(op, function).run()
+                return
+
+
+class _Planner:
+    def __init__(self, module: ModuleOp, function: FuncOp) -> None:
+        self.module = module
+        self.function = function
+        self.order = {op: i for i, op in enumerate(function.walk())}
+        """Program order; an operation with a body comes before what it holds."""
+
+    def run(self) -> None:
+        allocations = [op for op in self.function.walk() if isinstance(op, memref.AllocOp)]
+        buffers = [self._buffer(op, i) for i, op in enumerate(allocations)]
+        if current().observe:
+            # Watched programs keep every value until the end.
+            last = max(self.order.values(), default=0)
+            buffers = [Buffer(b.name, b.size, 0, last) for b in buffers]
+        plan = place(buffers)
+        arena = self._arena_argument()
+        self._publish(plan, allocations)
+        for op, offset in zip(allocations, plan.offsets):
+            self._replace(op, offset, arena)
+        self._record(plan)
+
+    def _arena_argument(self) -> SSAValue:
+        block = self.function.body.block
+        kind = MemRefType(IntegerType(8), [DYNAMIC_INDEX])
+        arena = block.insert_arg(kind, len(block.args))
+        arena.name_hint = "arena"
+        roles = self.function.properties.get("arg_attrs")
+        given = list(roles.data) if isinstance(roles, ArrayAttr) else []
+        given.append(DictionaryAttr({"openinfer.arg": StringAttr("arena")}))
+        self.function.properties["arg_attrs"] = ArrayAttr(given)
+        self.function.update_function_type()
+        return arena
+
+    def _buffer(self, op: memref.AllocOp, number: int) -> Buffer:
+        kind = op.memref.type
+        assert isinstance(kind, MemRefType)
+        element = kind.element_type
+        assert isinstance(element, FixedBitwidthType)
+        total = Size.of(element.size)
+        for dim in allocation_dims(op):
+            total = total * dim
+        first, last = self._interval(op.memref, op)
+        name = op.memref.name_hint or f"buffer{number}"
+        return Buffer(name, total, first, last)
+
+    def _interval(self, buffer: SSAValue, made: Operation) -> tuple[int, int]:
+        """First and last operation that touches a buffer; a loop around a use counts whole."""
+        first, last = len(self.order), self.order[made]
+        home = made.parent_block()
+        for user in users(buffer):
+            outer = user
+            while outer.parent_block() is not home:
+                parent = outer.parent_op()
+                assert parent is not None
+                outer = parent
+            first = min(first, self.order[outer])
+            last = max(last, self._end(outer))
+            if isinstance(user, nn.PublishOp):
+                last = len(self.order)
+        return min(first, last), last
+
+    def _end(self, op: Operation) -> int:
+        return max(self.order[inner] for inner in op.walk())
+
+    def _publish(self, plan: Plan, allocations: Sequence[memref.AllocOp]) -> None:
+        offsets = {op.memref: offset for op, offset in zip(allocations, plan.offsets)}
+        found: dict[str, Size] = {}
+        for op in list(self.function.walk()):
+            if isinstance(op, nn.PublishOp):
+                found[op.output.data] = offsets[root_of(op.buffer)]
+                op.detach()
+                op.erase()
+        self.module.attributes["openinfer.offsets"] = DictionaryAttr(
+            {name: StringAttr(str(offset)) for name, offset in found.items()}
+        )
+
+    def _replace(self, op: memref.AllocOp, offset: Size, arena: SSAValue) -> None:
+        new: list[Operation] = []
+        if offset.constant is not None:
+            start: Operation = arith.ConstantOp(IntegerAttr(offset.constant, IndexType()))
+        else:
+            start = nn.SizeOp(offset)
+        new.append(start)
+        kind = op.memref.type
+        assert isinstance(kind, MemRefType)
+        view = memref.ViewOp(
+            arena,
+            start.results[0],
+            list(op.dynamic_sizes),
+            MemRefType(kind.element_type, kind.get_shape()),
+        )
+        view.result.name_hint = op.memref.name_hint
+        Rewriter.replace_op(op, [*new, view], [view.result])
+
+    def _record(self, plan: Plan) -> None:
+        rows = [
+            DictionaryAttr(
+                {
+                    "name": StringAttr(buffer.name),
+                    "offset": StringAttr(str(offset)),
+                    "size": StringAttr(str(buffer.size)),
+                    "first": IntegerAttr(buffer.first, i64),
+                    "last": IntegerAttr(buffer.last, i64),
+                }
+            )
+            for buffer, offset in zip(plan.buffers, plan.offsets)
+        ]
+        self.module.attributes["openinfer.plan"] = ArrayAttr(rows)
+        self.module.attributes["openinfer.arena"] = StringAttr(str(plan.size))
+
+
+def allocation_dims(op: memref.AllocOp) -> list[Size]:
+    """The sizes of an allocation; run-time ones are `nn.size` operands."""
+    kind = op.memref.type
+    assert isinstance(kind, MemRefType)
+    dynamic = iter(op.dynamic_sizes)
+    dims: list[Size] = []
+    for extent in kind.get_shape():
+        if extent != DYNAMIC_INDEX:
+            dims.append(Size.of(extent))
+            continue
+        owner = next(dynamic).owner
+        assert isinstance(owner, nn.SizeOp)
+        dims.append(owner.size.data)
+    return dims

@@ -1,0 +1,90 @@
+"""Elementwise operations write over an operand that dies with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import linalg, memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise_on_buffers
+from openinfer.lowering.memory.uses import ancestor_in, positions, users
+from openinfer.lowering.options import current
+
+
+@dataclass(frozen=True)
+class ReuseBuffers(ModulePass):
+    """Computes an elementwise result in place of an operand that nobody reads again.
+
+    Before:
+        linalg.generic … ins(%a, %b) outs(%c) { … }
+    After:
+        linalg.generic … ins(%a, %b) outs(%a) { … }
+
+    Requires: buffers, copies elided.
+    Leaves: operands that are inputs, weights, views, of another type, or read later.
+    """
+
+    name: ClassVar[str] = "reuse-buffers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if current().observe:
+            return  # Every value is to stay visible.
+        for function in op.body.ops:
+            if isinstance(function, FuncOp):
+                for generic in [o for o in function.walk() if isinstance(o, linalg.GenericOp)]:
+                    _reuse(generic)
+
+
+def _reuse(op: linalg.GenericOp) -> None:
+    block = op.parent_block()
+    if block is None or not is_elementwise_on_buffers(op):
+        return
+    target = op.outputs[0]
+    if not isinstance(target.owner, memref.AllocOp) or target.owner.parent_block() is not block:
+        return
+    order = positions(block)
+    here = order[op]
+    if any(_before(user, here, block, order) for user in users(target) if user is not op):
+        return
+    rank = len(op.iterator_types)
+    for value, mapping in zip(op.inputs, input_maps(op)):
+        if mapping == identity_map(rank) and _dies(value, target, op, here, order):
+            target.replace_all_uses_with(value)
+            target.owner.detach()
+            target.owner.erase()
+            return
+
+
+def _before(user: Operation, here: int, block: object, order: dict[Operation, int]) -> bool:
+    holder = ancestor_in(user, block)  # type: ignore[arg-type]
+    return holder is None or order[holder] < here
+
+
+def _dies(
+    value: SSAValue,
+    target: SSAValue,
+    op: linalg.GenericOp,
+    here: int,
+    order: dict[Operation, int],
+) -> bool:
+    block = op.parent_block()
+    assert block is not None
+    if not isinstance(value.owner, memref.AllocOp) or value.owner.parent_block() is not block:
+        return False
+    if value.type != target.type:
+        return False
+    # Read elsewhere in the same op at other places: overwriting would be seen.
+    rank = len(op.iterator_types)
+    if any(v is value and m != identity_map(rank) for v, m in zip(op.inputs, input_maps(op))):
+        return False
+    for user in users(value):
+        holder = ancestor_in(user, block)
+        if user is not op and (holder is None or order[holder] >= here):
+            return False
+    return True

@@ -1,0 +1,70 @@
+"""Checks of the settings of an op, with everything filled in that is known before a run."""
+
+from __future__ import annotations
+
+from openinfer.dialects.graph import OpOp
+from openinfer.dialects.opset import NameRef, OpSpec
+from openinfer.lowering.reference.check_declarations import DeclarationChecks
+from openinfer.lowering.reference.program import written_settings
+from openinfer.runtime.sizes import Size
+
+
+class SettingChecks(DeclarationChecks):
+    """What a bare name or a size in a setting stands for."""
+
+    def settings(self, node: OpOp, spec: OpSpec) -> dict[str, object] | None:
+        """The settings with everything filled in that is known now; None after a report."""
+        found: dict[str, object] = {}
+        good = True
+        for name, value in written_settings(node).items():
+            setting = spec.setting(name)
+            kind = setting.kind if setting else ""
+            if kind in ("dtype", "dtypes"):
+                found[name] = value
+                continue
+            if isinstance(value, NameRef) and setting is not None:
+                value = self.named(value, name, kind, node)
+                good = good and value is not None
+            found[name] = self.filled(value)
+        return found if good else None
+
+    def named(self, value: NameRef, setting: str, kind: str, node: OpOp) -> object | None:
+        """What a bare name in a setting stands for; None after reporting that it is nothing."""
+        name, view = value.name, self.view
+        op = view.declaration(name)
+        if name in self.scope or name in view.input_sizes:
+            return value
+        if op is not None:
+            if all(d.substitute(view.sizes).constant == 1 for d in op.sizes):
+                return value
+            self.report(
+                "OI0308", f"setting {setting} names {name}, which is not a scalar", node,
+                "a setting takes one number",
+            )  # fmt: skip
+            return None
+        if name in view.sizes:
+            return view.sizes[name]
+        entry = view.metadata(name)
+        if isinstance(entry, bool | int | float | str):
+            return entry
+        hint = f'a string stands in quotes: {setting}="{name}"' if kind == "string" else None
+        self.report(
+            "OI0328",
+            f"setting {setting} names {name}, which is no scalar variable, size or metadata entry",
+            node,
+            hint or self.near(name, [*self.names(), *view.sizes]),
+        )
+        return None
+
+    def filled(self, value: object) -> object:
+        """Sizes with what is known of their names."""
+        if isinstance(value, tuple):
+            return tuple(self.filled(item) for item in value)
+        if isinstance(value, NameRef) and value.name in self.view.sizes:
+            return self.view.sizes[value.name]
+        if isinstance(value, Size):
+            size = value.substitute(
+                {n: v for n, v in self.view.sizes.items() if n not in self.scope}
+            )
+            return size if size.constant is None else size.constant
+        return value

@@ -1,0 +1,347 @@
+"""What is wrong with a program before it runs: names, ops, settings, dtypes, shapes, the package.
+
+All findings are collected; nothing stops at the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from openinfer.dialects.graph import (
+    AssignOp,
+    AwaitOp,
+    BlockOp,
+    BranchOp,
+    CacheReadOp,
+    CacheResetOp,
+    CacheStepOp,
+    CacheWriteOp,
+    LoopOp,
+    OpOp,
+    RefAttr,
+    ReturnOp,
+    ScopeOp,
+    SizeAttr,
+    TransferOp,
+    VariableOp,
+    YieldOp,
+)
+from openinfer.dialects.opset import (
+    ArityError,
+    OpError,
+    OpSpec,
+    SettingError,
+    ShapeError,
+    TensorSpec,
+    accepts,
+    find,
+    infer_outputs,
+    nearest,
+)
+from openinfer.lowering.graph.sources import pattern_of
+from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.check_declarations import OPEN
+from openinfer.lowering.reference.check_settings import SettingChecks
+from openinfer.lowering.reference.nodes import body_of, form_of
+from openinfer.lowering.reference.program import (
+    ProgramView,
+    dtype_of,
+    targets_of,
+)
+from openinfer.runtime.dtypes import ALIASES, DTYPES
+from openinfer.runtime.errors import Diagnostic, UnsupportedError
+
+UNSUPPORTED = (CacheReadOp, CacheWriteOp, CacheStepOp, CacheResetOp, YieldOp, AwaitOp)
+"""Forms of the language that the simulator does not run yet."""
+
+
+def check_program(view: ProgramView) -> list[Diagnostic]:
+    """Every error of a program, in text order; empty when it may run."""
+    return _Checker(view).run()
+
+
+def check_supported(view: ProgramView) -> None:
+    """Raises UnsupportedError that names the first form which the simulator does not run yet."""
+    for node, info in view.nodes.items():
+        if isinstance(node, UNSUPPORTED):
+            place = f"{info.location}: " if info.location else ""
+            raise UnsupportedError(
+                "OI0701",
+                f"{place}`{form_of(node)}` is not available in this version ({info.text})",
+                hint="this version runs assign, op, loop, branch, scope, barrier, dep, transfer, "
+                "return",
+            )
+
+
+class _Checker(SettingChecks):
+    def run(self) -> list[Diagnostic]:
+        for variable in self.view.variables.values():
+            self.declaration(variable)
+            self.package(variable)
+        for node in self.view.nodes:
+            if isinstance(node, AssignOp):
+                self.declaration(node)
+        if "entry" not in self.view.blocks:
+            self.report("OI0213", "there is no block named entry", None, "add `block entry { … }`")
+        for block in self.view.blocks.values():
+            self.body(block)
+        self.cycles()
+
+        def key(found: Diagnostic) -> tuple[str, int, int]:
+            place = found.location
+            return (place.file, place.line, place.column) if place else ("", 0, 0)
+
+        return sorted(self.problems, key=key)
+
+    # Blocks and nodes
+
+    def body(self, op: BlockOp | LoopOp | ScopeOp) -> None:
+        nodes = body_of(op)
+        if isinstance(op, BlockOp) and not (nodes and isinstance(nodes[-1], ReturnOp | YieldOp)):
+            self.report(
+                "OI0240",
+                f"block {op.block_name.data} does not end in return or yield",
+                op,
+                "add `return;` as its last node",
+            )
+        for node in nodes:
+            self.node(node)
+
+    def node(self, node: Operation) -> None:
+        match node:
+            case OpOp():
+                self.op(node)
+            case LoopOp():
+                for bound in (node.start.data, node.stop.data):
+                    self.size_names(bound, node, "the loop bound")
+                self.scope.append(node.index.data)
+                self.body(node)
+                self.scope.pop()
+            case ScopeOp():
+                self.body(node)
+            case BranchOp():
+                self.branch(node)
+            case TransferOp():
+                self.transfer(node)
+            case ReturnOp():
+                for name in node.names:
+                    self.known(name, node)
+            case AssignOp():
+                if node.variable.data in self.view.variables:
+                    self.report(
+                        "OI0206",
+                        f"assign {node.variable.data} has the name of a declared variable",
+                        node,
+                        "choose another name",
+                        ("declared here", location_of(self.view.variables[node.variable.data])),
+                    )
+            case _:
+                pass
+
+    def reference(self, ref: RefAttr, node: Operation) -> TensorSpec | None:
+        """The type of a use, or None after reporting why there is none."""
+        name = ref.variable.data
+        if not self.known(name, node):
+            return None
+        op = self.view.declaration(name)
+        assert op is not None
+        slots = [i.data for i in op.indices] if isinstance(op, VariableOp) else []
+        if len(ref.indices) != len(slots) or (not slots and ref.bracketed.data):
+            form = f"{name}[{', '.join(slots)}]" if slots else name
+            self.report("OI0230", f"{ref.text}: {name} is used as {form}", node)
+            return None
+        for index in ref.indices:
+            if isinstance(index, SizeAttr):
+                self.size_names(index.data, node, f"the index of {ref.text}")
+            else:
+                self.report("OI0232", f"{ref.text}: a slice belongs to cache.read", node)
+                return None
+        if isinstance(op, VariableOp) and slots:
+            self.member(ref, op, node)
+        dims = self.learned.get(name) or tuple(d.substitute(self.view.sizes) for d in op.sizes)
+        return TensorSpec(dtype_of(op), dims)
+
+    def member(self, ref: RefAttr, variable: VariableOp, node: Operation) -> None:
+        """A constant index of a prefix table must exist in the package."""
+        if self.view.package is None or pattern_of(variable) is None:
+            return
+        extents = self.view.extents(variable)
+        for size, extent, index in zip(ref.sizes, extents, variable.indices):
+            value = size.substitute(self.view.sizes).constant
+            if value is not None and extent and not 0 <= value < extent:
+                self.report(
+                    "OI0327",
+                    f"{ref.text}: {index.data} = {value}, but the model has "
+                    f"{variable.variable.data} for {index.data} in 0..{extent}",
+                    node,
+                    "use an index that the model has",
+                    (f"@pattern {pattern_of(variable)!r}", location_of(variable)),
+                )
+
+    def target(self, ref: RefAttr, node: Operation) -> TensorSpec | None:
+        """The type of what a node writes; reports a memory kind that may not be written."""
+        spec = self.reference(ref, node)
+        variable = self.view.variables.get(ref.variable.data)
+        if variable is None or variable.memory.data == "volatile":
+            return spec
+        how = {
+            "dynamic": "it belongs to the caller",
+            "constant": "constants are never written",
+            "persistent": "it is written by cache.write",
+        }[variable.memory.data]
+        self.report(
+            "OI0220",
+            f"{ref.variable.data} is {variable.memory.data}: {how}",
+            node,
+            "write to a volatile variable or a temporary",
+            ("declared here", location_of(variable)),
+        )
+        return None
+
+    def op(self, node: OpOp) -> None:
+        name = node.op_name.data
+        spec = find(name)
+        operands = [self.reference(ref, node) for ref in node.inputs]
+        outputs = [self.target(ref, node) for ref in node.outputs]
+        if spec is None:
+            guess = nearest(name)
+            self.report(
+                "OI0214",
+                f"there is no op {name!r}",
+                node,
+                f"did you mean {guess}?" if guess else None,
+            )
+            return
+        if any(operand is None for operand in operands):
+            return
+        known = [operand for operand in operands if operand is not None]
+        inferred = self.infer(node, spec, known, len(outputs))
+        if inferred is None:
+            return
+        for ref, have, want in zip(node.outputs, inferred, outputs):
+            if want is not None:
+                self.compare(name, ref, have, want, node)
+
+    def infer(
+        self, node: OpOp, spec: OpSpec, operands: Sequence[TensorSpec], outputs: int
+    ) -> list[TensorSpec] | None:
+        given = self.settings(node, spec)
+        if given is None:
+            return None
+        try:
+            return infer_outputs(spec, operands, given, outputs)
+        except ShapeError as error:
+            if any(OPEN in d.names for o in operands for d in o.dims):
+                return None  # Known only when it runs; the interpreter checks again.
+            self.refuse(node, operands, error)
+        except OpError as error:
+            self.refuse(node, operands, error)
+        return None
+
+    def refuse(self, node: OpOp, operands: Sequence[TensorSpec], error: OpError) -> None:
+        shown = ", ".join(f"{r.text}: {o}" for r, o in zip(node.inputs, operands))
+        note = (f"operands: {shown}", None) if shown else None
+        message = error.message
+        name = node.op_name.data
+        if not message.startswith(f"{name} ") and not message.startswith(f"{name}:"):
+            message = f"{name}: {message}"
+        code = "OI0322"
+        if isinstance(error, ArityError | SettingError):
+            code = "OI0217" if isinstance(error, ArityError) else "OI0304"
+        self.report(code, message, node, error.hint, note)
+
+    def compare(
+        self, name: str, ref: RefAttr, have: TensorSpec, want: TensorSpec, node: Operation
+    ) -> None:
+        declaration = self.view.declaration(ref.variable.data)
+        note = (f"{ref.variable.data} is declared {want}", location_of(declaration))
+        if len(have.dims) == len(want.dims) and any(d.single_name == OPEN for d in want.dims):
+            dims = tuple(h if w.single_name == OPEN else w for h, w in zip(have.dims, want.dims))
+            self.learned.setdefault(ref.variable.data, dims)
+            want = TensorSpec(want.dtype, dims)
+        if not accepts(have.dtype, want.dtype):
+            self.report(
+                "OI0323",
+                f"{name} gives {have.dtype}, but {ref.text} is declared {want.dtype}",
+                node,
+                f"declare {ref.variable.data} as {have.dtype}, or use `op cast`",
+                note,
+            )
+        open_dims = any(OPEN in d.names for d in (*have.dims, *want.dims))
+        if have.dims != want.dims and not open_dims:
+            self.report(
+                "OI0323",
+                f"{name} gives {have}, but {ref.text} is declared {want}",
+                node,
+                "declare the output with the shape that the op gives",
+                note,
+            )
+
+    def transfer(self, node: TransferOp) -> None:
+        source, target = self.reference(node.source, node), self.target(node.target, node)
+        if source is None or target is None:
+            return
+        open_dims = any(OPEN in d.names for d in (*source.dims, *target.dims))
+        if source.dtype != target.dtype or (source.dims != target.dims and not open_dims):
+            self.report(
+                "OI0312",
+                f"transfer of {node.source.text}, which is {source}, to {node.target.text}, which "
+                f"is {target}",
+                node,
+                "source and target of a transfer have one dtype and shape",
+            )
+
+    def branch(self, node: BranchOp) -> None:
+        for target in targets_of(node):
+            if target not in self.view.blocks:
+                self.report(
+                    "OI0212",
+                    f"there is no block named {target}",
+                    node,
+                    self.near(target, self.view.blocks),
+                )
+        if node.condition is None:
+            return
+        spec = self.reference(node.condition, node)
+        if spec is None:
+            return
+        row = DTYPES[ALIASES.get(spec.dtype, spec.dtype)]
+        count = spec.count.constant
+        if (row.kind != "bool" and not row.is_integer) or (count is not None and count != 1):
+            self.report(
+                "OI0307",
+                f"the condition {node.condition.text} is {spec}",
+                node,
+                "a condition is a bool or integer of one element",
+            )
+
+    def cycles(self) -> None:
+        """A cycle of branches would never end."""
+        calls: dict[str, list[tuple[str, Operation]]] = {name: [] for name in self.view.blocks}
+        for node, info in self.view.nodes.items():
+            if isinstance(node, BranchOp):
+                calls[info.block] += [(t, node) for t in targets_of(node) if t in calls]
+        done: set[str] = set()
+        path: list[str] = []
+
+        def visit(block: str) -> None:
+            path.append(block)
+            for target, node in calls[block]:
+                if target in path:
+                    cycle = [*path[path.index(target) :], target]
+                    self.report(
+                        "OI0244",
+                        f"branches form a cycle: {' → '.join(cycle)}",
+                        node,
+                        "use a loop; a branch is a call that returns",
+                    )
+                elif target not in done:
+                    visit(target)
+            path.pop()
+            done.add(block)
+
+        for name in calls:
+            if name not in done:
+                visit(name)

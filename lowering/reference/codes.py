@@ -1,0 +1,82 @@
+"""Diagnostics codes of checks before a run, of executors, and of failing steps.
+
+code → (title, explanation), for the table in `compiler/diagnostic_codes.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CODES: Final[dict[str, tuple[str, str]]] = {
+    "OI0320": (
+        "dtype differs from the model",
+        "A declaration and the tensor of the package that it names have different dtypes.",
+    ),
+    "OI0321": (
+        "shape differs from the model",
+        "A declaration and the tensor of the package that it names have different shapes.",
+    ),
+    "OI0322": (
+        "operands do not fit the op",
+        "The shapes or dtypes of the operands break the rule of the op; the note shows all of "
+        "them. Dimensions must be provably equal, or 1 where the op broadcasts.",
+    ),
+    "OI0323": (
+        "output declared with another type",
+        "The op gives another dtype or shape than its output is declared with. Only float dtypes "
+        "may differ: the op then rounds once to the declared one.",
+    ),
+    "OI0324": (
+        "size without a value",
+        "Neither the model, nor the given sizes, nor the shape of an input fixes the size.",
+    ),
+    "OI0325": (
+        "@ref names nothing",
+        "The package has no tensor, metadata entry or size of that name.",
+    ),
+    "OI0326": (
+        "@pattern matches nothing",
+        "There is no package, or none of its tensors fits the pattern.",
+    ),
+    "OI0327": (
+        "no such member",
+        "A constant index of a prefix table lies outside what the package has.",
+    ),
+    "OI0328": (
+        "setting names nothing",
+        "A bare name in a setting is a scalar variable, a size, a loop index or a metadata entry.",
+    ),
+    "OI0501": ("unknown variable", "The program declares no variable of that name."),
+    "OI0502": ("not an input", "Only dynamic variables are inserted."),
+    "OI0503": (
+        "wrong shape",
+        "The array does not have the declared shape, or two arrays give one size two values.",
+    ),
+    "OI0505": ("input not set", "Every dynamic variable is inserted before each step."),
+    "OI0506": (
+        "no value to fetch",
+        "Temporaries and inputs have a value only inside a step; a table is fetched by member.",
+    ),
+    "OI0507": ("executor closed", "The executor was closed; make another one."),
+    "OI0508": ("size not fixed", "Nothing that was inserted or given fixes the size."),
+    "OI0509": ("step under way", "A step is being iterated; finish or close it first."),
+    "OI0520": ("size contradicts the model", "A given size differs from the package's."),
+    "OI0521": ("negative size", "Sizes are 0 or more."),
+    "OI0601": (
+        "index outside its bound",
+        "An index that the data gave lies outside of the tensor or table; nothing was stored.",
+    ),
+    "OI0602": (
+        "shapes do not fit in this step",
+        "With the sizes of this step the operands break the rule of the op, or its result does "
+        "not have the declared shape.",
+    ),
+    "OI0603": ("size cannot be computed", "A size is negative, divides by zero, or has no value."),
+    "OI0604": ("out of memory", "The step needs more memory than there is."),
+    "OI0605": ("not one element", "A condition or a setting needs a value of one element."),
+    "OI0901": ("two twins", "Two NumPy twins are registered for one op."),
+    "OI0902": (
+        "twin and rule differ",
+        "The NumPy twin of an op gives another shape than the op's rule in the registry.",
+    ),
+}

@@ -1,0 +1,255 @@
+"""A graph module and its package, taken apart once: what checks and interpreter look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from openinfer.dialects.graph import (
+    AssignOp,
+    BlockOp,
+    BranchOp,
+    LoopOp,
+    NameAttr,
+    OpOp,
+    ReturnOp,
+    ScopeOp,
+    SizeAttr,
+    VariableOp,
+)
+from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.dialects.opset import NameRef
+from openinfer.lowering.graph.sources import (
+    Bindings,
+    family_extents,
+    member_name,
+    package_name,
+    pattern_of,
+    solve_dims,
+)
+from openinfer.lowering.reference.nodes import NodeInfo, body_of, number_nodes
+from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.errors import InputError
+from openinfer.runtime.executor import VariableInfo
+from openinfer.runtime.packages.values import ScalarValue
+from openinfer.runtime.sizes import Size
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package, TensorInfo
+
+
+@dataclass
+class ProgramView:
+    """Names of a program and what they stand for."""
+
+    package: Package | None
+    variables: dict[str, VariableOp]
+    temporaries: dict[str, AssignOp]
+    """The first `assign` of each name."""
+    blocks: dict[str, BlockOp]
+    nodes: dict[Operation, NodeInfo]
+    sizes: dict[str, int]
+    """Sizes with a value before any input is given."""
+    input_sizes: frozenset[str]
+    """Sizes that the inputs of a step fix."""
+    values: dict[str, object]
+    """Metadata scalars and strings by name."""
+
+    @staticmethod
+    def of(module: ModuleOp, package: Package | None, given: Mapping[str, int]) -> ProgramView:
+        """Raises InputError when a given size is negative or contradicts the package."""
+        variables: dict[str, VariableOp] = {}
+        temporaries: dict[str, AssignOp] = {}
+        blocks: dict[str, BlockOp] = {}
+        for op in module.body.ops:
+            if isinstance(op, VariableOp):
+                variables[op.variable.data] = op
+            elif isinstance(op, BlockOp):
+                blocks[op.block_name.data] = op
+        nodes = number_nodes(module)
+        for op in nodes:
+            if isinstance(op, AssignOp):
+                temporaries.setdefault(op.variable.data, op)
+        bound = Bindings.of(module)
+        sizes = _merge_sizes({**bound.sizes, **(package.sizes if package else {})}, given)
+        values: dict[str, object] = {n: _plain(v) for n, v in bound.values.items()}
+        view = ProgramView(
+            package, variables, temporaries, blocks, nodes, sizes, frozenset(), values
+        )
+        view._solve_from_tensors()
+        view.input_sizes = frozenset(
+            name
+            for variable in variables.values()
+            if variable.memory.data == "dynamic"
+            for dim in variable.sizes
+            if (name := dim.single_name) is not None and name not in view.sizes and name != "_"
+        )
+        return view
+
+    def _solve_from_tensors(self) -> None:
+        """Sizes that follow from the shapes of tensors that declarations name."""
+        for variable in self.variables.values():
+            for info in self.linked_tensors(variable):
+                if len(info.shape) == len(variable.sizes):
+                    solved = solve_dims(variable.sizes, info.shape, self.sizes)
+                    solved.pop("_", None)
+                    self.sizes.update(solved)
+
+    # Sources
+
+    def linked_tensors(self, variable: VariableOp) -> list[TensorInfo]:
+        """The tensors of the package that a declaration names; all members of a prefix table."""
+        if self.package is None or variable.memory.data == "dynamic":
+            return []
+        tensors = self.package.tensors
+        if pattern_of(variable) is None:
+            name = package_name(variable)
+            return [tensors[name]] if name in tensors else []
+        members = self.member_names(variable)
+        return [tensors[name] for name in members if name in tensors]
+
+    def extents(self, variable: VariableOp) -> list[int]:
+        """How far each index of a prefix table reaches in the package."""
+        pattern = pattern_of(variable)
+        if pattern is None or self.package is None:
+            return [0] * len(variable.indices)
+        return family_extents(pattern, [i.data for i in variable.indices], self.package.tensors)
+
+    def member_names(self, variable: VariableOp) -> list[str]:
+        """The tensor names of a prefix table, row-major in its indices."""
+        pattern = pattern_of(variable)
+        assert pattern is not None
+        places: list[dict[str, int]] = [{}]
+        for index, extent in zip(variable.indices, self.extents(variable)):
+            places = [{**p, index.data: i} for p in places for i in range(extent)]
+        return [member_name(pattern, place) for place in places]
+
+    def metadata(self, name: str) -> object | None:
+        """A metadata entry as a plain value (bool, int, float, str, Bitset, Tensor), or None."""
+        if name in self.values:
+            return self.values[name]
+        if self.package is None or name not in self.package.metadata:
+            return None
+        value = self.package.metadata[name]
+        return value.value if isinstance(value, ScalarValue) else value
+
+    # Declarations
+
+    def declaration(self, name: str) -> VariableOp | AssignOp | None:
+        return self.variables.get(name) or self.temporaries.get(name)
+
+    def infos(self) -> list[VariableInfo]:
+        """Every variable and temporary, as executors show them."""
+        found = [
+            VariableInfo(
+                name,
+                op.memory.data,
+                dtype_of(op),
+                op.sizes,
+                tuple(i.data for i in op.indices),
+            )
+            for name, op in self.variables.items()
+        ]
+        for name, op in self.temporaries.items():
+            if name not in self.variables:
+                found.append(VariableInfo(name, "temporary", dtype_of(op), op.sizes))
+        return found
+
+    # Control flow
+
+    def returned(self) -> list[str]:
+        """The names that `return a, b;` of entry lists."""
+        for node, info in self.nodes.items():
+            if isinstance(node, ReturnOp) and info.block == "entry" and node.names:
+                return list(node.names)
+        return []
+
+    def results(self) -> list[str]:
+        """What `run` gives back: the returned values, else every volatile that entry writes."""
+        returned = self.returned()
+        if returned or "entry" not in self.blocks:
+            return returned
+        names = self._written(self.blocks["entry"], set())
+        return [n for n in names if n in self.variables and self._is_volatile(n)]
+
+    def _is_volatile(self, name: str) -> bool:
+        variable = self.variables[name]
+        return variable.memory.data == "volatile" and not variable.indices.data
+
+    def _written(self, body: BlockOp | LoopOp | ScopeOp, seen: set[str]) -> dict[str, None]:
+        """Names that a body may write, called blocks included, in order of the first write."""
+        found: dict[str, None] = {}
+        for node in body_of(body):
+            if isinstance(node, LoopOp | ScopeOp):
+                found.update(self._written(node, seen))
+            elif isinstance(node, BranchOp):
+                for target in targets_of(node):
+                    if target in self.blocks and target not in seen:
+                        seen.add(target)
+                        found.update(self._written(self.blocks[target], seen))
+            elif isinstance(node, GraphOp):
+                found.update({ref.variable.data: None for ref in node.writes()})
+        return found
+
+
+def targets_of(branch: BranchOp) -> list[str]:
+    """The blocks that a branch may call."""
+    names = [branch.then_block.data]
+    if branch.else_block is not None:
+        names.append(branch.else_block.data)
+    return names
+
+
+def dtype_of(op: VariableOp | AssignOp) -> str:
+    """The declared dtype under its own name."""
+    return ALIASES.get(op.dtype.data, op.dtype.data)
+
+
+def _merge_sizes(known: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+    for name, value in given.items():
+        if name in known and known[name] != value:
+            raise InputError(
+                "OI0520",
+                f"size {name} is {known[name]} in the model but {value} was given",
+                hint=f"leave {name} out of the sizes, or use another model",
+            )
+        if value < 0:
+            raise InputError(
+                "OI0521", f"size {name} = {value} is negative", hint="give 0 or a larger number"
+            )
+    return {**known, **given}
+
+
+def _plain(value: Attribute) -> object:
+    """A metadata attribute of a bound module as a Python value."""
+    match value:
+        case IntegerAttr():
+            number = value.value.data
+            return bool(number) if str(value.type) == "i1" else number
+        case FloatAttr() | StringAttr():
+            return value.value.data if isinstance(value, FloatAttr) else value.data
+        case _:
+            return None
+
+
+def setting_value(value: Attribute) -> object:
+    """A setting as written: int, float, bool, str, Size, NameRef, or a tuple of these."""
+    match value:
+        case NameAttr():
+            return NameRef(value.data)
+        case SizeAttr():
+            size: Size = value.data
+            return size if size.constant is None else size.constant
+        case ArrayAttr():
+            return tuple(setting_value(item) for item in value)
+        case _:
+            return _plain(value)
+
+
+def written_settings(op: OpOp) -> dict[str, object]:
+    """The settings of a node as written."""
+    return {name: setting_value(value) for name, value in op.settings.data.items()}

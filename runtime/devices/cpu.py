@@ -1,0 +1,338 @@
+"""The device `cpu`: links the code of a program, lays out its weights, runs steps in one call."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.runtime.devices.cpu_codegen import host_target, load_object
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.errors import ArtefactError, InputError, Location, StepError
+from openinfer.runtime.executor import BaseExecutor, VariableInfo
+from openinfer.runtime.manifest import NodeRow, VariableRow, WeightRow
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.storage import AnyArray, to_storage
+from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.trace import Event
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.program import Program
+
+PREFIX = "openinfer_"
+OBSERVER = "openinfer_observe"
+ALIGNMENT = 64
+
+_Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def aligned_bytes(count: int) -> AnyArray:
+    """Zeroed bytes that start at a cache line."""
+    block = np.zeros(count + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + count]
+
+
+class LoadedProgram:
+    """The linked code of a program and its weights in the layout that the code wants.
+
+    `mapped_bytes` are read where the package file is mapped, `packed_bytes` were laid out anew.
+    """
+
+    def __init__(self, program: Program) -> None:
+        """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
+        manifest = program.manifest
+        kind = manifest.target.partition(";")[0]
+        _check_target(kind)
+        self.manifest = manifest
+        self.package = program.package
+        self.variables = {row.name: row for row in manifest.variables}
+        prepares = sorted({row.prepare for row in manifest.weights if row.prepare is not None})
+        symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
+        self.observer: Any = None
+        imports: dict[str, int] = {}
+        self.watch: list[tuple[int, int, int]] | None = None
+        if manifest.watched:
+            self.observer = _Observer(self._observe)
+            imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
+        self.on_value: Any = None
+        self._library = load_object(program.code, symbols, imports)
+        self.step = _Entry(self._library.address(PREFIX + "step"))
+        self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
+        self.mapped_bytes = 0
+        self.packed_bytes = 0
+        self.weights = [self._weight(row) for row in manifest.weights]
+
+    def _observe(self, node: int, output: int, address: int) -> None:
+        if self.on_value is not None:
+            self.on_value(node, output, address)
+
+    def _read(self, name: str) -> AnyArray:
+        package: Package | None = self.package
+        assert package is not None
+        return np.ascontiguousarray(package.read(name))
+
+    def _weight(self, row: WeightRow) -> AnyArray:
+        """The bytes of one weight argument; a mapped view when nothing had to be moved."""
+        family = bool(self.variables[row.variable].members)
+        if row.prepare is None and not family:
+            array = self._read(row.sources[0])
+            self.mapped_bytes += array.nbytes
+            return array
+        packed = aligned_bytes(row.nbytes)
+        self.packed_bytes += row.nbytes
+        each = row.nbytes // len(row.sources)
+        for number, source in enumerate(row.sources):
+            array = self._read(source)
+            target = packed[number * each : (number + 1) * each]
+            if row.prepare is None:
+                target[:] = array.reshape(-1).view(np.uint8)
+            else:
+                frame = np.array([array.ctypes.data, target.ctypes.data], np.uint64)
+                self._prepare[row.prepare](frame.ctypes.data)
+        return packed
+
+
+def _check_target(kind: str) -> None:
+    order = ("generic", "avx2", "avx512")
+    have = host_target().name
+    if kind not in order or order.index(kind) > order.index(have):
+        raise ArtefactError(
+            "OI0806",
+            f"the program was compiled for {kind}, this processor is {have}",
+            hint="compile it again on this machine, or with target='generic'",
+        )
+
+
+class CpuExecutor(BaseExecutor):
+    """Runs a compiled program: one native call per step."""
+
+    def __init__(self, program: Program, loaded: LoadedProgram, threads: int) -> None:
+        manifest = loaded.manifest
+        super().__init__(
+            [_info(row) for row in manifest.variables],
+            sizes=manifest.sizes,
+            results=manifest.returns or manifest.outputs,
+        )
+        self.threads = threads
+        self._program = program
+        self._loaded = loaded
+        self._manifest = manifest
+        self._rows = loaded.variables
+        self._offsets = {name: Size.of(text) for name, text in manifest.offsets.items()}
+        self._arena_size = Size.of(manifest.arena)
+        self._arena = aligned_bytes(0)
+        self._errors = np.zeros(4, np.int64)
+        self._frame = np.zeros(max(1, len(manifest.frame)), np.uint64)
+        self._frame_address = int(self._frame.ctypes.data)
+        self._shape_sizes: dict[str, int] | None = None
+        self._input_slots: list[tuple[int, str]] = []
+        self._live: dict[str, Tensor] = {}
+        self._done = False
+        self.arena_growths = 0
+        """How often the arena grew: between steps, when a run-time size grew."""
+        self._fill_constant_slots()
+
+    def _fill_constant_slots(self) -> None:
+        for slot, text in enumerate(self._manifest.frame):
+            role, _, rest = text.partition(" ")
+            if role == "weight":
+                self._frame[slot] = self._loaded.weights[int(rest)].ctypes.data
+            elif role == "errors":
+                self._frame[slot] = self._errors.ctypes.data
+            elif role == "input":
+                self._input_slots.append((slot, rest))
+
+    def _resize(self, sizes: Mapping[str, int]) -> None:
+        """Run-time sizes changed: their slots, and an arena that is large enough."""
+        wanted = self._arena_size.evaluate(sizes)
+        if wanted > self._arena.nbytes:
+            self._arena = aligned_bytes(wanted)
+            self.arena_growths += 1
+        for slot, text in enumerate(self._manifest.frame):
+            role, _, rest = text.partition(" ")
+            if role == "size":
+                self._frame[slot] = sizes[rest]
+            elif role == "value":
+                self._frame[slot] = Size.of(rest).evaluate(sizes)
+            elif role == "arena":
+                self._frame[slot] = self._arena.ctypes.data
+            elif role == "arena_size":
+                self._frame[slot] = self._arena.nbytes
+        self._shape_sizes = dict(sizes)
+
+    def _run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+        if sizes != self._shape_sizes:
+            self._resize(sizes)
+        frame = self._frame
+        for slot, name in self._input_slots:
+            frame[slot] = inputs[name].storage.ctypes.data
+        self._done = False
+        self._loaded.step(self._frame_address)
+        if self._errors[0]:
+            self._fail()
+        self._done = True
+
+    def _fail(self) -> None:
+        node, index, bound, _ = (int(v) for v in self._errors)
+        self._errors[:] = 0
+        rows = {row.index: row for row in self._manifest.nodes}
+        row = rows.get(node - 1)
+        where = _node_text(row) if row is not None else f"node {node - 1}"
+        raise StepError(
+            "OI0601",
+            f"{where}: index {index} is outside 0..{bound}",
+            hint="check the indices that the step is given",
+        )
+
+    def _iterate_step(
+        self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]
+    ) -> Iterator[Event]:
+        watched = self._program.observed()
+        executor = CpuExecutor(watched, watched.loaded(), self.threads)
+        seen: list[tuple[Event, str, Tensor]] = []
+        rows = {row.index: row for row in watched.manifest.nodes}
+        clock = time.perf_counter_ns()
+
+        def record(node: int, output: int, address: int) -> None:
+            nonlocal clock
+            now = time.perf_counter_ns()
+            name = watched.manifest.watched[output]
+            tensor = executor.tensor_at(name, address, sizes)
+            seen.append((_event(rows[node], name, tensor, clock, now - clock), name, tensor))
+            clock = time.perf_counter_ns()
+
+        loaded = watched.loaded()
+        loaded.on_value = record
+        try:
+            executor._run_step(inputs, sizes)
+        finally:
+            loaded.on_value = None
+        self._live.clear()
+        for event, name, tensor in seen:
+            self._live[name] = tensor
+            self._record(event)
+            yield event
+        # The state after an iterated step is that of a step.
+        self._run_step(inputs, sizes)
+        self._live.clear()
+
+    def tensor_at(self, name: str, address: int, sizes: Mapping[str, int]) -> Tensor:
+        """A copy of the value of a variable that the code holds at an address."""
+        row = self._rows[name]
+        shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+        dtype = DTYPES[row.dtype]
+        storage = np.dtype(dtype.storage)
+        count = int(np.prod(shape, dtype=np.int64))
+        if count == 0:
+            return Tensor(dtype, shape, np.zeros(shape, storage))
+        raw = ctypes.string_at(address, count * storage.itemsize)
+        return Tensor(dtype, shape, np.frombuffer(raw, storage).reshape(shape).copy())
+
+    def _value(self, name: str) -> Tensor:
+        if name in self._live:
+            return self._live[name]
+        base = name.partition("[")[0]
+        row = self._rows[base]
+        if name in self._offsets:
+            if not self._done or self._shape_sizes is None:
+                raise InputError(
+                    "OI0510", f"{name} has no value before the first step", hint="step first"
+                )
+            return self._output(row, self._shape_sizes)
+        if row.memory == "temporary":
+            raise InputError(
+                "OI0511",
+                f"{name} is a temporary: it has a value only while a step is iterated",
+                hint="return it from entry, or declare it volatile",
+            )
+        return self._first_content(row, name)
+
+    def _output(self, row: VariableRow, sizes: Mapping[str, int]) -> Tensor:
+        start = self._offsets[row.name].evaluate(sizes)
+        shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+        dtype = DTYPES[row.dtype]
+        nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
+        data = self._arena[start : start + nbytes].view(np.dtype(dtype.storage))
+        return Tensor(dtype, shape, data.reshape(shape))
+
+    def _first_content(self, row: VariableRow, name: str) -> Tensor:
+        dtype = DTYPES[row.dtype]
+        package = self._loaded.package
+        if row.sources and package is not None:
+            if not row.members:
+                return package.tensor(row.sources[0])
+            return package.tensor(row.sources[_member(row, name)])
+        unknown = {n for d in row.dims for n in Size.of(d).names} - self.sizes.keys()
+        sizes = self._shape_sizes or self.sizes
+        if unknown - sizes.keys():
+            raise InputError(
+                "OI0510", f"{name} has no shape before the first step", hint="step first"
+            )
+        shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+        values = np.full(shape, row.value or 0, np.dtype(dtype.value))
+        return Tensor(dtype, shape, to_storage(dtype, values))
+
+    def _reset_state(self) -> None:
+        self._done = False
+
+    def _close(self) -> None:
+        super()._close()
+        self._arena = aligned_bytes(0)
+        self._live.clear()
+
+
+def _info(row: VariableRow) -> VariableInfo:
+    dims = tuple(Size.of(d) for d in row.dims)
+    return VariableInfo(row.name, row.memory, row.dtype, dims, tuple(row.indices))
+
+
+def _node_text(row: NodeRow) -> str:
+    place = f"{row.file}:{row.line}:{row.column}: " if row.file else ""
+    return f"{place}node {row.index} in block {row.block}: {row.text}"
+
+
+def _event(row: NodeRow, name: str, tensor: Tensor, start: int, duration: int) -> Event:
+    place = Location(row.file, row.line, row.column) if row.file else None
+    return Event(
+        kind=row.kind,
+        block_name=row.block,
+        node_index=row.index,
+        node_uuid=row.uuid,
+        op_name=row.op,
+        description=row.text,
+        params=tuple(row.params),
+        output=tuple(row.output),
+        shapes={name: tensor.shape},
+        dtypes={name: tensor.dtype.name},
+        start_ns=start,
+        duration_ns=duration,
+        location=place,
+    )
+
+
+def _member(row: VariableRow, name: str) -> int:
+    """The position of `W[0, 1]` among the members of its family."""
+    _, _, text = name.rstrip("]").partition("[")
+    try:
+        indices = [int(part) for part in text.split(",")]
+    except ValueError:
+        indices = []
+    if len(indices) != len(row.members) or any(
+        not 0 <= i < n for i, n in zip(indices, row.members)
+    ):
+        extents = ", ".join(f"0..{n}" for n in row.members)
+        raise InputError(
+            "OI0512",
+            f"{name}: {row.name} is a prefix table with indices {extents}",
+            hint=f"fetch {row.name}[{', '.join('0' for _ in row.members)}]",
+        )
+    place = 0
+    for index, extent in zip(indices, row.members):
+        place = place * extent + index
+    return place

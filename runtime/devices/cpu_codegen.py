@@ -1,0 +1,183 @@
+"""LLVM IR text to machine code and into memory: the only user of llvmlite.
+
+Everything is lazy: importing this module does not import llvmlite. The three steps are apart so
+that the middle result, an ELF object, can be kept on disk:
+
+    object = compile_llvm_text(text, host_target())      # once per program
+    loaded = load_object(object, ["openinfer_step"])     # at each start, about 2 ms
+    address = loaded.address("openinfer_step")
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
+from openinfer.runtime.target import TargetDescription, describe_target
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_library_numbers = itertools.count()
+
+
+@cache
+def _llvm() -> ModuleType:
+    """llvmlite's binding, initialised for this machine."""
+    try:
+        import llvmlite.binding as binding
+    except ImportError as error:
+        raise UnsupportedError(
+            "OI0781", f"llvmlite cannot be imported: {error}", hint="pip install llvmlite==0.50.*"
+        ) from error
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    # Without the parser, inline assembly ends the whole process.
+    binding.initialize_native_asmparser()
+    return binding
+
+
+def unavailable_reason() -> str | None:
+    """Why machine code cannot be made here, or None when it can."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return f"machine code is made for Linux on x86-64 only, this is {sys.platform} on " + (
+            platform.machine()
+        )
+    try:
+        _llvm()
+    except UnsupportedError as error:
+        return error.message
+    return None
+
+
+@cache
+def host_target() -> TargetDescription:
+    """The description of this machine's processor."""
+    if reason := unavailable_reason():
+        raise UnsupportedError("OI0781", reason, hint="use the simulator")
+    binding = _llvm()
+    features = dict(binding.get_host_cpu_features())
+    return describe_target(binding.get_process_triple(), binding.get_host_cpu_name(), features)
+
+
+def _target_machine(target: TargetDescription, codegen_level: int) -> Any:
+    binding = _llvm()
+    # The small code model with PIC: calls to the C library go through stubs that the loader makes.
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=codegen_level, reloc="pic", jit=True
+    )
+
+
+def _optimised_module(
+    text: str, target: TargetDescription, opt_level: int, codegen_level: int
+) -> tuple[Any, Any]:
+    binding = _llvm()
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError("OI0982", f"LLVM refuses the IR that was written: {error}") from error
+    machine = _target_machine(target, codegen_level)
+    module.triple = target.triple
+    # Passes look sizes and alignments up here; without it they assume others.
+    module.data_layout = str(machine.target_data)
+    if opt_level:
+        # The lowering decides about vectors and unrolling; LLVM's own ideas cost time and
+        # registers.
+        options = binding.create_pipeline_tuning_options(speed_level=opt_level)
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        options.loop_interleaving = False
+        options.loop_unrolling = False
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def compile_llvm_text(
+    text: str, target: TargetDescription, opt_level: int = 1, codegen_level: int = 2
+) -> bytes:
+    """An ELF object from LLVM IR text.
+
+    `opt_level` 0 runs no passes, 1 and 2 LLVM's short and full pipelines without its vectorisers
+    and unroller; `codegen_level` is that of instruction selection. Raises CompileError (OI0982)
+    when LLVM refuses the text.
+    """
+    module, machine = _optimised_module(text, target, opt_level, codegen_level)
+    return machine.emit_object(module)
+
+
+def optimised_llvm_text(text: str, target: TargetDescription, opt_level: int = 1) -> str:
+    """The IR after LLVM's passes, to read."""
+    return str(_optimised_module(text, target, opt_level, 2)[0])
+
+
+def assembly_text(
+    text: str, target: TargetDescription, opt_level: int = 1, codegen_level: int = 2
+) -> str:
+    """The machine code as assembly, to read."""
+    module, machine = _optimised_module(text, target, opt_level, codegen_level)
+    return machine.emit_assembly(module)
+
+
+@cache
+def _linker() -> Any:
+    """The one LLJIT of the process; libraries loaded into it live as long as their trackers."""
+    binding = _llvm()
+    return binding.create_lljit_compiler(_target_machine(host_target(), 2))
+
+
+class LoadedObject:
+    """An object in memory. Its code stays valid as long as this lives."""
+
+    def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
+        self._tracker = tracker
+        self._addresses = addresses
+
+    def address(self, symbol: str) -> int:
+        """The address of a symbol that was asked for; raises ArtefactError (OI0840) for others."""
+        if symbol not in self._addresses:
+            raise ArtefactError(
+                "OI0840",
+                f"the object has no symbol {symbol!r}",
+                hint=f"it was loaded for {', '.join(sorted(self._addresses))}",
+            )
+        return self._addresses[symbol]
+
+
+def load_object(
+    data: bytes, symbols: Iterable[str], imports: Mapping[str, int] | None = None
+) -> LoadedObject:
+    """Link an ELF object into this process, against the C library, libm and `imports`.
+
+    `imports` gives the addresses of functions of the host that the object calls.
+
+    Raises ArtefactError (OI0840) when it is damaged or a symbol cannot be found.
+    """
+    if not data.startswith(b"\x7fELF"):
+        raise ArtefactError("OI0840", "the machine code is not an ELF object")
+    binding = _llvm()
+    _load_libm()
+    builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
+    wanted = list(symbols)
+    for symbol, address in (imports or {}).items():
+        builder.import_symbol(symbol, address)
+    for symbol in wanted:
+        builder.export_symbol(symbol)
+    try:
+        tracker = builder.link(_linker(), f"openinfer{next(_library_numbers)}")
+        addresses = {symbol: tracker[symbol] for symbol in wanted}
+    except RuntimeError as error:
+        raise ArtefactError("OI0840", f"the machine code cannot be linked: {error}") from error
+    return LoadedObject(tracker, addresses)
+
+
+@cache
+def _load_libm() -> None:
+    """Make libm's functions visible to the linker, even if nothing else has loaded it globally."""
+    _llvm().load_library_permanently("libm.so.6")

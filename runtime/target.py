@@ -1,0 +1,81 @@
+"""What the code generator knows about a processor: one description, decided in one place.
+
+A description is data: it names the instruction set, the vector width and the number of registers,
+and nothing in a pass asks the host for them. `host_target` in `runtime/devices/cpu_codegen.py`
+makes the one of this machine; `named_target` gives fixed ones, so that tests can compile for
+others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openinfer.runtime.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class TargetDescription:
+    """One processor that machine code is made for."""
+
+    name: str
+    """The kind: "avx512", "avx2" or "generic"."""
+    triple: str
+    """LLVM's name of architecture, vendor, system."""
+    cpu: str
+    """LLVM's name of the processor, for scheduling and its instruction set."""
+    features: str
+    """LLVM's feature list: "+avx2,+fma,...", sorted."""
+    vector_bits: int
+    """Width of the vectors that kernels use."""
+    registers: int
+    """Number of vector registers."""
+
+    def lanes(self, bits: int) -> int:
+        """How many elements of `bits` bits one vector holds."""
+        return self.vector_bits // bits
+
+    @property
+    def key(self) -> str:
+        """A text that differs wherever machine code for the target may differ."""
+        return f"{self.name};{self.triple};{self.cpu};{self.features};{self.vector_bits}"
+
+
+_TRIPLE = "x86_64-unknown-linux-gnu"
+
+TARGETS = {
+    target.name: target
+    for target in (
+        TargetDescription("avx512", _TRIPLE, "x86-64-v4", "", 512, 32),
+        TargetDescription("avx2", _TRIPLE, "x86-64-v3", "", 256, 16),
+        TargetDescription("generic", _TRIPLE, "x86-64", "", 128, 16),
+    )
+}
+"""The fixed targets, best first: the psABI levels of x86-64."""
+
+_REQUIRED_FEATURES = {
+    "avx512": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "fma", "f16c"),
+    "avx2": ("avx2", "bmi2", "fma", "f16c"),
+}
+
+
+def named_target(name: str) -> TargetDescription:
+    """The fixed target called `name`; raises UnsupportedError (OI0710) when there is none."""
+    if name not in TARGETS:
+        raise UnsupportedError(
+            "OI0710",
+            f"there is no target {name!r}",
+            hint=f"choose one of {', '.join(TARGETS)} or host",
+        )
+    return TARGETS[name]
+
+
+def describe_target(triple: str, cpu: str, features: dict[str, bool]) -> TargetDescription:
+    """The description of a processor that LLVM calls `cpu` and that has `features`."""
+    kind = "generic"
+    for candidate, required in _REQUIRED_FEATURES.items():
+        if all(features.get(feature) for feature in required):
+            kind = candidate
+            break
+    base = TARGETS[kind]
+    flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+    return TargetDescription(kind, triple, cpu, flags, base.vector_bits, base.registers)

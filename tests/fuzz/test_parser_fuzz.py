@@ -1,0 +1,317 @@
+"""No text crashes or hangs the frontend, and what it accepts survives the printer.
+
+Three sources of texts, all from fixed seeds: programs grown from the grammar, broken copies of
+them, and noise. A failure prints the text.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from collections.abc import Callable
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.parser import Parser
+
+from openinfer.compiler.diagnostics import CODES
+from openinfer.compiler.frontend import forms, parse_text, print_program
+from openinfer.dialects import graph, opset
+from openinfer.runtime.dtypes import DTYPES
+
+SLOWEST = 5.0
+"""Seconds for one text: far more than any needs, so that a slow machine does not fail."""
+
+
+class Grower:
+    """Writes random programs; most of them are valid, some only nearly."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.depth = 0
+
+    def pick(self, *choices: str) -> str:
+        return self.random.choice(choices)
+
+    def maybe(self, text: str, chance: float = 0.3) -> str:
+        return text if self.random.random() < chance else ""
+
+    def many(self, part: Callable[[], str], most: int, separator: str = " ") -> str:
+        return separator.join(part() for _ in range(self.random.randint(0, most)))
+
+    def name(self) -> str:
+        return self.pick("x", "y", "h", "W", "K", "n", "step", "op", "cache", "t0", "block", "D")
+
+    def number(self) -> str:
+        return self.pick("0", "1", "2", "7", "1_000", "0xff", str(self.random.randint(0, 10**12)))
+
+    def size(self) -> str:
+        self.depth += 1
+        kind = self.random.random() if self.depth < 6 else 0.0
+        if kind < 0.5:
+            text = self.pick("B", "D", "H", "num_layers", "l", "n", self.number())
+        elif kind < 0.8:
+            text = f"{self.size()} {self.pick('+', '-', '*', '/')} {self.size()}"
+        elif kind < 0.9:
+            text = f"({self.size()})"
+        elif kind < 0.95:
+            text = f"{self.pick('max', 'min')}({self.size()}, {self.size()})"
+        else:
+            text = f"-{self.size()}"
+        self.depth -= 1
+        return text
+
+    def type(self) -> str:
+        dims = self.many(self.size, 3, ", ")
+        return self.pick(*DTYPES) + self.pick(f"[{dims}]", f"[{dims}]", "", "[_]")
+
+    def value(self) -> str:
+        self.depth += 1
+        plain = ("1", "-1", "0.5", "-1e-6", "true", "false", "inf", "-inf", "nan", "f32", "n",
+                 '"text"', r'"\n\u{3b1}\""', "D - 1", "3*D")  # fmt: skip
+        text = self.pick(*plain)
+        if self.depth < 4 and self.random.random() < 0.2:
+            text = f"[{self.many(self.value, 4, ', ')}]"
+        self.depth -= 1
+        return text
+
+    def attribute(self) -> str:
+        return self.pick(
+            f"@init({self.value()})", '@ref("some.name")', "@ref(gamma)", '@pattern("W.{i}")',
+            "@table", "@auto_dim(i)", f"@fixed(i={self.number()})", '@layout("rows")',
+            f"@other({self.value()}, a={self.value()})", 'pattern("W.{i}")',
+        )  # fmt: skip
+
+    def declaration(self) -> str:
+        attributes = self.many(self.attribute, 2)
+        return f"{self.name()}{self.maybe('(i)')}: {self.type()} {attributes};\n"
+
+    def section(self) -> str:
+        kind = self.pick("dynamic", "volatile", "constant", "constants", "persistent")
+        return f"{kind} {{\n{self.many(self.declaration, 5, '')}}}\n"
+
+    def ref(self) -> str:
+        slots = self.many(self.slot, 3, ", ")
+        return self.name() + self.pick("", "", "", f"[{self.size()}]", f"[{slots}]")
+
+    def slot(self) -> str:
+        return self.pick("", self.size(), f"{self.size()}..", f"..{self.size()}", "0..-3", "..")
+
+    def op(self) -> str:
+        op = self.pick(*opset.names()) if self.random.random() < 0.9 else self.name()
+        spec = opset.find(op)
+        operands = [self.ref() for _ in range(len(spec.operands) if spec else 1)]
+        settings: list[str] = []
+        for setting in spec.settings if spec else ():
+            if setting.required or self.random.random() < 0.3:
+                settings.append(f"{setting.name}={self.value()}")
+        arguments = ", ".join(operands + settings)
+        return f"op {op}({arguments}) >> {self.ref()}{self.hints()};\n"
+
+    def hints(self) -> str:
+        return self.maybe(
+            f" with {{ {self.pick('fuse', 'no_reorder', 'mine')} = {self.value()} }}", 0.1
+        )
+
+    def node(self) -> str:
+        self.depth += 1
+        simple = [
+            self.op, self.op, self.op, self.op,
+            lambda: f"assign {self.name()}: {self.type()};\n",
+            lambda: f"branch {self.name()};\n",
+            lambda: f"branch {self.ref()} {self.name()} {self.name()};\n",
+            lambda: "barrier;\n",
+            lambda: f"dep after({self.pick(*opset.names())}) before(cache.write);\n",
+            lambda: f"transfer {self.ref()} >> {self.ref()};\n",
+            lambda: f"yield {self.name()};\n",
+            lambda: f"await {self.name()}, {self.name()};\n",
+            lambda: f"cache.read {self.ref()} >> {self.ref()};\n",
+            lambda: f"cache.write {self.ref()} >> {self.ref()};\n",
+            lambda: f"cache.increment {self.maybe('3')} {self.name()};\n",
+            lambda: f"cache.decrement {self.name()};\n",
+            lambda: f"cache.reset {self.ref()};\n",
+            lambda: f"return {self.many(self.name, 2, ', ')};\n",
+            lambda: f"// comment\n/* {self.name()} */ y = op relu(x=y);\n",
+        ]  # fmt: skip
+        nested = [
+            lambda: f"loop a (l in 0..{self.size()}){self.hints()} {{\n{self.body()}}}\n",
+            lambda: f'scope "part"{self.hints()} {{\n{self.body()}}}\n',
+        ]  # fmt: skip
+        text = self.random.choice(simple + (nested * 2 if self.depth < 5 else []))()
+        self.depth -= 1
+        return text
+
+    def body(self) -> str:
+        return self.many(self.node, 5, "")
+
+    def program(self) -> str:
+        parts = [self.section() for _ in range(self.random.randint(0, 3))]
+        parts += [
+            f"block {name}{self.hints()} {{\n{self.body()}return;\n}}\n"
+            for name in ("entry", *self.many(self.name, 2).split())
+        ]
+        self.random.shuffle(parts)
+        text = "".join(parts)
+        return f"graph! {{ {text} }}" if self.random.random() < 0.1 else text
+
+
+def damage(text: str, rng: random.Random) -> str:
+    """A copy with a few characters or words lost, doubled, swapped or replaced."""
+    for _ in range(rng.randint(1, 4)):
+        start = rng.randrange(len(text) + 1)
+        stop = min(len(text), start + rng.choice((1, 1, 2, 5, 30)))
+        piece = text[start:stop]
+        kind = rng.randrange(5)
+        if kind == 0:
+            piece = ""
+        elif kind == 1:
+            piece = piece * 2
+        elif kind == 2:
+            piece = rng.choice(list("{}()[];:,.>@=-*/\"'\\\n\t#$?0aé€\0")) + piece
+        elif kind == 3:
+            other = rng.randrange(len(text) + 1)
+            piece = text[other : other + 10]
+        else:
+            return text[:start]
+        text = text[:start] + piece + text[stop:]
+    return text
+
+
+def noise(rng: random.Random) -> str:
+    """Words and marks of the language in no order, or any characters."""
+    if rng.random() < 0.3:
+        letters = string.printable + "éλ\0\u2028\U0001f600\ufeff\x85"
+        return "".join(rng.choice(letters) for _ in range(rng.randint(0, 300)))
+    words = ("graph!", "volatile", "dynamic", "block", "entry", "{", "}", "(", ")", "[", "]", ";",
+             ":", ",", ">>", "..", ".", "@", "=", "op", "relu", "x", "f32", "1", "2.5", '"s"', "-",
+             "loop", "in", "scope", "with", "return", "cache", "read", "@init", "model", "inputs",
+             "effect", "assign", "branch", "//", "/*", "*/", "\n", '"')  # fmt: skip
+    return " ".join(rng.choice(words) for _ in range(rng.randint(0, 120)))
+
+
+def check_text(text: str) -> bool:
+    """Reads one text and checks all that must hold; returns whether it was a program."""
+    started = time.process_time()
+    try:
+        result = parse_text(text, "fuzz.oi")
+        shown = result.render()
+    except Exception as error:
+        pytest.fail(f"{type(error).__name__}: {error} in\n{text}\n-----\n{text!r}")
+    assert time.process_time() - started < SLOWEST, f"too slow:\n{text}"
+    lines = text.split("\n")
+    for diagnostic in result.diagnostics:
+        place = diagnostic.location
+        assert diagnostic.code in CODES, diagnostic
+        assert place is not None
+        assert 1 <= place.line <= len(lines), text
+        assert 1 <= place.column <= len(lines[place.line - 1]) + 1, text
+        assert str(place) in shown
+    if result.module is None:
+        assert result.errors, text
+        return False
+    result.module.verify()
+    printed = print_program(result.module)
+    again = parse_text(printed)
+    assert again.module is not None, f"{text}\n-----\n{printed}\n{again.render()}"
+    assert again.module.is_structurally_equivalent(result.module), f"{text}\n-----\n{printed}"
+    context = Context()
+    context.load_dialect(Builtin)
+    context.load_dialect(graph.Graph)
+    ir = str(result.module)
+    assert str(Parser(context, ir).parse_module()) == ir, text
+    return True
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_grown_programs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if chunk % 2:
+        monkeypatch.setattr(forms, "NOT_YET", {})
+    for seed in range(chunk * 150, chunk * 150 + 150):
+        check_text(Grower(seed).program())
+
+
+def test_damaged_programs() -> None:
+    for seed in range(600):
+        rng = random.Random(seed)
+        check_text(damage(Grower(seed % 50).program(), rng))
+
+
+def test_damaged_good_program() -> None:
+    """Damage to a program that is right otherwise reaches further than damage to a wild one."""
+    accepted = 0
+    for seed in range(500):
+        accepted += check_text(damage(GOOD, random.Random(seed)))
+    assert accepted > 10, "the damage is too heavy to test anything but the parser"
+
+
+def test_noise() -> None:
+    for seed in range(800):
+        check_text(noise(random.Random(seed)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 100_000,
+        "block entry { " + "loop a (i in 0..1) { " * 20_000,
+        "block entry { " + 'scope "s" { ' * 20_000 + "} " * 20_000 + "}",
+        "volatile { y: f32[" + "(" * 50_000 + "B" + ")" * 50_000 + "]; }",
+        "volatile { y: f32[" + "-" * 50_000 + "B]; }",
+        "volatile { y: f32[" + "+".join(["B"] * 20_000) + "]; }",
+        "volatile { y: f32[" + "/".join(["B"] * 20_000) + "]; }",
+        "volatile { y: f32[" + "*".join(["(B+1)"] * 150) + "]; }",
+        "volatile { y: f32[" + "*".join(f"(a{i}+b{i})" for i in range(90)) + "]; }",
+        "volatile { y: f32[" + "max(" * 5000 + "B" + ")" * 5000 + "]; }",
+        "block entry { op f(a=" + "[" * 50_000 + "]" * 50_000 + ") >> y; }",
+        "/*" * 50_000,
+        "/*" * 20_000 + "*/" * 20_000,
+        '"' * 20_000,
+        "9" * 100_000,
+        "1e" + "9" * 10_000,
+        "graph! {" * 5000,
+        "}" * 50_000,
+        ";" * 50_000,
+        "block entry {" + ";" * 50_000 + "}",
+        "@" * 50_000,
+        "é" * 50_000,
+        "volatile { " + "y: f32; " * 3000 + "}",
+        "block entry { return; } " + "".join(
+            f"block b{i} {{ branch b{i + 1}; return; }} " for i in range(2000)
+        ),
+        "block entry { branch b0; return; } " + "".join(
+            f"block b{i} {{ branch b{i + 1}; branch b{i + 1}; return; }} " for i in range(500)
+        ) + "block b500 { return; }",
+        "block entry { branch b0; return; } " + "".join(
+            f"block b{i} {{ branch b{(i + 1) % 500}; return; }} " for i in range(500)
+        ),
+    ],
+    ids=lambda text: text[:24],
+)  # fmt: skip
+def test_hostile(text: str) -> None:
+    check_text(text)
+
+
+GOOD = """\
+dynamic { x: f32[B, D]; mask: bool[B]; }
+constant { W(l): f32[D, D] @pattern("layer.{l}.w"); eps: f32 @init(1e-5); }
+volatile { y: f32[B, D] @init(0.0); n: i32 @init(3); }
+// the whole thing
+block entry {
+    assign h: f32[B, D];
+    assign ok: bool;
+    transfer x >> h;
+    loop layers (l in 0..num_layers) with { fuse = true } {
+        op matmul(h, W[l]) >> h;
+        op relu(h, negative_slope=0.0, clamp_max=6.0) >> h;
+    }
+    scope "end" { op is_finite(h) >> ok; }
+    branch ok good bad;
+    barrier;
+    dep after(relu) before(matmul);
+    return y, n;
+}
+block good { op mul(h, x) >> y; return; }
+block bad { op fill(y, value=0.0) >> y; return; }
+"""

@@ -1,0 +1,199 @@
+"""The object cache: whole entries or none, damage found, bounded, safe between processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from openinfer.runtime.cache import Cache, cache_key
+from openinfer.runtime.errors import InputError
+from openinfer.runtime.options import DEFAULT_CACHE_LIMIT, Options
+
+KEY = cache_key("program")
+OTHER = cache_key("other")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache", limit=1 << 20)
+
+
+def test_round_trip(cache: Cache) -> None:
+    assert cache.get(KEY) is None
+    assert cache.put(KEY, b"code", "mlp.oi for cpu")
+    assert cache.get(KEY) == b"code"
+    assert cache.get(OTHER) is None
+    counts = cache.statistics
+    assert (counts.hits, counts.misses, counts.stores, counts.damaged) == (1, 2, 1, 0)
+    (entry,) = cache.entries()
+    assert (entry.key, entry.description) == (KEY, "mlp.oi for cpu")
+
+
+def test_keys_frame_their_parts() -> None:
+    assert cache_key("ab", "c") != cache_key("a", "bc")
+    assert cache_key("a") != cache_key("a", "")
+    assert len(KEY) == 64
+
+
+def test_bad_key(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="not a cache key"):
+        cache.put("../../etc/passwd", b"")
+
+
+def test_modes(cache: Cache) -> None:
+    cache.put(KEY, b"code")
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+    (path,) = cache.folder.glob("*.oic")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_open_folder_is_closed(cache: Cache) -> None:
+    cache.folder.mkdir(mode=0o755)
+    os.chmod(cache.folder, 0o777)
+    cache.put(KEY, b"code")
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+
+
+def test_folder_of_another_user_is_not_used(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.put(KEY, b"code")
+    monkeypatch.setattr(os, "getuid", lambda: cache.folder.stat().st_uid + 1)
+    assert cache.get(KEY) is None
+    assert not cache.put(OTHER, b"code")
+
+
+def test_every_damage_is_a_miss(cache: Cache) -> None:
+    cache.put(KEY, bytes(range(64)), "what")
+    (path,) = cache.folder.glob("*.oic")
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        changed = bytearray(whole)
+        changed[position] ^= 0x5A
+        path.write_bytes(bytes(changed))
+        assert cache.get(KEY) is None, position
+        assert not path.exists(), position
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert cache.get(KEY) is None, length
+    assert cache.statistics.damaged == 2 * len(whole)
+    assert cache.put(KEY, b"again")
+    assert cache.get(KEY) == b"again"
+
+
+def test_entry_under_another_key_is_refused(cache: Cache) -> None:
+    cache.put(KEY, b"code")
+    path = cache.folder / f"{KEY}.oic"
+    os.rename(path, cache.folder / f"{OTHER}.oic")
+    assert cache.get(OTHER) is None
+
+
+def test_limit_drops_the_least_recently_used(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=4000)
+    keys = [cache_key(str(number)) for number in range(3)]
+    for age, key in enumerate(keys):
+        cache.put(key, bytes(1000))
+        os.utime(tmp_path / f"{key}.oic", (age, age))
+    assert cache.get(keys[0]) is not None  # a hit makes it the youngest
+    cache.put(cache_key("large"), bytes(1500))
+    assert cache.get(keys[1]) is None
+    assert cache.get(keys[0]) is not None
+    assert cache.statistics.evicted >= 1
+    assert sum(entry.nbytes for entry in cache.entries()) <= 4000
+
+
+def test_larger_than_the_limit_is_not_stored(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=100)
+    assert not cache.put(KEY, bytes(200))
+    assert cache.entries() == []
+
+
+def test_clear(cache: Cache) -> None:
+    cache.put(KEY, b"code")
+    cache.put(OTHER, b"code")
+    (cache.folder / ".left-by-a-crash").write_bytes(b"x")
+    (cache.folder / "notes.txt").write_text("kept")
+    count, freed = cache.clear()
+    assert count == 2
+    assert freed > 0
+    assert sorted(path.name for path in cache.folder.iterdir()) == ["notes.txt"]
+
+
+def test_switched_off(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache", limit=1 << 20, enabled=False)
+    assert not cache.put(KEY, b"code")
+    assert cache.get(KEY) is None
+    assert not cache.folder.exists()
+
+
+def test_unusable_folder_only_costs_time(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    cache = Cache(blocked / "cache", limit=1 << 20)
+    assert cache.get(KEY) is None
+    assert not cache.put(KEY, b"code")
+    assert cache.entries() == []
+    assert cache.clear() == (0, 0)
+
+
+def hammer(folder: str, seed: int) -> int:
+    """Writes and reads a few keys as fast as it can; counts wrong payloads."""
+    cache = Cache(Path(folder), limit=20_000)
+    wrong = 0
+    for round_number in range(60):
+        number = (round_number * 7 + seed) % 5
+        key = cache_key(str(number))
+        payload = bytes([number]) * 3000
+        cache.put(key, payload)
+        found = cache.get(key)
+        wrong += found is not None and found != payload
+    return wrong + cache.statistics.damaged
+
+
+def test_processes_share_a_folder(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        counts = pool.starmap(hammer, [(str(tmp_path), seed) for seed in range(4)])
+    assert counts == [0, 0, 0, 0]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_options_of_the_environment() -> None:
+    options = Options.from_environment({"HOME": "/home/a"})
+    assert options.cache_dir == Path("/home/a/.cache/openinfer")
+    assert options.cache_limit == DEFAULT_CACHE_LIMIT
+    assert options.cache_enabled
+    assert options.threads is None
+
+    xdg = Options.from_environment({"HOME": "/home/a", "XDG_CACHE_HOME": "/var/c"})
+    assert xdg.cache_dir == Path("/var/c/openinfer")
+    relative = Options.from_environment({"HOME": "/home/a", "XDG_CACHE_HOME": "c"})
+    assert relative.cache_dir == Path("/home/a/.cache/openinfer")
+
+    chosen = Options.from_environment(
+        {
+            "OPENINFER_CACHE_DIR": "/x",
+            "OPENINFER_CACHE": "off",
+            "OPENINFER_CACHE_LIMIT": "2",
+            "OPENINFER_THREADS": "3",
+        }
+    )
+    assert (chosen.cache_dir, chosen.cache_enabled) == (Path("/x"), False)
+    assert (chosen.cache_limit, chosen.threads) == (2 << 20, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENINFER_CACHE", "maybe"),
+        ("OPENINFER_CACHE_LIMIT", "1GB"),
+        ("OPENINFER_CACHE_LIMIT", "-1"),
+        ("OPENINFER_THREADS", "two"),
+    ],
+)
+def test_bad_environment(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=name) as caught:
+        Options.from_environment({name: value})
+    assert caught.value.code == "OI0530"
+    assert caught.value.hint

@@ -1,0 +1,219 @@
+"""Every diagnostics code of the frontend: a program that has it, where, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openinfer.compiler.diagnostics import CODES, codes_page, explain
+from openinfer.compiler.frontend import parse_text
+from openinfer.runtime.errors import Location
+
+
+def entry(*lines: str, declarations: str = "") -> str:
+    """A small program around some statements of entry."""
+    memory = "dynamic { x: f32[B]; } volatile { y: f32[B]; n: i32; }"
+    return "\n".join([memory, declarations, "block entry {", *lines, "return;", "}"])
+
+
+def declared(line: str, memory: str = "volatile") -> str:
+    """A program around one declaration."""
+    return f"{memory} {{\n{line}\n}}\nblock entry {{ return; }}\n"
+
+
+W = 'constant { W(l): f32[B] @pattern("W.{l}"); }'
+V = 'volatile { V(l): f32[B] @pattern("V.{l}"); }'
+P = "persistent { s: i32; t: f32[B]; }"
+CALLED = "}\nblock b {"
+MANY = "*".join(["(a+b+c+d+e)"] * 9)
+
+# code, part of the message, program with `«` where the caret stands
+CASES: list[tuple[str, str, str]] = [
+    ("OI0101", "unexpected character '$'", entry("«$ barrier;")),
+    ("OI0101", "unexpected characters 'éa'", entry("«éa barrier;")),
+    ("OI0102", "does not end on its line", declared('y: f32 @ref(«"abc);\nz: f32;')),
+    ("OI0103", "never ends", "block entry { return; } «/* /* */"),
+    ("OI0104", "neither a number nor a name", entry("assign t: f32[«3d];")),
+    ("OI0104", "too large for a 64-bit float", declared("y: f32 @init(«1e999);")),
+    ("OI0104", "does not fit into 64 bits", declared("y: u64 @init(«99999999999999999999);")),
+    ("OI0105", r"unknown escape `\q`", declared(r'y: f32 @ref("«\q");')),
+    ("OI0106", "more than 32 levels", declared(f"y: f32[{'(' * 32}«({'(' * 9}B];")),
+    (
+        "OI0106",
+        "more than 32 levels",
+        entry(f"{'loop a (i in 0..1) {' * 31}loop a (i in 0..1) «{{"),
+    ),
+    ("OI0110", "expected `:` and a type after `t`", entry("assign t «f32;")),
+    ("OI0110", "an attribute starts with `@`", declared("y: f32 «init(5);")),
+    ("OI0111", "expected `;` after the barrier", entry("barrier«", "barrier;")),
+    ("OI0111", "expected `;` after the decl", declared("y: f32[B] @init(5.0)«\nz: f32;")),
+    ("OI0112", "expected memory section or block", "«volatil { y: f32; } block entry { return; }"),
+    ("OI0113", "unknown statement `retrun`", entry("«retrun;")),
+    ("OI0114", "positional args must come before", entry("op relu(clamp_max=6.0, «x) >> y;")),
+    ("OI0115", "expected identifier or integer for dimension exp", entry("assign t: f32[«>];")),
+    ("OI0115", "expected identifier or integer for loop range", entry('loop k (i in «"a"..4) { }')),
+    ("OI0116", "closes nothing", "block entry { return; } «}"),
+    ("OI0116", "block `entry` is never closed", "block entry { return;« block b { return; }"),
+    ("OI0117", "branch expects one target block, or a cond", entry("«branch n a;")),
+    ("OI0118", "unsupported cache operation", entry("«cache.fetch s >> y;")),
+    ("OI0119", "at least one index name", declared("y(«): f32;")),
+    ("OI0119", "at least one variable after `yield`", entry("yield «;")),
+    (
+        "OI0120",
+        "with brackets, not with parentheses",
+        entry("op relu(«W(0)) >> y;", declarations=W),
+    ),
+    ("OI0120", "stand in parentheses", declared('W«[l]: f32 @pattern("W.{l}");')),
+    ("OI0121", "too large", declared(f"y: f32[«{MANY}];")),
+    ("OI0122", "unexpected `-` before identifier `n`", entry("op fill(y, value=«-n) >> y;")),
+    ("OI0130", "section `constants`", "«constants { c: f32; } block entry { return; }"),
+    ("OI0131", "`pattern` without `@`", declared('W(l): f32[D] «pattern("W.{l}");')),
+    ("OI0201", "variable `y` is declared twice", declared("y: f32; «y: i32;")),
+    ("OI0202", "`entry` is defined twice", "block entry { return; } block «entry { return; }"),
+    ("OI0203", "duplicate @init attribute", declared("y: f32 @init(1) «@init(2);")),
+    ("OI0204", "(`negative_slope`)", entry("op relu(x, negative_slope=0, «alpha=0) >> y;")),
+    ("OI0205", "assigned twice in this block", entry("assign t: f32;", "assign «t: f32;")),
+    (
+        "OI0205",
+        "another type in another block",
+        entry("branch b;", "assign t: f32;", "return;", CALLED, "assign «t: f16;"),
+    ),
+    ("OI0206", "has the name of a declared variable", entry("assign «y: f32;")),
+    ("OI0207", "index `l` is named twice", declared('W(l, «l): f32 @pattern("W.{l}");')),
+    ("OI0208", "given twice", entry("op relu(x) >> y with { fuse = true, «fuse = false };")),
+    ("OI0210", "undefined variable `xx`", entry("op add(x, «xx) >> y;")),
+    ("OI0210", "`i` is a loop index", entry("loop k (i in 0..4) { op add(x, «i) >> y; }")),
+    ("OI0211", "used before its assign", entry("op relu(«t) >> y;", "assign t: f32[B];")),
+    ("OI0212", "undefined block `nowhere`", entry("branch «nowhere;")),
+    ("OI0213", "no block `entry`", "block «entri { return; }"),
+    ("OI0213", "no block `entry`", "«volatile { y: f32; }"),
+    ("OI0214", "unknown op `mathmul`", entry("op «mathmul(x, x) >> y;")),
+    ("OI0214", "unknown op `mathmul`", entry("dep after(«mathmul) before(cache.write);")),
+    ("OI0215", "has no setting `clamp_maxx`", entry("op relu(x, «clamp_maxx=6.0) >> y;")),
+    ("OI0216", "needs the setting `to`", entry("op «cast(x) >> y;")),
+    ("OI0217", "takes 2 operands, got 1", entry("op «add(x) >> y;")),
+    ("OI0218", "has 1 output, got 2", entry("op relu(x) >> «y, n;")),
+    ("OI0220", "cannot write to dynamic `x`", entry("op relu(y) >> «x;")),
+    ("OI0221", "read with `cache.read` only", entry("op relu(«t) >> y;", declarations=P)),
+    ("OI0221", "written with `cache.*` only", entry("transfer y >> «t;", declarations=P)),
+    ("OI0222", "counts a persistent scalar", entry("cache.increment «t;", declarations=P)),
+    ("OI0230", "`W` has 1 index, got 2", entry("op relu(«W[0, 1]) >> y;", declarations=W)),
+    ("OI0230", "`W` has 1 index, got 0", entry("op relu(«W) >> y;", declarations=W)),
+    ("OI0231", "declared without indices", entry("op relu(«x[0]) >> y;")),
+    ("OI0232", "a slice is for", entry("op relu(x[«0..2]) >> y;")),
+    ("OI0233", "cannot be an output", entry("op relu(x) >> «V[0];", declarations=V)),
+    ("OI0240", "does not end in `return`", "block entry { barrier; «}"),
+    ("OI0241", "never runs", entry("return;", "«barrier;")),
+    ("OI0242", "only block `entry` returns", entry("branch b;", "return;", CALLED, "return «x;")),
+    ("OI0243", "names other values", entry("loop k (i in 0..2) { return x; }", "«return y;")),
+    ("OI0244", "entry → b → entry", entry("branch b;", "return;", CALLED, "branch «entry;")),
+    ("OI0244", "a cycle of branches: entry → entry", entry("branch «entry;")),
+    ("OI0245", "`b` is never called", "block entry { return; } block «b { return; }"),
+    ("OI0246", "two outputs of one op are `y`", entry("op split(x) >> y, «y;")),
+    ("OI0250", "unknown attribute `@linear`", declared("y: f32 «@linear;")),
+    ("OI0251", "unknown hint `fuze`", entry("op relu(x) >> y with { «fuze = true };")),
+    ("OI0252", "@table is for persistent memory", declared("y: f32 «@table;")),
+    ("OI0252", "only the caller sets", declared("y: f32 «@init(1);", "dynamic")),
+    ("OI0252", "exclude each other", declared('W(l): f32 @ref("w") «@pattern("W.{l}");')),
+    ("OI0252", "nothing says their names", declared("«W(l): f32;")),
+    ("OI0252", "must say what they select", declared("«t(i): f32;", "persistent")),
+    ("OI0253", "@init takes one number or bool", declared("y: f32 «@init(1, 2);")),
+    ("OI0253", "@ref takes one non-empty string", declared('y: f32 «@ref("");')),
+    ("OI0254", "`{k}` in the pattern is no index", declared('W(l): f32 @pattern(«"W.{l}.{k}");')),
+    ("OI0254", "does not occur in its pattern", declared('W(l, «m): f32 @pattern("W.{l}");')),
+    ("OI0254", "which declares no index", declared('W: f32 «@pattern("W.{l}");')),
+    (
+        "OI0257",
+        "`k` in @fixed is no index",
+        declared("t(l): f32 @table @fixed(«k=4);", "persistent"),
+    ),
+    ("OI0258", "has the name of a volatile", entry("loop k («n in 0..4) { barrier; }")),
+    ("OI0259", "must be true or false", entry("op relu(x) >> y with { fuse = «1 };")),
+    ("OI0301", "unknown dtype `f23`", declared("y: «f23;")),
+    ("OI0302", "must be an integer", declared("y: i32 @init(«1.0);")),
+    ("OI0302", "must be a number", declared("y: f32 @init(«true);")),
+    ("OI0303", "300 does not fit into i8", declared("y: i8 @init(«300);")),
+    ("OI0303", "0 does not fit into t1", declared("y: t1 @init(«0);")),
+    ("OI0303", "70000.0 does not fit into f16", declared("y: f16 @init(«70000.0);")),
+    ("OI0304", "to must be a dtype name", entry("op cast(x, to=«f33) >> y;")),
+    ("OI0304", "is a string", entry("op gelu(x, approximate=«tanh) >> y;")),
+    ("OI0305", "a dimension cannot be -1", declared("y: f32[«0-1];")),
+    ("OI0305", "divided by zero", declared("y: f32[B/«(2-2)];")),
+    ("OI0305", "stands alone", declared("y: f32[«_+1];")),
+    ("OI0306", "must be an integer scalar", entry("loop k (i in 0..«y) { barrier; }")),
+    ("OI0310", "is the size of that name", declared("D: f32[B, «D];")),
+    ("OI0307", "must be one bool or integer", entry("branch «x b b;", "return;", CALLED)),
+    ("OI0308", "which is not a scalar", entry("op fill(y, value=«x) >> y;")),
+    ("OI0309", "an index cannot be -1", entry("op relu(W[«0-1]) >> y;", declarations=W)),
+    ("OI0311", "signed 64-bit", entry("op fill(y, value=«9223372036854775808) >> y;")),
+    ("OI0312", "transfer of dtype f32 into i32", entry("«transfer x >> n;")),
+    (
+        "OI0313",
+        "`relu` does not take bool",
+        entry("op relu(«b) >> y;", declarations="constant { b: bool[B]; }"),
+    ),
+    ("OI0701", "`cache.increment` is not impl", entry("«cache.increment s;", declarations=P)),
+    ("OI0701", "`yield` is not implemented yet", entry("«yield y;")),
+    ("OI0701", "dimension `_` is not implemented yet", declared("y: f32[«_];")),
+    ("OI0701", "`model: NAME,`", "«model: net, block entry { return; }"),
+    ("OI0701", "`inputs {}`", "«inputs { x: f32; } block entry { return; }"),
+    ("OI0701", "`x = op …`", entry("«h = op relu(x=x);")),
+    ("OI0701", "`effect`", entry("«effect write(c, index=0, value=x);")),
+    ("OI0701", "`model[…]`", entry('op add(x, «model["scale"]) >> y;')),
+    ("OI0701", "`inner block`", entry("loop k (i in 0..2) { «block body { h = op relu(x=x); } }")),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "marked"), CASES, ids=lambda v: str(v)[:24])
+def test_code(code: str, message: str, marked: str) -> None:
+    before, marker, after = marked.partition("«")
+    assert marker
+    line = before.count("\n") + 1
+    column = len(before) - before.rfind("\n")
+    found = parse_text(before + after).diagnostics
+    listing = "\n".join(map(str, found))
+    matches = [
+        d
+        for d in found
+        if d.code == code
+        and message in d.message
+        and d.location == Location("<string>", line, column)
+    ]
+    assert matches, f"expected {code} at {line}:{column} in\n{marked}\n{listing}"
+    assert matches[0].hint or code == "OI0110", "the fix is missing"
+
+
+@pytest.mark.parametrize(("code", "message", "marked"), CASES, ids=lambda v: str(v)[:24])
+def test_no_other_finding(code: str, message: str, marked: str) -> None:
+    """One mistake gives one error: what follows from it is not reported again."""
+    found = parse_text(marked.replace("«", "")).diagnostics
+    errors = [d for d in found if d.severity == "error" and d.code not in (code, "OI0701")]
+    assert not errors, "\n".join(map(str, found))
+
+
+def test_every_frontend_code_has_a_case() -> None:
+    frontend = {code for code in CODES if code[:4] in ("OI01", "OI02", "OI03")} | {"OI0701"}
+    covered = {code for code, _, _ in CASES} | {"OI0107"}  # OI0107 has a test of its own
+    assert frontend == covered
+
+
+def test_too_many_errors() -> None:
+    text = "block entry {\n" + "op nothing() >> y;\n" * 1000 + "return;\n}"
+    found = parse_text(text).diagnostics
+    assert len(found) == 201
+    assert sum(d.code == "OI0107" for d in found) == 1
+
+
+def test_page_is_current(repository: Path) -> None:
+    page = repository / "docs" / "diagnostics.md"
+    assert page.read_text(encoding="utf-8") == codes_page(), (
+        "run `python -m openinfer.compiler.diagnostics`"
+    )
+
+
+def test_explain() -> None:
+    text = explain("OI0210")
+    assert text is not None
+    assert text.startswith("OI0210: undefined variable")
+    assert explain("OI9999") is None
