@@ -198,7 +198,7 @@ def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
 def program_key(program: Graph, options: PipelineOptions) -> str:
     """The cache key: text, model header, options, versions, and the CPU where it matters."""
     from openinfer.runtime.host import target_identity
-    from openinfer.runtime.version import openinfer_version, package_version
+    from openinfer.runtime.version import openinfer_version, package_version, source_fingerprint
 
     package = options.package
     return cache_key(
@@ -212,7 +212,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",
         f"strict {options.strict} math {options.strict_math} observe {options.observe}",
-        f"openinfer {openinfer_version()}",
+        f"openinfer {openinfer_version()} {source_fingerprint()}",
         *(f"{name} {package_version(name)}" for name in ("xdsl", "llvmlite")),
     )
 

@@ -1,4 +1,4 @@
-"""How findings are shown, and the table of every code that exists.
+"""How findings are shown, and what the codes mean (`diagnostic_codes.py` is their table).
 
     prog.oi:7:14: error[OI0210]: undefined variable `wieghts`
         op matmul(x, wieghts) >> y;
@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from openinfer.compiler.diagnostic_codes import CODES
 from openinfer.runtime.errors import Diagnostic, Location
 
-__all__ = ["CODES", "codes_page", "explain", "render", "summary"]
+__all__ = ["codes_page", "explain", "render", "summary"]
 
 _MAX_WIDTH = 160
 """Longer source lines are cut around the caret."""
@@ -47,6 +46,8 @@ def summary(diagnostics: Iterable[Diagnostic]) -> str:
 
 def explain(code: str) -> str | None:
     """Title and explanation of a code, None for an unknown one."""
+    from openinfer.compiler.diagnostic_codes import CODES
+
     if code not in CODES:
         return None
     title, text = CODES[code]
@@ -55,6 +56,8 @@ def explain(code: str) -> str | None:
 
 def codes_page() -> str:
     """The text of `docs/diagnostics.md`, made from the table."""
+    from openinfer.compiler.diagnostic_codes import CODES
+
     chapters = {
         "01": "Text and syntax",
         "02": "Names and structure",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Operation
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from openinfer.compiler.blame import unverified_op
@@ -25,6 +26,24 @@ class _PositionParser(Parser):
         super().__init__(context, text, name)
         self.starts: dict[Operation, int] = {}
         self.open: list[int] = []
+
+    def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
+        element = super()._parse_tensor_literal_element()
+        text = element.span.text.lstrip("-")
+        if text.startswith(("0x", "0X")):
+            # `dense<0xff800000>` of floats: the bits of an element; xDSL takes them as a number.
+            to_type = element.to_type
+
+            def of_bits(parser: AttrParser, type: Any) -> Any:
+                if not isinstance(type, AnyFloat):
+                    return to_type(parser, type)
+                bits, size = int(text, 16), type.compile_time_size
+                if element.is_negative or bits >> (8 * size):
+                    parser.raise_error(f"no bit pattern of {type}", at_position=element.span)
+                return next(iter(type.iter_unpack(bits.to_bytes(size, "little"))))
+
+            vars(element)["to_type"] = of_bits
+        return element
 
     def parse_operation(self) -> Operation:
         self.open.append(self.pos)

@@ -16,7 +16,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from openinfer.lowering.interface import read_weights, strings
-from openinfer.runtime.manifest import Manifest, NodeRow, PlanRow, VariableRow, WeightRow
+from openinfer.runtime.manifest import (
+    Manifest,
+    NodeRow,
+    PlanRow,
+    RequirementRow,
+    VariableRow,
+    WeightRow,
+)
 from openinfer.runtime.version import openinfer_version
 
 if TYPE_CHECKING:
@@ -54,6 +61,10 @@ def manifest_of(
             for row in _rows(module, "plan")
         ],
         nodes=[_node(row) for row in _rows(module, "nodes")],
+        requires=[
+            RequirementRow(_str(row["low"]), _str(row["high"]), _int(row["node"]))
+            for row in _rows(module, "requires")
+        ],
         watched=strings(module, "watched"),
     )
 

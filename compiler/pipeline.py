@@ -57,6 +57,11 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             (
                 Step("graph-to-nn", "names become values, so that uses and lifetimes are plain"),
                 Step("cse", "equal weights' members and sizes are one value"),
+                Step("fold-constants", "patterns below look for constants"),
+                Step("absorb-transposes", "before scalars and attention: they match operands"),
+                Step("absorb-scalars", "the scale of attention is then alpha of a product"),
+                Step("recognize-attention", "scores never reach memory"),
+                Step("recognize-layer-norm", "one pass over a row instead of seven"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
         ),

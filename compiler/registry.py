@@ -43,6 +43,12 @@ PASSES: dict[str, str] = {
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
+    # nn
+    "absorb-scalars": "openinfer.lowering.nn.absorb_scalars:AbsorbScalars",
+    "absorb-transposes": "openinfer.lowering.nn.absorb_transposes:AbsorbTransposes",
+    "fold-constants": "openinfer.lowering.nn.fold_constants:FoldConstants",
+    "recognize-attention": "openinfer.lowering.nn.recognize_attention:RecognizeAttention",
+    "recognize-layer-norm": "openinfer.lowering.nn.recognize_layer_norm:RecognizeLayerNorm",
     # linalg
     "bufferize": "openinfer.lowering.linalg.bufferize:Bufferize",
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
@@ -66,14 +72,6 @@ PASSES: dict[str, str] = {
     "lower-pack": "openinfer.lowering.loops.lower_pack:LowerPack",
     "lower-reduce": "openinfer.lowering.loops.lower_reduce:LowerReduce",
     "lower-softmax": "openinfer.lowering.loops.lower_softmax:LowerSoftmax",
-    # memory
-    "elide-copies": "openinfer.lowering.memory.elide_copies:ElideCopies",
-    "lower-checks": "openinfer.lowering.memory.lower_checks:LowerChecks",
-    "lower-sizes": "openinfer.lowering.memory.lower_sizes:LowerSizes",
-    "lower-views": "openinfer.lowering.memory.lower_views:LowerViews",
-    "outline-kernels": "openinfer.lowering.memory.outline_kernels:OutlineKernels",
-    "plan-memory": "openinfer.lowering.memory.plan_memory:PlanMemory",
-    "reuse-buffers": "openinfer.lowering.memory.reuse_buffers:ReuseBuffers",
     # cpu
     "add-entry": "openinfer.lowering.cpu.add_entry:AddEntry",
     "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -172,7 +172,7 @@ class BaseExecutor(ABC):
             return tensor
         return tensor.values()
 
-    def iterate(self) -> Iterator[StepNode]:
+    def iterate(self) -> Generator[StepNode, None, None]:
         """Run one step node by node; each item has `.event`, and `fetch` works in between.
 
         Leaving the loop early abandons the step: persistent state is then as before it.

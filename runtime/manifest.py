@@ -53,6 +53,15 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
+class RequirementRow:
+    """A node may run only where low <= high, size expressions over run-time sizes."""
+
+    low: str
+    high: str
+    node: int
+
+
+@dataclass(frozen=True)
 class NodeRow:
     """One node of the program, for messages and events."""
 
@@ -96,6 +105,8 @@ class Manifest:
     """Bytes of the arena, as a size expression."""
     plan: list[PlanRow]
     nodes: list[NodeRow]
+    requires: list[RequirementRow] = field(default_factory=list[RequirementRow])
+    """Checked whenever run-time sizes change."""
     watched: list[str] = field(default_factory=list[str])
     """Outputs that a watched build shows to the host, by number."""
 
@@ -117,6 +128,7 @@ class Manifest:
                 "weights": WeightRow,
                 "plan": PlanRow,
                 "nodes": NodeRow,
+                "requires": RequirementRow,
             }
             for key, kind in rows.items():
                 data[key] = [kind(**row) for row in data[key]]

@@ -7,7 +7,6 @@ and settings, and warnings.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from openinfer.runtime.errors import Location
+from openinfer.runtime.options import Options
 
 KINDS = (
     "BlockEnter",
@@ -136,7 +136,7 @@ class TraceLog:
     """Writes log lines as the environment asks; `enabled` is False when it asks for nothing."""
 
     def __init__(self, level: str | None = None, stream: TextIO | None = None) -> None:
-        chosen = os.environ.get("OPENINFER_TRACE", "") if level is None else level
+        chosen = Options.from_environment().trace if level is None else level
         self.enabled = chosen not in ("", "0")
         self.full = chosen == "full"
         self._stream = stream

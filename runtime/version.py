@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 DEPENDENCIES = ("xdsl", "llvmlite", "numpy")
 
@@ -20,6 +24,25 @@ def openinfer_version() -> str:
     from openinfer import __version__
 
     return __version__
+
+
+@cache
+def source_fingerprint() -> str:
+    """A text that changes when any source file of openinfer does: names, sizes, times of change.
+
+    A cached program must not outlive an edit of the compiler that made it. About 2 ms.
+    """
+    digest = hashlib.sha256()
+    for layer in ("compiler", "dialects", "lowering", "runtime"):
+        spec = find_spec(f"openinfer.{layer}")
+        for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+            for folder, folders, files in os.walk(root):
+                folders[:] = sorted(name for name in folders if name != "__pycache__")
+                for name in sorted(files):
+                    if name.endswith(".py"):
+                        status = os.stat(os.path.join(folder, name))
+                        digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def version_line(tool: str) -> str:

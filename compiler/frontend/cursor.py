@@ -169,7 +169,8 @@ class Cursor:
         for token in self.tokens[start : self.position]:
             if token.kind == "name":
                 self.skipped.add(token.text)
-        if self.position > start and self.tokens[self.position - 1].kind in (";", "}"):
+        last = self.tokens[self.position - 1].kind if self.position > start else ""
+        if last == ";" or (last == "}" and self.position == start + 1):
             return
         while not self.at("end", "}"):
             if self.accept(";"):

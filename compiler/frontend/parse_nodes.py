@@ -45,7 +45,10 @@ class NodeParser(ValueParser):
     def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
         """`{ … }`: its nodes, and the span of the closing brace."""
         with self.nested("blocks"):
-            self.expect("{", f"`{{` to open {what}", code="OI0116")
+            if not self.accept("{"):
+                stop = self.complain(f"`{{` to open {what}", code="OI0116", fix="open it with `{`")
+                if not self.at("name"):
+                    raise stop  # else only the brace is missing: the body follows
             found = self.nodes(outermost)
         if close := self.accept("}"):
             return found, close.span
@@ -221,7 +224,7 @@ class NodeParser(ValueParser):
             bounds = (low, self.expression("a loop range"))
             self.expect(")", "`)` after the loop bounds")
             hints = self.hints()
-            if not self.at("{"):
+            if not self.at("{", "name"):
                 raise self.complain(f"`{{` to open loop `{name.text}`", code="OI0116")
         except SyntaxStop:
             if not self.recover_to_body(begin):
@@ -239,7 +242,7 @@ class NodeParser(ValueParser):
             token = self.expect("string", "the label of the scope", fix='scope "label" { … }')
             label = Literal(str(token.value), token.span)
             hints = self.hints()
-            if not self.at("{"):
+            if not self.at("{", "name"):
                 raise self.complain("`{` to open the scope", code="OI0116")
         except SyntaxStop:
             if not self.recover_to_body(begin):

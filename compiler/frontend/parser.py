@@ -223,7 +223,7 @@ class _Parser(NodeParser):
         try:
             name = self.expect_name("a name for the block", fix="block entry { … }")
             hints = self.hints()
-            if not self.at("{"):
+            if not self.at("{", "name"):
                 raise self.complain(f"`{{` to open block `{name.text}`", code="OI0116")
         except SyntaxStop:
             if not self.recover_to_body(begin):

@@ -58,7 +58,10 @@ class PhaseDumps:
         names = [item.name for item in PIPELINES[self.pipeline]]
         stem = f"{names.index(phase):02}-{phase}"
         path = self.folder / f"{stem}.mlir"
-        text = module_text(module, self.context, locations=self.locations)
+        # Passes of the first phases read locations, so the program's own level keeps them; below
+        # it they would bury the code, and its node table has them already.
+        locations = self.locations or phase == names[0]
+        text = module_text(module, self.context, locations=locations)
         path.write_text(self._header(phase, path.name, names[-1] == phase) + text)
         if phase not in KERNEL_PHASES:
             return

@@ -27,8 +27,19 @@ class UsageError(Exception):
         super().__init__(message if hint is None else f"{message}\n  fix: {hint}")
 
 
+class AdvisedError(Exception):
+    """An error, and a sentence that helps with it, shown below it."""
+
+    def __init__(self, error: OpenInferError, advice: str) -> None:
+        self.error = error
+        self.advice = advice
+        super().__init__(str(error))
+
+
 def render(error: BaseException) -> str:
     """The text of an error for a person: no traceback, ends without a newline."""
+    if isinstance(error, AdvisedError):
+        return f"{render(error.error)}\nnote: {error.advice}"
     if isinstance(error, ProgramError):
         # A check behind the frontend knows places, but not the text: read it from the file.
         if error.rendered == "\n".join(str(d) for d in error.diagnostics):

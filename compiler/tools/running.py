@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.compiler.api import Graph, Simulator, compile, graph_file
 from openinfer.compiler.tools.arguments import PACKAGE_SUFFIXES, package_beside, parse_sizes
 from openinfer.compiler.tools.progress import waiting
-from openinfer.compiler.tools.report import UsageError
+from openinfer.compiler.tools.report import AdvisedError, UsageError
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ class Session:
         try:
             executor = Simulator(self.graph, self.package, self.sizes).make_executor()
         except OpenInferError as error:
-            self._explain(error)
-            raise
+            raise self._advised(error) from error
         self._show_warnings()
         return executor
 
@@ -114,8 +113,7 @@ class Session:
             with waiting(f"compiling {self.graph.file}"):
                 program = compile(self.graph, self.package, sizes=self.sizes, strict=self.strict)
         except OpenInferError as error:
-            self._explain(error)
-            raise
+            raise self._advised(error) from error
         self._show_warnings()
         return program.make_executor(self.threads)
 
@@ -131,15 +129,14 @@ class Session:
             self._warned = True
             show_warnings(self.graph)
 
-    def _explain(self, error: OpenInferError) -> None:
-        """Adds what a program without a package may miss; the error itself stays first."""
+    def _advised(self, error: OpenInferError) -> Exception:
+        """The error, with what a program without a package may miss."""
         if self.package is not None:
-            return
+            return error
         stem = self.graph.file.removesuffix(".oi")
         looked = " or ".join(f"{stem}{suffix}" for suffix in PACKAGE_SUFFIXES)
-        print(
-            f"note: no model package was given, and there is no {looked}; --model FILE names one",
-            file=sys.stderr,
+        return AdvisedError(
+            error, f"no model package was given, and there is no {looked}; --model FILE names one"
         )
 
 

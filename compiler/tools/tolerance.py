@@ -31,8 +31,8 @@ class Difference:
     """The worst element of two tensors."""
 
     index: tuple[int, ...]
-    expected: object
-    found: object
+    expected: str
+    found: str
     error: float
     allowed: float
 
@@ -61,7 +61,7 @@ def difference(expected: Tensor, found: Tensor, factor: float = 1.0) -> Differen
         if not wrong.size:
             return None
         index = tuple(int(i) for i in np.unravel_index(wrong[0], left.shape))
-        return Difference(index, left[index], right[index], float("inf"), 0.0)
+        return Difference(index, str(left[index]), str(right[index]), float("inf"), 0.0)
     wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
     finite = np.isfinite(wide_left)
     scale = float(np.abs(wide_left[finite]).max()) if finite.any() else 0.0
@@ -70,7 +70,7 @@ def difference(expected: Tensor, found: Tensor, factor: float = 1.0) -> Differen
     worst = tuple(int(i) for i in np.unravel_index(int(error.argmax()), error.shape))
     if error[worst] <= allowed:
         return None
-    return Difference(worst, left[worst], right[worst], float(error[worst]), allowed)
+    return Difference(worst, str(left[worst]), str(right[worst]), float(error[worst]), allowed)
 
 
 def _error(left: AnyArray, right: AnyArray) -> AnyArray:

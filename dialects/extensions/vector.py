@@ -126,8 +126,8 @@ class GatherOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        memref = self.base.type
-        result = cast(VectorType, self.result.type)
+        memref = cast(MemRefType, self.base.type)
+        result = self.result.type
         if memref.element_type != result.element_type:
             raise VerifyException(f"'vector.gather' cannot read {result} from {memref}")
         if self.mask.type != VectorType(i1, result.shape):

@@ -10,12 +10,15 @@ from xdsl.builder import Builder, InsertPoint
 from xdsl.context import Context
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
     FloatAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
+    StringAttr,
     TensorType,
     UnknownLoc,
     i1,
@@ -114,6 +117,7 @@ class Translator:
         self.where: Operation | None = None
         self.weights: dict[str, SSAValue] = {}
         self.observe = current().observe
+        self.requirements: dict[tuple[str, str], int] = {}
 
     # The function
 
@@ -139,6 +143,18 @@ class Translator:
         types = FunctionType.from_lists(self.entry.arg_types, [r.type for r in results])
         function = FuncOp("step", types, Region(self.entry))
         self.module.attributes.update(self.facts.attributes(outputs, list(self.weights)))
+        self.module.attributes["openinfer.requires"] = ArrayAttr(
+            [
+                DictionaryAttr(
+                    {
+                        "low": StringAttr(low),
+                        "high": StringAttr(high),
+                        "node": IntegerAttr(node, IntegerType(64)),
+                    }
+                )
+                for (low, high), node in self.requirements.items()
+            ]
+        )
         block = self.module.body.block
         for op in list(block.ops):
             op.detach()
@@ -466,6 +482,20 @@ class Translator:
                 "run it with the simulator, or use a wider dtype",
             )
         return nn.tensor_type(element, dims)
+
+    def require(self, low: Size, high: Size) -> None:
+        """Records low <= high for the runtime to check, unless it always holds."""
+        if all(coefficient >= 0 for _, coefficient in (high - low).terms):
+            return
+        unknown = sorted((low.names | high.names) - self.facts.runtime)
+        if unknown:
+            raise Problem(
+                "OI0712",
+                f"a bound names {unknown[0]}: bounds that only a step knows are not implemented "
+                "in compiled programs yet",
+                "run it with the simulator",
+            )
+        self.requirements.setdefault((str(low), str(high)), self.node)
 
     # Index arithmetic
 

@@ -45,6 +45,9 @@ class Emitter(Protocol):
 
     def add(self, op: Operation) -> SSAValue: ...
     def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]: ...
+    def require(self, low: Size, high: Size) -> None:
+        """The step may run only where low <= high; known violations were reported before."""
+        ...
 
 
 class Call:
@@ -261,6 +264,9 @@ def _concat(call: Call) -> Sequence[SSAValue]:
 def _slice(call: Call) -> Sequence[SSAValue]:
     spec = TensorSpec("f32", nn.dims_of(call.operands[0]))
     bounds = slice_bounds(spec, call.settings)
+    for extent, (low, high, _) in zip(spec.dims, bounds):
+        for left, right in ((Size.of(0), low), (low, high), (high, extent)):
+            call.emitter.require(left, right)
     starts, steps = [b[0] for b in bounds], [b[2] for b in bounds]
     return [call.convert(_cut(call, starts, steps, call.own_type), call.type)]
 
@@ -398,8 +404,14 @@ def _matmul(call: Call) -> Sequence[SSAValue]:
 @_rule("gather")
 def _gather(call: Call) -> Sequence[SSAValue]:
     rank = len(nn.dims_of(call.operands[0]))
-    axis = nn.int_setting(_axis(call.settings["axis"], rank))
-    return [call.convert(call.add(nn.GatherOp, call.operands, call.own_type, axis=axis), call.type)]
+    value = call.add(
+        nn.GatherOp,
+        call.operands,
+        call.own_type,
+        axis=nn.int_setting(_axis(call.settings["axis"], rank)),
+        node=nn.int_setting(call.emitter.node),
+    )
+    return [call.convert(value, call.type)]
 
 
 @_rule("attention")

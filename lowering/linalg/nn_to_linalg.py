@@ -103,7 +103,8 @@ class _Lowering:
                 self.dtypes[value] = dtype_name(kind.element_type)
                 plain = nn.with_element(kind, memory_type(kind.element_type))
                 if plain != kind:
-                    Rewriter.replace_value_with_new_type(value, plain)
+                    new = Rewriter.replace_value_with_new_type(value, plain)
+                    self.dtypes[new] = self.dtypes.pop(value)
 
     def dtype(self, value: SSAValue) -> str:
         found = self.dtypes.get(value)

@@ -270,8 +270,17 @@ def _shift(s: Scalar, args: list[SSAValue]) -> SSAValue:
 
 @body("popcount")
 def _popcount(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """Counts in fields of 2, 4, 8, … bits, each the sum of two fields of half its width."""
     s.require_integer()
-    return resize_integer(s.b, s.f("ctpop", args[0]), s.target.bits, signed=False)
+    (x,) = args
+    bits, width = s.dtype.bits, 1
+    while width < bits:
+        # Ones in every other field.
+        mask = s.constant(sum(((1 << width) - 1) << at for at in range(0, bits, 2 * width)), x)
+        upper = s.f("andi", s.f("shrui", x, s.constant(width, x)), mask)
+        x = s.f("addi", s.f("andi", x, mask), upper)
+        width *= 2
+    return resize_integer(s.b, x, s.target.bits, signed=False)
 
 
 # Comparison and selection -------------------------------------------------------------------------

@@ -191,7 +191,6 @@ OPS: dict[str, Callable[..., Operation]] = {
     "andi": arith.AndIOp,
     "ceil": math_dialect.CeilOp,
     "cos": math_dialect.CosOp,
-    "ctpop": math_dialect.CtPopOp,
     "divf": arith.DivfOp,
     "divsi": arith.DivSIOp,
     "divui": arith.DivUIOp,

@@ -7,7 +7,7 @@ import math
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.linalg.scalar_emitter import Body, Scalar, registrar
-from openinfer.lowering.loops.numeric import INF, absolute
+from openinfer.lowering.loops.numeric import absolute
 
 FUNCTIONS: dict[str, Body] = {}
 body = registrar(FUNCTIONS)
@@ -46,13 +46,7 @@ def _silu(s: Scalar, args: list[SSAValue]) -> SSAValue:
     s.require_float()
     (x,) = s.computed(args)
     power = s.f("exp", s.f("negf", x))
-    return _vanishing(s, x, s.f("divf", x, s.f("addf", s.constant(1, x), power)))
-
-
-def _vanishing(s: Scalar, x: SSAValue, value: SSAValue) -> SSAValue:
-    """`value`, whose formula is inf · 0 at x = -inf, where the function goes to -0."""
-    at_end = s.compare("eq", x, s.constant(-INF, x))
-    return s.select(at_end, s.constant(-0.0, x), value)
+    return s.f("divf", x, s.f("addf", s.constant(1, x), power))
 
 
 @body("gelu")
@@ -68,7 +62,7 @@ def _gelu(s: Scalar, args: list[SSAValue]) -> SSAValue:
     else:
         share = s.f("erf", s.f("mulf", x, s.constant(math.sqrt(0.5), x)))
     half = s.f("mulf", x, s.constant(0.5, x))
-    return _vanishing(s, x, s.f("mulf", half, s.f("addf", share, s.constant(1, x))))
+    return s.f("mulf", half, s.f("addf", share, s.constant(1, x)))
 
 
 @body("softplus")

@@ -299,7 +299,7 @@ class Attention:
         build, v, lanes = self.build, self.v, self.how.lanes
         size = build.dim(v.buffer, 3)
         assert isinstance(size, int)
-        width = self.width
+        width = 2 * lanes
         whole = size // width * width
         rest = size - whole
         none: list[SSAValue | None] = [None] * (width // lanes)

@@ -169,7 +169,7 @@ class LoopBuilder:
         extent = kind.get_shape()[axis]
         if extent != DYNAMIC_INDEX:
             return extent
-        return self.insert(memref.DimOp.from_source_and_index(buffer, self.index(axis)))
+        return self.insert(memref.DimOp(buffer, self.index(axis)))
 
     def load(self, buffer: SSAValue, indices: Sequence[Index]) -> SSAValue:
         return self.insert(memref.LoadOp.get(buffer, [self.index(i) for i in indices]))

@@ -70,7 +70,7 @@ class Extra:
 
 
 def extras_of(op: MatmulOp) -> list[Extra]:
-    """The extra operands of the epilogue. Raises CompileError OI0941 for a map with arithmetic."""
+    """The extra operands of the epilogue. Raises CompileError OI0951 for a map with arithmetic."""
     extras: list[Extra] = []
     for buffer, attribute in zip(op.inputs[2:], op.maps or (), strict=True):
         assert isinstance(attribute, AffineMapAttr)
@@ -82,12 +82,12 @@ def extras_of(op: MatmulOp) -> list[Extra]:
                 axes.append(("at", expression.value))
             else:
                 raise CompileError(
-                    "OI0941",
+                    "OI0951",
                     f"nn.matmul: the map {attribute.data} of an epilogue operand does arithmetic",
                     hint="copy the operand into the result's shape first",
                 )
         if len({n for kind, n in axes if kind == "dim"}) != sum(k == "dim" for k, _ in axes):
-            raise CompileError("OI0941", f"nn.matmul: the map {attribute.data} repeats a dimension")
+            raise CompileError("OI0951", f"nn.matmul: the map {attribute.data} repeats a dimension")
         extras.append(Extra(buffer, tuple(axes)))
     return extras
 
@@ -214,7 +214,7 @@ class Epilogue:
             if isinstance(op, YieldOp):
                 return operands[0]
             values.update(zip(op.results, self._clone(op, operands, lanes), strict=True))
-        raise CompileError("OI0942", "nn.matmul: the body does not end with nn.yield")
+        raise CompileError("OI0952", "nn.matmul: the body does not end with nn.yield")
 
     def _clone(
         self, op: Operation, operands: Sequence[SSAValue], lanes: int | None

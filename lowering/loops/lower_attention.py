@@ -46,14 +46,14 @@ class _AttentionToLoops(RewritePattern):
             return
         if len(op.outs) != 3:
             raise CompileError(
-                "OI0946",
+                "OI0955",
                 f"nn.attention has {len(op.outs)} destinations, its lowering needs 3: the result, "
                 "a block of queries and its scores",
                 hint="bufferise with attention_scratch",
             )
         with keep_location(op):
             Attention(LoopBuilder(InsertPoint.before(op)), op, machine_of(op)).emit()
-        rewriter.erase_op(op)
+        rewriter.erase(op)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class _MatmulToLoops(RewritePattern):
             return
         with keep_location(op):
             _Lowering(op, self.options).emit()
-        rewriter.erase_op(op)
+        rewriter.erase(op)
 
 
 class _Lowering:
@@ -125,7 +125,7 @@ class _Lowering:
         operands = self._folded()
         alpha = op.alpha.value.data if op.alpha is not None else None
         if alpha is not None and not is_float(self.how.kind) and alpha != int(alpha):
-            raise CompileError("OI0944", f"nn.matmul: alpha {alpha} cannot scale {self.how.kind}")
+            raise CompileError("OI0954", f"nn.matmul: alpha {alpha} cannot scale {self.how.kind}")
         body = op.body[0].block if op.body else None
         epilogue = Epilogue(
             build, operands.output, operands.extras, body, alpha, self.how.kind

@@ -32,7 +32,7 @@ class _PackToLoops(RewritePattern):
             return
         with keep_location(op):
             self.lower(op)
-        rewriter.erase_op(op)
+        rewriter.erase(op)
 
     def lower(self, op: PackOp) -> None:
         build = LoopBuilder(InsertPoint.before(op))

@@ -34,7 +34,7 @@ from openinfer.runtime.errors import CompileError
 
 # More instructions than this in all copies of the epilogue: the sums go through a small buffer and
 # one loop over rows finishes them. A store and a load of a vector cost less than the code.
-EPILOGUE_LIMIT = 500
+EPILOGUE_LIMIT = 300
 
 
 @dataclass(frozen=True)
@@ -239,6 +239,6 @@ def at_entry(build: LoopBuilder, op: Operation) -> SSAValue:
     while parent is not None and not isinstance(parent, func.FuncOp):
         parent = parent.parent_op()
     if parent is None:
-        raise CompileError("OI0943", f"'{op.name}' is built outside of a function")
+        raise CompileError("OI0953", f"'{op.name}' is built outside of a function")
     LoopBuilder(InsertPoint.at_start(parent.body.blocks[0])).do(op)
     return op.results[0]

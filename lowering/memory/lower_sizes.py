@@ -91,8 +91,8 @@ def _lower(function: FuncOp, names: list[str], *, step: bool) -> None:
         roles.append(DictionaryAttr({"openinfer.arg": StringAttr(f"size {name}")}))
     sizes = [o for o in function.walk() if isinstance(o, nn.SizeOp)]
     if sizes:
-        first = block.first_op
-        assert first is not None
+        # Size ops go away: the anchor is the first op that stays.
+        first = next(op for op in block.ops if not isinstance(op, nn.SizeOp))
         emit = _Arithmetic(LoopBuilder(InsertPoint.before(first)), values)
         for op in sizes:
             Rewriter.replace_op(op, [], [emit.value(op.size.data)])

@@ -1,1 +1,1 @@
-"""nn."""
+"""Rewrites of whole-tensor operations."""

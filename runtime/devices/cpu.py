@@ -150,6 +150,7 @@ class CpuExecutor(BaseExecutor):
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
+        self._check_requirements(sizes)
         wanted = self._arena_size.evaluate(sizes)
         if wanted > self._arena.nbytes:
             self._arena = aligned_bytes(wanted)
@@ -178,15 +179,30 @@ class CpuExecutor(BaseExecutor):
             self._fail()
         self._done = True
 
+    def _check_requirements(self, sizes: Mapping[str, int]) -> None:
+        for row in self._manifest.requires:
+            low, high = Size.of(row.low), Size.of(row.high)
+            if low.evaluate(sizes) <= high.evaluate(sizes):
+                continue
+            names = sorted(low.names | high.names)
+            shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
+            raise StepError(
+                "OI0602",
+                f"{self._where(row.node)}: bound {low} must not exceed {high}, but {shown}",
+                hint="give inputs of another size",
+            )
+
+    def _where(self, node: int) -> str:
+        rows = {row.index: row for row in self._manifest.nodes}
+        row = rows.get(node)
+        return _node_text(row) if row is not None else f"node {node}"
+
     def _fail(self) -> None:
         node, index, bound, _ = (int(v) for v in self._errors)
         self._errors[:] = 0
-        rows = {row.index: row for row in self._manifest.nodes}
-        row = rows.get(node - 1)
-        where = _node_text(row) if row is not None else f"node {node - 1}"
         raise StepError(
             "OI0601",
-            f"{where}: index {index} is outside 0..{bound}",
+            f"{self._where(node - 1)}: index {index} is outside 0..{bound}",
             hint="check the indices that the step is given",
         )
 

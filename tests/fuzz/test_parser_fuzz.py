@@ -16,8 +16,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
-from openinfer.compiler.diagnostics import CODES
 from openinfer.compiler.frontend import forms, parse_text, print_program
+from openinfer.compiler.frontend.codes import CODES
 from openinfer.dialects import graph, opset
 from openinfer.runtime.dtypes import DTYPES
 

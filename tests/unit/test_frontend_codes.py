@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from openinfer.compiler.diagnostics import CODES, codes_page, explain
 from openinfer.compiler.frontend import parse_text
+from openinfer.compiler.frontend.codes import CODES
 from openinfer.runtime.errors import Location
 
 
@@ -193,9 +191,8 @@ def test_no_other_finding(code: str, message: str, marked: str) -> None:
 
 
 def test_every_frontend_code_has_a_case() -> None:
-    frontend = {code for code in CODES if code[:4] in ("OI01", "OI02", "OI03")} | {"OI0701"}
     covered = {code for code, _, _ in CASES} | {"OI0107"}  # OI0107 has a test of its own
-    assert frontend == covered
+    assert set(CODES) == covered
 
 
 def test_too_many_errors() -> None:
@@ -203,17 +200,3 @@ def test_too_many_errors() -> None:
     found = parse_text(text).diagnostics
     assert len(found) == 201
     assert sum(d.code == "OI0107" for d in found) == 1
-
-
-def test_page_is_current(repository: Path) -> None:
-    page = repository / "docs" / "diagnostics.md"
-    assert page.read_text(encoding="utf-8") == codes_page(), (
-        "run `python -m openinfer.compiler.diagnostics`"
-    )
-
-
-def test_explain() -> None:
-    text = explain("OI0210")
-    assert text is not None
-    assert text.startswith("OI0210: undefined variable")
-    assert explain("OI9999") is None

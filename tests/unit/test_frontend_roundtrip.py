@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, FileLineColLoc
 from xdsl.parser import Parser
 
 from openinfer.compiler.frontend import forms, parse_program, parse_text, print_program
+from openinfer.compiler.frontend.printer import size_text
 from openinfer.dialects import graph
 from openinfer.runtime.errors import ProgramError
+from openinfer.runtime.sizes import Size
 
 WHOLE = """\
 dynamic {
@@ -214,3 +218,44 @@ def test_packages_facts_are_no_program_text() -> None:
     assert first is not None
     module.body.block.insert_op_before(graph.PackageSizeOp("B", 4), first)
     assert print_program(module) == "block entry {\n    return;\n}\n"
+
+
+def test_sizes_survive_the_printer() -> None:
+    rng = random.Random(7)
+
+    def grow(depth: int) -> Size:
+        kind = rng.randrange(7) if depth else 0
+        if kind < 2:
+            return Size.of(rng.choice(("B", "D", "n_layers", rng.randint(0, 9))))
+        left, right = grow(depth - 1), grow(depth - 1)
+        match kind:
+            case 2:
+                return left + right
+            case 3:
+                return left - right
+            case 4:
+                return left * right
+            case 5:
+                return left // (right + 1) if (right + 1).constant != 0 else left
+            case _:
+                return Size.max(left, right) if rng.random() < 0.5 else Size.min(left, right)
+
+    checked = 0
+    for _ in range(400):
+        size = grow(4)
+        if len(size.terms) > 20:
+            continue
+        text = size_text(size)
+        module = parse_program(f"block entry {{ loop k (i in 0..{text}) {{ return; }} return; }}")
+        loop = next(op for op in module.walk() if isinstance(op, graph.LoopOp))
+        assert loop.stop.data == size, text
+        checked += 1
+    assert checked > 300
+
+
+def test_deepest_legal_nesting() -> None:
+    module = parse_program(
+        f"block entry {{ {'loop a (i in 0..1) { ' * 31} barrier; {'} ' * 31} return; }}"
+    )
+    module.verify()
+    assert parse_program(print_program(module)).is_structurally_equivalent(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,7 @@ def test_registry_does_not_import_xdsl():
         ("layer_norm", [t("f16", "B", "D"), t("f32", "D"), t("f32", "D")], {}, "f16[B, D]"),
     ],
 )  # fmt: skip
-def test_rules(name: str, operands: list[TensorSpec], settings: dict[str, object], expected: str):
+def test_rules(name: str, operands: list[TensorSpec], settings: dict[str, Any], expected: str):
     assert infer(name, operands, **settings) == expected
 
 
@@ -201,7 +202,7 @@ def test_split_counts_its_outputs():
 def test_refusals(
     name: str,
     operands: list[TensorSpec],
-    settings: dict[str, object],
+    settings: dict[str, Any],
     error: type[OpError],
     message: str,
 ):

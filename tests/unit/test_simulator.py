@@ -518,7 +518,7 @@ def test_leaving_an_iteration_abandons_the_step():
     for node in iteration:
         if node.event.kind == "OpExecute":
             break
-    iteration.close()  # type: ignore[attr-defined]
+    iteration.close()
     np.testing.assert_array_equal(ex.fetch("y"), floats(2))
     np.testing.assert_array_equal(ex.run(x=floats(2))["y"], floats(4))
 

@@ -43,5 +43,5 @@ def _program(args: argparse.Namespace) -> int:
     view = program_json(graph.module)
     beside = package_beside(args.file)
     view["package"] = str(beside) if beside is not None else None
-    print(json.dumps(view, indent=2) if args.json else program_text(view), end="\n")
+    sys.stdout.write(json.dumps(view, indent=2) + "\n" if args.json else program_text(view))
     return 0

@@ -282,6 +282,9 @@ class Converter:
             if isinstance(element, IntegerType):
                 return self.constant(IntegerAttr(number, element), type)  # pyright: ignore
             return self.constant(FloatAttr(float(number), element), type)  # pyright: ignore
+        if isinstance(element, IntegerType) and element.bitwidth > 64:
+            # xDSL cannot hold the bytes of such a vector.
+            return self._spread(self.splat(number, element), type)
         dense = DenseIntOrFPElementsAttr.from_list(type, [number])  # pyright: ignore
         return self.constant(dense, type)
 
@@ -416,6 +419,9 @@ class Converter:
             attribute = owner.value
             assert isinstance(attribute, IntegerAttr | FloatAttr)
             return self.splat(attribute.value.data, type)
+        return self._spread(scalar, type)
+
+    def _spread(self, scalar: SSAValue, type: VectorType) -> SSAValue:
         poison = self.share(
             ("poison", type.get_shape(), type.element_type.name, _width(type.element_type)),
             lambda: self.in_entry(PoisonOp.create(result_types=(type,))),

@@ -159,7 +159,7 @@ def _kept_dimensions(op: memref.SubviewOp, sizes: list[Int]) -> list[int]:
 
 
 def _drops(op: memref.SubviewOp, dimension: int, position: int) -> bool:
-    source_strides = layout_of(op.source.type)[1]
+    source_strides = layout_of(cast(MemRefType, op.source.type))[1]
     result_strides = layout_of(op.result.type)[1]
     return source_strides[dimension] != result_strides[position]
 

@@ -1,0 +1,109 @@
+"""Scalar factors of a product's operands or result become its `alpha`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, f32, f64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from openinfer.dialects import nn
+from openinfer.lowering.nn.matching import constant_of, elementwise, single_use
+from openinfer.lowering.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class AbsorbScalars(ModulePass):
+    """Scales the accumulators of a matmul instead of a whole operand or result.
+
+    Before:
+        %y = nn.matmul(%q, %k) {transpose_b} : …
+        %z = nn.elementwise(%y, %c) {kind = "mul"} : …
+    After:
+        %z = nn.matmul(%q, %k) {transpose_b, alpha = 0.5 : f64} : …
+
+    Requires: level `nn`; f32 or f64, where the product is not rounded before it is scaled.
+    Leaves: products that something else reads unscaled.
+    """
+
+    name: ClassVar[str] = "absorb-scalars"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [ScaledOperand(), ScaledResult()], erase_dead=True)
+
+
+def scaled(value: SSAValue) -> tuple[SSAValue, float] | None:
+    """(x, c) when a value is x·c or x/c with a constant c and the shape of x."""
+    for kind in ("mul", "div"):
+        op = elementwise(value, kind)
+        if op is None:
+            continue
+        x, y = op.inputs
+        factor = constant_of(y)
+        if factor is None and kind == "mul":
+            x, y = y, x
+            factor = constant_of(y)
+        if factor is None or x.type != value.type:
+            return None
+        if kind == "div":
+            return (x, 1.0 / factor) if factor else None
+        return x, factor
+    return None
+
+
+def _multiply(op: nn.MatmulOp, factor: float) -> FloatAttr:
+    before = op.alpha.value.data if op.alpha is not None else 1.0
+    return FloatAttr(before * factor, f64)
+
+
+def _exact(op: nn.MatmulOp) -> bool:
+    """Floats that are stored as wide as they are accumulated."""
+    return all(nn.element_of(v) in (f32, f64) for v in (*op.inputs[:2], op.result[0]))
+
+
+class ScaledOperand(RewritePattern):
+    """matmul(c·a, b) = c·matmul(a, b)"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.MatmulOp, rewriter: PatternRewriter) -> None:
+        if not isinstance(nn.element_of(op.inputs[0]), AnyFloat) or not _exact(op):
+            return
+        for position in (0, 1):
+            found = scaled(op.inputs[position])
+            if found is not None and single_use(op.inputs[position]):
+                op.operands[position] = found[0]
+                op.properties["alpha"] = _multiply(op, found[1])
+                rewriter.notify_op_modified(op)
+                return
+
+
+class ScaledResult(RewritePattern):
+    """c·matmul(a, b) = matmul(a, b) with alpha times c"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.ElementwiseOp, rewriter: PatternRewriter) -> None:
+        found = scaled(op.result[0])
+        if found is None or not single_use(found[0]):
+            return
+        inner = found[0].owner
+        if not isinstance(inner, nn.MatmulOp) or inner.body or not _exact(inner):
+            return
+        new = nn.MatmulOp(
+            list(inner.inputs),
+            [op.result[0].type],
+            properties={
+                **{k: v for k, v in inner.properties.items() if k != "operandSegmentSizes"},
+                "alpha": _multiply(inner, found[1]),
+            },
+        )
+        new.attributes.update(inner.attributes)
+        rewriter.replace_matched_op(new)
+        rewriter.erase_op(inner)

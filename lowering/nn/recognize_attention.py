@@ -1,0 +1,194 @@
+"""matmul, softmax, matmul: attention written out becomes one operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    f64,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from openinfer.dialects import nn
+from openinfer.lowering.nn.absorb_scalars import scaled
+from openinfer.lowering.nn.matching import elementwise, single_use
+from openinfer.lowering.rewriting import rewrite
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class RecognizeAttention(ModulePass):
+    """Computes softmax(scale · q kᵀ + mask) v without storing the scores.
+
+    Before:
+        %s = nn.matmul(%q, %k) {transpose_b, alpha = 0.25 : f64} : …
+        %p = nn.softmax(%s) {axis = 3 : i64} : …
+        %o = nn.matmul(%p, %v) : …
+    After:
+        %o = nn.attention(%q, %k, %v) {scale = 0.25 : f64, layouts = …} : …
+
+    Requires: `absorb-transposes`, `absorb-scalars`.
+    Leaves: products whose scores or probabilities something else reads, whose softmax runs over
+        another axis, or where the probabilities are the right operand.
+    """
+
+    name: ClassVar[str] = "recognize-attention"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [_Attention()], erase_dead=True)
+
+
+@dataclass
+class _Scores:
+    """scale · q kᵀ, and a mask that is added to it."""
+
+    product: nn.MatmulOp
+    scale: float
+    mask: SSAValue | None
+
+
+class _Attention(RewritePattern):
+    """matmul(softmax(matmul(q, kᵀ)·scale + mask), v) = attention(q, k, v, mask)"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.MatmulOp, rewriter: PatternRewriter) -> None:
+        softmax = op.inputs[0].owner
+        if not isinstance(softmax, nn.SoftmaxOp) or softmax.log is not None:
+            return
+        # The probabilities must be the left operand only, and read by nobody else.
+        if op.inputs[1] is op.inputs[0] or not single_use(op.inputs[0]) or len(op.inputs) != 2:
+            return
+        if op.transpose_a is not None or op.transpose_b is not None or op.alpha is not None:
+            return
+        rank = len(nn.dims_of(op.inputs[0]))
+        if softmax.axis.value.data != rank - 1 or not single_use(softmax.inputs[0]):
+            return
+        scores = _scores(softmax.inputs[0])
+        if scores is None or not _fits(scores, op):
+            return
+        self._replace(op, scores, rewriter)
+
+    @staticmethod
+    def _replace(op: nn.MatmulOp, scores: _Scores, rewriter: PatternRewriter) -> None:
+        result = op.result[0].type
+        assert isinstance(result, TensorType)
+        batch, heads = _leading(scores.product.inputs[0])
+        new: list[Operation] = []
+
+        def four(value: SSAValue) -> SSAValue:
+            dims = nn.dims_of(value)
+            kind = nn.tensor_type(nn.element_of(value), (batch, heads, *dims[-2:]))
+            return _reshape(value, kind, new)
+
+        q, k, v = (four(x) for x in (*scores.product.inputs[:2], op.inputs[1]))
+        inputs = [q, k, v]
+        if scores.mask is not None:
+            dims = nn.dims_of(scores.mask)
+            lead = (Size.of(1),) * max(0, 4 - len(dims))
+            kind = nn.tensor_type(nn.element_of(scores.mask), (*lead, *dims))
+            inputs.append(_reshape(scores.mask, kind, new))
+        out = nn.tensor_type(
+            result.element_type, (batch, heads, nn.dims_of(q)[2], nn.dims_of(v)[3])
+        )
+        attention = nn.AttentionOp(
+            inputs,
+            [out],
+            properties={
+                "scale": FloatAttr(scores.scale, f64),
+                "masked": UnitAttr() if scores.mask is not None else None,
+                "layouts": ArrayAttr([StringAttr("bhld")] * 4),
+            },
+        )
+        new.append(attention)
+        value = _reshape(attention.result[0], result, new)
+        rewriter.replace_matched_op(new, [value])
+
+
+def _reshape(
+    value: SSAValue,
+    kind: TensorType[object],
+    new: list[Operation],  # type: ignore[type-var]
+) -> SSAValue:
+    if value.type == kind:
+        return value
+    op = nn.ReshapeOp([value], [kind])
+    new.append(op)
+    return op.result[0]
+
+
+def _leading(value: SSAValue) -> tuple[Size, Size]:
+    dims = nn.dims_of(value)
+    one = Size.of(1)
+    return {2: (one, one), 3: (one, dims[0])}.get(len(dims), (dims[0], dims[1]))
+
+
+def _scores(value: SSAValue) -> _Scores | None:
+    """The parts of scale·(q kᵀ) + mask."""
+    mask: SSAValue | None = None
+    added = elementwise(value, "add")
+    if added is not None:
+        for x, y in (added.inputs, tuple(reversed(added.inputs))):
+            if x.type == value.type and _product(x) is not None:
+                value, mask = x, y
+                break
+        else:
+            return None
+        if not single_use(value):
+            return None
+    found = _product(value)
+    if found is None:
+        return None
+    product, scale = found
+    return _Scores(product, scale, mask)
+
+
+def _product(value: SSAValue) -> tuple[nn.MatmulOp, float] | None:
+    scale = 1.0
+    factor = scaled(value)
+    if factor is not None:
+        value, scale = factor
+        if not single_use(value):
+            return None
+    owner = value.owner
+    if not isinstance(owner, nn.MatmulOp) or owner.body or len(owner.inputs) != 2:
+        return None
+    if owner.transpose_b is None or owner.transpose_a is not None:
+        return None
+    return owner, scale * (owner.alpha.value.data if owner.alpha is not None else 1.0)
+
+
+def _fits(scores: _Scores, op: nn.MatmulOp) -> bool:
+    """Equal leading dimensions of rank 2 to 4, a static head size, float scores not rounded."""
+    q, k = (nn.dims_of(x) for x in scores.product.inputs[:2])
+    v = nn.dims_of(op.inputs[1])
+    if not 2 <= len(q) <= 4 or len(k) != len(q) or len(v) != len(q):
+        return False
+    if q[:-2] != k[:-2] or q[:-2] != v[:-2]:
+        return False
+    if q[-1].constant is None or v[-1].constant is None:
+        return False
+    elements = {nn.element_of(x) for x in (*scores.product.inputs[:2], op.inputs[1])}
+    elements |= {nn.element_of(op.result[0]), nn.element_of(scores.product.result[0])}
+    if len(elements) != 1 or not isinstance(next(iter(elements)), AnyFloat):
+        return False
+    if next(iter(elements)).bitwidth < 32:  # type: ignore[attr-defined]
+        return False  # Scores that the program rounds must stay rounded.
+    if scores.mask is None:
+        return True
+    mask = nn.dims_of(scores.mask)
+    return len(mask) <= 4 and nn.element_of(scores.mask) in elements

@@ -1,0 +1,130 @@
+"""Inputs and program text of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from table import Case
+
+from openinfer.dialects.opset import TensorSpec, find, infer_outputs
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.storage import value_range
+from openinfer.runtime.tensors import Tensor
+
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3.4e38)
+
+
+def draw_inputs(case: Case) -> dict[str, Tensor]:
+    """The operands `a0`, `a1`, … of a case, the same for the same seed."""
+    random = np.random.default_rng([case.seed, *case.op.encode()])
+    found: dict[str, Tensor] = {}
+    for number, (shape, dtype) in enumerate(zip(case.shapes, case.dtypes)):
+        values = _values(case, number, shape, dtype, random)
+        found[f"a{number}"] = Tensor.from_values(dtype, values)
+    return found
+
+
+def _values(
+    case: Case, number: int, shape: Sequence[int], dtype: str, random: np.random.Generator
+) -> Any:
+    row = DTYPES[dtype]
+    if case.draw == "indices" and number == 1:
+        axis = int(case.settings.get("axis", 0))
+        return random.integers(0, case.shapes[0][axis], shape)
+    if row.kind == "bool":
+        return random.random(shape) < 0.6
+    if row.is_float:
+        return _floats(case.draw, number, shape, random)
+    bounds = value_range(row)
+    assert bounds is not None
+    low, high = max(bounds[0], -9), min(bounds[1], 9)
+    if case.draw == "extreme":
+        choices = [bounds[0], bounds[1], 0, 1, max(bounds[0], -1)]
+        return np.array([choices[i] for i in random.integers(0, 5, int(np.prod(shape)))]).reshape(
+            shape
+        )
+    if case.draw == "wide":
+        low, high = max(bounds[0], -1000), min(bounds[1], 1000)
+    if case.draw == "small":
+        low, high = max(bounds[0], -1), 1
+    values = random.integers(low, high + 1, shape)
+    if case.draw == "nonzero":
+        return np.where(values == 0, 1, values)
+    if case.draw == "zeros":
+        return np.where(random.random(shape) < 0.5, 0, values)
+    return values
+
+
+def _floats(draw: str, number: int, shape: Sequence[int], random: np.random.Generator) -> Any:
+    if draw == "special":
+        count = int(np.prod(shape))
+        chosen = np.resize(np.array(_SPECIAL), count)
+        # The second operand meets the first one in another order.
+        return np.roll(chosen, 3 * number).reshape(shape)
+    values = random.standard_normal(shape)
+    match draw:
+        case "positive":
+            return np.abs(values) + 0.1
+        case "nonzero":
+            return np.where(np.abs(values) < 0.1, 0.5, values)
+        case "zeros":
+            return np.where(random.random(shape) < 0.5, 0.0, values)
+        case "wide":
+            return values * 30
+        case "halves":
+            return random.integers(-9, 10, shape) / 2
+        case "small":
+            return random.integers(-1, 2, shape).astype(np.float64)
+        case _:
+            return values
+
+
+def program_text(case: Case) -> str:
+    """A program of one op node that writes `r0`, `r1`, …"""
+    spec = find(case.op)
+    assert spec is not None
+    dims = [[str(extent) for extent in shape] for shape in case.shapes]
+    if case.runtime and dims and dims[0]:
+        first, dims[0][0] = dims[0][0], "N"
+        # Operands that share the extent share the name, so that the shapes still fit.
+        for position, shape in enumerate(case.shapes[1:], 1):
+            if shape and len(shape) == len(case.shapes[0]) and dims[position][0] == first:
+                dims[position][0] = "N"
+    operands = [TensorSpec.of(dtype, d) for dtype, d in zip(case.dtypes, dims)]
+    results = infer_outputs(spec, operands, case.settings, case.outputs)
+    inputs = [f"a{i}: {_declared(o)};" for i, o in enumerate(operands)]
+    outputs = [
+        f"r{i}: {_declared(TensorSpec(case.out or r.dtype, r.dims))};"
+        for i, r in enumerate(results)
+    ]
+    arguments = [f"a{i}" for i in range(len(operands))]
+    arguments += [f"{name}={_literal(value)}" for name, value in case.settings.items()]
+    targets = ", ".join(f"r{i}" for i in range(case.outputs))
+    return "\n".join(
+        [
+            f"dynamic {{ {' '.join(inputs)} }}" if inputs else "",
+            f"volatile {{ {' '.join(outputs)} }}",
+            "block entry {",
+            f"  op {case.op}({', '.join(arguments)}) >> {targets};",
+            "  return;",
+            "}",
+            "",
+        ]
+    )
+
+
+def _declared(spec: TensorSpec) -> str:
+    dims = ", ".join(str(d) for d in spec.dims)
+    return f"{spec.dtype}[{dims}]" if dims else spec.dtype
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(_literal(v) for v in value)}]"
+    if isinstance(value, str) and value not in DTYPES:
+        return f'"{value}"'
+    return str(value)

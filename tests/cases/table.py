@@ -1,0 +1,338 @@
+"""THE case table: op × dtype × shape, as data. Modes that read it are in `modes.py`.
+
+A new op needs a row here: the coverage test fails until it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]
+
+FLOATS = ("f32", "f16", "bf16", "f64", "f8")
+INTS = ("i32", "i64", "i8", "u8", "i4")
+MAIN_INTS = ("i32", "i64", "i8")
+NUMBERS = FLOATS + INTS
+BOTH = ("f32", "i32", "f16", "bf16", "i64", "i8")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One use of one op."""
+
+    op: str
+    shapes: Shapes
+    dtypes: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=lambda: {})
+    outputs: int = 1
+    out: str | None = None
+    """Declared output dtype when it is not the inferred one."""
+    draw: str = "normal"
+    """How inputs are drawn, see `drawing.py`."""
+    seed: int = 0
+    runtime: bool = False
+    """Declare the first dimension of operand 0 as a size that only the input fixes."""
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """Unique in the table, readable in a test id."""
+        shapes = ",".join("x".join(map(str, s)) or "scalar" for s in self.shapes)
+        settings = ",".join(f"{k}={v}" for k, v in self.settings.items())
+        kinds = ",".join(dict.fromkeys(self.dtypes))
+        parts = [self.op, kinds + (f">{self.out}" if self.out else ""), shapes, settings, self.note]
+        if self.draw != "normal":
+            parts.append(self.draw)
+        if self.runtime:
+            parts.append("runtime")
+        return "-".join(p for p in parts if p).replace(" ", "")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a compiled result may lie from the simulator's."""
+
+    rtol: float
+    atol: float
+    reason: str
+
+
+EXACT = Tolerance(0.0, 0.0, "one correctly rounded operation, or integers")
+# One unit in the last place of each dtype, relative; a result that lies next to the middle of two
+# values may be rounded either way when the wide computation differs in its last bits.
+_UNIT = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8": 2.0**-2}
+_SMALLEST = {"f64": 0.0, "f32": 1e-38, "f16": 2.0**-24, "bf16": 1e-38, "f8": 2.0**-16}
+_STEPS: dict[str, tuple[float, float, str]] = {
+    "functions": (8, 2, "a polynomial in f32 within a few units of the exact function"),
+    "sums": (64, 16, "another order of summation: about the square root of the terms in units"),
+    "contracted": (2, 2, "a * b + c may be contracted into one rounding"),
+}
+_EXACT_OPS = frozenset(
+    "add sub mul div neg abs recip sign min max clamp floor ceil round trunc sqrt cast fill "
+    "fill_nan_like relu filter where max_axis min_axis argmax_axis argmin_axis gather concat split "
+    "slice transpose permute reshape squeeze unsqueeze expand iota eq ne lt le gt ge is_finite "
+    "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount".split()
+)
+_SUM_OPS = frozenset(
+    "matmul sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention".split()
+)
+
+
+def tolerance(op: str, dtype: str, accumulator: str | None = None) -> Tolerance:
+    """The tolerance of an op's result dtype, with its reason.
+
+    A result that is wider than its accumulator is as good as the accumulator. The absolute part is
+    relative to values of size 1: near zero a sum keeps the errors of its terms.
+    """
+    if dtype not in _UNIT or op in _EXACT_OPS:
+        return EXACT
+    kind = "contracted" if op == "fma" else "sums" if op in _SUM_OPS else "functions"
+    relative, absolute, reason = _STEPS[kind]
+    if dtype == "f64" and accumulator == "f32":
+        dtype = accumulator
+    unit = _UNIT[dtype]
+    if dtype in ("f16", "bf16", "f8"):
+        # Computed in f32 and rounded once: at most one unit of the narrow dtype.
+        wide = absolute * _UNIT["f32"]
+        return Tolerance(unit, wide + _SMALLEST[dtype], f"one unit of {dtype}; {reason}")
+    if dtype == "f64":
+        # The same number of units of f64; functions come from the C library or a longer polynomial.
+        return Tolerance(relative * unit * 4, absolute * unit * 4, reason)
+    return Tolerance(relative * unit, absolute * unit, reason)
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+_PAIRS: tuple[Shapes, ...] = (
+    ((3, 5), (3, 5)),
+    ((), ()),
+    ((1,), (1,)),
+    ((4, 17), (17,)),
+    ((2, 1, 3), (5, 1)),
+    ((0, 3), (3,)),
+)
+_SINGLES: tuple[Shapes, ...] = (((3, 5),), ((),), ((33,),), ((0, 3),))
+
+
+def _grid(
+    op: str, shapes: Sequence[Shapes], dtypes: Sequence[str], **options: Any
+) -> Iterator[Case]:
+    """All shapes in the first dtype, the first shape in the others."""
+    for number, dtype in enumerate(dtypes):
+        for shape in shapes if number == 0 else shapes[:1]:
+            yield Case(op, shape, (dtype,) * len(shape), **options)
+    yield Case(op, shapes[0], (dtypes[0],) * len(shapes[0]), **options, runtime=True)
+
+
+def _elementwise() -> Iterator[Case]:
+    for op in ("add", "sub", "mul"):
+        yield from _grid(op, _PAIRS, NUMBERS)
+        yield Case(op, ((5,), (5,)), ("i8", "i8"), {"acc": "i32"}, draw="extreme")
+        yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
+        yield Case(op, ((9,), (9,)), ("i8", "i8"), draw="extreme")
+    yield Case("add", ((5,), (5,)), ("bool", "bool"))
+    yield Case("mul", ((5,), (5,)), ("bool", "bool"))
+    yield Case("add", ((5,), (5,)), ("bf16", "bf16"), out="f32")
+    yield from _grid("div", _PAIRS, NUMBERS, draw="nonzero")
+    yield Case("div", ((9,), (9,)), ("f32", "f32"), draw="special")
+    yield Case("div", ((9,), (9,)), ("i32", "i32"), draw="extreme")
+    yield Case("div", ((9,), (9,)), ("i32", "i32"), {"div_by_zero_mask": 7}, draw="zeros")
+    yield Case("div", ((9,), (9,)), ("f32", "f32"), {"div_by_zero_mask": 7.0}, draw="zeros")
+    for op in ("floor_div", "rem"):
+        yield from _grid(op, _PAIRS, INTS, draw="nonzero")
+        yield Case(op, ((9,), (9,)), ("i32", "i32"), draw="extreme")
+        yield Case(op, ((9,), (9,)), ("i32", "i32"), draw="zeros")
+    yield from _grid("pow", _PAIRS, FLOATS[:4], draw="positive")
+    for op in ("min", "max"):
+        yield from _grid(op, _PAIRS, BOTH)
+        yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
+    yield from _grid("fma", (((3, 5), (3, 5), (3, 5)), ((2, 3), (3,), ())), FLOATS[:4])
+    for op in ("neg", "abs", "sign"):
+        yield from _grid(op, _SINGLES, (*FLOATS, "i32", "i8"))
+        yield Case(op, ((9,),), ("f32",), draw="special")
+        yield Case(op, ((9,),), ("i8",), draw="extreme")
+    yield from _grid("recip", _SINGLES, FLOATS, draw="nonzero")
+    yield Case("recip", ((9,),), ("f32",), draw="special")
+    for settings in ({"min": -0.5, "max": 0.5}, {"min": 0.0}, {"max": 0.25}):
+        yield from _grid("clamp", _SINGLES[:1], FLOATS[:4], settings=settings)
+        yield Case("clamp", ((9,),), ("f32",), settings, draw="special")
+    yield Case("clamp", ((7,),), ("i8",), {"min": -3, "max": 100}, draw="extreme")
+    for op in ("floor", "ceil", "round", "trunc"):
+        yield from _grid(op, _SINGLES, FLOATS[:4], draw="halves")
+        yield Case(op, ((9,),), ("f32",), draw="special")
+    for op in ("and", "or", "xor"):
+        yield from _grid(op, _PAIRS, ("i32", "i64", "i8", "u8", "bool", "i4"))
+    yield from _grid("not", _SINGLES, ("i32", "i64", "i8", "u8", "bool", "i4"))
+    for op in ("shl", "shr"):
+        for bits in (1, 7):
+            yield from _grid(op, _SINGLES[:1], ("i32", "i64", "i8", "u8"), settings={"bits": bits})
+    yield from _grid("popcount", _SINGLES, ("i32", "i64", "i8", "u8", "i4"))
+    for op in ("exp", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "softplus"):
+        yield from _grid(op, _SINGLES, FLOATS)
+        yield Case(op, ((33,),), ("f32",), draw="wide")
+        if op not in ("sin", "cos"):
+            yield Case(op, ((9,),), ("f32",), draw="special")
+    for op in ("log", "sqrt", "rsqrt"):
+        yield from _grid(op, _SINGLES, FLOATS, draw="positive")
+        yield Case(op, ((9,),), ("f32",), draw="special")
+    for mode in ("none", "tanh"):
+        yield from _grid("gelu", _SINGLES, FLOATS, settings={"approximate": mode})
+        yield Case("gelu", ((33,),), ("f32",), {"approximate": mode}, draw="wide")
+    yield from _grid("relu", _SINGLES, (*FLOATS, "i32", "i8"))
+    yield Case("relu", ((9,),), ("f32",), draw="special")
+    yield Case("relu", ((3, 5),), ("f32",), {"negative_slope": 0.1, "clamp_max": 0.5})
+    yield Case("relu", ((3, 5),), ("f32",), {"alpha": 0.5, "clamp_min": -0.25})
+    for op in ("eq", "ne", "lt", "le", "gt", "ge"):
+        yield from _grid(op, _PAIRS, BOTH, draw="small")
+        yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
+    yield Case("eq", ((5,), (5,)), ("bool", "bool"))
+    for op in ("is_finite", "is_nan", "is_inf", "is_neg"):
+        yield from _grid(op, _SINGLES[:2], FLOATS[:4])
+        yield Case(op, ((9,),), ("f32",), draw="special")
+    yield Case("is_neg", ((5,),), ("i32",))
+    yield Case("filter", ((3, 5), (3, 5), (3, 5)), ("f32", "f32", "f32"), draw="zeros")
+    yield Case("filter", ((3, 5), (3, 5), (3, 5)), ("i32", "i32", "bool"))
+    for dtype in BOTH:
+        yield Case("where", ((3, 5), (3, 5), (5,)), ("bool", dtype, dtype))
+    yield Case("where", ((3, 1), (), (3, 5)), ("bool", "f32", "f32"))
+    yield from _casts()
+    for dtype, value in (("f32", 1.5), ("f16", 0.1), ("bf16", 0.1), ("i32", -7), ("i8", 127)):
+        yield Case("fill", ((3, 5),), (dtype,), {"value": value})
+    yield Case("fill", ((3,),), ("bool",), {"value": True})
+    yield Case("fill_nan_like", ((3,),), ("f32",))
+    yield Case("fill_nan_like", ((3,),), ("f32",), {"value": 0.0})
+
+
+def _casts() -> Iterator[Case]:
+    names = ("f32", "f16", "bf16", "f64", "i32", "i64", "i8", "bool", "u8")
+    for source in names:
+        for target in names:
+            if source != target:
+                yield Case("cast", ((4, 5),), (source,), {"to": target}, draw="wide")
+    for mode in ("floor", "ceil", "nearest"):
+        settings = {"to": "i32", "rounding_mode": mode}
+        yield Case("cast", ((17,),), ("f32",), settings, draw="halves")
+    yield Case("cast", ((9,),), ("f32",), {"to": "i8"}, draw="special")
+    yield Case("cast", ((9,),), ("i32",), {"to": "i8", "saturate": False}, draw="extreme")
+    yield Case("cast", ((9,),), ("f32",), {"to": "i8", "saturate": False}, draw="wide")
+
+
+def _reductions() -> Iterator[Case]:
+    shapes = (((4, 6),), ((2, 3, 5),), ((7, 65),), ((1, 1),), ((3, 0),))
+    for op in ("sum_axis", "mean_axis", "prod_axis", "max_axis", "min_axis"):
+        dtypes = (*FLOATS[:4], *MAIN_INTS, "u8")
+        fold = shapes[:4] if op in ("mean_axis", "max_axis", "min_axis") else shapes
+        yield from _grid(op, fold, dtypes, settings={"axes": [-1]})
+        yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [0, 2], "keepdims": True})
+        yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [0, 1, 2]})
+        yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [1]})
+        yield Case(op, ((9,),), ("f32",), {"axes": [0]}, draw="special")
+    yield Case("sum_axis", ((3, 9),), ("i8",), {"axes": [1], "acc": "i32"}, draw="extreme")
+    yield Case("sum_axis", ((3, 9),), ("f32",), {"axes": [1], "acc": "f64"})
+    yield Case("mean_axis", ((3, 9),), ("i32",), {"axes": [1], "acc": ["i32", "f32"]})
+    for op in ("argmax_axis", "argmin_axis"):
+        yield from _grid(op, shapes[:4], ("f32", "f16", "i32", "i8"), settings={"axis": -1})
+        yield Case(op, ((4, 6),), ("i32",), {"axis": 0, "keepdims": True}, draw="small")
+        yield Case(op, ((4, 6),), ("i32",), {"axis": 1, "select_first": False}, draw="small")
+        yield Case(op, ((9,),), ("f32",), {"axis": 0}, draw="special")
+    for op in ("softmax", "log_softmax"):
+        yield from _grid(op, (((4, 6),), ((2, 3, 17),), ((1, 1),), ((0, 3),)), FLOATS[:4])
+        yield Case(op, ((4, 6),), ("f32",), {"axis": 0})
+        yield Case(op, ((3, 33),), ("f32",), draw="wide")
+    norms: tuple[Shapes, ...] = (((4, 6), (6,), (6,)), ((4, 6), (6,)), ((4, 6),), ((2, 3, 65),))
+    yield from _grid("layer_norm", norms, FLOATS[:4])
+    yield Case("layer_norm", ((4, 6), (6,), (6,)), ("f32",) * 3, {"eps": 1e-12})
+    yield Case("layer_norm", ((2, 3, 4), (3, 4)), ("f32",) * 2, {"axis": 1})
+    yield Case("layer_norm", ((4, 6), (6,), (6,)), ("f16", "f32", "f32"))
+    yield from _grid("rms_norm", (((4, 6), (6,)), ((4, 6),), ((2, 3, 65), (65,))), FLOATS[:4])
+
+
+def _structured() -> Iterator[Case]:
+    products: tuple[Shapes, ...] = (
+        ((4, 6), (6, 5)),
+        ((1, 1), (1, 1)),
+        ((1, 64), (64, 48)),
+        ((17, 33), (33, 65)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (5, 4, 2)),
+        ((2, 3, 4), (4, 5)),
+        ((0, 4), (4, 5)),
+        ((3, 0), (0, 5)),
+    )
+    yield from _grid("matmul", products, (*FLOATS, *MAIN_INTS, "u8", "bool", "i4"))
+    for flags in ((True, False), (False, True), (True, True)):
+        a, b = ((6, 4) if flags[0] else (4, 6)), ((5, 6) if flags[1] else (6, 5))
+        settings = {"transpose_a": flags[0], "transpose_b": flags[1]}
+        yield Case("matmul", (a, b), ("f32", "f32"), settings)
+    yield Case("matmul", ((4, 6), (6, 5)), ("i8", "i8"), {"acc": "i32"}, draw="extreme")
+    yield Case("matmul", ((4, 6), (6, 5)), ("i4", "i4"), {"acc": "i32"})
+    yield Case("matmul", ((4, 6), (6, 5)), ("f32", "f32"), {"acc": ["f32", "f64"]})
+    yield Case("matmul", ((4, 6), (6, 5)), ("bf16", "f32"))
+    yield Case("matmul", ((4, 6), (6, 5)), ("f16", "f16"), out="f32")
+    same: Shapes = ((2, 3, 5, 8),) * 3
+    yield from _grid("attention", (same, ((5, 8),) * 3), FLOATS[:4])
+    grouped: Shapes = ((2, 4, 3, 8), (2, 2, 7, 8), (2, 2, 7, 6))
+    yield Case("attention", grouped, ("f32",) * 3)
+    yield Case("attention", grouped, ("f32",) * 3, {"causal": True})
+    yield Case("attention", grouped, ("f32",) * 3, {"causal": True, "window": 2})
+    yield Case("attention", grouped, ("f32",) * 3, {"scale": 0.5})
+    yield Case("attention", (*same, (2, 1, 1, 5)), ("f32",) * 3 + ("bool",))
+    yield Case("attention", (*same, (5, 5)), ("f32",) * 4)
+    yield Case("attn", ((3, 8), (5, 2, 4), (5, 2, 4), (8, 8)), ("f32",) * 4)
+    yield Case("attn", ((3, 8), (2, 4), (2, 4)), ("f32",) * 3)
+    for dtype in ("f32", "f16", "bf16", "i32", "bool"):
+        yield Case("gather", ((7, 3), (4,)), (dtype, "i64"), draw="indices")
+    yield Case("gather", ((7, 3), (2, 5)), ("f32", "i32"), draw="indices")
+    yield Case("gather", ((7, 3), ()), ("f32", "i64"), draw="indices")
+    yield Case("gather", ((2, 7, 3), (4,)), ("f32", "i64"), {"axis": 1}, draw="indices")
+    yield Case("embedding", ((7, 3), (2, 5)), ("f32", "i64"), draw="indices")
+
+
+def _layout() -> Iterator[Case]:
+    kinds = ("f32", "f16", "bf16", "i64", "i8", "bool", "i4")
+    yield from _grid("concat", (((2, 3), (4, 3)), ((2, 3),), ((1, 3), (2, 3), (3, 3))), kinds)
+    yield Case("concat", ((2, 3), (2, 4)), ("f32", "f32"), {"axis": -1})
+    yield Case("split", ((6, 4),), ("f32",), {"axis": 1}, outputs=2)
+    yield Case("split", ((6, 4),), ("i32",), {"sizes": [1, 2, 3]}, outputs=3)
+    for settings in (
+        {"axis": 1, "start": 1, "stop": 4},
+        {"start": -3},
+        {"axis": -1, "stop": -1, "step": 2},
+        {"starts": [1, 0], "stops": [3, 2]},
+        {"starts": [2], "axes": [1], "steps": [2]},
+    ):
+        yield Case("slice", ((4, 6),), ("f32",), settings)
+    for dtype in kinds[1:]:
+        yield Case("slice", ((4, 6),), (dtype,), {"axis": 1, "start": 1, "stop": 4})
+    yield from _grid("transpose", (((4, 6),), ((2, 3, 5),), ((33, 17),)), kinds)
+    yield Case("transpose", ((2, 3, 5),), ("f32",), {"perm": [2, 0, 1]})
+    yield Case("transpose", ((2, 3, 5),), ("f32",), {"axes": [0, 2]})
+    yield Case("permute", ((2, 3, 5, 4),), ("f32",), {"perm": [0, 2, 1, 3]})
+    yield from (Case("reshape", ((4, 6),), (d,), {"shape": [2, 12]}) for d in kinds)
+    yield Case("reshape", ((4, 6),), ("f32",), {"shape": [3, -1, 2]})
+    yield Case("reshape", ((1,),), ("f32",), {"shape": []})
+    yield Case("reshape", ((5, 4),), ("f32",), {"shape": [-1]}, runtime=True)
+    yield Case("squeeze", ((1, 3, 1),), ("f32",))
+    yield Case("squeeze", ((1, 3, 1),), ("i8",), {"axes": [0]})
+    yield Case("unsqueeze", ((3, 4),), ("f32",), {"axes": [0, -1]})
+    yield Case("expand", ((1, 3),), ("f32",), {"shape": [4, -1]})
+    yield Case("expand", ((3,),), ("i32",), {"shape": [2, 3]})
+    yield Case("expand", ((),), ("f32",), {"shape": [2, 3]})
+    for dtype in ("i64", "i32", "f32"):
+        yield Case("iota", (), (), {"shape": [2, 5], "dtype": dtype}, note=dtype)
+    yield Case("iota", (), (), {"shape": [3, 4], "axis": 0, "start": 5, "step": -2})
+
+
+def _all() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for family in (_elementwise, _reductions, _structured, _layout):
+        for case in family():
+            found.setdefault(case.name, case)
+    return found
+
+
+CASES: Mapping[str, Case] = _all()
+"""Every case by its name."""

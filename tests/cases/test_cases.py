@@ -1,0 +1,74 @@
+"""Runs the case table: every op has a case, every case simulates, and compiled agrees.
+
+By default the compiled check runs a part of the table that covers every op and dtype once;
+`OPENINFER_CASES=full` runs all of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+from limitations import LIMITATIONS, limitation_of
+from modes import difference, execute, simulate, uncovered
+from table import CASES, Case, tolerance
+
+import openinfer as oi
+
+
+def _part() -> list[str]:
+    """The first case of each op and set of dtypes, or the whole table."""
+    if os.environ.get("OPENINFER_CASES") == "full":
+        return list(CASES)
+    first: dict[tuple[str, tuple[str, ...]], str] = {}
+    for name, case in CASES.items():
+        first.setdefault((case.op, tuple(dict.fromkeys(case.dtypes))), name)
+    return list(first.values())
+
+
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where this build cannot compile; its cache is not the user's."""
+    if importlib.util.find_spec("openinfer.compiler.compile") is None:
+        pytest.skip("this build has no compiler yet")
+    os.environ["OPENINFER_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def test_every_op_has_a_case():
+    assert uncovered() == []
+
+
+def test_names_are_unique_and_tolerances_give_reasons():
+    assert len({case.name for case in CASES.values()}) == len(CASES)
+    for case in CASES.values():
+        for dtype in case.dtypes:
+            assert tolerance(case.op, dtype).reason
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case_simulates(name: str):
+    assert simulate(CASES[name])
+
+
+@pytest.mark.parametrize("name", _part())
+def test_compiled_agrees_with_the_simulator(name: str, compiler: None):
+    case: Case = CASES[name]
+    row = limitation_of(case)
+    if row is not None:
+        with pytest.raises((oi.UnsupportedError, oi.ProgramError)):
+            execute(case)
+        return
+    found = difference(case, simulate(case), execute(case))
+    assert found is None, found
+
+
+def test_limitations_are_used():
+    for row in LIMITATIONS:
+        assert any(row.covers(case) for case in CASES.values()), row.reason
+
+
+def test_the_table_stands_alone():
+    folder = Path(__file__).parent
+    assert {p.stem for p in folder.glob("*.py")} >= {"table", "limitations", "drawing", "modes"}
