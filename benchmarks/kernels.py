@@ -135,7 +135,7 @@ def matmul_case(m: int, n: int, k: int, *, epilogue: str = "", dynamic: bool = F
 def attention_case(heads: int, length: int, size: int) -> Case:
     """One attention over `heads` heads with a padding mask; counts the two products."""
     rows = f"1x?x{heads}x{size}xf32"
-    width = 2 * host_target().vector_bits // 32
+    width = host_target().vector_bits // 32
     types = [f"memref<{rows}>"] * 4
     types += [f"memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
     q, k, v, out, mask, queries, scores = types

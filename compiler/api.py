@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,12 +154,21 @@ def compile(
     Raises ProgramError for a bad program, PackageError for a model that lacks something,
     InputError for a bad option, UnsupportedError for a form or device that this build lacks.
     """
-    from openinfer.runtime.program import Program
-
     program = graph if isinstance(graph, Graph) else Graph(graph)
     options = _options(
         model, device, sizes, precision, strict, strict_math, target or "host", observe
     )
+    compiled = _compiled(program, model, options)
+    if not observe:
+        watched = replace(options, observe=True)
+        compiled.make_observed = lambda: _compiled(program, model, watched)
+    return compiled
+
+
+def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -> Program:
+    """The program from the cache, else compiled and stored."""
+    from openinfer.runtime.program import Program
+
     cache = default_cache()
     key = program_key(program, options)
     data = cache.get(key)
@@ -172,7 +182,8 @@ def compile(
     from openinfer.compiler.compile import compile_module
 
     compiled = compile_module(program, model, options)
-    cache.put(key, compiled.to_bytes(), f"{program.file} for {device}")
+    watched = ", observed" if options.observe else ""
+    cache.put(key, compiled.to_bytes(), f"{program.file} for {options.device}{watched}")
     return compiled
 
 

@@ -56,6 +56,15 @@ _ARRAYS: Final[dict[str, tuple[str, str]]] = {
         "Arrays are NumPy arrays, tensors, numbers, lists, or objects with DLPack or the buffer "
         "protocol, in CPU memory.",
     ),
+    "OI0545": (
+        "no value before the first step",
+        "The value, or a size of it, follows from a step's inputs. Run a step first.",
+    ),
+    "OI0546": (
+        "a temporary after the step",
+        "`assign` temporaries can be fetched only while a step is iterated.",
+    ),
+    "OI0547": ("no such member", "The index of a prefix table lies outside of its members."),
     "OI0580": (
         "wrong arguments of a native function",
         "The arrays do not fit the types of a function that was compiled for a test.",
@@ -67,6 +76,10 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0711": (
         "op without code for a dtype",
         "The compiled program cannot compute the op in this dtype; cast around it.",
+    ),
+    "OI0712": (
+        "bound that only a step knows",
+        "The compiled program needs loop bounds and slices of sizes, not of run-time values.",
     ),
     "OI0713": ("statement not in compiled programs", "The simulator runs it."),
     "OI0714": (

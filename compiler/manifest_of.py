@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from openinfer.dialects.nn import interface_of
 from openinfer.lowering.interface import read_weights, strings
 from openinfer.runtime.manifest import (
     Manifest,
@@ -49,7 +50,7 @@ def manifest_of(
         offsets={key: _str(value) for key, value in _entries(module, "offsets").items()},
         weights=_weights(module),
         frame=strings(module, "frame"),
-        arena=_str(module.attributes.get("openinfer.arena", StringAttr("0"))),
+        arena=_str(interface_of(module).get("arena", StringAttr("0"))),
         plan=[
             PlanRow(
                 _str(row["name"]),
@@ -73,13 +74,13 @@ Row = Mapping[str, Attribute]
 
 
 def _rows(module: ModuleOp, key: str) -> list[Row]:
-    value = module.attributes.get(f"openinfer.{key}")
+    value = interface_of(module).get(key)
     rows = value.data if isinstance(value, ArrayAttr) else ()
     return [row.data for row in rows if isinstance(row, DictionaryAttr)]
 
 
 def _entries(module: ModuleOp, key: str) -> Row:
-    value = module.attributes.get(f"openinfer.{key}")
+    value = interface_of(module).get(key)
     return value.data if isinstance(value, DictionaryAttr) else {}
 
 
@@ -114,7 +115,7 @@ def _variable(row: Row) -> VariableRow:
 
 
 def _weights(module: ModuleOp) -> list[WeightRow]:
-    sizes = module.attributes.get("openinfer.weight_bytes")
+    sizes = interface_of(module).get("weight_bytes")
     nbytes = [_int(n) for n in sizes] if isinstance(sizes, ArrayAttr) else []
     return [
         WeightRow(w.variable, list(w.sources), size, w.prepare)

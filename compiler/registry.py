@@ -100,6 +100,7 @@ PASSES: dict[str, str] = {
 }
 
 TARGETS: dict[str, str] = {
+    "llvm-ir": "openinfer.lowering.cpu.llvm_target:LlvmIrTarget",
     "mlir": "xdsl.targets.mlir:MLIRTarget",
 }
 

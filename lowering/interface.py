@@ -1,4 +1,4 @@
-"""The interface of a program as module attributes: what `@step` takes and gives, by name.
+"""The interface of a program as the entries of `nn.interface`: what `@step` takes and gives, by name.
 
 `graph-to-nn` writes it, passes that change arguments keep it true, and the runtime's manifest is
 read from it when code is made.
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute
+
+from openinfer.dialects.nn import interface_of, update_interface
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Weight:
 
 def strings(module: ModuleOp, key: str) -> list[str]:
     """A list of names among the module's attributes."""
-    value = module.attributes.get(f"openinfer.{key}")
+    value = interface_of(module).get(key)
     if value is None:
         return []
     assert isinstance(value, ArrayAttr)
@@ -42,7 +44,7 @@ def input_count(module: ModuleOp) -> int:
 
 def read_weights(module: ModuleOp) -> list[Weight]:
     """The weight arguments of `@step`, in order."""
-    rows = module.attributes.get("openinfer.weights")
+    rows = interface_of(module).get("weights")
     found: list[Weight] = []
     for row in rows if isinstance(rows, ArrayAttr) else ():
         assert isinstance(row, DictionaryAttr)
@@ -60,7 +62,7 @@ def read_weights(module: ModuleOp) -> list[Weight]:
 
 def write_weights(module: ModuleOp, weights: Sequence[Weight]) -> None:
     """Sets the weight rows of a module."""
-    module.attributes["openinfer.weights"] = ArrayAttr([weight_row(w) for w in weights])
+    update_interface(module, {"weights": ArrayAttr([weight_row(w) for w in weights])})
 
 
 def weight_row(weight: Weight) -> DictionaryAttr:
@@ -93,7 +95,7 @@ def _number(value: Attribute) -> int:
 
 def variable_dims(module: ModuleOp, name: str) -> list[str]:
     """The dimensions of a variable, as texts of size expressions. Raises KeyError."""
-    rows = module.attributes.get("openinfer.variables")
+    rows = interface_of(module).get("variables")
     for row in rows if isinstance(rows, ArrayAttr) else ():
         assert isinstance(row, DictionaryAttr)
         if _text(row.data["name"]) == name:

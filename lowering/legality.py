@@ -50,9 +50,10 @@ LEVELS: dict[str, Level] = {
     ),
     "loops": Level(
         _names("builtin func scf memref vector arith math"),
+        ops=_names("nn.interface"),
         tensors=False,
     ),
-    "llvm": Level(_names("builtin llvm"), tensors=False),
+    "llvm": Level(_names("builtin llvm"), ops=_names("nn.interface"), tensors=False),
 }
 
 

@@ -10,6 +10,7 @@ from openinfer.dialects.nn.attributes import (
     with_element,
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
 from openinfer.dialects.nn.structured_ops import (
     AttentionOp,
     LayerNormOp,
@@ -43,6 +44,7 @@ from openinfer.dialects.nn.tensor_ops import (
 NN = Dialect(
     "nn",
     [
+        InterfaceOp,
         SizeOp,
         MemberOp,
         CheckIndexOp,
@@ -82,6 +84,7 @@ __all__ = [
     "ElementwiseOp",
     "FillOp",
     "GatherOp",
+    "InterfaceOp",
     "IotaOp",
     "LayerNormOp",
     "MatmulOp",
@@ -102,7 +105,9 @@ __all__ = [
     "dims_of",
     "element_of",
     "int_setting",
+    "interface_of",
     "ints_setting",
     "tensor_type",
+    "update_interface",
     "with_element",
 ]

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 
 from openinfer.dialects.extensions.llvm import LLVM
+from openinfer.dialects.nn import InterfaceOp
 from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
 from openinfer.lowering.cpu.to_llvm import math as math_rules
@@ -74,6 +75,8 @@ class ConvertToLlvm(ModulePass):
                 converted: Operation = _convert_function(child, functions, needed)
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)
+            elif isinstance(child, InterfaceOp):
+                continue
             elif isinstance(child, llvm.FuncOp | llvm.GlobalOp):
                 defined.add(child.sym_name.data)
                 continue

@@ -48,31 +48,35 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
 
     Raises CompileError (OI0981) for an op that has no spelling.
     """
-    lines = [f'target triple = "{target.triple}"', ""]
     declarations: dict[str, str] = {}
     uses_nontemporal = False
-    functions: list[llvm.FuncOp] = []
+    globals: list[str] = []
+    outside: list[str] = []
+    functions: list[list[str]] = []
     for op in module.ops:
         if isinstance(op, llvm.GlobalOp):
-            lines.append(_global_text(op))
+            globals.append(_global_text(op))
+        elif isinstance(op, llvm.FuncOp) and not op.body.blocks:
+            outside.append(_declaration_text(op))
         elif isinstance(op, llvm.FuncOp):
-            functions.append(op)
+            writer = _FunctionWriter(declarations)
+            functions.append(list(writer.lines(op)))
+            uses_nontemporal |= writer.operands.uses_nontemporal
         else:
             raise CompileError("OI0981", f"'{op.name}' cannot stand at the top of an llvm module")
-    for function in functions:
-        if not function.body.blocks:
-            lines.append(_declaration_text(function))
-    for function in functions:
-        if function.body.blocks:
-            writer = _FunctionWriter(declarations)
-            lines += ["", *writer.lines(function)]
-            uses_nontemporal |= writer.operands.uses_nontemporal
-    if declarations:
-        lines += ["", *(declarations[name] for name in sorted(declarations))]
-    lines += ["", f"attributes #0 = {{ {' '.join(_target_attributes(target))} }}"]
-    if uses_nontemporal:
-        lines += ["", "!0 = !{i32 1}"]
-    return "\n".join(lines) + "\n"
+    intrinsics = [declarations[name] for name in sorted(declarations)]
+    attributes = f"attributes #0 = {{ {' '.join(_target_attributes(target))} }}"
+    metadata = ["!0 = !{i32 1}"] if uses_nontemporal else []
+    sections = [
+        [f'target triple = "{target.triple}"'],
+        globals,
+        outside,
+        *functions,
+        intrinsics,
+        [attributes],
+        metadata,
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
 def _target_attributes(target: TargetDescription) -> Iterator[str]:

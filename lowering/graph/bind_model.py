@@ -155,7 +155,7 @@ class _Binder:
             elif variable.option("ref") is not None and not self._has_value(name):
                 self._report(
                     variable,
-                    "OI0204",
+                    "OI0325",
                     f"@ref names {name!r}, which the model does not have",
                     None if self.package is None else self._near(name),
                 )
@@ -176,14 +176,14 @@ class _Binder:
     ) -> Iterator[tuple[VariableOp, TensorInfo]]:
         assert self.package is not None or not tensors
         if self.package is None:
-            self._report(variable, "OI0205", f"@pattern {pattern!r} needs a model", "give a model")
+            self._report(variable, "OI0326", f"@pattern {pattern!r} needs a model", "give a model")
             return
         order = [i.data for i in variable.indices]
         extents = family_extents(pattern, order, self.package.tensors)
         if 0 in extents:
             self._report(
                 variable,
-                "OI0205",
+                "OI0326",
                 f"no tensor of the model matches @pattern {pattern!r}",
                 self._near(pattern),
             )
@@ -199,7 +199,7 @@ class _Binder:
         if info.dtype_name != declared:
             self._report(
                 variable,
-                "OI0301",
+                "OI0320",
                 f"{variable.variable.data} is declared {declared}, "
                 f"but tensor {info.name!r} of the model is {info.dtype_name}",
                 f"declare it as {info.dtype_name} and use `op cast`",
@@ -215,7 +215,7 @@ class _Binder:
             where = ", ".join(f"{n} = {v}" for n, v in sorted(values.items()))
             self._report(
                 variable,
-                "OI0302",
+                "OI0321",
                 f"{variable.variable.data} is declared [{shown}]"
                 f"{f' with {where}' if where else ''}, "
                 f"but tensor {info.name!r} of the model has shape {list(info.shape)}",

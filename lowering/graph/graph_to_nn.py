@@ -82,6 +82,20 @@ class GraphToNn(ModulePass):
         Translator(op).run()
 
 
+class Problem(Exception):
+    """A program that cannot be lowered; becomes a diagnostic at the node's place."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+
+
+def _refusal(problem: Problem | op_rules.RuleError, op: Operation) -> ProgramError:
+    """The problem as a diagnostic at the place of the node or declaration."""
+    place = location_of(op)
+    return ProgramError([Diagnostic(problem.code, problem.message, place, hint=problem.hint)])
+
+
 @dataclass
 class _Index:
     """A loop index in scope: its value, and its bounds when they are constants."""
@@ -96,14 +110,6 @@ class _Scope:
 
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     indices: dict[str, _Index] = field(default_factory=dict[str, _Index])
-
-
-class Problem(Exception):
-    """A program that cannot be lowered; becomes a diagnostic at the node's place."""
-
-    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint = code, message, hint
 
 
 class Translator:
@@ -128,22 +134,29 @@ class Translator:
             raise ProgramError(problems)
         scope = _Scope()
         for variable in facts.inputs():
-            argument = self.entry.insert_arg(self.declared_type(variable), len(self.entry.args))
+            try:
+                kind = self.declared_type(variable)
+            except Problem as problem:
+                raise _refusal(problem, variable) from problem
+            argument = self.entry.insert_arg(kind, len(self.entry.args))
             argument.name_hint = variable.variable.data
             scope.values[variable.variable.data] = argument
         nodes = nodes_of(facts.blocks["entry"])
         outputs = facts.outputs()
         live = frozenset(outputs)
         self.translate_nodes(nodes, scope, live, live)
-        results = [self.value_of(name, scope) for name in outputs]
+        try:
+            results = [self.value_of(name, scope) for name in outputs]
+        except Problem as problem:
+            raise _refusal(problem, facts.blocks["entry"]) from problem
         self.insert(FuncReturnOp(*results))
         self._replace_module(outputs, results)
 
     def _replace_module(self, outputs: list[str], results: list[SSAValue]) -> None:
         types = FunctionType.from_lists(self.entry.arg_types, [r.type for r in results])
         function = FuncOp("step", types, Region(self.entry))
-        self.module.attributes.update(self.facts.attributes(outputs, list(self.weights)))
-        self.module.attributes["openinfer.requires"] = ArrayAttr(
+        entries = self.facts.attributes(outputs, list(self.weights))
+        entries["requires"] = ArrayAttr(
             [
                 DictionaryAttr(
                     {
@@ -160,6 +173,7 @@ class Translator:
             op.detach()
             op.erase()
         block.add_op(function)
+        nn.update_interface(self.module, entries)
 
     @property
     def node(self) -> int:
@@ -190,9 +204,7 @@ class Translator:
                 if self.translate_node(op, scope, live, at_return):
                     return True
             except (Problem, op_rules.RuleError) as problem:
-                raise ProgramError(
-                    [Diagnostic(problem.code, problem.message, location_of(op), hint=problem.hint)]
-                ) from problem
+                raise _refusal(problem, op) from problem
         return False
 
     def translate_node(self, op: Operation, scope: _Scope, live: Names, at_return: Names) -> bool:
@@ -234,7 +246,7 @@ class Translator:
         wanted = self.tensor_type(*self.facts.type_of(op.target))
         if value.type != wanted:
             raise Problem(
-                "OI0303",
+                "OI0312",
                 f"transfer of {value.type} to {op.target.text}, which is {wanted}",
                 "source and target of a transfer have one dtype and shape",
             )
@@ -397,7 +409,7 @@ class Translator:
         if low < 0 or high >= extent:
             wrong = low if low < 0 else high
             raise Problem(
-                "OI0206",
+                "OI0327",
                 f"{ref.text}: {index} = {wrong} but the model has {ref.variable.data} "
                 f"for {index} in 0..{extent}",
                 "shorten the loop, or use a model with more members",
@@ -439,7 +451,7 @@ class Translator:
                     f"{name} is a size or loop index, an op needs a variable",
                     "use it in an expression, or `op fill`",
                 )
-            raise Problem("OI0201", f"{name} is not declared")
+            raise Problem("OI0210", f"{name} is not declared")
         value = self.first_content(variable)
         scope.values[name] = value
         return value
@@ -518,7 +530,7 @@ class Translator:
             return self.add(nn.SizeOp(name))
         element = self.element(self.value_of(name, scope))
         if not isinstance(element.type, IntegerType):
-            raise Problem("OI0304", f"{name} is not an integer scalar")
+            raise Problem("OI0306", f"{name} is not an integer scalar")
         return self.add(arith.IndexCastOp(element, IndexType()))
 
     def _evaluate(self, size: Size, named: Callable[[str], SSAValue]) -> SSAValue:

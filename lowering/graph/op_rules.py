@@ -156,7 +156,7 @@ def translate(
     if spec is None:
         near = opset.nearest(name)
         raise RuleError(
-            "OI0208", f"there is no op {name!r}", f"did you mean {near}?" if near else None
+            "OI0214", f"there is no op {name!r}", f"did you mean {near}?" if near else None
         )
     specs = [TensorSpec(dtype_name(nn.element_of(v)), nn.dims_of(v)) for v in operands]
     try:
@@ -164,7 +164,7 @@ def translate(
         opset.check_operands(spec, specs, len(outputs))
         inferred = spec.infer(specs, {**settings, "outputs": len(outputs)})
     except OpError as error:
-        raise RuleError("OI0306", f"{name}: {error.message}", error.hint) from error
+        raise RuleError("OI0322", f"{name}: {error.message}", error.hint) from error
     for setting, value in settings.items():
         if isinstance(value, opset.NameRef):
             raise RuleError(
@@ -177,7 +177,7 @@ def translate(
         floats = want.dtype.lstrip("b").startswith("f") and have.dtype.lstrip("b").startswith("f")
         if want.dims != have.dims or (want.dtype != have.dtype and not floats):
             raise RuleError(
-                "OI0307",
+                "OI0323",
                 f"{name} gives {have}, but its output is declared {want}",
                 "declare the output with the type that the op gives",
             )
@@ -198,6 +198,10 @@ def _elementwise(call: Call) -> Sequence[SSAValue]:
         operands = [_widen(call, v, wide.element_type) for v in call.operands]
         return [call.elementwise(call.spec.name, operands, call.type)]
     settings = {k: v for k, v in call.settings.items() if k not in ("acc", "to")}
+    # Defaults go without saying.
+    for setting in call.spec.settings:
+        if setting.name in settings and settings[setting.name] == setting.default:
+            del settings[setting.name]
     return [call.elementwise(call.spec.name, call.operands, call.type, **settings)]
 
 
@@ -315,7 +319,11 @@ def _reduce(call: Call) -> Sequence[SSAValue]:
     value = call.operands[0]
     rank = len(nn.dims_of(value))
     if call.settings.get("acc") is not None:
-        accumulator, _ = opset.accumulation(dtype_name(nn.element_of(value)), call.settings["acc"])
+        accumulator, _ = opset.accumulation(
+            dtype_name(nn.element_of(value)),
+            call.settings["acc"],
+            mean=call.spec.name == "mean_axis",
+        )
         value = _widen(call, value, element_type(accumulator) or nn.element_of(value))
     axes = call.settings["axes"]
     result = call.add(

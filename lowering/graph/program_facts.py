@@ -87,7 +87,7 @@ class Facts:
         """Dimensions with a size that nothing fixes, and a missing entry block."""
         found: list[Diagnostic] = []
         if "entry" not in self.blocks:
-            found.append(Diagnostic("OI0207", "there is no block named entry"))
+            found.append(Diagnostic("OI0213", "there is no block named entry"))
         known = set(self.static) | self.runtime
         for variable in self.variables.values():
             for dim in variable.sizes:
@@ -106,7 +106,7 @@ class Facts:
                 elif unknown:
                     found.append(
                         Diagnostic(
-                            "OI0305",
+                            "OI0324",
                             f"size {unknown[0]} of {variable.variable.data} has no value: neither "
                             "the model, nor the given sizes, nor the shape of an input fixes it",
                             location_of(variable),
@@ -205,22 +205,22 @@ class Facts:
     def attributes(self, outputs: Sequence[str], weights: Sequence[str]) -> dict[str, Attribute]:
         """The module attributes that tell every later level, and the runtime, the names."""
         return {
-            "openinfer.sizes": _strings(sorted(self.runtime)),
-            "openinfer.inputs": _strings(v.variable.data for v in self.inputs()),
-            "openinfer.outputs": _strings(outputs),
-            "openinfer.returns": _strings(self.returned()),
-            "openinfer.weights": ArrayAttr([self._weight(name) for name in weights]),
-            "openinfer.variables": ArrayAttr(
+            "sizes": _strings(sorted(self.runtime)),
+            "inputs": _strings(v.variable.data for v in self.inputs()),
+            "outputs": _strings(outputs),
+            "returns": _strings(self.returned()),
+            "weights": ArrayAttr([self._weight(name) for name in weights]),
+            "variables": ArrayAttr(
                 [
                     self._variable(v)
                     for name, v in self.variables.items()
                     if isinstance(v, VariableOp) or name in outputs
                 ]
             ),
-            "openinfer.nodes": ArrayAttr(
+            "nodes": ArrayAttr(
                 [self._node_row(op) for op in self.nodes if isinstance(op, OpOp | TransferOp)]
             ),
-            "openinfer.fixed": DictionaryAttr(
+            "fixed": DictionaryAttr(
                 {name: IntegerAttr(value, i64) for name, value in self.static.items()}
             ),
         }

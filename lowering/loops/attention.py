@@ -13,7 +13,7 @@ and a number of keys that fits no vector needs no mask. Lanes beyond the last qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, math
@@ -76,8 +76,7 @@ class Block:
     """The head of keys and values."""
     first: SSAValue
     count: Index
-    """Queries that exist; the vectors hold more."""
-    vectors: int
+    """Queries that exist; a vector may hold more."""
     keys: tuple[Index, Index]
     position: SSAValue | None
     """The position of the first query among the keys, for causal and windowed attention."""
@@ -96,11 +95,9 @@ class Attention:
         self.mask = op.inputs[3] if op.masked is not None else None
         self.queries, self.scores = op.outs[1], op.outs[2]
         kind = accumulator_of(element_type(op.inputs[0]))
-        self.how = Arithmetic(kind, machine.lanes(kind), machine.fused)
         assert isinstance(self.scores.type, MemRefType)
-        self.width = self.scores.type.get_shape()[-1]
+        self.how = Arithmetic(kind, self.scores.type.get_shape()[-1], machine.fused)
         self.zero = build.index(0)
-        self.lanes = [build.index(v * self.how.lanes) for v in range(self.width // self.how.lanes)]
         self.lowest = build.constant(-INF, self.how.vector)
         self.scale = build.constant(op.scale.value.data, self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
@@ -134,32 +131,17 @@ class Attention:
         )
 
     def _head(self, batch: Index, head: Index, group: Index) -> None:
-        build, width, lanes = self.build, self.width, self.how.lanes
-
         def block(first: SSAValue) -> None:
-            count = build.minimum(build.minus(self.query_count, first), width)
+            count = self.build.minimum(self.build.minus(self.query_count, first), self.how.lanes)
+            position, keys = self._keys_of(first, count)
+            self._block(Block(batch, head, group, first, count, keys, position))
 
-            def with_vectors(vectors: int) -> None:
-                position, keys = self._keys_of(first, count)
-                self._block(
-                    Block(batch, head, group, first, count, vectors, keys, position)
-                )
-
-            vectors = width // lanes
-            if vectors == 1 or (isinstance(self.query_count, int) and not self.query_count % width):
-                with_vectors(vectors)
-                return
-            # The last block may fill one vector only: half the work then.
-            narrow = build.compare("sle", count, lanes)
-            build.when(narrow, lambda: with_vectors(1), lambda: with_vectors(vectors))
-
-        if isinstance(self.query_count, int) and self.query_count <= lanes:
+        if isinstance(self.query_count, int) and 0 < self.query_count <= self.how.lanes:
             count = self.query_count
-            if count:
-                position, keys = self._keys_of(self.zero, count)
-                self._block(Block(batch, head, group, self.zero, count, 1, keys, position))
-            return
-        build.loop(0, self.query_count, width, block, hint="i")
+            position, keys = self._keys_of(self.zero, count)
+            self._block(Block(batch, head, group, self.zero, count, keys, position))
+        else:
+            self.build.loop(0, self.query_count, self.how.lanes, block, hint="i")
 
     def _keys_of(
         self, first: SSAValue, count: Index
@@ -184,30 +166,27 @@ class Attention:
     # One block -----------------------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
+        build = self.build
         rows = self._clamped_queries(block)
         self._load_queries(block, rows)
         if self.mask is not None and self._mask_size(2) != 1:
             self._load_mask(block, rows)
         top = self._score(block)
         # A query that may attend to nothing has only -inf: its weights are 0, not NaN.
-        zero = self.build.constant(0, self.how.vector)
-        none = [compare_floats(self.build, "oeq", t, self.lowest) for t in top]
-        top = [select(self.build, n, zero, t) for n, t in zip(none, top)]
-        totals = self._weigh(block, top)
-        one = self.build.constant(1, self.how.vector)
-        for vector, total in enumerate(totals):
-            empty = compare_floats(self.build, "oeq", total, zero)
-            safe = select(self.build, empty, one, total)
-            share = self.build.insert(arith.DivfOp(one, safe))
-            # The queries themselves are not needed any more.
-            self.build.vstore(share, self.queries, [self.zero, self.zero, self.lanes[vector]])
+        zero, one = build.constant(0, self.how.vector), build.constant(1, self.how.vector)
+        top = select(build, compare_floats(build, "oeq", top, self.lowest), zero, top)
+        total = self._weigh(block, top)
+        total = select(build, compare_floats(build, "oeq", total, zero), one, total)
+        # The queries themselves are not needed any more: their first row takes the shares.
+        share = build.insert(arith.DivfOp(one, total))
+        build.vstore(share, self.queries, [self.zero, self.zero, self.zero])
         self._combine(block)
 
     def _clamped_queries(self, block: Block) -> list[Index]:
         """The query of each lane; lanes beyond the last one repeat it."""
         build = self.build
         last = build.minus(self.query_count, 1)
-        places = [build.add(block.first, n) for n in range(block.vectors * self.how.lanes)]
+        places = [build.add(block.first, lane) for lane in range(self.how.lanes)]
         return [build.minimum(place, last) for place in places]
 
     def _load_queries(self, block: Block, rows: Sequence[Index]) -> None:
@@ -220,79 +199,56 @@ class Attention:
                 return convert(build, build.load(q.buffer, place), self.how.kind)
             return convert(build, build.vload(q.buffer, place, width), self.how.kind)
 
-        def put(vector: int) -> Callable[[SSAValue, SSAValue], None]:
-            def write(value: SSAValue, column: SSAValue) -> None:
-                scaled = build.insert(arith.MulfOp(value, self.scale))
-                build.vstore(scaled, self.queries, [self.zero, column, self.lanes[vector]])
+        def write(value: SSAValue, column: SSAValue) -> None:
+            scaled = build.insert(arith.MulfOp(value, self.scale))
+            build.vstore(scaled, self.queries, [self.zero, column, self.zero])
 
-            return write
+        transpose_into(build, rows, (0, build.dim(q.buffer, 3)), read, write)
 
-        size = build.dim(q.buffer, 3)
-        for vector in range(block.vectors):
-            part = rows[vector * self.how.lanes : (vector + 1) * self.how.lanes]
-            transpose_into(build, part, (0, size), read, put(vector))
-
-    def _score(self, block: Block) -> list[SSAValue]:
-        """Scores against all keys of the block, and the largest one of each query."""
-        build, k = self.build, self.k
-        size = build.dim(k.buffer, 3)
-        bounds = self._bounds(block)
+    def _score(self, block: Block) -> SSAValue:
+        """Scores against all keys of the block; the largest one of each query."""
+        build, k, lanes = self.build, self.k, self.how.lanes
+        positions = self._positions(block)
 
         def tile(first: Index, count: int, tops: Carried) -> Carried:
             keys = [build.index(build.plus(first, offset)) for offset in range(count)]
-
-            def elements(d: SSAValue) -> list[SSAValue]:
-                places = [k.at(block.batch, block.group, key, d) for key in keys]
-                return [build.load(k.buffer, place) for place in places]
-
-            def columns(d: SSAValue) -> list[SSAValue]:
-                return [
-                    build.vload(self.queries, [self.zero, d, lane], self.how.lanes)
-                    for lane in self.lanes[: block.vectors]
-                ]
-
-            split = split_for(self.machine.accumulators, count, block.vectors)
             sums = contract(
                 build,
                 self.how,
                 count,
-                block.vectors,
-                (0, size),
-                elements,
-                columns,
-                split=split,
+                1,
+                (0, build.dim(k.buffer, 3)),
+                lambda d: [
+                    build.load(k.buffer, k.at(block.batch, block.group, key, d)) for key in keys
+                ],
+                lambda d: [build.vload(self.queries, [self.zero, d, self.zero], lanes)],
+                split=split_for(self.machine.accumulators, count, 1),
             )
-            following = list(tops)
-            for key, row in zip(keys, sums):
-                for vector, score in enumerate(self._masked(block, key, row, bounds)):
-                    following[vector] = greater(build, score, following[vector])
-                    place = [self.zero, key, self.lanes[vector]]
-                    build.vstore(score, self.scores, place)
-            return following
+            (top,) = tops
+            for key, (score,) in zip(keys, sums):
+                score = self._masked(block, key, score, positions)
+                top = greater(build, score, top)
+                build.vstore(score, self.scores, [self.zero, key, self.zero])
+            return [top]
 
         start, stop = block.keys
-        rows = self.machine.rows(block.vectors)
-        tops = [self.lowest] * block.vectors
         extent = build.minus(stop, start)
-        return list(over_tiles(build, extent, rows, tile, tops, start=start, hint="j"))
+        rows = self.machine.rows(1)
+        return over_tiles(build, extent, rows, tile, [self.lowest], start=start, hint="j")[0]
 
-    def _weigh(self, block: Block, top: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """scores = exp(scores - top), and the sum of them for each query."""
+    def _weigh(self, block: Block, top: SSAValue) -> SSAValue:
+        """scores = exp(scores - top); the sum of them for each query."""
         build = self.build
-        zero = build.constant(0, self.how.vector)
 
         def row(key: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            following: list[SSAValue] = []
-            for vector, total in enumerate(totals):
-                place = [self.zero, key, self.lanes[vector]]
-                score = build.vload(self.scores, place, self.how.lanes)
-                weight = build.insert(math.ExpOp(build.insert(arith.SubfOp(score, top[vector]))))
-                build.vstore(weight, self.scores, place)
-                following.append(build.insert(arith.AddfOp(total, weight)))
-            return following
+            place = [self.zero, key, self.zero]
+            score = build.vload(self.scores, place, self.how.lanes)
+            weight = build.insert(math.ExpOp(build.insert(arith.SubfOp(score, top))))
+            build.vstore(weight, self.scores, place)
+            return [build.insert(arith.AddfOp(totals[0], weight))]
 
         start, stop = block.keys
-        return build.reduce(start, stop, 1, [zero] * block.vectors, row, hint="j")
+        return build.reduce(start, stop, 1, [build.constant(0, self.how.vector)], row, hint="j")[0]
 
     def _combine(self, block: Block) -> None:
         """out[query, d] = sum of scores[key, query] · v[key, d] over keys, times the share."""
@@ -329,9 +285,7 @@ class Attention:
 
             def columns(key: SSAValue) -> list[SSAValue]:
                 return [
-                    build.vload(
-                        v.buffer, v.at(block.batch, block.group, key, start), lanes, mask
-                    )
+                    build.vload(v.buffer, v.at(block.batch, block.group, key, start), lanes, mask)
                     for start, mask in zip(starts, masks)
                 ]
 
@@ -377,7 +331,9 @@ class Attention:
         none = build.constant(0, value.type)
         attends = compare_integers(build, "ne", value, none)
         kind = value.type
-        wide = VectorType(self.how.kind, kind.shape) if isinstance(kind, VectorType) else self.how.kind
+        wide = (
+            VectorType(self.how.kind, kind.shape) if isinstance(kind, VectorType) else self.how.kind
+        )
         return select(build, attends, build.constant(0, wide), build.constant(-INF, wide))
 
     def _load_mask(self, block: Block, rows: Sequence[Index]) -> None:
@@ -392,50 +348,37 @@ class Attention:
                 return value if width is None else build.splat(value, width)
             return self._bias(build.vload(mask, place, width))
 
-        def put(vector: int) -> Callable[[SSAValue, SSAValue], None]:
-            return lambda value, key: build.vstore(
-                value, self.scores, [self.zero, key, self.lanes[vector]]
-            )
+        def write(value: SSAValue, key: SSAValue) -> None:
+            build.vstore(value, self.scores, [self.zero, key, self.zero])
 
-        for vector in range(block.vectors):
-            part = rows[vector * self.how.lanes : (vector + 1) * self.how.lanes]
-            transpose_into(build, part, block.keys, read, put(vector))
+        transpose_into(build, rows, block.keys, read, write)
 
-    def _bounds(self, block: Block) -> list[SSAValue]:
-        """The positions of the block's queries as vectors of i32, when some keys are out of sight."""
+    def _positions(self, block: Block) -> SSAValue | None:
+        """The positions of the block's queries as i32, when they bound the keys that they see."""
         if block.position is None:
-            return []
+            return None
         build, lanes = self.build, self.how.lanes
         kind = VectorType(i32, [lanes])
         steps = DenseIntOrFPElementsAttr.from_list(kind, list(range(lanes)))
-        count = build.insert(arith.ConstantOp(steps, kind))
-        positions: list[SSAValue] = []
-        for vector in range(block.vectors):
-            first = build.insert(IndexCastOp(build.add(block.position, vector * lanes), i32))
-            positions.append(build.insert(arith.AddiOp(build.splat(first, lanes), count)))
-        return positions
+        first = build.splat(build.insert(IndexCastOp(block.position, i32)), lanes)
+        return build.insert(arith.AddiOp(first, build.insert(arith.ConstantOp(steps, kind))))
 
     def _masked(
-        self, block: Block, key: SSAValue, row: Sequence[SSAValue], bounds: Sequence[SSAValue]
-    ) -> list[SSAValue]:
+        self, block: Block, key: SSAValue, score: SSAValue, positions: SSAValue | None
+    ) -> SSAValue:
         """The scores of one key with the mask applied."""
         build, lanes = self.build, self.how.lanes
-        scores = list(row)
-        if self.mask is not None and self._mask_size(2) != 1:
-            scores = [
-                self._with_bias(
-                    build.vload(self.scores, [self.zero, key, self.lanes[vector]], lanes), score
-                )
-                for vector, score in enumerate(scores)
-            ]
-        elif self.mask is not None:
-            bias = self._bias(build.load(self.mask, self._mask_place(block, self.zero, key)))
-            biases = build.splat(bias, lanes)
-            scores = [self._with_bias(biases, score) for score in scores]
-        if not bounds:
-            return scores
+        if self.mask is not None:
+            if self._mask_size(2) != 1:
+                bias = build.vload(self.scores, [self.zero, key, self.zero], lanes)
+            else:
+                place = self._mask_place(block, self.zero, key)
+                bias = build.splat(self._bias(build.load(self.mask, place)), lanes)
+            score = self._with_bias(bias, score)
+        if positions is None:
+            return score
         there = build.splat(build.insert(IndexCastOp(key, i32)), lanes)
-        return [self._in_sight(there, at, score) for at, score in zip(bounds, scores)]
+        return self._in_sight(there, positions, score)
 
     def _with_bias(self, bias: SSAValue, score: SSAValue) -> SSAValue:
         assert self.mask is not None

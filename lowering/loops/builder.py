@@ -105,8 +105,9 @@ class LoopBuilder:
 
         `parallel` marks the loop whose iterations may run on several threads.
         """
-        self.reduce(start, stop, step, (), lambda i, _: (body(i), ())[1], hint=hint,
-                    parallel=parallel)
+        self.reduce(
+            start, stop, step, (), lambda i, _: (body(i), ())[1], hint=hint, parallel=parallel
+        )
 
     def reduce(
         self,

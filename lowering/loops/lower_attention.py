@@ -32,10 +32,10 @@ def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]
     query, key = dims_of(op.inputs[0]), dims_of(op.inputs[1])
-    block = Size.of(2 * machine_of(op).lanes(kind))
+    block = Size.of(machine_of(op).lanes(kind))
     length = key[2] if layouts[1] == "bhld" else key[1]
     one = Size.of(1)
-    return [(kind, (one, query[3], block)), (kind, (one, length, block))]
+    return [(kind, (one, Size.max(query[3], one), block)), (kind, (one, length, block))]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LowerAttention(ModulePass):
         nn.attention(%q, %k, %v) outs(%o, %queries, %scores) {scale = 0.125 : f64, …} : (…) -> ()
 
     After:
-        scf.for %b = … { scf.for %h = … { scf.for %i = 0 to %queries step 32 {
+        scf.for %b = … { scf.for %h = … { scf.for %i = 0 to %length step 16 {
           // %queries = scale · qᵀ; %scores = k · %queries, masked, with a running maximum;
           // %scores = exp(%scores - maximum), with its sum; %o = %scoresᵀ · v / sum
         }}}

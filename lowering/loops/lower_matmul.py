@@ -127,9 +127,7 @@ class _Lowering:
         if alpha is not None and not is_float(self.how.kind) and alpha != int(alpha):
             raise CompileError("OI0954", f"nn.matmul: alpha {alpha} cannot scale {self.how.kind}")
         body = op.body[0].block if op.body else None
-        epilogue = Epilogue(
-            build, operands.output, operands.extras, body, alpha, self.how.kind
-        )
+        epilogue = Epilogue(build, operands.output, operands.extras, body, alpha, self.how.kind)
         output = operands.output
         rank = _rank(output)
         extents = Extents(
@@ -140,9 +138,7 @@ class _Lowering:
         if self._has_dots(extents):
             epilogue.prepare(None)
         batches = [build.dim(output, axis) for axis in range(rank - 2)]
-        over_batches(
-            build, batches, lambda batch: self._one(operands, extents, epilogue, batch)
-        )
+        over_batches(build, batches, lambda batch: self._one(operands, extents, epilogue, batch))
 
     def _depth(self, operands: _Operands) -> Index:
         """The shared dimension, from whichever operand knows it."""
@@ -164,9 +160,7 @@ class _Lowering:
             return plain
         if op.transpose_a is not None or _rank(left) != rank:
             return plain
-        if any(
-            a == 1 != c for a, c in zip(_shape(left)[:-2], _shape(output)[:-2], strict=True)
-        ):
+        if any(a == 1 != c for a, c in zip(_shape(left)[:-2], _shape(output)[:-2], strict=True)):
             return plain
         column = rank - 1
         if not all(
@@ -176,7 +170,9 @@ class _Lowering:
         groups = [list(range(column)), [column]]
         dims = {column: 1} | {d: 0 for d in range(column)}
         folded = [
-            e.renumbered(dims, collapse(build, e.buffer, groups) if e.is_identity(rank) else e.buffer)
+            e.renumbered(
+                dims, collapse(build, e.buffer, groups) if e.is_identity(rank) else e.buffer
+            )
             for e in extras
         ]
         return _Operands(

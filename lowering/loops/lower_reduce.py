@@ -56,7 +56,7 @@ class LowerReduce(ModulePass):
         } {openinfer.parallel}
 
     Requires: bufferised; contiguous operands; one axis. Integers are signed, unless the op has an
-    attribute `unsigned`.
+    attribute `openinfer.unsigned`.
     Leaves: the other kinds, which `nn-to-linalg` turns into `linalg.generic`; ops on tensors.
     """
 
@@ -128,7 +128,7 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
     element = element_of(op.inputs[0])
     computed = wide_type(element) if isinstance(element, AnyFloat) else element
     order = _Order(
-        op.kind.data == "argmax", op.select_last is not None, "unsigned" in op.attributes
+        op.kind.data == "argmax", op.select_last is not None, "openinfer.unsigned" in op.attributes
     )
     place = _Place(b, op.output, source, axis, op.keepdims is not None)
 

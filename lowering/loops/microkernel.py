@@ -72,9 +72,7 @@ def contract(
             for vector, other in enumerate(right):
                 total = sums[row * vectors + vector]
                 following.append(
-                    multiply_add(
-                        build, left, other, total, fused=how.fused, boolean=how.boolean
-                    )
+                    multiply_add(build, left, other, total, fused=how.fused, boolean=how.boolean)
                 )
         return following
 

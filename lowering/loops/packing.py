@@ -101,12 +101,7 @@ def _pack_rows(
             return
 
         def masked() -> None:
-            body(
-                [
-                    build.mask(build.minus(rest, offset), lanes)
-                    for offset in range(0, tile, lanes)
-                ]
-            )
+            body([build.mask(build.minus(rest, offset), lanes) for offset in range(0, tile, lanes)])
 
         if isinstance(rest, int):
             masked()
@@ -209,14 +204,17 @@ def transpose_into(
         write(assemble(build, [read(row, column, None) for row in rows]), column)
 
     def blocks() -> None:
-        middle = build.plus(start, build.round_down(extent, lanes))
-        build.loop(start, middle, lanes, block, hint="k")
-        if isinstance(extent, int):
-            if extent % lanes:
-                block(build.index(build.minus(stop, lanes)))
-        else:
-            rest = build.compare("ne", middle, stop)
-            build.when(rest, lambda: block(build.index(build.minus(stop, lanes))))
+        if isinstance(extent, int) and extent % lanes == 0:
+            build.loop(start, stop, lanes, block, hint="k")
+            return
+        last = build.minus(stop, lanes)
+        build.loop(
+            start,
+            stop,
+            lanes,
+            lambda column: block(build.index(build.minimum(column, last))),
+            hint="k",
+        )
 
     def singles() -> None:
         build.loop(start, stop, 1, single, hint="k")

@@ -107,7 +107,9 @@ class Product:
             return
 
         def partial() -> None:
-            masks = [build.mask(build.minus(rest, first), lanes) for first in range(0, width, lanes)]
+            masks = [
+                build.mask(build.minus(rest, first), lanes) for first in range(0, width, lanes)
+            ]
             self._strip(build.index(count), masks, parallel=True)
 
         build.when(build.compare("ne", rest, 0), partial)

@@ -93,13 +93,13 @@ def _check(function: FuncOp, op: nn.CheckIndexOp) -> None:
 
 
 def _observe(module: ModuleOp, op: nn.ObserveOp) -> None:
-    names = module.attributes.get("openinfer.watched")
+    names = nn.interface_of(module).get("watched")
     known = (
         [n.data for n in names if isinstance(n, StringAttr)] if isinstance(names, ArrayAttr) else []
     )
     if op.output.data not in known:
         known.append(op.output.data)
-    module.attributes["openinfer.watched"] = ArrayAttr([StringAttr(n) for n in known])
+    nn.update_interface(module, {"watched": ArrayAttr([StringAttr(n) for n in known])})
     build = LoopBuilder(InsertPoint.before(op))
     address = build.insert(memref.ExtractAlignedPointerAsIndexOp.get(op.value))
     node = build.index(op.node.value.data)

@@ -42,14 +42,14 @@ class LowerSizes(ModulePass):
           %n = arith.muli %B, %L : index
 
     Requires: `plan-memory`.
-    Leaves: no `nn.size`; the order of everything that the caller of `@step` passes, as the module
-        attribute `openinfer.frame`.
+    Leaves: no `nn.size`; the order of everything that the caller of `@step` passes, as the entry
+        `frame` of `nn.interface`.
     """
 
     name: ClassVar[str] = "lower-sizes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if "openinfer.frame" in op.attributes:
+        if "frame" in nn.interface_of(op):
             return
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         needs = {name: _names(f) for name, f in functions.items()}
@@ -68,8 +68,9 @@ class LowerSizes(ModulePass):
             if not function.is_declaration:
                 _lower(function, needs[name], step=name == "step")
         if step is not None:
-            op.attributes["openinfer.frame"] = _frame(op, step)
-            op.attributes["openinfer.weight_bytes"] = _weight_bytes(step)
+            nn.update_interface(
+                op, {"frame": _frame(op, step), "weight_bytes": _weight_bytes(step)}
+            )
 
 
 def _names(function: FuncOp) -> list[str]:

@@ -44,7 +44,7 @@ class PlanMemory(ModulePass):
         %t = memref.view %arena[%0][%B] : memref<?xi8> to memref<?x384xf32>
 
     Requires: kernels outlined, so that every buffer is made and used in `@step`.
-    Leaves: no allocation; the plan, its size and its lower bound as module attributes; the offset
+    Leaves: no allocation; the plan, its size and its lower bound in `nn.interface`; the offset
         of each result.
     """
 
@@ -129,9 +129,8 @@ class _Planner:
                 found[op.output.data] = offsets[root_of(op.buffer)]
                 op.detach()
                 op.erase()
-        self.module.attributes["openinfer.offsets"] = DictionaryAttr(
-            {name: StringAttr(str(offset)) for name, offset in found.items()}
-        )
+        offsets_row = {name: StringAttr(str(offset)) for name, offset in found.items()}
+        nn.update_interface(self.module, {"offsets": DictionaryAttr(offsets_row)})
 
     def _replace(self, op: memref.AllocOp, offset: Size, arena: SSAValue) -> None:
         new: list[Operation] = []
@@ -164,8 +163,9 @@ class _Planner:
             )
             for buffer, offset in zip(plan.buffers, plan.offsets)
         ]
-        self.module.attributes["openinfer.plan"] = ArrayAttr(rows)
-        self.module.attributes["openinfer.arena"] = StringAttr(str(plan.size))
+        nn.update_interface(
+            self.module, {"plan": ArrayAttr(rows), "arena": StringAttr(str(plan.size))}
+        )
 
 
 def allocation_dims(op: memref.AllocOp) -> list[Size]:

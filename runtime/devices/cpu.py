@@ -258,12 +258,12 @@ class CpuExecutor(BaseExecutor):
         if name in self._offsets:
             if not self._done or self._shape_sizes is None:
                 raise InputError(
-                    "OI0510", f"{name} has no value before the first step", hint="step first"
+                    "OI0545", f"{name} has no value before the first step", hint="step first"
                 )
             return self._output(row, self._shape_sizes)
         if row.memory == "temporary":
             raise InputError(
-                "OI0511",
+                "OI0546",
                 f"{name} is a temporary: it has a value only while a step is iterated",
                 hint="return it from entry, or declare it volatile",
             )
@@ -288,7 +288,7 @@ class CpuExecutor(BaseExecutor):
         sizes = self._shape_sizes or self.sizes
         if unknown - sizes.keys():
             raise InputError(
-                "OI0510", f"{name} has no shape before the first step", hint="step first"
+                "OI0545", f"{name} has no shape before the first step", hint="step first"
             )
         shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
         values = np.full(shape, row.value or 0, np.dtype(dtype.value))
@@ -344,7 +344,7 @@ def _member(row: VariableRow, name: str) -> int:
     ):
         extents = ", ".join(f"0..{n}" for n in row.members)
         raise InputError(
-            "OI0512",
+            "OI0547",
             f"{name}: {row.name} is a prefix table with indices {extents}",
             hint=f"fetch {row.name}[{', '.join('0' for _ in row.members)}]",
         )

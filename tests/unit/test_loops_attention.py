@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 LEVELS = ("generic", "avx2", "avx512")
 TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not unavailable_reason() else ()
 HOST = TARGETS[-1] if TARGETS else "generic"
-WIDTHS = {"generic": 8, "avx2": 16, "avx512": 32}
+WIDTHS = {"generic": 4, "avx2": 8, "avx512": 16}
 IR_TYPES = {"float64": "f64", "float32": "f32", "float16": "f16", "bool": "i8"}
 
 
@@ -266,7 +266,7 @@ def test_scratch():
     module = Parser(make_context(), text).parse_module()
     op = next(op for op in module.walk() if isinstance(op, AttentionOp))
     found = [f"{kind} {' '.join(map(str, sizes))}" for kind, sizes in attention_scratch(op)]
-    assert found == ["f32 1 32 32", "f32 1 T 32"]
+    assert found == ["f32 1 32 16", "f32 1 T 16"]
 
 
 def test_missing_scratch_is_told():

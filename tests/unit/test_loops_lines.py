@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.passes import ModulePass
 from xdsl.parser import Parser
+from xdsl.passes import ModulePass
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
@@ -27,7 +27,7 @@ TOLERANCE = {"f64": 1e-13, "f32": 3e-6, "f16": 2e-3, "bf16": 2e-2}
 def run(
     op: str, arrays: Sequence[Array], elements: Sequence[str], dynamic: bool, target: str
 ) -> None:
-    """Calls a function whose arguments are the operands %0, %1, … of one op; `{types}` lists them."""
+    """Calls a function whose arguments are the operands %0, %1, … of one op."""
     types = [
         f"memref<{''.join('?x' if dynamic else f'{n}x' for n in array.shape)}{element}>"
         for array, element in zip(arrays, elements)
@@ -204,7 +204,7 @@ def position(x: Array, axis: int, kind: str, last: bool, keepdims: bool) -> Arra
 def check_position(x: Array, element: str, axis: int, kind: str, target: str = "avx512") -> None:
     values = values_of(x, element) if element in TOLERANCE else x
     settings = f'axes = array<i64: {axis}>, kind = "{kind}"'
-    unsigned = " attrs {unsigned}" if x.dtype.kind == "u" and element != "bf16" else ""
+    unsigned = " attrs {openinfer.unsigned}" if x.dtype.kind == "u" and element != "bf16" else ""
     for last in (False, True):
         for keepdims in (False, True):
             expected = position(values, axis, kind, last, keepdims)

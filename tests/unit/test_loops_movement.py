@@ -19,7 +19,7 @@ from openinfer.lowering.loops.lower_movement import LowerMovement
 from openinfer.lowering.verify_dominance import verify_dominance
 
 Array = np.ndarray[Any, Any]
-ELEMENTS = {
+ELEMENTS: dict[str, Any] = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
     "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
 }  # fmt: skip
@@ -206,8 +206,8 @@ SLICES = [
     ((10, 40), (1, 2), (3, 2), (3, 19)), ((10, 40), (9, 0), (-1, 1), (10, 40)),
     ((4, 6, 8), (1, 0, 0), (1, 1, 1), (2, 6, 8)), ((4, 6, 8), (0, 2, 0), (1, 1, 1), (4, 3, 8)),
     ((4, 6, 8), (3, 1, 7), (-2, 2, -3), (2, 3, 3)), ((12,), (5,), (1,), (1,)),
-    ((12,), (0,), (1,), (12,)), ((5, 6), (2, 3), (1, 1), (0, 3)), ((3, 4, 5), (0, 0, 0), (2, 1, 1), (2, 4, 5)),
-    ((), (), (), ()),
+    ((12,), (0,), (1,), (12,)), ((5, 6), (2, 3), (1, 1), (0, 3)),
+    ((3, 4, 5), (0, 0, 0), (2, 1, 1), (2, 4, 5)), ((), (), (), ()),
 ]  # fmt: skip
 
 
@@ -224,7 +224,7 @@ def test_slice(
     for dynamic in (False, True):
         # A start that only the run knows, for some of them.
         spelled = [f'"{n}"' if i % 2 or not dynamic else f'"{n} + N"' for i, n in enumerate(starts)]
-        settings = ", ".join(f"#graph.size<{s.strip(chr(34))}>" for s in spelled)
+        settings = ", ".join(f"#graph.size<{s}>" for s in spelled)
         listed = f"array<i64: {', '.join(map(str, steps))}>" if steps else "array<i64>"
         op = f"nn.slice(%0) outs(%1) {{starts = [{settings}], steps = {listed}}}"
         result, whole = fresh(expected.shape, np.float32)

@@ -1,0 +1,64 @@
+// RUN: openinfer-opt %s -p expand-math | filecheck %s
+
+// The argument is clamped, split into a whole power of two and a rest, and the power is made of bits.
+func.func @exp(%x: vector<16xf32>) -> vector<16xf32> {
+  %y = math.exp %x : vector<16xf32>
+  func.return %y : vector<16xf32>
+}
+// CHECK-LABEL: func.func @exp
+// CHECK-DAG:     [[HIGH:%\S+]] = arith.constant dense<8.900000e+01> : vector<16xf32>
+// CHECK-DAG:     [[LOG2E:%\S+]] = arith.constant dense<1.44269502> : vector<16xf32>
+// CHECK-DAG:     [[SHIFT:%\S+]] = arith.constant dense<23> : vector<16xi32>
+// CHECK:         [[OVER:%\S+]] = arith.cmpf olt, [[HIGH]], %x : vector<16xf32>
+// CHECK-NEXT:    [[X1:%\S+]] = arith.select [[OVER]], [[HIGH]], %x : vector<16xi1>, vector<16xf32>
+// CHECK:         arith.mulf {{%\S+}}, [[LOG2E]] fastmath<contract> : vector<16xf32>
+// CHECK:         arith.bitcast {{%\S+}} : vector<16xf32> to vector<16xi32>
+// CHECK-NEXT:    arith.shli {{%\S+}}, [[SHIFT]] : vector<16xi32>
+// CHECK-NEXT:    arith.bitcast {{%\S+}} : vector<16xi32> to vector<16xf32>
+// CHECK-NOT:     math.exp
+// CHECK:         %y = arith.mulf
+// CHECK-NEXT:    func.return %y
+
+// Two uses share their constants, which stand at the start of the function.
+func.func @shared(%x: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %a = memref.load %x[%i] : memref<?xf32>
+    %b = math.exp %a : f32
+    %c = math.exp %b : f32
+    memref.store %c, %x[%i] : memref<?xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @shared
+// CHECK-COUNT-1: arith.constant 8.900000e+01 : f32
+// CHECK:         scf.for
+// CHECK-NOT:     arith.constant
+// CHECK-NOT:     math.exp
+// CHECK:         memref.store
+
+// A half-width float is computed as f32.
+func.func @half(%x: f16) -> f16 {
+  %y = math.tanh %x : f16
+  func.return %y : f16
+}
+// CHECK-LABEL: func.func @half
+// CHECK:         [[W:%\S+]] = arith.extf %x : f16 to f32
+// CHECK-NEXT:    math.absf [[W]] : f32
+// CHECK:         arith.divf
+// CHECK:         math.copysign
+// CHECK-NEXT:    %y = arith.truncf {{%\S+}} : f32 to f16
+
+// f64 and what the machine or the library does stay.
+func.func @kept(%x: f64, %y: vector<8xf32>) -> (f64, vector<8xf32>) {
+  %a = math.exp %x : f64
+  %b = math.sqrt %y : vector<8xf32>
+  %c = math.sin %b : vector<8xf32>
+  func.return %a, %c : f64, vector<8xf32>
+}
+// CHECK-LABEL: func.func @kept
+// CHECK-NEXT:    %a = math.exp %x : f64
+// CHECK-NEXT:    %b = math.sqrt %y : vector<8xf32>
+// CHECK-NEXT:    %c = math.sin %b : vector<8xf32>
+// CHECK-NEXT:    func.return
