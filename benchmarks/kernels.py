@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
@@ -24,8 +26,6 @@ from openinfer.lowering.loops.lower_attention import LowerAttention
 from openinfer.lowering.loops.lower_matmul import LowerMatmul
 from openinfer.lowering.loops.lower_pack import LowerPack
 from openinfer.runtime.devices.cpu_codegen import host_target
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 
 PASSES = (LowerMatmul(), LowerPack(), LowerAttention())
 CHAINS = 16
@@ -45,8 +45,6 @@ EPILOGUES = {
 """,
 }
 Array = np.ndarray[Any, Any]
-
-
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ def attention_case(heads: int, length: int, size: int) -> Case:
     rows = f"1x?x{heads}x{size}xf32"
     width = host_target().vector_bits // 32
     types = [f"memref<{rows}>"] * 4
-    types += [f"memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
+    types += ["memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
     q, k, v, out, mask, queries, scores = types
     kernel = (
         "nn.attention(%0, %1, %2, %4) outs(%3, %5, %6) {scale = 0.125 : f64, masked, "
@@ -204,7 +202,9 @@ def measure(cases: Sequence[Case], seconds: float) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--seconds", type=float, default=0.3, help="for each kernel (default 0.3)")
     parser.add_argument("--only", nargs="+", choices=list(CASES), help="these kernels")

@@ -124,6 +124,7 @@ _BUG = "This is a bug of the compiler: please report it with the program."
 _BUGS: Final[dict[str, tuple[str, str]]] = {
     "OI0931": ("no vector of this element", _BUG),
     "OI0932": ("fill with no number", _BUG),
+    "OI0933": ("loop without a bound or an index without code", _BUG),
     "OI0951": ("epilogue operand with a strange map", _BUG),
     "OI0952": ("matmul body without end", _BUG),
     "OI0953": ("op built outside of a function", _BUG),

@@ -33,13 +33,6 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The declarations and the effects of `graph` that keep their meaning at the tensor levels.
-_DECLARATIONS = "graph.variable graph.package_size graph.package_tensor graph.package_value"
-_EFFECTS = (
-    "graph.barrier graph.dep graph.scope graph.yield graph.await "
-    "graph.cache_read graph.cache_write graph.cache_step graph.cache_reset"
-)
-
 LEVELS: dict[str, Level] = {
     "graph": Level(_names("builtin graph")),
     "nn": Level(_names("builtin func scf nn arith"), ops=_names("tensor.extract")),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.runtime.errors import ArtefactError, InputError, UnsupportedError
 from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.options import default_threads
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Program:
 
         if threads is not None and threads < 1:
             raise InputError("OI0518", f"threads = {threads}", hint="give 1 or more")
-        return CpuExecutor(self, self.loaded(), threads or available_cpus())
+        return CpuExecutor(self, self.loaded(), threads or default_threads())
 
     def loaded(self) -> LoadedProgram:
         """The linked code with its weights; made on first use."""
@@ -147,11 +148,3 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<program {self.manifest.name!r} for {self.manifest.target.partition(';')[0]}>"
-
-
-def available_cpus() -> int:
-    """How many CPUs this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1

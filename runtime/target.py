@@ -8,6 +8,7 @@ others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from openinfer.runtime.errors import UnsupportedError
@@ -69,7 +70,7 @@ def named_target(name: str) -> TargetDescription:
     return TARGETS[name]
 
 
-def describe_target(triple: str, cpu: str, features: dict[str, bool]) -> TargetDescription:
+def describe_target(triple: str, cpu: str, features: Mapping[str, bool]) -> TargetDescription:
     """The description of a processor that LLVM calls `cpu` and that has `features`."""
     kind = "generic"
     for candidate, required in _REQUIRED_FEATURES.items():

@@ -28,7 +28,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`precision` names a float dtype to compute matrix products in: f32, f16 or bf16.",
     ),
     "OI0517": ("bad size", "A size is a whole number of elements, 0 or more."),
-    "OI0518": (
+    "OI0522": (
         "input file cannot be read",
         "`--input NAME=FILE.npy` takes an array that `numpy.save` wrote, without Python objects.",
     ),
@@ -41,13 +41,18 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The variables that openinfer reads stand in `runtime/options.py`, with their values.",
     ),
     "OI0730": ("unknown device", "`openinfer devices` lists the devices of this build."),
-    "OI0731": (
+    "OI0733": (
         "device cannot run here",
         "`openinfer devices` says why. The simulator runs wherever Python and NumPy do.",
     ),
+    "OI0734": (
+        "optional library missing",
+        "A command needs a library that openinfer does not; the fix names the extra to install.",
+    ),
     "OI0801": (
-        "compiled program cannot be read",
-        "The file that `openinfer.load` was given is missing or may not be read.",
+        "compiled program cannot be read or written",
+        "The file that `openinfer.load` was given is missing or may not be read, or "
+        "`Program.save` cannot write where it was told to.",
     ),
     "OI0961": (
         "IR text does not parse",

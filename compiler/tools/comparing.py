@@ -114,8 +114,7 @@ def _compare_nodes(
         twin = _twin(expected_nodes, node)
         if twin is None or first is not None:
             continue
-        outcome.nodes += 1
-        first = _differing(step, twin, node, factor)
+        first = _differing(step, twin, node, factor, outcome)
     for _ in expected_nodes:
         pass
     return first
@@ -133,7 +132,10 @@ def _twin(nodes: Iterator[StepNode], wanted: StepNode) -> StepNode | None:
     return None
 
 
-def _differing(step: int, expected: StepNode, found: StepNode, factor: float) -> Finding | None:
+def _differing(
+    step: int, expected: StepNode, found: StepNode, factor: float, outcome: Outcome
+) -> Finding | None:
+    counted = False
     for name in found.event.output:
         variable = name.partition("[")[0]
         try:
@@ -141,6 +143,8 @@ def _differing(step: int, expected: StepNode, found: StepNode, factor: float) ->
             right = _tensor(found, variable)
         except InputError:
             continue  # A cache has no value by its name alone; its reads are compared.
+        outcome.nodes += not counted
+        counted = True
         differing: Difference | str | None = difference(left, right, factor)
         if differing is not None:
             event = expected.event

@@ -108,7 +108,7 @@ class Session:
 
         reason = cpu_unavailable_reason()
         if reason is not None:
-            raise UnsupportedError("OI0731", reason, hint="use --executor simulator")
+            raise UnsupportedError("OI0733", reason, hint="use --executor simulator")
         try:
             with waiting(f"compiling {self.graph.file}"):
                 program = compile(self.graph, self.package, sizes=self.sizes, strict=self.strict)

@@ -88,11 +88,11 @@ def _read_npy(name: str, path: str) -> AnyArray:
         return np.load(path, allow_pickle=False)
     except OSError as error:
         raise InputError(
-            "OI0518", f"{name}: {path}: {error.strerror or error}", hint="give a .npy file"
+            "OI0522", f"{name}: {path}: {error.strerror or error}", hint="give a .npy file"
         ) from None
     except (ValueError, EOFError) as error:
         raise InputError(
-            "OI0518", f"{name}: {path} is no .npy file: {error}", hint="write it with numpy.save"
+            "OI0522", f"{name}: {path} is no .npy file: {error}", hint="write it with numpy.save"
         ) from None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects import linalg
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure

@@ -186,7 +186,7 @@ class YieldOp(IRDLOperation):
 
     name = "nn.yield"
     values = var_operand_def()
-    assembly_format: ClassVar[str] = "$values attr-dict `:` type($values)"
+    assembly_format = "$values attr-dict `:` type($values)"
     traits = traits_def(IsTerminator(), Pure())
 
     def __init__(self, *values: SSAValue | Operation) -> None:

@@ -69,7 +69,7 @@ class MemberOp(IRDLOperation):
     family = operand_def()
     indices = var_operand_def(IndexType())
     member = result_def()
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$family `[` $indices `]` attr-dict `:` type($family) `->` type($member)"
     )
     traits = traits_def(Pure())
@@ -97,7 +97,7 @@ class CheckIndexOp(IRDLOperation):
     bound = prop_def(IntegerAttr)
     node = prop_def(IntegerAttr)
     checked = result_def(IndexType())
-    assembly_format: ClassVar[str] = "$index `below` $bound `node` $node attr-dict"
+    assembly_format = "$index `below` $bound `node` $node attr-dict"
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, index: SSAValue, bound: int, node: int) -> None:
@@ -250,7 +250,7 @@ class ObserveOp(IRDLOperation):
     value = operand_def()
     node = prop_def(IntegerAttr)
     output = prop_def(StringAttr)
-    assembly_format: ClassVar[str] = "$value $node $output attr-dict `:` type($value)"
+    assembly_format = "$value $node $output attr-dict `:` type($value)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(self, value: SSAValue, node: int, output: str) -> None:
@@ -271,7 +271,7 @@ class ViewOp(IRDLOperation):
     source = operand_def(MemRefType)
     sizes = var_operand_def(IndexType())
     view = result_def(MemRefType)
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$source `[` $sizes `]` attr-dict `:` type($source) `to` type($view)"
     )
     traits = traits_def(Pure())
@@ -287,7 +287,7 @@ class PublishOp(IRDLOperation):
     name = "nn.publish"
     buffer = operand_def(MemRefType)
     output = prop_def(StringAttr)
-    assembly_format: ClassVar[str] = "$buffer $output attr-dict `:` type($buffer)"
+    assembly_format = "$buffer $output attr-dict `:` type($buffer)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(self, buffer: SSAValue, output: str) -> None:
@@ -299,7 +299,7 @@ class BarrierOp(IRDLOperation):
     """Nothing is moved, fused or reused across it."""
 
     name = "nn.barrier"
-    assembly_format: ClassVar[str] = "attr-dict"
+    assembly_format = "attr-dict"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr, FileLineColLoc, IntegerAttr, M
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp, SwitchOp
+from openinfer.dialects.nn import InterfaceOp
 from openinfer.lowering.cpu.llvm_ir.instructions import INSTRUCTIONS, Operands
 from openinfer.lowering.cpu.llvm_ir.literals import (
     Names,
@@ -62,7 +63,7 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
             writer = _FunctionWriter(declarations)
             functions.append(list(writer.lines(op)))
             uses_nontemporal |= writer.operands.uses_nontemporal
-        else:
+        elif not isinstance(op, InterfaceOp):
             raise CompileError("OI0981", f"'{op.name}' cannot stand at the top of an llvm module")
     intrinsics = [declarations[name] for name in sorted(declarations)]
     attributes = f"attributes #0 = {{ {' '.join(_target_attributes(target))} }}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
@@ -27,6 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
 from openinfer.dialects.graph import (
@@ -363,12 +364,18 @@ class Translator:
         kind = element.type
         if kind == i1:
             return element
-        if isinstance(kind, IntegerType) and kind.signedness.data.name != "SIGNLESS":
+        if not isinstance(kind, IntegerType):
+            raise Problem(
+                "OI0306",
+                f"the condition {ref.text} is {kind}, not a bool or an integer",
+                "compare it: `op ne(x, zero) >> c`",
+            )
+        if kind.signedness.data.name != "SIGNLESS":
             kind = IntegerType(kind.width.data)
             from xdsl.dialects.builtin import UnrealizedConversionCastOp
 
             element = self.add(UnrealizedConversionCastOp.get([element], [kind]))
-        zero = self.add(arith.ConstantOp(IntegerAttr(0, kind)))  # type: ignore[arg-type]
+        zero = self.add(arith.ConstantOp(IntegerAttr(0, kind)))
         return self.add(arith.CmpiOp(element, zero, "ne"))
 
     def element(self, value: SSAValue) -> SSAValue:

@@ -434,9 +434,9 @@ def _attention(call: Call) -> Sequence[SSAValue]:
         batch = batch * size
 
     def four(value: SSAValue) -> SSAValue:
-        own = nn.dims_of(value)
+        own = list(nn.dims_of(value))
         heads = own[-3] if len(own) > 2 else Size.of(1)
-        return call.reshape(value, (batch, heads, own[-2], own[-1]))
+        return call.reshape(value, (batch, heads, *own[-2:]))
 
     inputs = [four(q), four(k), four(v)]
     heads = nn.dims_of(inputs[0])[1]
@@ -487,7 +487,7 @@ def _attend(
         kind,
         scale=FloatAttr(scale, f64),
         causal=UnitAttr() if call.settings["causal"] else None,
-        window=None if window is None else attribute_of(window),  # type: ignore[arg-type]
+        window=nn.int_setting(window) if isinstance(window, int) else None,
         masked=UnitAttr() if len(inputs) > 3 else None,
         layouts=ArrayAttr([StringAttr(layout) for layout in layouts]),
     )

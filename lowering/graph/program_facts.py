@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import (
@@ -210,13 +210,7 @@ class Facts:
             "outputs": _strings(outputs),
             "returns": _strings(self.returned()),
             "weights": ArrayAttr([self._weight(name) for name in weights]),
-            "variables": ArrayAttr(
-                [
-                    self._variable(v)
-                    for name, v in self.variables.items()
-                    if isinstance(v, VariableOp) or name in outputs
-                ]
-            ),
+            "variables": ArrayAttr([self._variable(v) for v in self.variables.values()]),
             "nodes": ArrayAttr(
                 [self._node_row(op) for op in self.nodes if isinstance(op, OpOp | TransferOp)]
             ),
@@ -290,6 +284,5 @@ class Facts:
         )
 
 
-def _strings(values: object) -> ArrayAttr[StringAttr]:
-    assert not isinstance(values, str)
-    return ArrayAttr([StringAttr(str(v)) for v in values])  # type: ignore[attr-defined]
+def _strings(values: Iterable[object]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(str(v)) for v in values])

@@ -256,8 +256,12 @@ def _initial(b: _Bufferizer, value: SSAValue) -> SSAValue:
     if isinstance(value.owner, tensor.EmptyOp):
         return b.allocate_for(value)
     source = b.buffer(value)
-    if value.has_one_use() and isinstance(value.owner, linalg.FillOp | linalg.GenericOp):
-        return source
+    owner, user = value.owner, b.current
+    assert user is not None
+    # In another block, a loop say, the next round would start from what this one leaves.
+    if value.has_one_use() and isinstance(owner, linalg.FillOp | linalg.GenericOp):
+        if owner.parent_block() is user.parent_block():
+            return source
     target = b.allocate_for(value)
     b.copy(source, target)
     return target
@@ -345,9 +349,10 @@ def _loop(b: _Bufferizer, op: Operation) -> None:
     b.insert(new)
     # Erased last: the ops inside that use the old arguments are retired, not gone yet.
     for argument in list(body.args[1:]):
-        placeholder = b.value(tensor.EmptyOp([], TensorType(i64, [])))
-        argument.replace_all_uses_with(placeholder)
-        b.dead.insert(0, placeholder.owner)  # type: ignore[arg-type]
+        placeholder = tensor.EmptyOp([], TensorType(i64, []))
+        b.insert(placeholder)
+        argument.replace_all_uses_with(placeholder.tensor)
+        b.dead.insert(0, placeholder)
         body.erase_arg(argument)
     b.retire(op)
 

@@ -10,12 +10,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from openinfer.dialects import nn
+from openinfer.lowering.fusing import may_join
 from openinfer.lowering.linalg.generic import (
-    barrier_between,
     input_maps,
     is_elementwise,
     uses_index,
@@ -35,7 +36,8 @@ class FuseElementwise(ModulePass):
                                         %1 = arith.negf %0 : f32 … }
 
     Requires: level `linalg` on tensors.
-    Leaves: values with several users, across a barrier, or watched (`nn.observe`) as they are.
+    Leaves: values with several users, across a barrier, with a hint against it, or watched
+        (`nn.observe`); and dear ones that the loops of the user would compute again and again.
     """
 
     name: ClassVar[str] = "fuse-elementwise"
@@ -63,9 +65,8 @@ def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: 
         return False
     if any(use.operation is not consumer for use in producer.res[0].uses):
         return False
-    if "openinfer.no_fuse" in producer.attributes or "openinfer.no_fuse" in consumer.attributes:
-        return False
-    if barrier_between(producer, consumer):
+    # Into a loop the value would be computed once for each round.
+    if producer.parent_block() is not consumer.parent_block() or not may_join(producer, consumer):
         return False
     # The value may be read several times only at one place: otherwise it would be computed twice.
     maps = input_maps(consumer)
@@ -73,7 +74,8 @@ def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: 
     if any(place != places[0] for place in places) or producer.res[0] in consumer.outputs:
         return False
     # Each element is to be computed once: the consumer's loops must not repeat it.
-    stretched = len({str(e) for e in places[0].results}) < places[0].num_dims
+    used = {e.position for e in places[0].results if isinstance(e, AffineDimExpr)}
+    stretched = len(used) < places[0].num_dims
     return not stretched or _is_cheap(producer)
 
 
@@ -107,9 +109,7 @@ def fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) 
         if v is not value
     }
     taken = [operand(v, m.compose(place)) for v, m in zip(producer.inputs, input_maps(producer))]
-    block = Block(
-        arg_types=[v.type.element_type for v in (*inputs, *consumer.outputs)]  # type: ignore[attr-defined]
-    )
+    block = Block(arg_types=[nn.element_of(v) for v in (*inputs, *consumer.outputs)])
     produced = clone_body(producer.body.block, [block.args[i] for i in taken], block)
     arguments: list[SSAValue] = []
     for i, v in enumerate(consumer.inputs):

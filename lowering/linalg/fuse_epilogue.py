@@ -22,9 +22,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.fusing import may_join
 from openinfer.lowering.linalg.fuse_elementwise import clone_body
 from openinfer.lowering.linalg.generic import (
-    barrier_between,
     identity_map,
     input_maps,
     is_elementwise,
@@ -77,9 +77,9 @@ def _fuse_one(matmul: nn.MatmulOp) -> nn.MatmulOp | None:
     (consumer,) = users
     if not isinstance(consumer, linalg.GenericOp) or not is_elementwise(consumer):
         return None
-    if uses_index(consumer) or barrier_between(matmul, consumer):
+    if uses_index(consumer) or matmul.parent_block() is not consumer.parent_block():
         return None
-    if "openinfer.no_fuse" in matmul.attributes or "openinfer.no_fuse" in consumer.attributes:
+    if not may_join(matmul, consumer):
         return None
     rank = len(consumer.iterator_types)
     maps = input_maps(consumer)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.builder import InsertPoint
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AffineMapAttr, TensorType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
 from openinfer.lowering.loops.builder import LoopBuilder
@@ -94,18 +94,6 @@ def input_maps(op: linalg.GenericOp) -> list[AffineMap]:
 def uses_index(op: linalg.GenericOp) -> bool:
     """Whether the body asks for its loop indices."""
     return any(isinstance(inner, linalg.IndexOp) for inner in op.body.block.ops)
-
-
-def barrier_between(first: Operation, second: Operation) -> bool:
-    """Whether a barrier keeps two ops of one block apart (ops of other blocks count as apart)."""
-    if first.parent_block() is not second.parent_block():
-        return True
-    op = first.next_op
-    while op is not None and op is not second:
-        if isinstance(op, nn.BarrierOp):
-            return True
-        op = op.next_op
-    return op is None
 
 
 def is_elementwise_on_buffers(op: linalg.GenericOp) -> bool:

@@ -94,7 +94,7 @@ class _Lowering:
 
     def _use_memory_types(self, ops: Sequence[Operation]) -> None:
         """Remembers every dtype, then gives all values their element type in memory."""
-        values = [v for block in self.function.body.blocks for v in block.args]
+        values: list[SSAValue] = [v for block in self.function.body.blocks for v in block.args]
         for op in ops:
             values += op.results
             values += [a for r in op.regions for b in r.blocks for a in b.args]
@@ -244,7 +244,7 @@ def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
 
     def combine(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         value = emit_cast(b, args[0], dtype, element)
-        return b.insert(_COMBINE[(kind, isinstance(element, AnyFloat), unsigned)](args[1], value))
+        return b.insert(_combiner(kind, element, unsigned)(args[1], value))
 
     rank = len(dims)
     more, made = generic(
@@ -349,24 +349,34 @@ def _neutral(kind: str, element: Attribute, unsigned: bool) -> Attribute:
     return IntegerAttr(number, IntegerType(64))
 
 
-_COMBINE: dict[tuple[str, bool, bool], Callable[[SSAValue, SSAValue], Operation]] = {}
-for _unsigned in (False, True):
-    _COMBINE |= {
-        ("sum", True, _unsigned): arith.AddfOp,
-        ("mean", True, _unsigned): arith.AddfOp,
-        ("prod", True, _unsigned): arith.MulfOp,
-        ("max", True, _unsigned): arith.MaximumfOp,
-        ("min", True, _unsigned): arith.MinimumfOp,
-        ("sum", False, _unsigned): arith.AddiOp,
-        ("mean", False, _unsigned): arith.AddiOp,
-        ("prod", False, _unsigned): arith.MuliOp,
-    }
-_COMBINE |= {
-    ("max", False, False): arith.MaxSIOp,
-    ("max", False, True): arith.MaxUIOp,
-    ("min", False, False): arith.MinSIOp,
-    ("min", False, True): arith.MinUIOp,
+Combine = Callable[[SSAValue, SSAValue], Operation]
+
+_COMBINE_FLOATS: dict[str, Combine] = {
+    "sum": arith.AddfOp,
+    "mean": arith.AddfOp,
+    "prod": arith.MulfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
 }
+_COMBINE_SIGNED: dict[str, Combine] = {
+    "sum": arith.AddiOp,
+    "mean": arith.AddiOp,
+    "prod": arith.MuliOp,
+    "max": arith.MaxSIOp,
+    "min": arith.MinSIOp,
+}
+_COMBINE_UNSIGNED: dict[str, Combine] = {
+    **_COMBINE_SIGNED,
+    "max": arith.MaxUIOp,
+    "min": arith.MinUIOp,
+}
+
+
+def _combiner(kind: str, element: Attribute, unsigned: bool) -> Combine:
+    """The op that joins two partial results of a reduction."""
+    if isinstance(element, AnyFloat):
+        return _COMBINE_FLOATS[kind]
+    return (_COMBINE_UNSIGNED if unsigned else _COMBINE_SIGNED)[kind]
 
 
 def _extract(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:

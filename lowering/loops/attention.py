@@ -310,13 +310,15 @@ class Attention:
 
     def _mask_size(self, axis: int) -> int:
         """The size of the mask along batch, heads, queries or keys; 1 where it has no such axis."""
-        assert self.mask is not None and isinstance(self.mask.type, MemRefType)
+        assert self.mask is not None
+        assert isinstance(self.mask.type, MemRefType)
         shape = self.mask.type.get_shape()
         own = axis - (4 - len(shape))
         return shape[own] if own >= 0 else 1
 
     def _mask_place(self, block: Block, query: Index, key: Index) -> list[Index]:
-        assert self.mask is not None and isinstance(self.mask.type, MemRefType)
+        assert self.mask is not None
+        assert isinstance(self.mask.type, MemRefType)
         rank = self.mask.type.get_num_dims()
         place: list[Index] = [block.batch, block.head, query, key]
         return [
@@ -324,7 +326,7 @@ class Attention:
         ]
 
     def _bias(self, value: SSAValue) -> SSAValue:
-        """What an element of the mask (or a vector of them) adds to a score: 0 or -inf for bools."""
+        """What elements of the mask (one, or a vector) add to a score: 0 or -inf for bools."""
         build = self.build
         if is_float(value):
             return convert(build, value, self.how.kind)

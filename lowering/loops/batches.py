@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import SSAValue
-
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 
 
@@ -33,8 +31,3 @@ def broadcast_place(
     """The index into leading dimensions `shape` that broadcasts to `place`, NumPy-style."""
     own = place[len(place) - len(shape) :]
     return tuple(build.index(0) if size == 1 else i for size, i in zip(shape, own))
-
-
-def as_values(build: LoopBuilder, places: Sequence[Index]) -> list[SSAValue]:
-    """Indices as SSA values, so that constants stand outside the loops that use them."""
-    return [build.index(place) for place in places]

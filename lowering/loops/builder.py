@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -23,13 +23,14 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.rewriter import InsertPoint
 
 Index = SSAValue | int
 """An index value: SSA, or a Python int that becomes a constant."""
 
 
 class LoopBuilder:
-    """Inserts loop code at one point; `lanes` is the number of f32 elements in a vector register."""
+    """Inserts loop code at one point."""
 
     def __init__(self, point: InsertPoint) -> None:
         self.builder = Builder(point)
@@ -48,7 +49,9 @@ class LoopBuilder:
     def index(self, value: Index) -> SSAValue:
         if isinstance(value, SSAValue):
             return value
-        return self.insert(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        constant = self.insert(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        constant.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"
+        return constant
 
     def constant(self, value: float | int, kind: Attribute) -> SSAValue:
         """A scalar or splat vector constant of type `kind`."""

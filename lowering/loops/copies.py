@@ -14,6 +14,7 @@ from openinfer.lowering.loops.runs import (
     collapse,
     each,
     extent_of,
+    fitting_lanes,
     vector_run,
     view_around,
 )
@@ -32,6 +33,7 @@ def copy_run(
     parallel: bool = False,
 ) -> None:
     """Copies neighbours to neighbours; a few of them one by one."""
+    lanes = fitting_lanes(extent, lanes)
     if extent.static is not None and extent.static < max(2, lanes // 4):
         for i in range(extent.static):
             place = b.index(i)

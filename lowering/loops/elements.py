@@ -1,4 +1,4 @@
-"""Elements of a product: operands turned into the accumulator's type, multiply and add for each type.
+"""Elements of a product: widened to the accumulator's type, multiplied and added in any type.
 
 Integers wrap in the accumulator's type; bools are i8 of 0 or 1 with `and` for times, `or` for plus.
 """

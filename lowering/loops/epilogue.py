@@ -1,7 +1,7 @@
 """What happens to a product before it is stored: scaling, the body of the op, the output's type.
 
-The body is written for one element. Here it is cloned for a vector of neighbouring columns, once for
-each accumulator, with every scalar type replaced by a vector of it.
+The body is written for one element. Here it is cloned for a vector of neighbouring columns, once
+for each accumulator, with every scalar type replaced by a vector of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WEIGHTS = {
 
 @dataclass(frozen=True)
 class Extra:
-    """An operand of the body: each axis follows a dimension of the result, or stands at an index."""
+    """An operand of the body; each axis follows a dimension of the result or stands still."""
 
     buffer: SSAValue
     axes: tuple[tuple[str, int], ...]

@@ -76,10 +76,10 @@ def _checked(
 ) -> SSAValue:
     """The index if it lies in the table, else 0 and a report (unsigned: below 0 is too large)."""
     index = _as_index(b, raw)
-    inside = b.compare("ult", index, bound)
+    outside = b.compare("uge", index, bound)
     if report is not None:
-        b.when(inside, lambda: None, lambda: report(index, bound))
-    return select(b, inside, index, b.index(0))
+        b.when(outside, lambda: report(index, bound))
+    return select(b, outside, b.index(0), index)
 
 
 def _as_index(b: LoopBuilder, raw: SSAValue) -> SSAValue:

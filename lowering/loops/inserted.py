@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from xdsl.ir import Operation
@@ -11,7 +11,7 @@ from openinfer.lowering.locations import give_location
 
 
 @contextmanager
-def keep_location(op: Operation) -> Iterator[None]:
+def keep_location(op: Operation) -> Generator[None]:
     """Ops that a `with` block inserts before `op` get its location where they have none."""
     before = op.prev_op
     yield

@@ -20,6 +20,7 @@ from openinfer.lowering.loops.runs import (
     Extent,
     bank_count,
     each,
+    fitting_lanes,
     reduce_run,
     vector_run,
 )
@@ -103,6 +104,7 @@ def over_lines(
     b: LoopBuilder, view: AxisView, lanes: int, computed: Attribute, body: Callable[[Line], None]
 ) -> None:
     """`body` for every line (or vector of lines) of a view; the outermost loop may be parallel."""
+    lanes = fitting_lanes(view.inner if view.parts[2] else view.count, lanes)
 
     def row(outer: SSAValue) -> None:
         if not view.parts[2]:

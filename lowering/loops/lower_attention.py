@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.builder import InsertPoint
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.nn import AttentionOp, dims_of, element_of
 from openinfer.lowering.loops.attention import Attention
@@ -26,8 +26,9 @@ from openinfer.runtime.sizes import Size
 def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
-    First the queries of a block, transposed: `[1, head size, block]`; then their scores against all
-    keys: `[1, keys, block]`. The first axis counts the threads that work at once. `op` is on tensors.
+    First the queries of a block, transposed: `[1, head size, block]`; then their scores against
+    all keys: `[1, keys, block]`. The first axis counts the threads that work at once. `op` is on
+    tensors.
     """
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import ClassVar
 
-from xdsl.builder import InsertPoint
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.nn import MatmulOp, dims_of, element_of
 from openinfer.lowering.loops.batches import broadcast_place, over_batches
@@ -237,19 +237,21 @@ class _Lowering:
             few = build.compare("slt", extents.rows, ROWS_WORTH_PACKING)
             build.when(few, dots, through_scratch)
 
+    def _few_rows(self, extents: Extents) -> bool | None:
+        """Whether there are too few rows to pack the right operand; None when the run knows."""
+        return extents.rows < ROWS_WORTH_PACKING if isinstance(extents.rows, int) else None
+
     def _has_tiles(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with register tiles."""
         if self.op.packed is not None or self.op.transpose_b is None:
             return True
-        known = isinstance(extents.rows, int)
-        return self.scratch is not None and not (known and extents.rows < ROWS_WORTH_PACKING)
+        return self.scratch is not None and not self._few_rows(extents)
 
     def _has_dots(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with sums along the shared dimension."""
         if self.op.packed is not None or self.op.transpose_b is None:
             return False
-        known = isinstance(extents.rows, int)
-        return self.scratch is None or not (known and extents.rows >= ROWS_WORTH_PACKING)
+        return self.scratch is None or self._few_rows(extents) is not False
 
 
 def _shape(buffer: SSAValue) -> Sequence[int]:

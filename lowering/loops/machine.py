@@ -1,4 +1,4 @@
-"""What the schedules of products want to know of the target: lanes, tile sizes, fused multiply-add."""
+"""What the schedules of products know of the target: lanes, tile sizes, fused multiply-add."""
 
 from __future__ import annotations
 
@@ -28,7 +28,15 @@ class Machine:
     @property
     def tile(self) -> int:
         """Columns of a packed panel: two vectors of f32."""
-        return 2 * (self.vector_bits // 32)
+        return self.tile_for(None)
+
+    def tile_for(self, columns: int | None) -> int:
+        """Columns of the panels of a matrix with so many columns: one vector if they fit in it.
+
+        A panel of two would be half padding then, and be read for nothing.
+        """
+        lanes = self.vector_bits // 32
+        return lanes if columns is not None and columns <= lanes else 2 * lanes
 
     @property
     def accumulators(self) -> int:

@@ -1,7 +1,7 @@
 """The register tile that every product is made of, and the loops that cover a range with tiles.
 
-A tile is `rows` x `vectors` accumulators. One step of the contraction loads `vectors` vectors of one
-operand and `rows` scalars of the other, and adds all their products.
+A tile is `rows` x `vectors` accumulators. One step of the contraction loads `vectors` vectors of
+one operand and `rows` scalars of the other, and adds all their products.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from openinfer.lowering.loops.runs import (
     has_unit_stride,
     is_contiguous,
 )
-from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.errors import CompileError
 
 _ZERO = AffineExpr.constant(0)
 
@@ -169,14 +169,14 @@ def nest_extents(
 ) -> list[Extent]:
     """The extent of each dimension: of an axis that it walks alone, of static size if there is one.
 
-    Raises UnsupportedError OI0713 for a dimension that walks no axis alone.
+    Raises CompileError OI0933 for a dimension that walks no axis alone.
     """
     extents: list[Extent] = []
     for dim in range(dims):
         places = [(a, axis) for a in accesses if (axis := a.axis_of(dim)) is not None]
         if not places:
-            raise UnsupportedError(
-                "OI0713", f"{op_name}: no operand says how often dimension {dim} runs"
+            raise CompileError(
+                "OI0933", f"{op_name}: no operand says how often dimension {dim} runs"
             )
         static = [p for p in places if _size(*p) != DYNAMIC_INDEX]
         access, axis = (static or places)[0]
@@ -201,7 +201,7 @@ def affine_value(b: LoopBuilder, index: AffineExpr, at: Sequence[Index | None]) 
             return b.floordiv(left, right)
         if index.kind is AffineBinaryOpKind.Mod:
             return b.rem(left, right)
-    raise UnsupportedError("OI0713", f"a loop index of the form {index} has no code")
+    raise CompileError("OI0933", f"a loop index of the form {index} has no code")
 
 
 def _size(access: Access, axis: int) -> int:

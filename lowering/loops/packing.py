@@ -50,7 +50,7 @@ def pack_panels(
     *,
     transposed: bool,
 ) -> None:
-    """Copies `source` (`[depth, columns]`, or `[columns, depth]` when `transposed`) into `panels`."""
+    """Copies `source`, `[depth, columns]` or when `transposed` the reverse, into `panels`."""
     bits = max(8, getattr(element_type(source.buffer), "bitwidth", 32))
     lanes = gcd(tile, max(1, vector_bits // bits))
     whole = build.round_down(columns, tile)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.builder import InsertPoint
 from xdsl.dialects import func
 from xdsl.dialects.memref import AllocaOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.epilogue import Epilogue, Place
@@ -94,7 +94,7 @@ class Product:
             count = build.floordiv(whole, width)
         none = [None] * (width // lanes)
         if count == 1:
-            self._strip(build.index(0), none, parallel=True)
+            self._strip(0, none, parallel=True)
         elif count != 0:
             build.loop(0, count, 1, lambda p: self._strip(p, none), parallel=True, hint="p")
         if isinstance(rest, int):
@@ -103,25 +103,25 @@ class Product:
                 for first in range(0, rest, lanes)
             ]
             if rest:
-                self._strip(build.index(count), masks, parallel=True)
+                self._strip(count, masks, parallel=True)
             return
 
         def partial() -> None:
             masks = [
                 build.mask(build.minus(rest, first), lanes) for first in range(0, width, lanes)
             ]
-            self._strip(build.index(count), masks, parallel=True)
+            self._strip(count, masks, parallel=True)
 
         build.when(build.compare("ne", rest, 0), partial)
 
     def _strip(
-        self, panel: SSAValue, masks: Sequence[SSAValue | None], *, parallel: bool = False
+        self, panel: Index, masks: Sequence[SSAValue | None], *, parallel: bool = False
     ) -> None:
         """All rows of one panel."""
-        build = self.build
-        first = build.mul(panel, self.right.width)
-        starts = tuple(build.add(first, v * self.how.lanes) for v in range(len(masks)))
-        strip = Strip(panel, starts, tuple(masks))
+        build, width, lanes = self.build, self.right.width, self.how.lanes
+        first = panel * width if isinstance(panel, int) else build.mul(panel, width)
+        starts = tuple(build.index(build.plus(first, v * lanes)) for v in range(len(masks)))
+        strip = Strip(build.index(panel), starts, tuple(masks))
         hoisted = [self.epilogue.hoisted(self._place(strip, v, 0)) for v in range(strip.vectors)]
 
         def finish(sums: Sequence[SSAValue], row: Index) -> None:

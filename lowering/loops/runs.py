@@ -56,6 +56,14 @@ class Extent:
 ONE = Extent(())
 
 
+def fitting_lanes(extent: Extent, lanes: int) -> int:
+    """Shorter vectors where they hold a short run exactly, so that it needs no mask."""
+    count = extent.static
+    if count is not None and 2 <= count < lanes and count & (count - 1) == 0:
+        return count
+    return lanes
+
+
 def extent_of(b: LoopBuilder, buffer: SSAValue, axes: Sequence[int]) -> Extent:
     """The product of the sizes of some axes of a buffer."""
     return Extent(tuple(b.dim(buffer, axis) for axis in axes))

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.nest import Access, Nest
-from openinfer.lowering.loops.numeric import like, positions, reduction, select
-from openinfer.lowering.loops.runs import bank_count, reduce_run, vector_run
+from openinfer.lowering.loops.numeric import positions, reduction, select
+from openinfer.lowering.loops.runs import bank_count, fitting_lanes, reduce_run, vector_run
 
 Values = Sequence[SSAValue]
 Body = Callable[[LoopBuilder, Values, Values, Callable[[int], SSAValue]], Values]
@@ -67,6 +67,7 @@ class _Emitter:
 
     def __post_init__(self) -> None:
         self.nest = self.kernel.nest
+        self.lanes = self.kernel.lanes
         self.at = [None] * len(self.nest.extents)
         live = self.nest.live_dims()
         self.reductions = [d for d in live if self.nest.reduces[d]]
@@ -94,7 +95,7 @@ class _Emitter:
 
     def vector_dims(self) -> tuple[int | None, int | None]:
         """The parallel dimension, or else the reduction, that can become vectors."""
-        if not self.kernel.vectorisable or self.kernel.lanes < 2:
+        if not self.kernel.vectorisable:
             return None, None
         parallel = next((d for d in self.parallel if self.fits(d)), None)
         reduction = next((d for d in self.reductions if self.fits(d)), None)
@@ -153,7 +154,7 @@ class _Emitter:
 
     def load_vector(self, access: Access, dim: int, mask: SSAValue | None) -> SSAValue:
         """A vector along `dim`; one element in all lanes when the buffer does not depend on it."""
-        lanes = self.kernel.lanes
+        lanes = self.lanes
         if not access.uses(dim):
             return self.b.splat(self.load(access), lanes)
         return self.b.vload(access.value, access.at(self.b, self.at), lanes, mask)
@@ -168,12 +169,12 @@ class _Emitter:
     def compute(self, inputs: Values, outputs: Values, vector_dim: int | None = None) -> Values:
         def index(dim: int) -> SSAValue:
             value = self.b.index(0 if (now := self.at[dim]) is None else now)
-            return positions(self.b, value, self.kernel.lanes) if dim == vector_dim else value
+            return positions(self.b, value, self.lanes) if dim == vector_dim else value
 
         results = self.kernel.body(self.b, inputs, outputs, index)
         if vector_dim is None:
             return results
-        lanes = self.kernel.lanes
+        lanes = self.lanes
         return [r if isinstance(r.type, VectorType) else self.b.splat(r, lanes) for r in results]
 
     # Forms
@@ -214,7 +215,8 @@ class _Emitter:
 
     def vectors_along_parallel(self, dim: int) -> None:
         outer = [d for d in self.parallel if d != dim]
-        extent, lanes = self.nest.extents[dim], self.kernel.lanes
+        extent = self.nest.extents[dim]
+        lanes = self.lanes = fitting_lanes(extent, self.lanes)
         width = 1
         if self.reductions:
             # Several vectors side by side, so that their sums need not wait for each other.
@@ -244,7 +246,7 @@ class _Emitter:
         fixed: dict[int, SSAValue],
     ) -> None:
         """`width` vectors from `start` on, with the reductions inside."""
-        lanes, count = self.kernel.lanes, len(self.nest.outputs)
+        lanes, count = self.lanes, len(self.nest.outputs)
 
         def load(access: Access) -> SSAValue:
             return self.load_vector(access, dim, mask)
@@ -278,7 +280,8 @@ class _Emitter:
 
     def vectors_along_reduction(self, dim: int) -> None:
         others = [d for d in self.reductions if d != dim]
-        extent, lanes = self.nest.extents[dim], self.kernel.lanes
+        extent = self.nest.extents[dim]
+        lanes = self.lanes = fitting_lanes(extent, self.lanes)
         width = bank_count(extent, lanes)
         combiners = [c for c in self.kernel.combiners if c is not None]
 
@@ -313,7 +316,5 @@ class _Emitter:
 
 def _vector_of(access: Access, lanes: int) -> VectorType:
     kind = access.kind
-    assert isinstance(kind, MemRefType)
-    vector = like(VectorType(kind.element_type, [lanes]), kind.element_type)
-    assert isinstance(vector, VectorType)
-    return vector
+    assert kind is not None
+    return VectorType(kind.element_type, [lanes])

@@ -14,7 +14,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise_on_buffers
-from openinfer.lowering.memory.uses import ancestor_in, positions, users
+from openinfer.lowering.memory.uses import ancestor_in, positions, root_of, users
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _elide(copy: memref.CopyOp) -> None:
         place = _place(user, block, order)
         if place is None or place < first or place > here:
             continue
-        if place == first and _reads_in_step(user, source, target):
+        if place == first and user.parent_block() is block and _reads_in_step(user, source, target):
             continue
         return
     _join(copy, source, target, block, order)
@@ -77,10 +77,10 @@ def _reads_in_step(op: Operation, written: SSAValue, read: SSAValue) -> bool:
     if not isinstance(op, linalg.GenericOp) or not is_elementwise_on_buffers(op):
         return False
     rank = len(op.iterator_types)
-    return (
-        op.outputs[0] is written
-        and read not in op.outputs
-        and all(m == identity_map(rank) for v, m in zip(op.inputs, input_maps(op)) if v is read)
+    return op.outputs[0] is written and all(
+        v is read and m == identity_map(rank)
+        for v, m in zip(op.inputs, input_maps(op))
+        if root_of(v) is read
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.builder import InsertPoint
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -23,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.lowering.interface import variable_dims
@@ -172,7 +171,8 @@ def _weight_bytes(step: FuncOp) -> ArrayAttr[Attribute]:
     """Bytes of each weight argument."""
     roles = step.properties.get("arg_attrs")
     found: list[Attribute] = []
-    for argument, row in zip(step.body.block.args, roles if isinstance(roles, ArrayAttr) else ()):
+    rows: tuple[Attribute, ...] = roles.data if isinstance(roles, ArrayAttr) else ()
+    for argument, row in zip(step.body.block.args, rows):
         role = row.data["openinfer.arg"] if isinstance(row, DictionaryAttr) else None
         if isinstance(role, StringAttr) and role.data.startswith("weight "):
             kind = argument.type

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
+from openinfer.lowering.linalg.generic import REDUCTION
 from openinfer.lowering.locations import give_location
 
 
@@ -60,8 +61,7 @@ def _captured(op: Operation) -> list[SSAValue]:
 
 def _base_name(op: Operation) -> str:
     if isinstance(op, linalg.GenericOp):
-        kinds = {kind.data.value for kind in op.iterator_types}
-        return "reduce" if "reduction" in kinds else "elementwise"
+        return "reduce" if REDUCTION in op.iterator_types.data else "elementwise"
     return op.name.partition(".")[2]
 
 

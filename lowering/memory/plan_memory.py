@@ -122,7 +122,9 @@ class _Planner:
         return max(self.order[inner] for inner in op.walk())
 
     def _publish(self, plan: Plan, allocations: Sequence[memref.AllocOp]) -> None:
-        offsets = {op.memref: offset for op, offset in zip(allocations, plan.offsets)}
+        offsets: dict[SSAValue, Size] = {
+            op.memref: offset for op, offset in zip(allocations, plan.offsets)
+        }
         found: dict[str, Size] = {}
         for op in list(self.function.walk()):
             if isinstance(op, nn.PublishOp):

@@ -10,11 +10,11 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise_on_buffers
-from openinfer.lowering.memory.uses import ancestor_in, positions, users
+from openinfer.lowering.memory.uses import ancestor_in, positions, root_of, users
 from openinfer.lowering.options import current
 
 
@@ -62,8 +62,8 @@ def _reuse(op: linalg.GenericOp) -> None:
             return
 
 
-def _before(user: Operation, here: int, block: object, order: dict[Operation, int]) -> bool:
-    holder = ancestor_in(user, block)  # type: ignore[arg-type]
+def _before(user: Operation, here: int, block: Block, order: dict[Operation, int]) -> bool:
+    holder = ancestor_in(user, block)
     return holder is None or order[holder] < here
 
 
@@ -80,10 +80,11 @@ def _dies(
         return False
     if value.type != target.type:
         return False
-    # Read elsewhere in the same op at other places: overwriting would be seen.
+    # Read elsewhere in the same op at other places, or in another shape: overwriting would be seen.
     rank = len(op.iterator_types)
-    if any(v is value and m != identity_map(rank) for v, m in zip(op.inputs, input_maps(op))):
-        return False
+    for v, mapping in zip(op.inputs, input_maps(op)):
+        if root_of(v) is value and (v is not value or mapping != identity_map(rank)):
+            return False
     for user in users(value):
         holder = ancestor_in(user, block)
         if user is not op and (holder is None or order[holder] >= here):

@@ -16,7 +16,9 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
-from openinfer.lowering.nn.matching import constant_of, elementwise, single_use
+from openinfer.lowering.fusing import may_join
+from openinfer.lowering.nn.matching import constant_of, elementwise, joins, single_use
+from openinfer.lowering.options import current
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -31,17 +33,19 @@ class AbsorbScalars(ModulePass):
         %z = nn.matmul(%q, %k) {transpose_b, alpha = 0.5 : f64} : …
 
     Requires: level `nn`; f32 or f64, where the product is not rounded before it is scaled.
-    Leaves: products that something else reads unscaled.
+    Leaves: products that something else reads unscaled, operands of two dtypes, factors whose size
+        would change what overflows, anything across a barrier; under `strict_math` everything.
     """
 
     name: ClassVar[str] = "absorb-scalars"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [ScaledOperand(), ScaledResult()], erase_dead=True)
+        if not current().strict_math:
+            rewrite(op, [ScaledOperand(), ScaledResult()], erase_dead=True)
 
 
 def scaled(value: SSAValue) -> tuple[SSAValue, float] | None:
-    """(x, c) when a value is x·c or x/c with a constant c and the shape of x."""
+    """(x, c) when a value is x·c or x/c with a constant c of usual size and the shape of x."""
     for kind in ("mul", "div"):
         op = elementwise(value, kind)
         if op is None:
@@ -54,9 +58,13 @@ def scaled(value: SSAValue) -> tuple[SSAValue, float] | None:
         if factor is None or x.type != value.type:
             return None
         if kind == "div":
-            return (x, 1.0 / factor) if factor else None
-        return x, factor
+            factor = 1.0 / factor if factor else 0.0
+        return (x, factor) if _SMALL <= abs(factor) <= _LARGE else None
     return None
+
+
+# A factor beyond these turns sums into 0, infinity or NaN that are something else term by term.
+_SMALL, _LARGE = 1e-18, 1e18
 
 
 def _multiply(op: nn.MatmulOp, factor: float) -> FloatAttr:
@@ -65,8 +73,9 @@ def _multiply(op: nn.MatmulOp, factor: float) -> FloatAttr:
 
 
 def _exact(op: nn.MatmulOp) -> bool:
-    """Floats that are stored as wide as they are accumulated."""
-    return all(nn.element_of(v) in (f32, f64) for v in (*op.inputs[:2], op.result[0]))
+    """Floats that are stored as wide as they are accumulated, all alike."""
+    elements = {nn.element_of(v) for v in (*op.inputs[:2], op.result[0])}
+    return elements in ({f32}, {f64})
 
 
 class ScaledOperand(RewritePattern):
@@ -78,7 +87,9 @@ class ScaledOperand(RewritePattern):
             return
         for position in (0, 1):
             found = scaled(op.inputs[position])
-            if found is not None and single_use(op.inputs[position]):
+            if found is None or not single_use(op.inputs[position]):
+                continue
+            if joins(op, op.inputs[position]):
                 op.operands[position] = found[0]
                 op.properties["alpha"] = _multiply(op, found[1])
                 rewriter.notify_op_modified(op)
@@ -96,6 +107,8 @@ class ScaledResult(RewritePattern):
         inner = found[0].owner
         if not isinstance(inner, nn.MatmulOp) or inner.body or not _exact(inner):
             return
+        if not may_join(inner, op):
+            return
         new = nn.MatmulOp(
             list(inner.inputs),
             [op.result[0].type],
@@ -105,5 +118,5 @@ class ScaledResult(RewritePattern):
             },
         )
         new.attributes.update(inner.attributes)
-        rewriter.replace_matched_op(new)
-        rewriter.erase_op(inner)
+        rewriter.replace(op, new)
+        rewriter.erase(inner)

@@ -16,6 +16,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
+from openinfer.lowering.fusing import may_join
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -30,7 +31,8 @@ class AbsorbTransposes(ModulePass):
         %y = nn.matmul(%x, %w) {transpose_b} : …
 
     Requires: level `nn`.
-    Leaves: transposes of other dimensions, and those that something else reads as well.
+    Leaves: transposes of other dimensions, those across a barrier or with a hint against it, and
+        those of a result that something else reads; what is read transposed may stay for others.
     """
 
     name: ClassVar[str] = "absorb-transposes"
@@ -64,19 +66,20 @@ class MergeTransposes(RewritePattern):
     def match_and_rewrite(self, op: nn.TransposeOp, rewriter: PatternRewriter) -> None:
         order = _order(op)
         if order == tuple(range(len(order))):
-            rewriter.replace_matched_op([], [op.inputs[0]])
+            rewriter.replace(op, [], [op.inputs[0]])
             return
         inner = op.inputs[0].owner
-        if not isinstance(inner, nn.TransposeOp):
+        if not isinstance(inner, nn.TransposeOp) or not may_join(inner, op):
             return
         first = _order(inner)
         merged = [first[d] for d in order]
-        rewriter.replace_matched_op(
+        rewriter.replace(
+            op,
             nn.TransposeOp(
                 [inner.inputs[0]],
                 [op.result[0].type],
                 properties={"permutation": nn.ints_setting(merged)},
-            )
+            ),
         )
 
 
@@ -88,6 +91,8 @@ class MatmulOfTranspose(RewritePattern):
         for position, flag in ((0, "transpose_a"), (1, "transpose_b")):
             inner = op.inputs[position].owner
             if not isinstance(inner, nn.TransposeOp) or not _swaps_last_two(_order(inner)):
+                continue
+            if not may_join(inner, op):
                 continue
             op.operands[position] = inner.inputs[0]
             if flag in op.properties:
@@ -110,7 +115,9 @@ class AttentionOfTranspose(RewritePattern):
         layouts = [layout.data for layout in op.layouts]
         for position in range(3):
             inner = op.inputs[position].owner
-            if isinstance(inner, nn.TransposeOp) and _order(inner) == _SWAP:
+            if not isinstance(inner, nn.TransposeOp) or _order(inner) != _SWAP:
+                continue
+            if may_join(inner, op):
                 op.operands[position] = inner.inputs[0]
                 layouts[position] = _OTHER[layouts[position]]
                 op.properties["layouts"] = _strings(layouts)
@@ -127,7 +134,7 @@ class TransposeOfAttention(RewritePattern):
         inner = source.owner
         if not isinstance(inner, nn.AttentionOp) or _order(op) != _SWAP:
             return
-        if not source.has_one_use():
+        if not source.has_one_use() or not may_join(inner, op):
             return
         layouts = [layout.data for layout in inner.layouts]
         layouts[3] = _OTHER[layouts[3]]
@@ -142,8 +149,8 @@ class TransposeOfAttention(RewritePattern):
             },
         )
         new.attributes.update(inner.attributes)
-        rewriter.replace_matched_op(new)
-        rewriter.erase_op(inner)
+        rewriter.replace(op, new)
+        rewriter.erase(inner)
 
 
 def _strings(names: list[str]) -> ArrayAttr[StringAttr]:

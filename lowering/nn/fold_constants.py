@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32, f64
@@ -40,12 +41,12 @@ class FoldConstants(ModulePass):
         rewrite(op, [FoldElementwise(), DropNeutral(), FoldMovement()], erase_dead=True)
 
 
-_FOLDS: dict[str, Callable[..., float]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "abs": abs,
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "neg": operator.neg,
+    "abs": math.fabs,
     "sqrt": math.sqrt,
 }
 
@@ -82,7 +83,7 @@ class FoldElementwise(RewritePattern):
         else:
             result = fold(*numbers)
         fill = nn.FillOp([], [op.result[0].type], properties={"value": FloatAttr(result, f64)})
-        rewriter.replace_matched_op(fill)
+        rewriter.replace(op, fill)
 
 
 # x + 0 is not x for x = -0.0, but x + (-0.0) and x - 0 are.
@@ -104,7 +105,7 @@ class DropNeutral(RewritePattern):
                 continue
             if neutral == 0.0 and math.copysign(1.0, constant_of(y) or 0.0) < 0:
                 continue
-            rewriter.replace_matched_op([], [x])
+            rewriter.replace(op, [], [x])
             return
 
 
@@ -117,4 +118,4 @@ class FoldMovement(RewritePattern):
         source = op.inputs[0].owner
         if isinstance(source, nn.FillOp):
             fill = nn.FillOp([], [op.result[0].type], properties={"value": source.value})
-            rewriter.replace_op(op, fill)
+            rewriter.replace(op, fill)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects import nn
+from openinfer.lowering.fusing import may_join
 
 
 def constant_of(value: SSAValue) -> float | None:
@@ -24,6 +25,12 @@ def elementwise(value: SSAValue, kind: str) -> nn.ElementwiseOp | None:
     if isinstance(owner, nn.ElementwiseOp) and owner.kind.data == kind:
         return owner
     return None
+
+
+def joins(op: Operation, *values: SSAValue) -> bool:
+    """Whether `op` may be made one with the ops behind its operands, or their operands: no barrier
+    stands between, no hint forbids it."""
+    return all(isinstance(v.owner, Operation) and may_join(v.owner, op) for v in values)
 
 
 def single_use(value: SSAValue) -> bool:

@@ -7,16 +7,16 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    AnyFloat,
     ArrayAttr,
     FloatAttr,
     ModuleOp,
     StringAttr,
     TensorType,
     UnitAttr,
+    f32,
     f64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -25,6 +25,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
+from openinfer.lowering.fusing import NO_FUSE, may_join
 from openinfer.lowering.nn.absorb_scalars import scaled
 from openinfer.lowering.nn.matching import elementwise, single_use
 from openinfer.lowering.rewriting import rewrite
@@ -43,8 +44,9 @@ class RecognizeAttention(ModulePass):
         %o = nn.attention(%q, %k, %v) {scale = 0.25 : f64, layouts = …} : …
 
     Requires: `absorb-transposes`, `absorb-scalars`.
-    Leaves: products whose scores or probabilities something else reads, whose softmax runs over
-        another axis, or where the probabilities are the right operand.
+    Leaves: products whose scores or probabilities something else reads or are rounded to another
+        dtype, whose softmax runs over another axis, where the probabilities are the right operand,
+        or with a barrier in between.
     """
 
     name: ClassVar[str] = "recognize-attention"
@@ -60,6 +62,8 @@ class _Scores:
     product: nn.MatmulOp
     scale: float
     mask: SSAValue | None
+    between: tuple[Operation, ...]
+    """The scale and the sum between product and softmax."""
 
 
 class _Attention(RewritePattern):
@@ -80,6 +84,11 @@ class _Attention(RewritePattern):
             return
         scores = _scores(softmax.inputs[0])
         if scores is None or not _fits(scores, op):
+            return
+        parts = (op, softmax, *scores.between)
+        if not all(may_join(scores.product, part) for part in parts):
+            return
+        if any(NO_FUSE in part.attributes for part in parts):
             return
         self._replace(op, scores, rewriter)
 
@@ -111,18 +120,20 @@ class _Attention(RewritePattern):
             properties={
                 "scale": FloatAttr(scores.scale, f64),
                 "masked": UnitAttr() if scores.mask is not None else None,
+                # The softmax of a row of nothing but -inf is NaN.
+                "nan_rows": UnitAttr() if scores.mask is not None else None,
                 "layouts": ArrayAttr([StringAttr("bhld")] * 4),
             },
         )
         new.append(attention)
         value = _reshape(attention.result[0], result, new)
-        rewriter.replace_matched_op(new, [value])
+        rewriter.replace(op, new, [value])
 
 
 def _reshape(
     value: SSAValue,
-    kind: TensorType[object],
-    new: list[Operation],  # type: ignore[type-var]
+    kind: TensorType[Attribute],
+    new: list[Operation],
 ) -> SSAValue:
     if value.type == kind:
         return value
@@ -140,6 +151,7 @@ def _leading(value: SSAValue) -> tuple[Size, Size]:
 def _scores(value: SSAValue) -> _Scores | None:
     """The parts of scale·(q kᵀ) + mask."""
     mask: SSAValue | None = None
+    between: list[Operation] = []
     added = elementwise(value, "add")
     if added is not None:
         for x, y in (added.inputs, tuple(reversed(added.inputs))):
@@ -150,11 +162,15 @@ def _scores(value: SSAValue) -> _Scores | None:
             return None
         if not single_use(value):
             return None
+        between.append(added)
     found = _product(value)
     if found is None:
         return None
     product, scale = found
-    return _Scores(product, scale, mask)
+    if value.owner is not product:
+        assert isinstance(value.owner, Operation)
+        between.append(value.owner)
+    return _Scores(product, scale, mask, tuple(between))
 
 
 def _product(value: SSAValue) -> tuple[nn.MatmulOp, float] | None:
@@ -183,11 +199,10 @@ def _fits(scores: _Scores, op: nn.MatmulOp) -> bool:
     if q[-1].constant is None or v[-1].constant is None:
         return False
     elements = {nn.element_of(x) for x in (*scores.product.inputs[:2], op.inputs[1])}
-    elements |= {nn.element_of(op.result[0]), nn.element_of(scores.product.result[0])}
-    if len(elements) != 1 or not isinstance(next(iter(elements)), AnyFloat):
+    elements |= {nn.element_of(x) for x in (op.result[0], op.inputs[0], scores.product.result[0])}
+    # Scores that the program rounds to a narrow float must stay rounded.
+    if elements not in ({f32}, {f64}):
         return False
-    if next(iter(elements)).bitwidth < 32:  # type: ignore[attr-defined]
-        return False  # Scores that the program rounds must stay rounded.
     if scores.mask is None:
         return True
     mask = nn.dims_of(scores.mask)

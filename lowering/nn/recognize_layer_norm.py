@@ -109,9 +109,7 @@ class Normalise(RewritePattern):
             return
         if op.result[0].type != x.type:
             return
-        rewriter.replace_matched_op(
-            nn.LayerNormOp([x], [x.type], properties={"eps": FloatAttr(eps, f64)})
-        )
+        rewriter.replace(op, nn.LayerNormOp([x], [x.type], properties={"eps": FloatAttr(eps, f64)}))
 
 
 class ScaleAndShift(RewritePattern):
@@ -141,6 +139,6 @@ class ScaleAndShift(RewritePattern):
                     "has_bias": UnitAttr() if weighted else None,
                 },
             )
-            rewriter.replace_matched_op(new)
-            rewriter.erase_op(norm)
+            rewriter.replace(op, new)
+            rewriter.erase(norm)
             return

@@ -1,4 +1,4 @@
-"""Elementary functions: the polynomials against float64 over all of f32, the library for the rest."""
+"""Elementary functions: polynomials against float64 over all of f32, the library for the rest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compiled(op: str, element: str = "f32", operands: int = 1) -> CompiledFuncti
 
 
 def sample() -> Array:
-    """Floats of every exponent and both signs, and the special ones, in a number that leaves a rest."""
+    """Floats of every exponent and both signs, and the special ones; the count leaves a rest."""
     bits = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32)
     special = np.array(
         [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.722, 88.73, -87.3, 1e-45, 3.4e38],

@@ -399,3 +399,15 @@ def test_locations_are_kept() -> None:
     loads = [op for op in module.walk() if op.name == "vector.load"]
     assert loads
     assert all(op.location == place for op in loads)
+
+
+def test_unknown_target_and_unbounded_loop_are_refused() -> None:
+    from openinfer.runtime.errors import CompileError, UnsupportedError
+
+    kind = buffer_type((8,), "f32")
+    text = generic(["(i) -> (i)"] * 2, "p", [kind, kind], ["f32", "f32"], ADD_HALF)
+    with pytest.raises(UnsupportedError, match="no target 'vax'"):
+        lowered(text, "vax")
+    text = generic(["(i, j) -> (i)"] * 2, "pr", [kind, kind], ["f32", "f32"], ADD_HALF)
+    with pytest.raises(CompileError, match="how often dimension 1 runs"):
+        lowered(text, "avx2")

@@ -1,4 +1,4 @@
-"""`lower-matmul` and `lower-pack`: the loops run and agree with NumPy, for every target and type."""
+"""`lower-matmul` and `lower-pack`: the loops agree with NumPy, for every target and type."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_an_empty_contraction_still_runs_the_body():
     out.check()
 
 
-# What follows the product --------------------------------------------------------------------------
+# What follows the product -------------------------------------------------------------------------
 
 BIAS_RESIDUAL = """{
 ^bb0(%p: f32, %bias: f32, %residual: f32, %scalar: f32):
@@ -274,7 +274,9 @@ def test_an_operand_that_differs_by_batch_keeps_the_batches_apart():
     if not types[1]:
         pytest.skip("written for panels of 32 columns")
     types.append(memref((2, n)))
-    text = kernel(types, [memref((2, 5, n))], "packed, maps = [affine_map<(b, i, j) -> (b, j)>]", body)
+    text = kernel(
+        types, [memref((2, 5, n))], "packed, maps = [affine_map<(b, i, j) -> (b, j)>]", body
+    )
     a, b, x, out = normal((2, 5, k), 1), normal((k, n), 2), normal((2, n), 3), Guarded((2, 5, n))
     compiled(text)(a, packed(b, tile), x, out.array)
     close(out.array, a @ b + x[:, None], k)
@@ -289,7 +291,15 @@ def test_an_operand_that_differs_by_batch_keeps_the_batches_apart():
 def test_unpacked_with_sizes_of_the_run(target: str, transpose_a: bool):
     settings = "transpose_a" if transpose_a else ""
     run = compiled(kernel([memref((None, None))] * 2, [memref((None, None))], settings), target)
-    for m, n, k in [(0, 5, 5), (5, 0, 5), (5, 5, 0), (1, 1, 1), (3, 33, 7), (9, 64, 20), (12, 31, 5)]:
+    for m, n, k in [
+        (0, 5, 5),
+        (5, 0, 5),
+        (5, 5, 0),
+        (1, 1, 1),
+        (3, 33, 7),
+        (9, 64, 20),
+        (12, 31, 5),
+    ]:
         a, b, out = normal((m, k), 1), normal((k, n), 2), Guarded((m, n))
         run(np.ascontiguousarray(a.T) if transpose_a else a, b, out.array)
         close(out.array, a @ b, k)
@@ -304,7 +314,15 @@ def test_transposed_right_operand(target: str, transpose_a: bool, scratch: bool)
     settings = "transpose_b, transpose_a" if transpose_a else "transpose_b"
     outs = [memref((None, None))] + ([memref((None, None, tile))] if scratch else [])
     run = compiled(kernel([memref((None, None))] * 2, outs, settings), target)
-    for m, n, k in [(0, 5, 5), (5, 0, 5), (5, 5, 0), (1, 9, 3), (3, 33, 50), (9, 64, 37), (12, 31, 16)]:
+    for m, n, k in [
+        (0, 5, 5),
+        (5, 0, 5),
+        (5, 5, 0),
+        (1, 9, 3),
+        (3, 33, 50),
+        (9, 64, 37),
+        (12, 31, 16),
+    ]:
         a, b, out = normal((m, k), 1), normal((n, k), 2), Guarded((m, n))
         space = [Guarded((-(-n // tile), k, tile))] if scratch else []
         left = np.ascontiguousarray(a.T) if transpose_a else a
@@ -315,7 +333,8 @@ def test_transposed_right_operand(target: str, transpose_a: bool, scratch: bool)
 
 
 @pytest.mark.parametrize(
-    ("a_batch", "b_batch"), [((2, 3), (2, 3)), ((2, 3), (3,)), ((1, 3), (2, 1)), ((2,), ()), ((), (2,))]
+    ("a_batch", "b_batch"),
+    [((2, 3), (2, 3)), ((2, 3), (3,)), ((1, 3), (2, 1)), ((2,), ()), ((), (2,))],
 )
 @pytest.mark.parametrize("transposed", [False, True])
 def test_leading_dimensions_broadcast(
@@ -330,7 +349,12 @@ def test_leading_dimensions_broadcast(
     settings = "transpose_b" if transposed else ""
     run = compiled(kernel([memref((*a_batch, m, k)), memref(b_shape)], outs, settings))
     a, b, out = normal((*a_batch, m, k), 1), normal(b_shape, 2), Guarded((*batch, m, n))
-    run(a, b, out.array, *([np.empty((-(-n // TILES[HOST]), k, TILES[HOST]), np.float32)][: transposed]))
+    run(
+        a,
+        b,
+        out.array,
+        *([np.empty((-(-n // TILES[HOST]), k, TILES[HOST]), np.float32)][:transposed]),
+    )
     close(out.array, np.matmul(a, np.swapaxes(b, -1, -2) if transposed else b), k)
     out.check()
 
@@ -393,7 +417,13 @@ def test_float_types(target: str, left: str, right: str, result: str, eps: float
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("operand", "result"),
-    [("int8", "int8"), ("int8", "int32"), ("int16", "int16"), ("int32", "int32"), ("int64", "int64")],
+    [
+        ("int8", "int8"),
+        ("int8", "int32"),
+        ("int16", "int16"),
+        ("int32", "int32"),
+        ("int64", "int64"),
+    ],
 )
 @pytest.mark.parametrize("transposed", [False, True])
 def test_integers_wrap(target: str, operand: str, result: str, transposed: bool):
@@ -450,7 +480,10 @@ def test_the_body_says_what_sums_are_kept_in():
     types = [memref((None, 30), "i8"), memref((30, 12), "i8"), memref((12,))]
     run = compiled(kernel(types, [memref((None, 12))], "maps = [affine_map<(i, j) -> (j)>]", body))
     random = np.random.default_rng(3)
-    a, b = random.integers(-128, 128, (5, 30), np.int8), random.integers(-128, 128, (30, 12), np.int8)
+    a, b = (
+        random.integers(-128, 128, (5, 30), np.int8),
+        random.integers(-128, 128, (30, 12), np.int8),
+    )
     scale, out = normal((12,)), Guarded((5, 12))
     run(a, b, scale, out.array)
     close(out.array, (a.astype(np.int32) @ b.astype(np.int32)) * scale, 1)
@@ -472,7 +505,8 @@ def test_pack(target: str, transposed: bool, dtype: str):
         turned = ', transposed = ""' if transposed else ""
         text = (
             f"func.func @kernel(%0: {kinds[0]}, %1: {kinds[1]}) {{\n"
-            f"nn.pack(%0) outs(%1) {{tile = {tile} : i64{turned}}} : ({kinds[0]}, {kinds[1]}) -> ()\n"
+            f"nn.pack(%0) outs(%1) {{tile = {tile} : i64{turned}}} : "
+            f"({kinds[0]}, {kinds[1]}) -> ()\n"
             "func.return\n}"
         )
         out = Guarded(shape, dtype)

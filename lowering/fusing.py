@@ -1,0 +1,42 @@
+"""What keeps two operations apart: a barrier on the way from one to the other, or a hint.
+
+Every pass that makes one operation of two asks `may_join` first.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from openinfer.dialects import nn
+
+NO_FUSE = "openinfer.no_fuse"
+"""Set on what a node with `fuse = false` or `no_reorder = true` became."""
+
+
+def may_join(first: Operation, second: Operation) -> bool:
+    """Whether `first` may be computed where `second` stands, a user of its result further down.
+
+    False when either one carries `NO_FUSE`, or when a barrier may run between the two. In a loop
+    that holds only `second` every barrier counts: the next round comes back to `second` behind it.
+    """
+    if NO_FUSE in first.attributes or NO_FUSE in second.attributes:
+        return False
+    block = first.parent_block()
+    here = second
+    while here.parent_block() is not block:
+        holder = here.parent_op()
+        if holder is None or _holds_barrier(holder):
+            return False
+        here = holder
+    between = first.next_op
+    while between is not None and between is not here:
+        if _holds_barrier(between):
+            return False
+        between = between.next_op
+    return between is here
+
+
+def _holds_barrier(op: Operation) -> bool:
+    if not op.regions:
+        return isinstance(op, nn.BarrierOp)
+    return any(isinstance(inner, nn.BarrierOp) for inner in op.walk())

@@ -1,0 +1,116 @@
+// RUN: openinfer-opt %s -p 'lower-matmul{rows=2},cse' --split-input-file | filecheck %s
+
+// Panels outside, tiles of rows inside; the panel's vectors are loaded once for all rows of a tile.
+// The bias of a panel is loaded before its rows; alpha and the body work on the sums.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @packed(%x: memref<16x64xf32>, %w: memref<2x64x32xf32>, %bias: memref<64xf32>, %y: memref<16x64xf32>) {
+    nn.matmul(%x, %w, %bias) outs(%y) {packed, alpha = 2.0 : f32, maps = [affine_map<(i, j) -> (j)>]} {
+    ^bb0(%product: f32, %b: f32):
+      %sum = arith.addf %product, %b : f32
+      nn.yield %sum : f32
+    } : (memref<16x64xf32>, memref<2x64x32xf32>, memref<64xf32>, memref<16x64xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @packed
+// CHECK:         [[ALPHA:%\S+]] = arith.constant dense<2.000000e+00> : vector<16xf32>
+// CHECK:         scf.for %p = %c0 to %c2 step %c1 {
+// CHECK:           [[J0:%\S+]] = arith.muli %p, %c32 : index
+// CHECK:           [[J1:%\S+]] = arith.addi [[J0]], %c16 : index
+// CHECK-NEXT:      [[BIAS0:%\S+]] = vector.load %bias{{\[}}[[J0]]] : memref<64xf32>, vector<16xf32>
+// CHECK-NEXT:      [[BIAS1:%\S+]] = vector.load %bias{{\[}}[[J1]]] : memref<64xf32>, vector<16xf32>
+// CHECK-NEXT:      scf.for %i = %c0 to %c16 step %c2 {
+// CHECK:             [[I1:%\S+]] = arith.addi %i, %c1 : index
+// CHECK:             {{.*}} = scf.for %k = %c0 to %c64 step %c4 iter_args(
+// CHECK:               [[B0:%\S+]] = vector.load %w[%p, %k, %c0] : memref<2x64x32xf32>, vector<16xf32>
+// CHECK-NEXT:          [[B1:%\S+]] = vector.load %w[%p, %k, %c16] : memref<2x64x32xf32>, vector<16xf32>
+// CHECK-NEXT:          [[A0:%\S+]] = memref.load %x[%i, %k] : memref<16x64xf32>
+// CHECK-NEXT:          [[A1:%\S+]] = memref.load %x{{\[}}[[I1]], %k] : memref<16x64xf32>
+// CHECK-NEXT:          [[S0:%\S+]] = vector.broadcast [[A0]] : f32 to vector<16xf32>
+// CHECK-NEXT:          {{%\S+}} = vector.fma [[S0]], [[B0]], {{%\S+}} : vector<16xf32>
+// CHECK-NEXT:          {{%\S+}} = vector.fma [[S0]], [[B1]], {{%\S+}} : vector<16xf32>
+// CHECK-NEXT:          [[S1:%\S+]] = vector.broadcast [[A1]] : f32 to vector<16xf32>
+// CHECK-NEXT:          {{%\S+}} = vector.fma [[S1]], [[B0]], {{%\S+}} : vector<16xf32>
+// CHECK-NEXT:          {{%\S+}} = vector.fma [[S1]], [[B1]], {{%\S+}} : vector<16xf32>
+// CHECK:               scf.yield
+// CHECK:             [[P:%\S+]] = arith.mulf {{%\S+}}, [[ALPHA]] : vector<16xf32>
+// CHECK-NEXT:        [[R:%\S+]] = arith.addf [[P]], [[BIAS0]] : vector<16xf32>
+// CHECK-NEXT:        vector.store [[R]], %y[%i, [[J0]]] : memref<16x64xf32>, vector<16xf32>
+// CHECK:             vector.store {{%\S+}}, %y{{\[}}[[I1]], [[J1]]] : memref<16x64xf32>, vector<16xf32>
+// CHECK-NOT:         vector.store
+// CHECK:         } {openinfer.parallel}
+// CHECK-NOT:     nn.matmul
+
+// -----
+
+// 40 columns: one whole panel, then half of a vector of the next, loaded whole and stored masked.
+// Rows that only the run knows: tiles of two, then one row if the number is odd.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @rest(%x: memref<?x8xf32>, %w: memref<2x8x32xf32>, %y: memref<?x40xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed} : (memref<?x8xf32>, memref<2x8x32xf32>, memref<?x40xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @rest
+// CHECK:         [[M:%\S+]] = memref.dim %y, %c0 : memref<?x40xf32>
+// CHECK:         [[ODD:%\S+]] = arith.remui [[M]], %c2 : index
+// CHECK-NEXT:    [[WHOLE:%\S+]] = arith.subi [[M]], [[ODD]] : index
+// CHECK:         scf.for %i = %c0 to [[WHOLE]] step %c2 {
+// CHECK:         [[REST:%\S+]] = arith.subi [[M]], [[WHOLE]] : index
+// CHECK:         [[BIT:%\S+]] = arith.andi [[REST]], %c1{{\S*}} : index
+// CHECK-NEXT:    [[ONE:%\S+]] = arith.cmpi ne, [[BIT]], %c0 : index
+// CHECK-NEXT:    scf.if [[ONE]] {
+// CHECK:           {{%\S+}} = memref.load %x{{\[}}[[WHOLE]], %k{{\S*}}] : memref<?x8xf32>
+// CHECK:         [[MASK:%\S+]] = vector.create_mask %c8{{\S*}} : vector<16xi1>
+// CHECK:         vector.load %w[%c1{{\S*}}, %k{{\S*}}, %c0] : memref<2x8x32xf32>, vector<16xf32>
+// CHECK-NOT:     vector.load %w[%c1{{\S*}}, %k{{\S*}}, %c16]
+// CHECK:         vector.maskedstore %y[%i{{\S*}}, %c32{{\S*}}], [[MASK]], {{%\S+}} : memref<?x40xf32>, vector<16xi1>, vector<16xf32>
+
+// -----
+
+// Read where it lies; a target without fused multiply-add rounds the product.
+builtin.module attributes {openinfer.target = "generic"} {
+  func.func @in_place(%x: memref<2x8xf16>, %w: memref<8x?xf16>, %y: memref<2x?xf16>) {
+    nn.matmul(%x, %w) outs(%y) {} : (memref<2x8xf16>, memref<8x?xf16>, memref<2x?xf16>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @in_place
+// CHECK:         [[HALF:%\S+]] = vector.load %w[%k, {{%\S+}}] : memref<8x?xf16>, vector<4xf16>
+// CHECK:         [[WIDE:%\S+]] = arith.extf [[HALF]] : vector<4xf16> to vector<4xf32>
+// CHECK-NOT:     vector.fma
+// CHECK:         [[PRODUCT:%\S+]] = arith.mulf {{%\S+}}, [[WIDE]] : vector<4xf32>
+// CHECK-NEXT:    {{%\S+}} = arith.addf {{%\S+}}, [[PRODUCT]] : vector<4xf32>
+// CHECK:         arith.truncf {{%\S+}} : vector<4xf32> to vector<4xf16>
+// CHECK:         scf.if {{%\S+}} {
+// CHECK:           vector.maskedload %w[%k{{\S*}}, {{%\S+}}], {{%\S+}}, {{%\S+}} : memref<8x?xf16>, vector<4xi1>, vector<4xf16> into vector<4xf16>
+
+// -----
+
+// A transposed operand without scratch: sums along the shared dimension, four columns at a time.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @dots(%x: memref<3x20xf32>, %w: memref<4x20xf32>, %y: memref<3x4xf32>) {
+    nn.matmul(%x, %w) outs(%y) {transpose_b} : (memref<3x20xf32>, memref<4x20xf32>, memref<3x4xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @dots
+// CHECK:         vector.load %x[%i, %k] : memref<3x20xf32>, vector<16xf32>
+// CHECK-NEXT:    vector.load %w[%c0, %k] : memref<4x20xf32>, vector<16xf32>
+// CHECK:         vector.load %w[%c3, %k] : memref<4x20xf32>, vector<16xf32>
+// CHECK:         vector.maskedload %x[%i, %c16], {{%\S+}}
+// CHECK:         [[SUM:%\S+]] = vector.reduction <add>, {{%\S+}} {{.*}}: vector<16xf32> into f32
+// CHECK-NEXT:    memref.store [[SUM]], %y[%i, %c0] : memref<3x4xf32>
+
+// -----
+
+// Not on tensors.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @tensors(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
+    %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    func.return %y : tensor<4x2xf32>
+  }
+}
+// CHECK-LABEL: func.func @tensors
+// CHECK-NEXT:    %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+// CHECK-NEXT:    func.return %y

@@ -1,0 +1,42 @@
+// RUN: openinfer-opt %s -p 'lower-pack{vector_bits=128},cse' --split-input-file | filecheck %s
+
+// Blocks of 16 source rows; each row of a panel is a few neighbours of a source row.
+func.func @rows(%w: memref<64x12xf32>, %p: memref<2x64x8xf32>) {
+  nn.pack(%w) outs(%p) {tile = 8 : i64} : (memref<64x12xf32>, memref<2x64x8xf32>) -> ()
+  func.return
+}
+// CHECK-LABEL: func.func @rows
+// CHECK:         scf.for %kb = %c0 to %c64 step %c16 {
+// CHECK:           scf.for %p{{\S*}} = %c0 to %c1 step %c1 {
+// CHECK-NEXT:        scf.for %k = %kb to {{%\S+}} step %c1 {
+// CHECK:               [[V:%\S+]] = vector.load %w[%k, {{%\S+}}] : memref<64x12xf32>, vector<4xf32>
+// CHECK-NEXT:          vector.store [[V]], %p[%p{{\S*}}, %k, %c0] : memref<2x64x8xf32>, vector<4xf32>
+// The second panel has four columns; the other four are zeros.
+// CHECK:           [[NONE:%\S+]] = vector.create_mask %c0 : vector<4xi1>
+// CHECK:           [[V:%\S+]] = vector.maskedload %w[{{%\S+}}, {{%\S+}}], [[NONE]], {{%\S+}}
+// CHECK-NEXT:      vector.store [[V]], %p[%c1, {{%\S+}}, %c4] : memref<2x64x8xf32>, vector<4xf32>
+// CHECK:         } {openinfer.parallel}
+
+// -----
+
+// Transposed: four rows of the source are turned in registers by two rounds of interleaving.
+func.func @columns(%w: memref<8x64xf32>, %p: memref<1x64x8xf32>) {
+  nn.pack(%w) outs(%p) {tile = 8 : i64, transposed = ""} : (memref<8x64xf32>, memref<1x64x8xf32>) -> ()
+  func.return
+}
+// CHECK-LABEL: func.func @columns
+// CHECK:         scf.for %k = %c0 to %c64 step %c4 {
+// CHECK-COUNT-4:   vector.load %w[
+// CHECK-NEXT:      {{%\S+}} = vector.shuffle {{%\S+}}, {{%\S+}} [0, 4, 1, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:      {{%\S+}} = vector.shuffle {{%\S+}}, {{%\S+}} [2, 6, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK:           vector.store {{%\S+}}, %p[%p{{\S*}}, %k, %c0] : memref<1x64x8xf32>, vector<4xf32>
+
+// -----
+
+// Not on tensors.
+func.func @tensors(%w: tensor<64x12xf32>) -> tensor<2x64x8xf32> {
+  %p = nn.pack(%w) {tile = 8 : i64} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>
+  func.return %p : tensor<2x64x8xf32>
+}
+// CHECK-LABEL: func.func @tensors
+// CHECK-NEXT:    nn.pack(%w) {tile = 8 : i64} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>
