@@ -64,6 +64,7 @@ PASSES: dict[str, str] = {
     "plan-memory": "openinfer.lowering.memory.plan_memory:PlanMemory",
     "reuse-buffers": "openinfer.lowering.memory.reuse_buffers:ReuseBuffers",
     # loops
+    "share-loops": "openinfer.lowering.loops.share_loops:ShareLoops",
     "lower-attention": "openinfer.lowering.loops.lower_attention:LowerAttention",
     "lower-generic": "openinfer.lowering.loops.lower_generic:LowerGeneric",
     "lower-matmul": "openinfer.lowering.loops.lower_matmul:LowerMatmul",
@@ -73,6 +74,7 @@ PASSES: dict[str, str] = {
     "lower-reduce": "openinfer.lowering.loops.lower_reduce:LowerReduce",
     "lower-softmax": "openinfer.lowering.loops.lower_softmax:LowerSoftmax",
     # cpu
+    "add-team": "openinfer.lowering.cpu.add_team:AddTeam",
     "add-entry": "openinfer.lowering.cpu.add_entry:AddEntry",
     "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",
     "expand-math": "openinfer.lowering.cpu.expand_math:ExpandMath",

@@ -7,7 +7,6 @@ rounding, minimum/maximum and reduction intrinsics.
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
@@ -15,7 +14,6 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     AnyFloatConstr,
     ArrayAttr,
-    BoolAttr,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
@@ -26,24 +24,20 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.llvm import (
-    ATOMIC_ORDERING_KEYWORDS,
     FastMathAttr,
     FCmpPredicateFlag,
     GenericCastOp,
     LLVMPointerType,
-    LLVMStructType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
     IRDLOperation,
-    ParsePropInAttrDict,
     VarConstraint,
     base,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     successor_def,
@@ -55,8 +49,6 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import (
     IsTerminator,
-    MemoryReadEffect,
-    MemoryWriteEffect,
     NoMemoryEffect,
     Pure,
 )
@@ -64,35 +56,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.extend import extended_dialect, extended_op
+from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp, CmpXchgOp, FenceOp, StoreOp
+from openinfer.dialects.extensions.llvm_intrinsics import (
+    INTRINSICS,
+    MaskedGatherOp,
+    MaskedLoadOp,
+    MaskedStoreOp,
+    MemcpyOp,
+    PrefetchOp,
+)
 
 _FLOAT_LIKE = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
 _INTEGER_LIKE = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _BOOL_LIKE = base(IntegerType) | VectorType.constr(base(IntegerType))
 _VECTOR = base(VectorType)
-
-ATOMIC_ORDERING_NUMBERS = {keyword: number for number, keyword in ATOMIC_ORDERING_KEYWORDS.items()}
-
-ATOMIC_BIN_OPS = (
-    "xchg",
-    "add",
-    "sub",
-    "_and",
-    "nand",
-    "_or",
-    "_xor",
-    "max",
-    "min",
-    "umax",
-    "umin",
-    "fadd",
-    "fsub",
-    "fmax",
-    "fmin",
-)
-"""MLIR's names of the `atomicrmw` kinds, in the order of their numbers."""
-
-
-# Ops of xDSL with wider types -------------------------------------------------------------------
 
 
 @extended_op(
@@ -150,72 +127,12 @@ class SelectOp(llvm.SelectOp):
             )
 
 
-@extended_op(operands={"value": _VECTOR})
-class MaskedStoreOp(llvm.MaskedStoreOp):
-    """Masked store of a vector of any element type."""
-
-
 @extended_op(
     operands={"ssa_indices": base(IntegerType) | VectorType.constr(base(IntegerType))},
     results={"result": base(LLVMPointerType) | VectorType.constr(base(LLVMPointerType))},
 )
 class GEPOp(llvm.GEPOp):
     """Address arithmetic; a vector of indices gives a vector of addresses."""
-
-
-@extended_op(custom_syntax=True)
-class StoreOp(llvm.StoreOp):
-    """Store whose atomic ordering survives printing."""
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" volatile " if self.volatile_ is not None else " ")
-        printer.print_list(self.operands, printer.print_operand)
-        if self.ordering is not None and (number := self.ordering.value.data):
-            printer.print_string(f" atomic {ATOMIC_ORDERING_KEYWORDS[number]}")
-        attributes = dict(self.attributes)
-        if self.alignment is not None:
-            attributes["alignment"] = self.alignment
-        if self.nontemporal is not None:
-            attributes["nontemporal"] = self.nontemporal
-        printer.print_op_attributes(attributes)
-        printer.print_string(" : ")
-        printer.print_list([v.type for v in self.operands], printer.print_attribute)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
-        volatile = parser.parse_optional_keyword("volatile") is not None
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        pointer = parser.parse_unresolved_operand()
-        ordering = 0
-        if parser.parse_optional_keyword("atomic"):
-            ordering = _parse_ordering(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        value_type = parser.parse_type()
-        parser.parse_punctuation(",")
-        pointer_type = parser.parse_type()
-        alignment = cast(IntegerAttr | None, attributes.pop("alignment", None))
-        op = cls(
-            parser.resolve_operand(value, value_type),
-            parser.resolve_operand(pointer, pointer_type),
-            alignment=None if alignment is None else alignment.value.data,
-            ordering=ordering,
-            volatile=volatile,
-            nontemporal=attributes.pop("nontemporal", None) is not None,
-        )
-        op.attributes |= attributes
-        return op
-
-
-def _parse_ordering(parser: Parser) -> int:
-    keyword = parser.parse_identifier("atomic ordering")
-    if keyword not in ATOMIC_ORDERING_NUMBERS:
-        parser.raise_error(f"unknown atomic ordering '{keyword}'")
-    return ATOMIC_ORDERING_NUMBERS[keyword]
-
-
-# Missing instructions ---------------------------------------------------------------------------
 
 
 @irdl_op_definition
@@ -404,381 +321,6 @@ def _parse_target(parser: Parser) -> tuple[Block, Sequence[SSAValue]]:
     types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
     parser.parse_punctuation(")")
     return block, parser.resolve_operands(names, types, parser.pos)
-
-
-# Atomics ----------------------------------------------------------------------------------------
-
-
-@irdl_op_definition
-class AtomicRMWOp(IRDLOperation):
-    """Read, combine and write one number in memory; gives the old value."""
-
-    name = "llvm.atomicrmw"
-
-    T: ClassVar = VarConstraint("T", AnyFloatConstr | SignlessIntegerConstraint)
-
-    ptr = operand_def(LLVMPointerType)
-    val = operand_def(T)
-    res = result_def(T)
-    bin_op = prop_def(IntegerAttr[IntegerType])
-    ordering = prop_def(IntegerAttr[IntegerType])
-    alignment = opt_prop_def(IntegerAttr[IntegerType])
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(
-        self,
-        bin_op: str,
-        pointer: SSAValue | Operation,
-        value: SSAValue | Operation,
-        ordering: str = "monotonic",
-    ):
-        super().__init__(
-            operands=[pointer, value],
-            result_types=[SSAValue.get(value).type],
-            properties={
-                "bin_op": IntegerAttr(ATOMIC_BIN_OPS.index(bin_op), i64),
-                "ordering": IntegerAttr(ATOMIC_ORDERING_NUMBERS[ordering], i64),
-            },
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {ATOMIC_BIN_OPS[self.bin_op.value.data]} ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(f" {ATOMIC_ORDERING_KEYWORDS[self.ordering.value.data]}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list([v.type for v in self.operands], printer.print_attribute)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> AtomicRMWOp:
-        bin_op = parser.parse_identifier("kind of update")
-        if bin_op not in ATOMIC_BIN_OPS:
-            parser.raise_error(f"unknown kind of update '{bin_op}'")
-        operands = [parser.parse_unresolved_operand()]
-        parser.parse_punctuation(",")
-        operands.append(parser.parse_unresolved_operand())
-        ordering = ATOMIC_ORDERING_KEYWORDS[_parse_ordering(parser)]
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
-        pointer, value = parser.resolve_operands(operands, types, parser.pos)
-        op = cls(bin_op, pointer, value, ordering)
-        op.attributes |= attributes
-        return op
-
-
-@irdl_op_definition
-class CmpXchgOp(IRDLOperation):
-    """Replace a number in memory if it equals `cmp`; gives the old value and whether it did."""
-
-    name = "llvm.cmpxchg"
-
-    T: ClassVar = VarConstraint("T", SignlessIntegerConstraint | base(LLVMPointerType))
-
-    ptr = operand_def(LLVMPointerType)
-    cmp = operand_def(T)
-    val = operand_def(T)
-    res = result_def(LLVMStructType)
-    success_ordering = prop_def(IntegerAttr[IntegerType])
-    failure_ordering = prop_def(IntegerAttr[IntegerType])
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(
-        self,
-        pointer: SSAValue | Operation,
-        expected: SSAValue | Operation,
-        value: SSAValue | Operation,
-        success_ordering: str = "acq_rel",
-        failure_ordering: str = "monotonic",
-    ):
-        super().__init__(
-            operands=[pointer, expected, value],
-            result_types=[LLVMStructType.from_type_list([SSAValue.get(value).type, i1])],
-            properties={
-                "success_ordering": IntegerAttr(ATOMIC_ORDERING_NUMBERS[success_ordering], i64),
-                "failure_ordering": IntegerAttr(ATOMIC_ORDERING_NUMBERS[failure_ordering], i64),
-            },
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        for ordering in (self.success_ordering, self.failure_ordering):
-            printer.print_string(f" {ATOMIC_ORDERING_KEYWORDS[ordering.value.data]}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list([v.type for v in self.operands[:2]], printer.print_attribute)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CmpXchgOp:
-        names = parser.parse_comma_separated_list(
-            Parser.Delimiter.NONE, parser.parse_unresolved_operand
-        )
-        orderings = [ATOMIC_ORDERING_KEYWORDS[_parse_ordering(parser)] for _ in range(2)]
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
-        operands = parser.resolve_operands(names, [*types, types[-1]], parser.pos)
-        op = cls(operands[0], operands[1], operands[2], *orderings)
-        op.attributes |= attributes
-        return op
-
-
-@irdl_op_definition
-class FenceOp(IRDLOperation):
-    name = "llvm.fence"
-
-    ordering = prop_def(IntegerAttr[IntegerType])
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self, ordering: str):
-        super().__init__(
-            properties={"ordering": IntegerAttr(ATOMIC_ORDERING_NUMBERS[ordering], i64)}
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {ATOMIC_ORDERING_KEYWORDS[self.ordering.value.data]}")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FenceOp:
-        op = cls(ATOMIC_ORDERING_KEYWORDS[_parse_ordering(parser)])
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-
-# Intrinsics -------------------------------------------------------------------------------------
-
-
-@irdl_op_definition
-class MaskedLoadOp(IRDLOperation):
-    name = "llvm.intr.masked.load"
-
-    V: ClassVar = VarConstraint("V", base(VectorType))
-
-    data = operand_def(LLVMPointerType)
-    mask = operand_def(VectorType.constr(i1))
-    pass_thru = operand_def(V)
-    res = result_def(V)
-    alignment = prop_def(IntegerAttr[IntegerType])
-
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(MemoryReadEffect())
-
-    def __init__(
-        self,
-        data: SSAValue | Operation,
-        mask: SSAValue | Operation,
-        pass_thru: SSAValue | Operation,
-        alignment: int,
-    ):
-        super().__init__(
-            operands=[data, mask, pass_thru],
-            result_types=[SSAValue.get(pass_thru).type],
-            properties={"alignment": IntegerAttr(alignment, i32)},
-        )
-
-
-@irdl_op_definition
-class MaskedGatherOp(IRDLOperation):
-    name = "llvm.intr.masked.gather"
-
-    V: ClassVar = VarConstraint("V", base(VectorType))
-
-    ptrs = operand_def(VectorType.constr(base(LLVMPointerType)))
-    mask = operand_def(VectorType.constr(i1))
-    pass_thru = operand_def(V)
-    res = result_def(V)
-    alignment = prop_def(IntegerAttr[IntegerType])
-
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(MemoryReadEffect())
-
-    def __init__(
-        self,
-        pointers: SSAValue | Operation,
-        mask: SSAValue | Operation,
-        pass_thru: SSAValue | Operation,
-        alignment: int,
-    ):
-        super().__init__(
-            operands=[pointers, mask, pass_thru],
-            result_types=[SSAValue.get(pass_thru).type],
-            properties={"alignment": IntegerAttr(alignment, i32)},
-        )
-
-
-@irdl_op_definition
-class MemcpyOp(IRDLOperation):
-    name = "llvm.intr.memcpy"
-
-    dst = operand_def(LLVMPointerType)
-    src = operand_def(LLVMPointerType)
-    len = operand_def(SignlessIntegerConstraint)
-    is_volatile = prop_def(BoolAttr, prop_name="isVolatile")
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(
-        self, dst: SSAValue | Operation, src: SSAValue | Operation, length: SSAValue | Operation
-    ):
-        super().__init__(
-            operands=[dst, src, length], properties={"isVolatile": BoolAttr.from_bool(False)}
-        )
-
-
-@irdl_op_definition
-class PrefetchOp(IRDLOperation):
-    """Fetch a line into the cache: `rw` 1 to write it, `hint` 0 to 3 to keep it, `cache` 1 data."""
-
-    name = "llvm.intr.prefetch"
-
-    addr = operand_def(LLVMPointerType)
-    rw = prop_def(IntegerAttr[IntegerType])
-    hint = prop_def(IntegerAttr[IntegerType])
-    cache = prop_def(IntegerAttr[IntegerType])
-
-    # A prefetch changes nothing that a program sees, but it must stay where it stands.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self, address: SSAValue | Operation, rw: int, hint: int, cache: int = 1):
-        super().__init__(
-            operands=[address],
-            properties={
-                "rw": IntegerAttr(rw, i32),
-                "hint": IntegerAttr(hint, i32),
-                "cache": IntegerAttr(cache, i32),
-            },
-        )
-
-
-class FloatUnaryIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.NAME` of one float or vector of floats."""
-
-    T: ClassVar = VarConstraint("T", _FLOAT_LIKE)
-
-    arg = operand_def(T)
-    res = result_def(T)
-    fastmathFlags = prop_def(FastMathAttr, default_value=FastMathAttr(None))
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure())
-
-    def __init__(self, arg: SSAValue | Operation, fastmath: FastMathAttr | None = None):
-        super().__init__(
-            operands=[arg],
-            result_types=[SSAValue.get(arg).type],
-            properties={"fastmathFlags": fastmath or FastMathAttr(None)},
-        )
-
-
-class FloatBinaryIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.NAME` of two floats or vectors of floats."""
-
-    T: ClassVar = VarConstraint("T", _FLOAT_LIKE)
-
-    a = operand_def(T)
-    b = operand_def(T)
-    res = result_def(T)
-    fastmathFlags = prop_def(FastMathAttr, default_value=FastMathAttr(None))
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        a: SSAValue | Operation,
-        b: SSAValue | Operation,
-        fastmath: FastMathAttr | None = None,
-    ):
-        super().__init__(
-            operands=[a, b],
-            result_types=[SSAValue.get(a).type],
-            properties={"fastmathFlags": fastmath or FastMathAttr(None)},
-        )
-
-
-class IntegerBinaryIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.NAME` of two integers or vectors of integers."""
-
-    T: ClassVar = VarConstraint("T", _INTEGER_LIKE)
-
-    a = operand_def(T)
-    b = operand_def(T)
-    res = result_def(T)
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    traits = traits_def(Pure())
-
-    def __init__(self, a: SSAValue | Operation, b: SSAValue | Operation):
-        super().__init__(operands=[a, b], result_types=[SSAValue.get(a).type])
-
-
-class VectorReduceIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.vector.reduce.NAME`: the elements of a vector combined into one."""
-
-    ELEMENT: ClassVar = VarConstraint("ELEMENT", AnyFloatConstr | SignlessIntegerConstraint)
-
-    arg = operand_def(VectorType.constr(ELEMENT))
-    res = result_def(ELEMENT)
-    fastmathFlags = opt_prop_def(FastMathAttr)
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure())
-
-    def __init__(self, arg: SSAValue | Operation, fastmath: FastMathAttr | None = None):
-        super().__init__(
-            operands=[arg],
-            result_types=[cast(VectorType, SSAValue.get(arg).type).element_type],
-            properties={"fastmathFlags": fastmath},
-        )
-
-
-def _intrinsics(base_class: type[IRDLOperation], *names: str) -> dict[str, type[IRDLOperation]]:
-    """One op class per intrinsic name, all with the shape of `base_class`."""
-    made: dict[str, type[IRDLOperation]] = {}
-    for name in names:
-        class_name = "".join(part.capitalize() for part in name.split(".")) + "Op"
-        body = {"name": f"llvm.intr.{name}", "__module__": __name__, "__annotations__": {}}
-        made[name] = irdl_op_definition(type(class_name, (base_class,), body))
-    return made
-
-
-INTRINSICS: dict[str, type[IRDLOperation]] = {
-    **_intrinsics(
-        FloatUnaryIntrinsic,
-        *("acos", "asin", "atan", "cosh", "log10", "rint", "round", "roundeven", "sinh"),
-        *("tan", "tanh", "trunc"),
-    ),
-    **_intrinsics(FloatBinaryIntrinsic, "atan2", "maximum", "minimum"),
-    **_intrinsics(IntegerBinaryIntrinsic, "smax", "smin", "umax", "umin"),
-    **_intrinsics(
-        VectorReduceIntrinsic,
-        *(f"vector.reduce.{kind}" for kind in ("add", "and", "fmax", "fmaximum", "fmin")),
-        *(f"vector.reduce.{kind}" for kind in ("fminimum", "mul", "or", "smax", "smin")),
-        *(f"vector.reduce.{kind}" for kind in ("umax", "umin", "xor")),
-    ),
-}
-"""The added intrinsic ops of uniform shape, by their name after `llvm.intr.`."""
 
 
 LLVM = extended_dialect(

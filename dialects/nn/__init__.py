@@ -35,6 +35,7 @@ from openinfer.dialects.nn.tensor_ops import (
     ReshapeOp,
     SizeOp,
     SliceOp,
+    ThreadOp,
     TransposeOp,
     ViewOp,
     int_setting,
@@ -46,6 +47,7 @@ NN = Dialect(
     [
         InterfaceOp,
         SizeOp,
+        ThreadOp,
         MemberOp,
         CheckIndexOp,
         ElementwiseOp,
@@ -99,6 +101,7 @@ __all__ = [
     "SizeOp",
     "SliceOp",
     "SoftmaxOp",
+    "ThreadOp",
     "TransposeOp",
     "ViewOp",
     "YieldOp",

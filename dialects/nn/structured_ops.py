@@ -107,7 +107,8 @@ class AttentionOp(NNOp):
     Inputs: q, k, v and, with `masked`, a mask (bool: true attends; float: added) that broadcasts to
     `[batch, heads, q length, k length]`. `layouts` says for q, k, v and the result whether it is
     `bhld` (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up
-    to its own position. On buffers `outs` holds the result, then scratch.
+    to its own position. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
+    softmax of nothing but -inf does. On buffers `outs` holds the result, then scratch.
     """
 
     name = "nn.attention"
@@ -115,6 +116,7 @@ class AttentionOp(NNOp):
     causal = opt_prop_def(UnitAttr)
     window = opt_prop_def(IntegerAttr)
     masked = opt_prop_def(UnitAttr)
+    nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (3, 4)
 

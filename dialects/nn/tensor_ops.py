@@ -62,6 +62,19 @@ class SizeOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ThreadOp(IRDLOperation):
+    """The number of the thread that runs this, from 0: `%t = nn.thread`."""
+
+    name = "nn.thread"
+    value = result_def(IndexType())
+    assembly_format = "attr-dict"
+    traits = traits_def(Pure())
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[IndexType()])
+
+
+@irdl_op_definition
 class MemberOp(IRDLOperation):
     """One member of a weight family: `%w = nn.member %W[%l] : tensor<6x4x4xf32> -> tensor<4x4xf32>`."""
 
@@ -228,6 +241,8 @@ class GatherOp(NNOp):
     axis = prop_def(IntegerAttr)
     node = opt_prop_def(IntegerAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
+    # A check has to run although nobody reads the values.
+    traits = traits_def(MemoryWriteEffect())
 
 
 @irdl_op_definition

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from openinfer.dialects.extensions.llvm import StoreOp
+from openinfer.dialects.extensions.llvm_atomics import StoreOp
 from openinfer.lowering.cpu.to_llvm.types import POINTER
 from openinfer.runtime.errors import CompileError
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func, llvm, memref
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.llvm import LinkageAttr, LLVMFunctionType
 from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
@@ -21,6 +21,7 @@ from openinfer.lowering.cpu.to_llvm import math as math_rules
 from openinfer.lowering.cpu.to_llvm import memref as memref_rules
 from openinfer.lowering.cpu.to_llvm import scf as scf_rules
 from openinfer.lowering.cpu.to_llvm import vector as vector_rules
+from openinfer.lowering.cpu.to_llvm import views as view_rules
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.runtime.errors import CompileError
@@ -32,6 +33,7 @@ RULES: dict[str, Rule] = {
     **memref_rules.RULES,
     **scf_rules.RULES,
     **vector_rules.RULES,
+    **view_rules.RULES,
     **{op.name: func_rules.keep for op in LLVM.operations},
 }
 """Every op that may stand at the `loops` level, with its conversion."""
@@ -70,9 +72,13 @@ class ConvertToLlvm(ModulePass):
         functions = {f.sym_name.data: f.function_type for f in op.ops if isinstance(f, func.FuncOp)}
         needed: dict[str, LLVMFunctionType] = {}
         defined: set[str] = set()
+        # Every target but the plain x86-64 has F16C.
+        has_half_conversions = op.attributes.get("openinfer.target") != StringAttr("generic")
         for child in list(op.ops):
             if isinstance(child, func.FuncOp):
-                converted: Operation = _convert_function(child, functions, needed)
+                converter = Converter(RULES, functions, has_half_conversions)
+                converted: Operation = _convert_function(child, converter)
+                needed.update(converter.needed)
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)
             elif isinstance(child, InterfaceOp):
@@ -91,20 +97,14 @@ class ConvertToLlvm(ModulePass):
         _declare(op, {k: v for k, v in needed.items() if k not in defined | set(functions)})
 
 
-def _convert_function(
-    op: func.FuncOp,
-    functions: Mapping[str, FunctionType],
-    needed: dict[str, LLVMFunctionType],
-) -> llvm.FuncOp:
+def _convert_function(op: func.FuncOp, converter: Converter) -> llvm.FuncOp:
     if not op.body.blocks:
         return func_rules.make_function(op, Region())
-    converter = Converter(RULES, functions)
     try:
         body = _convert_body(converter, op)
     except CompileError as error:
         message = f"in @{op.sym_name.data}: {error.message}"
         raise CompileError(error.code, message, hint=error.hint) from error
-    needed.update(converter.needed)
     return func_rules.make_function(op, body)
 
 

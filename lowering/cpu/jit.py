@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     ModuleOp,
+    StringAttr,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -72,10 +73,11 @@ def compile_loops(
     module = parse_module(module) if isinstance(module, str) else module.clone()
     function = next(f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data == name)
     type = function.function_type
+    target = target or host_target()
+    module.attributes.setdefault("openinfer.target", StringAttr(target.name))
     context = make_context()
     for step in (*passes, AddEntry(symbol=name)):
         step.apply(context, module)
-    target = target or host_target()
     text = emit_llvm(module, target)
     loaded = load_object(compile_llvm_text(text, target, opt_level), [ENTRY_PREFIX + name])
     return CompiledFunction(name, type, text, loaded.address(ENTRY_PREFIX + name), loaded)

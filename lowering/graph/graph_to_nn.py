@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
+    UnitAttr,
     UnknownLoc,
     i1,
 )
@@ -45,6 +46,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.nn.elements import element_type
+from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.graph import op_rules
 from openinfer.lowering.graph.liveness import Names, live_before, nodes_of, written
 from openinfer.lowering.graph.program_facts import Facts
@@ -125,6 +127,8 @@ class Translator:
         self.weights: dict[str, SSAValue] = {}
         self.observe = current().observe
         self.requirements: dict[tuple[str, str], int] = {}
+        self.no_fuse = False
+        """Whether a hint around the node that is being translated keeps it apart from others."""
 
     # The function
 
@@ -145,6 +149,7 @@ class Translator:
         nodes = nodes_of(facts.blocks["entry"])
         outputs = facts.outputs()
         live = frozenset(outputs)
+        self.no_fuse = _kept_apart(facts.blocks["entry"])
         self.translate_nodes(nodes, scope, live, live)
         try:
             results = [self.value_of(name, scope) for name in outputs]
@@ -185,6 +190,8 @@ class Translator:
     def insert(self, op: Operation) -> Operation:
         if self.where is not None and isinstance(op.location, UnknownLoc):
             op.location = self.where.location
+        if self.no_fuse and isinstance(op, nn.NNOp):
+            op.attributes[NO_FUSE] = UnitAttr()
         self.builder.insert(op)
         return op
 
@@ -201,11 +208,15 @@ class Translator:
         for position, op in enumerate(nodes):
             live = live_before(nodes[position + 1 :], after, at_return, self.facts.blocks)
             self.where = op
+            outside = self.no_fuse
+            self.no_fuse = outside or _kept_apart(op)
             try:
                 if self.translate_node(op, scope, live, at_return):
                     return True
             except (Problem, op_rules.RuleError) as problem:
                 raise _refusal(problem, op) from problem
+            finally:
+                self.no_fuse = outside
         return False
 
     def translate_node(self, op: Operation, scope: _Scope, live: Names, at_return: Names) -> bool:
@@ -214,10 +225,11 @@ class Translator:
                 self.op_node(op, scope)
             case TransferOp():
                 self.transfer(op, scope)
-            case AssignOp() | DepOp():
-                # A temporary starts as zeros where it is first read; SSA keeps every order.
+            case AssignOp():
+                # A temporary starts as zeros where it is first read.
                 pass
-            case BarrierOp():
+            case BarrierOp() | DepOp():
+                # A barrier where a `dep` stands orders all that is before it and behind it.
                 self.insert(nn.BarrierOp())
             case ScopeOp():
                 return self.translate_nodes(nodes_of(op), scope, live, at_return)
@@ -259,16 +271,16 @@ class Translator:
     def loop(self, op: LoopOp, scope: _Scope, live: Names, at_return: Names) -> bool:
         body = nodes_of(op)
         blocks = self.facts.blocks
-        leaves = _returns(body)
+        leaves = self._returns(body)
         names = written(body, blocks)
         needed = live | at_return | live_before(body, live, at_return, blocks)
         carried = [name for name in names if name in needed]
         start = self.index_value(op.start.data, scope)
         stop = self.index_value(op.stop.data, scope)
-        bounds = self.constant_bounds(op, scope)
+        bounds = self.constant_bounds(op)
         initial = [self.value_of(name, scope) for name in carried]
         if leaves:
-            # A return in a loop leaves the block: the body runs once, or not at all.
+            # A return in a loop leaves the block: the body runs once.
             return self._once(op, scope, live, at_return, carried, initial, start, stop)
         block = Block(arg_types=[IndexType(), *(v.type for v in initial)])
         block.args[0].name_hint = op.index.data
@@ -291,6 +303,18 @@ class Translator:
         self._leave(scope, names, carried, loop.results)
         return False
 
+    def _returns(self, nodes: Sequence[Operation]) -> bool:
+        """Whether the nodes themselves may return, other than in a block that they call."""
+        for op in nodes:
+            if isinstance(op, ReturnOp):
+                return True
+            if isinstance(op, LoopOp) and (bounds := self.constant_bounds(op)) is not None:
+                if bounds[0] >= bounds[1]:
+                    continue
+            if isinstance(op, LoopOp | ScopeOp) and self._returns(nodes_of(op)):
+                return True
+        return False
+
     def _once(
         self,
         op: LoopOp,
@@ -302,7 +326,7 @@ class Translator:
         start: SSAValue,
         stop: SSAValue,
     ) -> bool:
-        bounds = self.constant_bounds(op, scope)
+        bounds = self.constant_bounds(op)
         if bounds is None:
             raise Problem(
                 "OI0714",
@@ -319,12 +343,12 @@ class Translator:
 
     def branch(self, op: BranchOp, scope: _Scope, live: Names) -> None:
         blocks = self.facts.blocks
-        then = nodes_of(blocks[op.then_block.data])
+        then = blocks[op.then_block.data]
         if op.condition is None or op.else_block is None:
-            self.translate_nodes(then, scope, live, live)
+            self.called_block(then, scope.values, live)
             return
-        otherwise = nodes_of(blocks[op.else_block.data])
-        names = {**written(then, blocks), **written(otherwise, blocks)}
+        otherwise = blocks[op.else_block.data]
+        names = {**written(nodes_of(then), blocks), **written(nodes_of(otherwise), blocks)}
         results = [name for name in names if name in live]
         condition = self.condition(op.condition, scope)
         regions: list[Region] = []
@@ -333,11 +357,10 @@ class Translator:
         # Values that both sides start from must stand before the branch.
         for name in results:
             self.value_of(name, scope)
-        for nodes in (then, otherwise):
+        for target in (then, otherwise):
             block = Block()
             self.builder = Builder(InsertPoint.at_end(block))
-            inner = _Scope(dict(scope.values), dict(scope.indices))
-            self.translate_nodes(nodes, inner, live, live)
+            inner = self.called_block(target, dict(scope.values), live)
             self.where = op
             values = [self.value_of(name, inner) for name in results]
             types = [value.type for value in values]
@@ -347,6 +370,15 @@ class Translator:
         op_if = scf.IfOp(condition, types, regions[0], regions[1])
         self.insert(op_if)
         self._leave(scope, names, results, op_if.results)
+
+    def called_block(self, target: BlockOp, values: dict[str, SSAValue], live: Names) -> _Scope:
+        """Translates a block that is called; it sees no loop index of its caller."""
+        scope = _Scope(values)
+        outside = self.no_fuse
+        self.no_fuse = outside or _kept_apart(target)
+        self.translate_nodes(nodes_of(target), scope, live, live)
+        self.no_fuse = outside
+        return scope
 
     @staticmethod
     def _leave(
@@ -556,18 +588,19 @@ class Translator:
             total = product if total is None else self.add(arith.AddiOp(total, product))
         return total if total is not None else self.constant_index(0)
 
-    def constant_bounds(self, op: LoopOp, scope: _Scope) -> tuple[int, int] | None:
+    def constant_bounds(self, op: LoopOp) -> tuple[int, int] | None:
         start = op.start.data.substitute(self.facts.static).constant
         stop = op.stop.data.substitute(self.facts.static).constant
         return (start, stop) if start is not None and stop is not None else None
 
 
-def _returns(nodes: Sequence[Operation]) -> bool:
-    """Whether a return stands in the nodes themselves, not in a block that they call."""
-    return any(
-        isinstance(op, ReturnOp) or (isinstance(op, LoopOp | ScopeOp) and _returns(nodes_of(op)))
-        for op in nodes
-    )
+def _kept_apart(op: Operation) -> bool:
+    """Whether the hints of a node, a loop, a scope or a block forbid to fuse what it holds."""
+    hints = op.hints if isinstance(op, OpOp | LoopOp | ScopeOp | BlockOp) else None
+    if hints is None:
+        return False
+    fuse, fixed = hints.data.get("fuse"), hints.data.get("no_reorder")
+    return fuse == IntegerAttr(0, i1) or fixed == IntegerAttr(1, i1)
 
 
 def _element_value(value: object, kind: TensorType[Attribute]) -> Attribute:

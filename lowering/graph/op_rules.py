@@ -238,7 +238,10 @@ def _iota(call: Call) -> Sequence[SSAValue]:
                 nn.FillOp, [], nn.tensor_type(counts.element_type, []), value=attribute_of(number)
             )
             value = call.elementwise(kind, [value, constant], counts)
-    return [call.convert(value, call.type)]
+    if value.type == call.type:
+        return [value]
+    # Integers wrap where a cast would stop at the limit.
+    return [call.elementwise("cast", [value], call.type, saturate=False)]
 
 
 @_rule("reshape", "squeeze", "unsqueeze")

@@ -35,6 +35,7 @@ from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import memory_type
+from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.interface import input_count, strings
 from openinfer.lowering.linalg.scratch import scratch_of
 from openinfer.lowering.locations import give_location
@@ -213,6 +214,11 @@ def byte_size_of(value: SSAValue) -> int:
 Rule = Callable[[_Bufferizer, Operation], None]
 
 
+def _attributes(op: Operation) -> dict[str, Attribute]:
+    """What is still to be obeyed: nothing is fused any more."""
+    return {k: v for k, v in op.attributes.items() if k != NO_FUSE}
+
+
 def _destination(b: _Bufferizer, op: Operation) -> None:
     """An `nn` op writes into new buffers, and gets its scratch."""
     assert isinstance(op, nn.NNOp)
@@ -230,7 +236,7 @@ def _destination(b: _Bufferizer, op: Operation) -> None:
         body = op.body[0]
         op.detach_region(body)
     new_op = type(op)(inputs, [], outs, properties, body)
-    new_op.attributes.update(op.attributes)
+    new_op.attributes.update(_attributes(op))
     b.insert(new_op)
     b.retire(op)
 
@@ -244,7 +250,7 @@ def _generic(b: _Bufferizer, op: Operation) -> None:
     new = linalg.GenericOp(
         inputs, outs, region, op.indexing_maps, op.iterator_types, [], op.doc, op.library_call
     )
-    new.attributes.update(op.attributes)
+    new.attributes.update(_attributes(op))
     b.insert(new)
     for old, buffer in zip(op.res, outs):
         b.define(old, buffer)

@@ -83,6 +83,9 @@ class _Lowering:
             new, values = rule(self, op)
             if new or values:
                 give_location(op.location, *new)
+                for made in new:
+                    if isinstance(made, linalg.GenericOp):
+                        made.attributes.update(op.attributes)
                 for value, old in zip(values, op.results):
                     value.name_hint = old.name_hint
                 Rewriter.replace_op(op, new, values)

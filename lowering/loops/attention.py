@@ -18,15 +18,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
     MemRefType,
-    VectorType,
-    i32,
 )
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.nn import AttentionOp
+from openinfer.lowering.loops.attention_mask import Mask, Sight
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import accumulator_of, convert
 from openinfer.lowering.loops.machine import Machine
@@ -40,10 +37,8 @@ from openinfer.lowering.loops.microkernel import (
 from openinfer.lowering.loops.numeric import (
     INF,
     compare_floats,
-    compare_integers,
     element_type,
     greater,
-    is_float,
     select,
 )
 from openinfer.lowering.loops.packing import transpose_into
@@ -92,7 +87,6 @@ class Attention:
         layouts = [layout.data for layout in op.layouts]
         self.q, self.k, self.v = (Heads(b, n) for b, n in zip(op.inputs[:3], layouts))
         self.out = Heads(op.outs[0], layouts[3])
-        self.mask = op.inputs[3] if op.masked is not None else None
         self.queries, self.scores = op.outs[1], op.outs[2]
         kind = accumulator_of(element_type(op.inputs[0]))
         assert isinstance(self.scores.type, MemRefType)
@@ -102,10 +96,15 @@ class Attention:
         self.scale = build.constant(op.scale.value.data, self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
         self.key_count = build.dim(self.k.buffer, self.k.axis("l"))
-
-    @property
-    def _bounded(self) -> bool:
-        return self.op.causal is not None or self.op.window is not None
+        self.mask = Mask(build, op.inputs[3], kind) if op.masked is not None else None
+        self.sight = Sight(
+            build,
+            op.causal is not None,
+            op.window.value.data if op.window is not None else None,
+            self.query_count,
+            self.key_count,
+            self.how.lanes,
+        )
 
     def emit(self) -> None:
         """All heads. A version for several threads gives each its own part of the scratch."""
@@ -131,37 +130,20 @@ class Attention:
         )
 
     def _head(self, batch: Index, head: Index, group: Index) -> None:
-        def block(first: SSAValue) -> None:
-            count = self.build.minimum(self.build.minus(self.query_count, first), self.how.lanes)
-            position, keys = self._keys_of(first, count)
+        build, lanes = self.build, self.how.lanes
+
+        def block(first: SSAValue, count: Index) -> None:
+            position = self.sight.position(first) if self.sight.bounded else None
+            keys = (0, self.key_count) if position is None else self.sight.keys(position, count)
             self._block(Block(batch, head, group, first, count, keys, position))
 
-        if isinstance(self.query_count, int) and 0 < self.query_count <= self.how.lanes:
-            count = self.query_count
-            position, keys = self._keys_of(self.zero, count)
-            self._block(Block(batch, head, group, self.zero, count, keys, position))
-        else:
-            self.build.loop(0, self.query_count, self.how.lanes, block, hint="i")
+        def next_block(first: SSAValue) -> None:
+            block(first, build.minimum(build.minus(self.query_count, first), lanes))
 
-    def _keys_of(
-        self, first: SSAValue, count: Index
-    ) -> tuple[SSAValue | None, tuple[Index, Index]]:
-        """The position of a block's first query, and the keys that any of its queries may see."""
-        if not self._bounded:
-            return None, (0, self.key_count)
-        build = self.build
-        offset = build.minus(self.key_count, self.query_count)
-        position = build.index(build.plus(first, offset))
-        window = self.op.window.value.data if self.op.window is not None else None
-        start: Index = 0
-        if window is not None:
-            start = build.maximum(build.sub(position, window - 1), 0)
-        reach = 1 if self.op.causal is not None or window is None else window
-        stop = build.plus(build.add(position, count), reach - 1)
-        stop = build.maximum(build.minimum(stop, self.key_count), 0)
-        if window is not None:
-            start = build.minimum(start, stop)
-        return position, (start, stop)
+        if isinstance(self.query_count, int) and 0 < self.query_count <= lanes:
+            block(self.zero, self.query_count)
+        else:
+            build.loop(0, self.query_count, lanes, next_block, hint="i")
 
     # One block -----------------------------------------------------------------------------------
 
@@ -169,14 +151,17 @@ class Attention:
         build = self.build
         rows = self._clamped_queries(block)
         self._load_queries(block, rows)
-        if self.mask is not None and self._mask_size(2) != 1:
-            self._load_mask(block, rows)
+        if self.mask is not None and self.mask.varies_by_query:
+            # The scores are added to what the mask adds to them.
+            self.mask.transposed(block.batch, block.head, rows, block.keys, self._put)
         top = self._score(block)
-        # A query that may attend to nothing has only -inf: its weights are 0, not NaN.
         zero, one = build.constant(0, self.how.vector), build.constant(1, self.how.vector)
-        top = select(build, compare_floats(build, "oeq", top, self.lowest), zero, top)
+        if self.op.nan_rows is None:
+            # A query that may attend to nothing has only -inf: its weights are 0, not NaN.
+            top = select(build, compare_floats(build, "oeq", top, self.lowest), zero, top)
         total = self._weigh(block, top)
-        total = select(build, compare_floats(build, "oeq", total, zero), one, total)
+        if self.op.nan_rows is None:
+            total = select(build, compare_floats(build, "oeq", total, zero), one, total)
         # The queries themselves are not needed any more: their first row takes the shares.
         share = build.insert(arith.DivfOp(one, total))
         build.vstore(share, self.queries, [self.zero, self.zero, self.zero])
@@ -188,6 +173,10 @@ class Attention:
         last = build.minus(self.query_count, 1)
         places = [build.add(block.first, lane) for lane in range(self.how.lanes)]
         return [build.minimum(place, last) for place in places]
+
+    def _put(self, value: SSAValue, key: SSAValue) -> None:
+        """Stores the scores or weights of one key."""
+        self.build.vstore(value, self.scores, [self.zero, key, self.zero])
 
     def _load_queries(self, block: Block, rows: Sequence[Index]) -> None:
         """queries[d, lane] = scale · q[lane, d]."""
@@ -208,7 +197,8 @@ class Attention:
     def _score(self, block: Block) -> SSAValue:
         """Scores against all keys of the block; the largest one of each query."""
         build, k, lanes = self.build, self.k, self.how.lanes
-        positions = self._positions(block)
+        position = block.position
+        positions = None if position is None else self.sight.positions(position)
 
         def tile(first: Index, count: int, tops: Carried) -> Carried:
             keys = [build.index(build.plus(first, offset)) for offset in range(count)]
@@ -228,13 +218,25 @@ class Attention:
             for key, (score,) in zip(keys, sums):
                 score = self._masked(block, key, score, positions)
                 top = greater(build, score, top)
-                build.vstore(score, self.scores, [self.zero, key, self.zero])
+                self._put(score, key)
             return [top]
 
         start, stop = block.keys
         extent = build.minus(stop, start)
         rows = self.machine.rows(1)
         return over_tiles(build, extent, rows, tile, [self.lowest], start=start, hint="j")[0]
+
+    def _masked(
+        self, block: Block, key: SSAValue, score: SSAValue, positions: SSAValue | None
+    ) -> SSAValue:
+        """The scores of one key, -inf where it is out of sight."""
+        build, lanes, mask = self.build, self.how.lanes, self.mask
+        if mask is not None and mask.varies_by_query:
+            score = mask.apply(score, build.vload(self.scores, [self.zero, key, self.zero], lanes))
+        elif mask is not None:
+            bias = mask.one(block.batch, block.head, 0, key)
+            score = mask.apply(score, build.splat(bias, lanes))
+        return score if positions is None else self.sight.apply(score, key, positions)
 
     def _weigh(self, block: Block, top: SSAValue) -> SSAValue:
         """scores = exp(scores - top); the sum of them for each query."""
@@ -244,7 +246,7 @@ class Attention:
             place = [self.zero, key, self.zero]
             score = build.vload(self.scores, place, self.how.lanes)
             weight = build.insert(math.ExpOp(build.insert(arith.SubfOp(score, top))))
-            build.vstore(weight, self.scores, place)
+            self._put(weight, key)
             return [build.insert(arith.AddfOp(totals[0], weight))]
 
         start, stop = block.keys
@@ -305,106 +307,3 @@ class Attention:
             return ()
 
         over_tiles(build, block.count, self.machine.rows(len(masks)), tile, hint="r")
-
-    # Masks ---------------------------------------------------------------------------------------
-
-    def _mask_size(self, axis: int) -> int:
-        """The size of the mask along batch, heads, queries or keys; 1 where it has no such axis."""
-        assert self.mask is not None
-        assert isinstance(self.mask.type, MemRefType)
-        shape = self.mask.type.get_shape()
-        own = axis - (4 - len(shape))
-        return shape[own] if own >= 0 else 1
-
-    def _mask_place(self, block: Block, query: Index, key: Index) -> list[Index]:
-        assert self.mask is not None
-        assert isinstance(self.mask.type, MemRefType)
-        rank = self.mask.type.get_num_dims()
-        place: list[Index] = [block.batch, block.head, query, key]
-        return [
-            self.zero if self._mask_size(axis) == 1 else place[axis] for axis in range(4 - rank, 4)
-        ]
-
-    def _bias(self, value: SSAValue) -> SSAValue:
-        """What elements of the mask (one, or a vector) add to a score: 0 or -inf for bools."""
-        build = self.build
-        if is_float(value):
-            return convert(build, value, self.how.kind)
-        none = build.constant(0, value.type)
-        attends = compare_integers(build, "ne", value, none)
-        kind = value.type
-        wide = (
-            VectorType(self.how.kind, kind.shape) if isinstance(kind, VectorType) else self.how.kind
-        )
-        return select(build, attends, build.constant(0, wide), build.constant(-INF, wide))
-
-    def _load_mask(self, block: Block, rows: Sequence[Index]) -> None:
-        """scores[key, lane] = what the mask adds; the scores are added to it later."""
-        build, mask = self.build, self.mask
-        assert mask is not None
-
-        def read(row: Index, key: SSAValue, width: int | None) -> SSAValue:
-            place = self._mask_place(block, row, key)
-            if self._mask_size(3) == 1 or width is None:
-                value = self._bias(build.load(mask, place))
-                return value if width is None else build.splat(value, width)
-            return self._bias(build.vload(mask, place, width))
-
-        def write(value: SSAValue, key: SSAValue) -> None:
-            build.vstore(value, self.scores, [self.zero, key, self.zero])
-
-        transpose_into(build, rows, block.keys, read, write)
-
-    def _positions(self, block: Block) -> SSAValue | None:
-        """The positions of the block's queries as i32, when they bound the keys that they see."""
-        if block.position is None:
-            return None
-        build, lanes = self.build, self.how.lanes
-        kind = VectorType(i32, [lanes])
-        steps = DenseIntOrFPElementsAttr.from_list(kind, list(range(lanes)))
-        first = build.splat(build.insert(IndexCastOp(block.position, i32)), lanes)
-        return build.insert(arith.AddiOp(first, build.insert(arith.ConstantOp(steps, kind))))
-
-    def _masked(
-        self, block: Block, key: SSAValue, score: SSAValue, positions: SSAValue | None
-    ) -> SSAValue:
-        """The scores of one key with the mask applied."""
-        build, lanes = self.build, self.how.lanes
-        if self.mask is not None:
-            if self._mask_size(2) != 1:
-                bias = build.vload(self.scores, [self.zero, key, self.zero], lanes)
-            else:
-                place = self._mask_place(block, self.zero, key)
-                bias = build.splat(self._bias(build.load(self.mask, place)), lanes)
-            score = self._with_bias(bias, score)
-        if positions is None:
-            return score
-        there = build.splat(build.insert(IndexCastOp(key, i32)), lanes)
-        return self._in_sight(there, positions, score)
-
-    def _with_bias(self, bias: SSAValue, score: SSAValue) -> SSAValue:
-        assert self.mask is not None
-        if is_float(self.mask):
-            return self.build.insert(arith.AddfOp(score, bias))
-        # Not added: a score that is not finite is hidden as well.
-        hidden = compare_floats(self.build, "olt", bias, self.build.constant(0, bias.type))
-        return select(self.build, hidden, self.lowest, score)
-
-    def _in_sight(self, key: SSAValue, query: SSAValue, score: SSAValue) -> SSAValue:
-        """`score` where the query at `query` may see the key at `key`, else -inf."""
-        build = self.build
-        window = self.op.window.value.data if self.op.window is not None else None
-        if self.op.causal is not None:
-            seen = compare_integers(build, "sle", key, query)
-            score = select(build, seen, score, self.lowest)
-        if window is not None:
-            reach = build.constant(window, key.type)
-            near = compare_integers(build, "slt", self._distance(query, key), reach)
-            score = select(build, near, score, self.lowest)
-            if self.op.causal is None:
-                near = compare_integers(build, "slt", self._distance(key, query), reach)
-                score = select(build, near, score, self.lowest)
-        return score
-
-    def _distance(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.build.insert(arith.SubiOp(a, b))

@@ -149,19 +149,16 @@ class LoopBuilder:
         types: Sequence[Attribute] = (),
     ) -> tuple[OpResult, ...]:
         """`if condition`; both branches return values of `types`."""
-        regions: list[Region] = []
-        outer = self.builder.insertion_point
-        for branch in (then, otherwise):
-            region = Region()
-            if branch is not None:
-                block = Block()
-                region.add_block(block)
-                self.builder.insertion_point = InsertPoint.at_end(block)
-                self.builder.insert(scf.YieldOp(*(branch() or ())))
-            regions.append(region)
-        self.builder.insertion_point = outer
+        regions = [Region(Block()) if branch is not None else Region() for branch in (then, otherwise)]
         op = scf.IfOp(condition, list(types), regions[0], regions[1])
+        # Inserted before it is filled: what is built inside may look for its function.
         self.builder.insert(op)
+        outer = self.builder.insertion_point
+        for region, branch in zip(regions, (then, otherwise)):
+            if branch is not None:
+                self.builder.insertion_point = InsertPoint.at_end(region.block)
+                self.builder.insert(scf.YieldOp(*(branch() or ())))
+        self.builder.insertion_point = outer
         return tuple(op.results)
 
     # Memory

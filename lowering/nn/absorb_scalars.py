@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, f32, f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -17,7 +17,7 @@ from xdsl.pattern_rewriter import (
 
 from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
-from openinfer.lowering.nn.matching import constant_of, elementwise, joins, single_use
+from openinfer.lowering.nn.matching import constant_of, elementwise, single_use
 from openinfer.lowering.options import current
 from openinfer.lowering.rewriting import rewrite
 
@@ -89,7 +89,8 @@ class ScaledOperand(RewritePattern):
             found = scaled(op.inputs[position])
             if found is None or not single_use(op.inputs[position]):
                 continue
-            if joins(op, op.inputs[position]):
+            inner = op.inputs[position].owner
+            if isinstance(inner, Operation) and may_join(inner, op):
                 op.operands[position] = found[0]
                 op.properties["alpha"] = _multiply(op, found[1])
                 rewriter.notify_op_modified(op)

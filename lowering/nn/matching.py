@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -27,10 +29,23 @@ def elementwise(value: SSAValue, kind: str) -> nn.ElementwiseOp | None:
     return None
 
 
-def joins(op: Operation, *values: SSAValue) -> bool:
-    """Whether `op` may be made one with the ops behind its operands, or their operands: no barrier
-    stands between, no hint forbids it."""
-    return all(isinstance(v.owner, Operation) and may_join(v.owner, op) for v in values)
+def may_become_one(op: Operation, edges: Sequence[SSAValue]) -> bool:
+    """Whether the ops that compute `op` from the values `edges` may be replaced together.
+
+    Constants may stand anywhere; the others have no barrier and no hint between them and `op`.
+    """
+    seen: set[Operation] = {op}
+    pending = [op]
+    while pending:
+        for value in pending.pop().operands:
+            part = value.owner
+            if value in edges or constant_of(value) is not None or part in seen:
+                continue
+            if not isinstance(part, Operation) or not may_join(part, op):
+                return False
+            seen.add(part)
+            pending.append(part)
+    return True
 
 
 def single_use(value: SSAValue) -> bool:

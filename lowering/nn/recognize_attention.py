@@ -25,9 +25,8 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
-from openinfer.lowering.fusing import NO_FUSE, may_join
 from openinfer.lowering.nn.absorb_scalars import scaled
-from openinfer.lowering.nn.matching import elementwise, single_use
+from openinfer.lowering.nn.matching import elementwise, may_become_one, single_use
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.sizes import Size
 
@@ -62,8 +61,6 @@ class _Scores:
     product: nn.MatmulOp
     scale: float
     mask: SSAValue | None
-    between: tuple[Operation, ...]
-    """The scale and the sum between product and softmax."""
 
 
 class _Attention(RewritePattern):
@@ -85,10 +82,8 @@ class _Attention(RewritePattern):
         scores = _scores(softmax.inputs[0])
         if scores is None or not _fits(scores, op):
             return
-        parts = (op, softmax, *scores.between)
-        if not all(may_join(scores.product, part) for part in parts):
-            return
-        if any(NO_FUSE in part.attributes for part in parts):
+        edges = [*scores.product.inputs, op.inputs[1]]
+        if not may_become_one(op, edges if scores.mask is None else [*edges, scores.mask]):
             return
         self._replace(op, scores, rewriter)
 
@@ -151,7 +146,6 @@ def _leading(value: SSAValue) -> tuple[Size, Size]:
 def _scores(value: SSAValue) -> _Scores | None:
     """The parts of scale·(q kᵀ) + mask."""
     mask: SSAValue | None = None
-    between: list[Operation] = []
     added = elementwise(value, "add")
     if added is not None:
         for x, y in (added.inputs, tuple(reversed(added.inputs))):
@@ -162,15 +156,11 @@ def _scores(value: SSAValue) -> _Scores | None:
             return None
         if not single_use(value):
             return None
-        between.append(added)
     found = _product(value)
     if found is None:
         return None
     product, scale = found
-    if value.owner is not product:
-        assert isinstance(value.owner, Operation)
-        between.append(value.owner)
-    return _Scores(product, scale, mask, tuple(between))
+    return _Scores(product, scale, mask)
 
 
 def _product(value: SSAValue) -> tuple[nn.MatmulOp, float] | None:

@@ -16,7 +16,8 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
-from openinfer.lowering.nn.matching import constant_of, elementwise
+from openinfer.lowering.fusing import may_join
+from openinfer.lowering.nn.matching import constant_of, elementwise, may_become_one
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -31,7 +32,8 @@ class RecognizeLayerNorm(ModulePass):
         %y = nn.layer_norm(%x, %w, %b) {eps = 1.0e-05 : f64, has_weight, has_bias} : …
 
     Requires: level `nn`; f32 or f64.
-    Leaves: means over other axes than the last, and variances of something else than x.
+    Leaves: means over other axes than the last, variances of something else than x, and what has a
+        barrier in between.
     """
 
     name: ClassVar[str] = "recognize-layer-norm"
@@ -107,7 +109,7 @@ class Normalise(RewritePattern):
         x, mean = difference.inputs
         if _last_axis_mean(mean) is not x or nn.element_of(x) not in (f32, f64):
             return
-        if op.result[0].type != x.type:
+        if op.result[0].type != x.type or not may_become_one(op, [x]):
             return
         rewriter.replace(op, nn.LayerNormOp([x], [x.type], properties={"eps": FloatAttr(eps, f64)}))
 
@@ -128,7 +130,7 @@ class ScaleAndShift(RewritePattern):
             if nn.dims_of(y) != nn.dims_of(x)[-1:] or norm.has_bias is not None:
                 continue
             weighted = norm.has_weight is not None
-            if (op.kind.data == "mul") is weighted:
+            if (op.kind.data == "mul") is weighted or not may_join(norm, op):
                 continue
             new = nn.LayerNormOp(
                 [*norm.inputs, y],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.runtime.devices.cpu_codegen import host_target, load_object
+from openinfer.runtime.devices.cpu_team import Team
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError, InputError, Location, StepError
 from openinfer.runtime.executor import NUMPY_DTYPES, BaseExecutor, StepNode, VariableInfo
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 PREFIX = "openinfer_"
 OBSERVER = "openinfer_observe"
 ALIGNMENT = 64
+THREADS = "openinfer.threads"
+"""The run-time size that counts the threads of a step: scratch of each one."""
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -54,6 +59,8 @@ class LoadedProgram:
         self.variables = {row.name: row for row in manifest.variables}
         prepares = sorted({row.prepare for row in manifest.weights if row.prepare is not None})
         symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
+        if "team" in manifest.frame:
+            symbols += [PREFIX + "lead", PREFIX + "worker"]
         self.observer: Any = None
         imports: dict[str, int] = {}
         self.watch: list[tuple[int, int, int]] | None = None
@@ -63,10 +70,22 @@ class LoadedProgram:
         self.on_value: Any = None
         self._library = load_object(program.code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
+        self.shared = "team" in manifest.frame
+        """Whether several threads can run a step."""
+        self.lead: Any = None
+        self.worker: Any = None
+        if self.shared:
+            self.lead = _Lead(self._library.address(PREFIX + "lead"))
+            self.worker = _Worker(self._library.address(PREFIX + "worker"))
         self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
         self.mapped_bytes = 0
         self.packed_bytes = 0
         self.weights = [self._weight(row) for row in manifest.weights]
+
+    @property
+    def frame_length(self) -> int:
+        """Words of a step's frame."""
+        return len(self.manifest.frame)
 
     def _observe(self, node: int, output: int, address: int) -> None:
         if self.on_value is not None:
@@ -128,7 +147,8 @@ class CpuExecutor(BaseExecutor):
         self._arena_size = Size.of(manifest.arena)
         self._arena = aligned_bytes(0)
         self._errors = np.zeros(4, np.int64)
-        self._frame = (ctypes.c_uint64 * max(1, len(manifest.frame)))()
+        # One word more than the frame: what the step gives back.
+        self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 1))()
         self._frame_address = ctypes.addressof(self._frame)
         # What the last step was given: inputs that look the same need no second check.
         self._known: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
@@ -140,6 +160,7 @@ class CpuExecutor(BaseExecutor):
         self._done = False
         self.arena_growths = 0
         """How often the arena grew: between steps, when a run-time size grew."""
+        self._team = Team(loaded, threads) if loaded.shared else None
         self._fill_constant_slots()
 
     def _fill_constant_slots(self) -> None:
@@ -149,14 +170,18 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = self._loaded.weights[int(rest)].ctypes.data
             elif role == "errors":
                 self._frame[slot] = self._errors.ctypes.data
+            elif role == "team" and self._team is not None:
+                self._frame[slot] = self._team.address
             elif role == "input":
                 self._input_slots.append((slot, rest))
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
         self._check_requirements(sizes)
+        sizes = {**sizes, THREADS: self.threads if self._team is not None else 1}
         wanted = self._arena_size.evaluate(sizes)
         if wanted > self._arena.nbytes:
+            self._quiesce()
             self._arena = aligned_bytes(wanted)
             self.arena_growths += 1
         for slot, text in enumerate(self._manifest.frame):
@@ -169,7 +194,8 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = self._arena.ctypes.data
             elif role == "arena_size":
                 self._frame[slot] = self._arena.nbytes
-        self._shape_sizes = dict(sizes)
+        del sizes[THREADS]
+        self._shape_sizes = sizes
         self._known = {}
         self._views = {
             name: self._output(self._rows[name], sizes).storage
@@ -212,6 +238,8 @@ class CpuExecutor(BaseExecutor):
                 try:
                     self._call()
                 finally:
+                    if self._team is not None:
+                        self._team.keep(ready)
                     ready.clear()
                 return
         self._take_ready()
@@ -240,7 +268,11 @@ class CpuExecutor(BaseExecutor):
             self._resize(sizes)
         for slot, name in self._input_slots:
             self._frame[slot] = inputs[name].storage.ctypes.data
-        self._call()
+        try:
+            self._call()
+        finally:
+            if self._team is not None:
+                self._team.keep({name: tensor.storage for name, tensor in inputs.items()})
         self._known = {
             name: (tensor.storage.dtype, tensor.shape)
             for name, tensor in inputs.items()
@@ -251,7 +283,10 @@ class CpuExecutor(BaseExecutor):
     def _call(self) -> None:
         """One native call with the frame as it stands."""
         self._done = False
-        self._loaded.step(self._frame_address)
+        if self._team is not None:
+            self._team.run(self._frame_address)
+        else:
+            self._loaded.step(self._frame_address)
         if self._errors[0]:
             self._fail()
         self._done = True
@@ -347,7 +382,8 @@ class CpuExecutor(BaseExecutor):
         return self._first_content(row, name)
 
     def _output(self, row: VariableRow, sizes: Mapping[str, int]) -> Tensor:
-        start = self._offsets[row.name].evaluate(sizes)
+        threads = self.threads if self._team is not None else 1
+        start = self._offsets[row.name].evaluate({**sizes, THREADS: threads})
         shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
         dtype = DTYPES[row.dtype]
         nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
@@ -375,8 +411,15 @@ class CpuExecutor(BaseExecutor):
         self._done = False
         self._ready.clear()
 
+    def _quiesce(self) -> None:
+        """Nobody touches the arena or the last inputs any more."""
+        if self._team is not None:
+            self._team.quiesce()
+
     def _close(self) -> None:
         super()._close()
+        if self._team is not None:
+            self._team.close()
         self._arena = aligned_bytes(0)
         self._views.clear()
         self._ready.clear()

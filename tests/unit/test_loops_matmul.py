@@ -16,7 +16,7 @@ from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
 from openinfer.lowering.loops.lower_matmul import LowerMatmul, scratch_types
 from openinfer.lowering.loops.lower_pack import LowerPack
 from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
-from openinfer.runtime.errors import CompileError
+from openinfer.runtime.errors import ArtefactError, CompileError
 from openinfer.runtime.target import named_target
 
 pytestmark = pytest.mark.skipif(
@@ -124,6 +124,18 @@ def test_packed_any_number_of_rows(target: str, n: int, k: int):
         a, out = normal((m, k), m), Guarded((m, n))
         run(a, panels, out.array)
         close(out.array, a.astype(np.float64) @ b, k)
+        out.check()
+
+
+def test_narrow_panels():
+    tile, n, k = TILES[HOST] // 2, TILES[HOST] // 2 + 3, 9
+    types = [memref((None, k)), memref((2, k, tile))]
+    run = compiled(kernel(types, [memref((None, n))], "packed"))
+    b = normal((k, n), 1)
+    for m in ROWS:
+        a, out = normal((m, k), m), Guarded((m, n))
+        run(a, packed(b, tile), out.array)
+        close(out.array, a @ b, k)
         out.check()
 
 
@@ -402,7 +414,10 @@ def test_float_types(target: str, left: str, right: str, result: str, eps: float
     tile, n, k = TILES[target], 37, 21
     types = [memref((None, k), IR_TYPES[left])]
     types.append(memref((-(-n // tile), k, tile), IR_TYPES[right]))
-    run = compiled(kernel(types, [memref((None, n), IR_TYPES[result])], "packed"), target)
+    try:
+        run = compiled(kernel(types, [memref((None, n), IR_TYPES[result])], "packed"), target)
+    except ArtefactError as error:
+        pytest.skip(f"{target} has no conversion of half floats: {error}")
     storage = "uint16" if result == "bfloat16" else result
     b = stored(normal((k, n), 1), right)
     for m in (1, 5, 8):
@@ -497,7 +512,8 @@ def test_the_body_says_what_sums_are_kept_in():
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "float64"])
 def test_pack(target: str, transposed: bool, dtype: str):
     tile = 32
-    for depth, columns in [(1, 1), (5, 40), (16, 32), (40, 64), (50, 95), (0, 3)]:
+    shapes = [(1, 1), (5, 40), (16, 32), (40, 64), (50, 95), (0, 3)]
+    for depth, columns in shapes if dtype == "float32" and target == HOST else shapes[4:5]:
         source = (normal((2, depth, columns)) * 50).astype(dtype)
         given = np.ascontiguousarray(np.swapaxes(source, 1, 2)) if transposed else source
         shape = (2, -(-columns // tile), depth, tile)

@@ -16,12 +16,14 @@ from xdsl.dialects.llvm import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from openinfer.dialects.extensions.llvm import (
+from openinfer.dialects.extensions.llvm_atomics import (
     ATOMIC_BIN_OPS,
-    INTRINSICS,
     AtomicRMWOp,
     CmpXchgOp,
     FenceOp,
+)
+from openinfer.dialects.extensions.llvm_intrinsics import (
+    INTRINSICS,
     MaskedGatherOp,
     MaskedLoadOp,
     PrefetchOp,

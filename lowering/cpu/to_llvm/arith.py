@@ -13,20 +13,16 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
+    f32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.arith import bool_type_like
-from openinfer.dialects.extensions.llvm import (
-    INTRINSICS,
-    FCmpOp,
-    FPToSIOp,
-    FPToUIOp,
-    SelectOp,
-    UIToFPOp,
-)
+from openinfer.dialects.extensions.llvm import FCmpOp, FPToSIOp, FPToUIOp, SelectOp, UIToFPOp
+from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Int, Rule, fast_math_of
+from openinfer.lowering.cpu.to_llvm.half import emit_float, is_half, like, narrow, widen
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.runtime.errors import CompileError
 
@@ -163,9 +159,8 @@ def _ceil_divide_unsigned(c: Converter, op: Operation) -> None:
 
 def _float(target: type[Operation]) -> Rule:
     def convert(c: Converter, op: Operation) -> None:
-        operands = c.values(op.operands)
         properties = {"fastmathFlags": fast_math_of(op)}
-        c.set(op.results[0], c.emit(target, operands, operands[0].type, properties))
+        c.set(op.results[0], emit_float(c, target, c.values(op.operands), properties))
 
     return convert
 
@@ -183,6 +178,8 @@ def _compare_integers(c: Converter, op: Operation) -> None:
 
 def _compare_floats(c: Converter, op: Operation) -> None:
     operands = c.values(op.operands)
+    if is_half(operands[0].type):
+        operands = [widen(c, operand) for operand in operands]
     truth = bool_type_like(operands[0].type)
     properties = {"predicate": op.properties["predicate"], "fastmathFlags": fast_math_of(op)}
     c.set(op.results[0], c.emit(FCmpOp, operands, truth, properties))
@@ -198,6 +195,48 @@ def _cast(target: type[Operation]) -> Rule:
     def convert(c: Converter, op: Operation) -> None:
         type = convert_type(op.results[0].type)
         c.set(op.results[0], c.emit(target, (c.value(op.operands[0]),), type))
+
+    return convert
+
+
+def _extend_float(c: Converter, op: Operation) -> None:
+    value = c.value(op.operands[0])
+    type = convert_type(op.results[0].type)
+    if is_half(value.type):
+        value = widen(c, value)
+    if value.type != type:
+        value = c.emit(llvm.FPExtOp, (value,), type)
+    c.set(op.results[0], value)
+
+
+def _truncate_float(c: Converter, op: Operation) -> None:
+    value = c.value(op.operands[0])
+    type = convert_type(op.results[0].type)
+    if is_half(type):
+        c.set(op.results[0], narrow(c, value, type))
+        return
+    c.set(op.results[0], c.emit(llvm.FPTruncOp, (value,), type))
+
+
+def _integer_to_float(target: type[Operation]) -> Rule:
+    def convert(c: Converter, op: Operation) -> None:
+        value = c.value(op.operands[0])
+        type = convert_type(op.results[0].type)
+        if is_half(type):
+            wide = c.emit(target, (value,), like(type, f32))
+            c.set(op.results[0], narrow(c, wide, type))
+            return
+        c.set(op.results[0], c.emit(target, (value,), type))
+
+    return convert
+
+
+def _float_to_integer(target: type[Operation]) -> Rule:
+    def convert(c: Converter, op: Operation) -> None:
+        value = c.value(op.operands[0])
+        if is_half(value.type):
+            value = widen(c, value)
+        c.set(op.results[0], c.emit(target, (value,), convert_type(op.results[0].type)))
 
     return convert
 
@@ -232,10 +271,9 @@ def _bitcast(c: Converter, op: Operation) -> None:
 
 
 def _negate(c: Converter, op: Operation) -> None:
-    # xDSL's builder puts the flags of this op in its attributes, its parser in the properties.
     source = c.value(op.operands[0])
     properties = {"fastmathFlags": fast_math_of(op)}
-    c.set(op.results[0], c.emit(llvm.FNegOp, (source,), source.type, properties))
+    c.set(op.results[0], emit_float(c, llvm.FNegOp, (source,), properties))
 
 
 def _multiply_extended(extend: type[Operation]) -> Rule:
@@ -305,12 +343,12 @@ RULES: dict[str, Rule] = {
     "arith.extsi": _cast(llvm.SExtOp),
     "arith.extui": _cast(llvm.ZExtOp),
     "arith.trunci": _cast(llvm.TruncOp),
-    "arith.extf": _cast(llvm.FPExtOp),
-    "arith.truncf": _cast(llvm.FPTruncOp),
-    "arith.sitofp": _cast(llvm.SIToFPOp),
-    "arith.uitofp": _cast(UIToFPOp),
-    "arith.fptosi": _cast(FPToSIOp),
-    "arith.fptoui": _cast(FPToUIOp),
+    "arith.extf": _extend_float,
+    "arith.truncf": _truncate_float,
+    "arith.sitofp": _integer_to_float(llvm.SIToFPOp),
+    "arith.uitofp": _integer_to_float(UIToFPOp),
+    "arith.fptosi": _float_to_integer(FPToSIOp),
+    "arith.fptoui": _float_to_integer(FPToUIOp),
     "arith.index_cast": _index_cast(llvm.SExtOp),
     "arith.index_castui": _index_cast(llvm.ZExtOp),
     "arith.bitcast": _bitcast,

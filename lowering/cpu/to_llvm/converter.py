@@ -1,4 +1,4 @@
-"""The state of one function's conversion: value maps, insertion point, small-step builders.
+"""The conversion of one function: the walk over its ops, and what the rules build with.
 
 Integers known at compile time stay Python ints as long as they only feed other integers, so that
 static shapes leave no address arithmetic behind. Equal address computations are shared within the
@@ -8,7 +8,6 @@ reach of the value: going into a nested region keeps what is known, leaving it f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -19,7 +18,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     SymbolRefAttr,
     UnitAttr,
-    UnknownLoc,
     VectorType,
     i1,
     i32,
@@ -27,14 +25,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.llvm import GEP_USE_SSA_VAL, FastMathAttr
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp
+from openinfer.lowering.cpu.to_llvm.state import Buffer, Int, State
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type
 from openinfer.runtime.errors import CompileError
-
-Int = int | SSAValue
-"""An i64: a Python int when it is known at compile time."""
 
 Rule = Callable[["Converter", Operation], None]
 
@@ -75,122 +71,21 @@ def alignment_attribute(alignment: int) -> IntegerAttr[IntegerType]:
     return _ALIGNMENTS.get(alignment) or IntegerAttr(alignment, 64)
 
 
-@dataclass(slots=True)
-class Buffer:
-    """A memref value: element `i` lies `offset + sum(i * strides)` elements after `pointer`."""
-
-    pointer: SSAValue
-    offset: Int
-    sizes: list[Int]
-    strides: list[Int]
-    element: Attribute
-
-
-class Converter:
+class Converter(State):
     """Converts one function. Rules call it; see the module docstring for what it remembers."""
 
-    def __init__(self, rules: Mapping[str, Rule], callee_types: Mapping[str, Attribute]) -> None:
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        callee_types: Mapping[str, Attribute],
+        has_half_conversions: bool = True,
+    ) -> None:
+        super().__init__()
         self.rules = rules
         self.callee_types = callee_types
         """The `func` type of every function of the module, by name."""
-        self.entry = Block()
-        self.region = Region([self.entry])
-        self.block = self.entry
-        self.location: Attribute = UnknownLoc()
-        self.needed: dict[str, llvm.LLVMFunctionType] = {}
-        """Outside functions (of libm) that the converted body calls."""
-        self._values: dict[SSAValue, SSAValue] = {}
-        self._buffers: dict[SSAValue, Buffer] = {}
-        self._blocks: dict[Block, Block] = {}
-        self._known: dict[SSAValue, int] = {}
-        self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
-        self._integers: dict[int, SSAValue] = {}
-        self._prologue: list[Operation] = []
-        self._shared: dict[tuple[object, ...], SSAValue] = {}
-
-    # Values -------------------------------------------------------------------------------------
-
-    def value(self, old: SSAValue) -> SSAValue:
-        """The converted scalar or vector."""
-        try:
-            return self._values[old]
-        except KeyError:
-            raise self.undefined(old) from None
-
-    def values(self, old: Sequence[SSAValue]) -> list[SSAValue]:
-        known = self._values
-        try:
-            return [known[value] for value in old]
-        except KeyError:
-            return [self.value(value) for value in old]
-
-    def integer(self, old: SSAValue) -> Int:
-        """The converted integer, as an int when it is known."""
-        value = self.value(old)
-        return self._known.get(value, value)
-
-    def buffer(self, old: SSAValue) -> Buffer:
-        """The description of a memref value."""
-        try:
-            return self._buffers[old]
-        except KeyError:
-            raise self.undefined(old) from None
-
-    def undefined(self, old: SSAValue) -> CompileError:
-        name = old.name_hint or "unnamed"
-        return CompileError(
-            "OI0980",
-            f"value %{name} of type {old.type} is used before its definition was converted",
-            hint="definitions must stand before their uses; a loop must not carry a memref",
-        )
-
-    def set(self, old: SSAValue, new: SSAValue) -> None:
-        """Record that `new` stands for `old`."""
-        self._values[old] = new
-        hint = old._name  # pyright: ignore[reportPrivateUsage]
-        if hint is not None and new._name is None:  # pyright: ignore[reportPrivateUsage]
-            new._name = hint  # pyright: ignore[reportPrivateUsage]
-
-    def set_integer(self, old: SSAValue, new: Int) -> None:
-        self.set(old, self.as_value(new))
-
-    def set_buffer(self, old: SSAValue, buffer: Buffer) -> None:
-        self._buffers[old] = buffer
-        hint = old.name_hint
-        if hint is not None and buffer.pointer.name_hint is None:
-            buffer.pointer.name_hint = hint
-
-    # Blocks -------------------------------------------------------------------------------------
-
-    def new_block(self, argument_types: Sequence[Attribute] = ()) -> Block:
-        """A block after those made so far; does not move the insertion point."""
-        block = Block(arg_types=argument_types)
-        return block
-
-    def enter(self, block: Block) -> None:
-        """Append `block` to the function and insert there from now on."""
-        self.region.add_block(block)
-        self.block = block
-
-    def target(self, old: Block) -> Block:
-        """The converted block of a `cf` successor."""
-        return self._blocks[old]
-
-    def set_target(self, old: Block, new: Block) -> None:
-        self._blocks[old] = new
-
-    def scoped(self) -> dict[tuple[object, ...], SSAValue]:
-        """Start a scope of shared computations; give the result to `restore` at its end."""
-        saved = self._shared
-        self._shared = dict(saved)
-        return saved
-
-    def restore(self, saved: dict[tuple[object, ...], SSAValue]) -> None:
-        self._shared = saved
-
-    def forget(self) -> None:
-        """Share nothing from here on: the next block may be reached from elsewhere."""
-        self._shared = {}
+        self.has_half_conversions = has_half_conversions
+        """Whether the target turns f16 into f32 and back by an instruction."""
 
     def convert_block(self, block: Block) -> Operation:
         """Convert all ops of `block` but its terminator, which is returned."""
@@ -216,88 +111,6 @@ class Converter:
             )
         self.location = op.location
         rule(self, op)
-
-    # Building -----------------------------------------------------------------------------------
-
-    def emit(
-        self,
-        op: type[Operation],
-        operands: Sequence[SSAValue],
-        result: Attribute | None = None,
-        properties: Mapping[str, Attribute] = {},
-    ) -> SSAValue:
-        """Append an op and give its result (the op has at most one)."""
-        made = op.create(
-            operands=operands,
-            result_types=() if result is None else (result,),
-            properties=properties,
-            location=self.location,  # pyright: ignore[reportArgumentType]
-        )
-        self.block.add_op(made)
-        return made.results[0] if result is not None else None  # pyright: ignore[reportReturnType]
-
-    def append(self, op: Operation) -> Operation:
-        op.location = self.location  # pyright: ignore[reportAttributeAccessIssue]
-        self.block.add_op(op)
-        return op
-
-    def in_entry(self, op: Operation) -> SSAValue:
-        """Put an op at the start of the function (constants, static stack space)."""
-        self._prologue.append(op)
-        return op.results[0]
-
-    def finish(self) -> Region:
-        """Put the prologue in place and give the finished body."""
-        first = self.entry.first_op
-        assert first is not None
-        self.entry.insert_ops_before(self._prologue, first)
-        return self.region
-
-    def constant(self, value: Attribute, type: Attribute) -> SSAValue:
-        """A constant of an `llvm` type, made once per function."""
-        key = (value, type)
-        made = self._constants.get(key)
-        if made is None:
-            op = llvm.ConstantOp.create(result_types=(type,), properties={"value": value})
-            made = self._constants[key] = self.in_entry(op)
-            if isinstance(value, IntegerAttr) and type == i64:
-                self._known[made] = value.value.data
-                self._integers.setdefault(value.value.data, made)
-        return made
-
-    def as_value(self, number: Int) -> SSAValue:
-        """The i64 value of an integer."""
-        if isinstance(number, SSAValue):
-            return number
-        made = self._integers.get(number)
-        return made if made is not None else self.constant(IntegerAttr(number, i64), i64)
-
-    def integer_constant(self, number: int, type: IntegerType) -> SSAValue:
-        return self.constant(IntegerAttr(number, type), type)
-
-    def splat(self, number: int | float, type: Attribute) -> SSAValue:
-        """The constant `number` as a scalar, or in all elements of a vector."""
-        element = type.element_type if isinstance(type, VectorType) else type
-        if not isinstance(type, VectorType):
-            if isinstance(element, IntegerType):
-                return self.constant(IntegerAttr(number, element), type)  # pyright: ignore
-            return self.constant(FloatAttr(float(number), element), type)  # pyright: ignore
-        if isinstance(element, IntegerType) and element.bitwidth > 64:
-            # xDSL cannot hold the bytes of such a vector.
-            return self._spread(self.splat(number, element), type)
-        dense = DenseIntOrFPElementsAttr.from_list(type, [number])  # pyright: ignore
-        return self.constant(dense, type)
-
-    def constant_vector(self, numbers: Sequence[int], type: VectorType) -> SSAValue:
-        dense = DenseIntOrFPElementsAttr.from_list(type, list(numbers))  # pyright: ignore
-        return self.constant(dense, type)
-
-    def share(self, key: tuple[object, ...], build: Callable[[], SSAValue]) -> SSAValue:
-        """The value recorded under `key` in this scope, else a new one."""
-        value = self._shared.get(key)
-        if value is None:
-            value = self._shared[key] = build()
-        return value
 
     # Integer arithmetic -------------------------------------------------------------------------
 
@@ -406,6 +219,23 @@ class Converter:
         self.emit(llvm.StoreOp, (value, address), None, properties)
 
     # Vectors, control and calls -----------------------------------------------------------------
+
+    def splat(self, number: int | float, type: Attribute) -> SSAValue:
+        """The constant `number` as a scalar, or in all elements of a vector."""
+        element = type.element_type if isinstance(type, VectorType) else type
+        if not isinstance(type, VectorType):
+            if isinstance(element, IntegerType):
+                return self.constant(IntegerAttr(number, element), type)  # pyright: ignore
+            return self.constant(FloatAttr(float(number), element), type)  # pyright: ignore
+        if isinstance(element, IntegerType) and element.bitwidth > 64:
+            # xDSL cannot hold the bytes of such a vector.
+            return self._spread(self.splat(number, element), type)
+        dense = DenseIntOrFPElementsAttr.from_list(type, [number])  # pyright: ignore
+        return self.constant(dense, type)
+
+    def constant_vector(self, numbers: Sequence[int], type: VectorType) -> SSAValue:
+        dense = DenseIntOrFPElementsAttr.from_list(type, list(numbers))  # pyright: ignore
+        return self.constant(dense, type)
 
     def broadcast(self, scalar: SSAValue, type: VectorType) -> SSAValue:
         """A vector with `scalar` in every element."""

@@ -20,12 +20,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.llvm import SwitchOp
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
-from openinfer.lowering.cpu.to_llvm.memref import buffer_from_parts, parts_of_buffer
 from openinfer.lowering.cpu.to_llvm.types import (
     argument_parts,
     convert_type,
     expanded_types,
 )
+from openinfer.lowering.cpu.to_llvm.views import buffer_from_parts, parts_of_buffer
 from openinfer.runtime.errors import CompileError
 
 

@@ -21,26 +21,31 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from openinfer.dialects.extensions.llvm import INTRINSICS, ExtractElementOp, PoisonOp
+from openinfer.dialects.extensions.llvm import ExtractElementOp, PoisonOp
+from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule, fast_math_of
+from openinfer.lowering.cpu.to_llvm.half import emit_float, is_half, narrow, widen
 from openinfer.runtime.errors import CompileError
 
 
 def _intrinsic(target: type[Operation]) -> Rule:
     def convert(c: Converter, op: Operation) -> None:
-        operands = c.values(op.operands)
         properties = {"fastmathFlags": fast_math_of(op)}
-        c.set(op.results[0], c.emit(target, operands, operands[0].type, properties))
+        c.set(op.results[0], emit_float(c, target, c.values(op.operands), properties))
 
     return convert
 
 
 def _reciprocal_root(c: Converter, op: Operation) -> None:
     source = c.value(op.operands[0])
+    type = source.type
+    if is_half(type):
+        source = widen(c, source)
     properties = {"fastmathFlags": fast_math_of(op)}
     root = c.emit(llvm.FSqrtOp, (source,), source.type, properties)
     one = c.splat(1.0, source.type)
-    c.set(op.results[0], c.emit(llvm.FDivOp, (one, root), source.type, properties))
+    result = c.emit(llvm.FDivOp, (one, root), source.type, properties)
+    c.set(op.results[0], narrow(c, result, type) if is_half(type) else result)
 
 
 def _absolute_integer(c: Converter, op: Operation) -> None:
@@ -81,9 +86,8 @@ def _call_library(c: Converter, name: str, operands: Sequence[SSAValue]) -> SSAV
     if isinstance(type, Float32Type):
         return c.call_outside(f"{name}f", operands, type)
     if isinstance(type, Float16Type | BFloat16Type):
-        wide = [c.emit(llvm.FPExtOp, (operand,), f32) for operand in operands]
-        result = c.call_outside(f"{name}f", wide, f32)
-        return c.emit(llvm.FPTruncOp, (result,), type)
+        wide = [widen(c, operand) for operand in operands]
+        return narrow(c, c.call_outside(f"{name}f", wide, f32), type)
     raise CompileError("OI0980", f"the C library has no {name} for {type}")
 
 

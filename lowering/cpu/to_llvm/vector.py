@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
     VectorType,
+    f32,
     i1,
     i32,
 )
@@ -18,20 +19,19 @@ from xdsl.dialects.llvm import FastMathAttr
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from openinfer.dialects.extensions.llvm import (
+from openinfer.dialects.extensions.llvm import ExtractElementOp, GEPOp, PoisonOp
+from openinfer.dialects.extensions.llvm_intrinsics import (
     INTRINSICS,
-    ExtractElementOp,
-    GEPOp,
     MaskedGatherOp,
     MaskedLoadOp,
     MaskedStoreOp,
-    PoisonOp,
 )
 from openinfer.lowering.cpu.to_llvm.converter import (
     Converter,
     Rule,
     fast_math_of,
 )
+from openinfer.lowering.cpu.to_llvm.half import emit_float, is_half, narrow, widen
 from openinfer.lowering.cpu.to_llvm.memref import alignment_of
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type, element_bytes
 from openinfer.runtime.errors import CompileError
@@ -138,9 +138,8 @@ def _broadcast(c: Converter, op: Operation) -> None:
 
 
 def _fma(c: Converter, op: Operation) -> None:
-    operands = c.values(op.operands)
     properties = {"fastmathFlags": FastMathAttr(None)}
-    c.set(op.results[0], c.emit(llvm.FMAOp, operands, operands[0].type, properties))
+    c.set(op.results[0], emit_float(c, llvm.FMAOp, c.values(op.operands), properties))
 
 
 def _reduction(c: Converter, op: Operation) -> None:
@@ -152,21 +151,36 @@ def _reduction(c: Converter, op: Operation) -> None:
     if not isinstance(element, AnyFloat):
         c.set(op.dest, _reduce_integers(c, kind, source, element, start))
         return
+    if is_half(element):
+        wide_start = None if start is None else widen(c, start)
+        reduced = _reduce_floats(c, op, widen(c, source), f32, wide_start)
+        c.set(op.dest, narrow(c, reduced, element))
+        return
+    c.set(op.dest, _reduce_floats(c, op, source, element, start))
+
+
+def _reduce_floats(
+    c: Converter,
+    op: vector.ReductionOp,
+    source: SSAValue,
+    element: Attribute,
+    start: SSAValue | None,
+) -> SSAValue:
+    kind = op.kind.data
     flags: dict[str, Attribute] = {"fastmathFlags": fast_math_of(op)}
     if kind in (CombiningKindFlag.ADD, CombiningKindFlag.MUL):
         adds = kind == CombiningKindFlag.ADD
         target = llvm.VectorReduceFAddOp if adds else llvm.VectorReduceFMulOp
         # -0.0 is the neutral element of an addition: 0.0 would lose the sign of a sum of -0.0.
         start = start or c.splat(-0.0 if adds else 1.0, element)
-        c.set(op.dest, c.emit(target, (start, source), element, flags))
-        return
+        return c.emit(target, (start, source), element, flags)
     if kind not in _FLOAT_REDUCTIONS:
         raise CompileError("OI0980", f"'vector.reduction <{kind}>' does not apply to {element}")
     name, combine = _FLOAT_REDUCTIONS[kind]
     reduced = c.emit(INTRINSICS[f"vector.reduce.{name}"], (source,), element, flags)
     if start is not None:
         reduced = c.emit(combine, (start, reduced), element, flags)
-    c.set(op.dest, reduced)
+    return reduced
 
 
 def _reduce_integers(

@@ -1,0 +1,294 @@
+"""The threads of a step: every loop that may be split is cut into chunks that threads take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    i1,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import MemoryEffectKind, get_effects
+
+from openinfer.dialects import nn
+from openinfer.lowering.interface import strings
+from openinfer.lowering.locations import give_location
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.options import current
+
+TEAM = MemRefType(i64, [64])
+"""The counters that the threads of an executor share (`lowering/cpu/team.mlir`)."""
+WAIT, TAKE, DONE = "openinfer_team_wait", "openinfer_team_take", "openinfer_team_done"
+CHUNKS = 16
+"""Most chunks of one loop: enough to even out unequal threads, few enough to cost nothing."""
+
+
+@dataclass(frozen=True)
+class ShareLoops(ModulePass):
+    """Cuts parallel loops into chunks; the threads of a step all run it and take chunks by ticket.
+
+    Before:
+        scf.for %i = %lo to %hi step %s { … } {openinfer.parallel}
+    After:
+        scf.for %c = 0 to %chunks {
+          %mine = func.call @openinfer_team_take(%team, %ticket)
+          scf.if %mine { scf.for %i = … to … step %s { … }
+                         func.call @openinfer_team_done(%team) } }
+        func.call @openinfer_team_wait(%team, %next)
+
+    Every chunk of a step has a number, its ticket. A thread may take ticket t when all before it are
+    taken, and a loop starts when all chunks before it are done; the step waits for chunks, never for
+    threads. What is not a parallel loop and writes memory is a chunk of its own. Results do not
+    depend on the number of threads: chunks do not change any sum.
+
+    Requires: schedules and sizes lowered, `@step` without control flow that depends on data.
+    Leaves: other programs as they are; they run on one thread.
+    """
+
+    name: ClassVar[str] = "share-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        step = functions.get("step")
+        if step is None or current().observe or not _shareable(step):
+            if step is not None:
+                _alone(op)
+            return
+        called: dict[str, FuncOp] = {}
+        for inner in step.walk():
+            if isinstance(inner, CallOp):
+                name = inner.callee.string_value()
+                called[name] = functions[name]
+        for kernel in called.values():
+            _share_kernel(kernel)
+        _share_step(step)
+        frame = [StringAttr(slot) for slot in strings(op, "frame")]
+        roles = [StringAttr(role) for role in ("team", "ticket", "thread")]
+        nn.update_interface(op, {"frame": ArrayAttr([*frame, *roles])})
+        op.body.block.add_ops(
+            [
+                FuncOp.external(WAIT, [TEAM, i64], []),
+                FuncOp.external(TAKE, [TEAM, i64], [i1]),
+                FuncOp.external(DONE, [TEAM], []),
+            ]
+        )
+
+
+def _alone(module: ModuleOp) -> None:
+    """Without a team there is one thread, number 0."""
+    for op in [o for o in module.walk() if isinstance(o, nn.ThreadOp)]:
+        zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
+        Rewriter.replace_op(op, [zero], [zero.result])
+
+
+def _shareable(step: FuncOp) -> bool:
+    """Whether every thread can follow the step without reading what another one may overwrite."""
+    allowed = (
+        CallOp,
+        ReturnOp,
+        scf.ForOp,
+        scf.YieldOp,
+        memref.ViewOp,
+        memref.CopyOp,
+        memref.CollapseShapeOp,
+        memref.ExpandShapeOp,
+    )
+    return all(
+        isinstance(op, allowed) or op.name.startswith("arith.")
+        for op in step.walk()
+        if op is not step
+    )
+
+
+def _writes(op: Operation) -> bool:
+    """Whether an op may change memory."""
+    if isinstance(op, memref.StoreOp | memref.CopyOp | CallOp):
+        return True
+    if op.regions:
+        return any(
+            _writes(inner) for region in op.regions for b in region.blocks for inner in b.ops
+        )
+    if op.name in ("vector.store", "vector.maskedstore"):
+        return True
+    effects = get_effects(op)
+    return effects is not None and any(e.kind == MemoryEffectKind.WRITE for e in effects)
+
+
+def _share_kernel(kernel: FuncOp) -> None:
+    """Adds team, first ticket and thread to a kernel; it gives back the ticket after its last."""
+    block = kernel.body.block
+    count = len(block.args)
+    team = block.insert_arg(TEAM, count)
+    base = block.insert_arg(i64, count + 1)
+    thread = block.insert_arg(IndexType(), count + 2)
+    team.name_hint, base.name_hint, thread.name_hint = "team", "ticket", "thread"
+    for op in [o for o in kernel.walk() if isinstance(o, nn.ThreadOp)]:
+        Rewriter.replace_op(op, [], [thread])
+    last = _share_block(block, team, base, wait_first=True)
+    end = block.last_op
+    assert isinstance(end, ReturnOp)
+    Rewriter.replace_op(end, [ReturnOp(last)], [])
+    kernel.update_function_type()
+
+
+def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bool) -> SSAValue:
+    """Cuts the ops of a kernel's body; gives the ticket that follows."""
+    ops = list(block.ops)
+    ticket = base
+    if wait_first and ops:
+        _call(LoopBuilder(InsertPoint.before(ops[0])), WAIT, [team, ticket])
+    effects = [op for op in ops if not isinstance(op, ReturnOp) and _writes(op)]
+    for op in effects:
+        if op.results:
+            # A loop that both writes and gives a value cannot be skipped by some threads.
+            raise ValueError(f"{op.name} writes memory and has results")
+        build = _behind(op)
+        if isinstance(op, scf.ForOp) and "openinfer.parallel" in op.attributes:
+            ticket = _chunks(build, op, team, ticket)
+        else:
+            ticket = _single(build, op, team, ticket)
+        if op is not effects[-1]:
+            _call(build, WAIT, [team, ticket])
+    return ticket
+
+
+def _behind(op: Operation) -> LoopBuilder:
+    """Builds where an op stands that is about to move: in front of what follows it."""
+    following = op.next_op
+    assert following is not None
+    return LoopBuilder(InsertPoint.before(following))
+
+
+def _call(build: LoopBuilder, name: str, operands: list[SSAValue]) -> SSAValue | None:
+    call = CallOp(name, operands, [i1] if name == TAKE else [])
+    build.do(call)
+    return call.res[0] if call.res else None
+
+
+def _guarded(build: LoopBuilder, team: SSAValue, ticket: SSAValue, inside: list[Operation]) -> None:
+    """Runs ops on the thread that takes the ticket."""
+    mine = _call(build, TAKE, [team, ticket])
+    assert mine is not None
+    block = Block([*inside, CallOp(DONE, [team], []), scf.YieldOp()])
+    build.do(scf.IfOp(mine, [], Region(block), Region()))
+
+
+def _single(build: LoopBuilder, op: Operation, team: SSAValue, ticket: SSAValue) -> SSAValue:
+    op.detach()
+    _guarded(build, team, ticket, [op])
+    return _add(build, ticket, build.constant(1, i64))
+
+
+def _add(build: LoopBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    return build.insert(arith.AddiOp(a, b))
+
+
+def _chunks(build: LoopBuilder, op: scf.ForOp, team: SSAValue, ticket: SSAValue) -> SSAValue:
+    """The loop as up to CHUNKS ranges of whole iterations."""
+    one = build.index(1)
+    span = build.insert(arith.MaxSIOp(build.sub(op.ub, op.lb), build.index(0)))
+    trips = build.floordiv(build.sub(build.add(span, op.step), one), op.step)
+    count = build.insert(arith.MinSIOp(trips, build.index(CHUNKS)))
+    divisor = build.insert(arith.MaxSIOp(count, one))
+    each = build.floordiv(build.sub(build.add(trips, divisor), one), divisor)
+    width = build.mul(each, op.step)
+    # With fewer iterations in the last chunks some may be empty: count those that are not.
+    used = build.floordiv(
+        build.sub(build.add(trips, each), one), build.insert(arith.MaxSIOp(each, one))
+    )
+    chunks = build.insert(arith.MinSIOp(used, count))
+    block = Block(arg_types=[IndexType()])
+    block.args[0].name_hint = "chunk"
+    inner = LoopBuilder(InsertPoint.at_end(block))
+    number = inner.insert(arith.IndexCastOp(block.args[0], i64))
+    mine_ticket = _add(inner, ticket, number)
+    mine = _call(inner, TAKE, [team, mine_ticket])
+    assert mine is not None
+    body = Block()
+    work = LoopBuilder(InsertPoint.at_end(body))
+    low = work.add(op.lb, work.mul(block.args[0], width))
+    high = work.insert(arith.MinSIOp(op.ub, work.add(low, width)))
+    region = op.body
+    op.detach_region(region)
+    loop = scf.ForOp(low, high, op.step, [], region)
+    give_location(op.location, loop)
+    work.do(loop)
+    _call(work, DONE, [team])
+    work.do(scf.YieldOp())
+    inner.do(scf.IfOp(mine, [], Region(body), Region()))
+    inner.do(scf.YieldOp())
+    build.do(scf.ForOp(build.index(0), chunks, one, [], Region(block)))
+    after = _add(build, ticket, build.insert(arith.IndexCastOp(chunks, i64)))
+    op.detach()
+    op.erase()
+    return after
+
+
+def _share_step(step: FuncOp) -> None:
+    """Threads tickets through the calls and loops of the step; at the end all chunks are done."""
+    block = step.body.block
+    given = step.properties.get("arg_attrs")
+    rows = list(given.data) if isinstance(given, ArrayAttr) else []
+    arguments: list[SSAValue] = []
+    kinds: list[tuple[str, Attribute]] = [("team", TEAM), ("ticket", i64), ("thread", IndexType())]
+    for role, kind in kinds:
+        argument = block.insert_arg(kind, len(block.args))
+        argument.name_hint = role
+        arguments.append(argument)
+        rows.append(DictionaryAttr({"openinfer.arg": StringAttr(role)}))
+    step.properties["arg_attrs"] = ArrayAttr(rows)
+    team, ticket, thread = arguments
+    last = _thread_through(block, team, ticket, thread)
+    end = block.last_op
+    assert isinstance(end, ReturnOp)
+    build = LoopBuilder(InsertPoint.before(end))
+    _call(build, WAIT, [team, last])
+    Rewriter.replace_op(end, [ReturnOp(last)], [])
+    step.update_function_type()
+
+
+def _thread_through(block: Block, team: SSAValue, ticket: SSAValue, thread: SSAValue) -> SSAValue:
+    for op in list(block.ops):
+        if isinstance(op, CallOp):
+            call = CallOp(op.callee, [*op.arguments, team, ticket, thread], [i64])
+            give_location(op.location, call)
+            Rewriter.replace_op(op, [call], [])
+            ticket = call.res[0]
+        elif isinstance(op, memref.CopyOp):
+            build = _behind(op)
+            _call(build, WAIT, [team, ticket])
+            ticket = _single(build, op, team, ticket)
+        elif isinstance(op, scf.ForOp):
+            ticket = _loop(op, team, ticket, thread)
+    return ticket
+
+
+def _loop(op: scf.ForOp, team: SSAValue, ticket: SSAValue, thread: SSAValue) -> SSAValue:
+    """The loop with the ticket as a carried value."""
+    body = op.body.block
+    carried = body.insert_arg(i64, 1)
+    carried.name_hint = "ticket"
+    last = _thread_through(body, team, carried, thread)
+    end = body.last_op
+    assert isinstance(end, scf.YieldOp)
+    Rewriter.replace_op(end, [scf.YieldOp(last)], [])
+    region = op.body
+    op.detach_region(region)
+    loop = scf.ForOp(op.lb, op.ub, op.step, [ticket], region)
+    give_location(op.location, loop)
+    Rewriter.replace_op(op, [loop], [])
+    return loop.res[0]

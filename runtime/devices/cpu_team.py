@@ -1,0 +1,121 @@
+"""The threads of an executor: started when they are first needed, asleep when they are not.
+
+The protocol is in `lowering/cpu/team.mlir`. A worker enters native code once and stays there; Python
+only starts it, keeps what it may still look at, and tells it to stop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from openinfer.runtime.storage import AnyArray
+
+_WORDS = 64 + 512
+_SEQUENCE, _STOP, _SLEEPERS, _ACTIVE, _LENGTH = 16, 24, 32, 40, 56
+_FUTEX, _WAKE = 202, 129
+
+
+class HasEntries(Protocol):
+    """The native entries of a shared program."""
+
+    step: Any
+    lead: Any
+    worker: Any
+
+    @property
+    def frame_length(self) -> int: ...
+
+
+class Team:
+    """The counters of one executor and its workers; a team of one never starts a thread."""
+
+    def __init__(self, program: HasEntries, threads: int) -> None:
+        length = program.frame_length
+        self._words = (ctypes.c_int64 * (_WORDS + length))()
+        start = -ctypes.addressof(self._words) % 64
+        self.address = ctypes.addressof(self._words) + start
+        self._base = start // 8
+        self._program = program
+        self._workers = threads - 1
+        self._started = False
+        self._kept: list[AnyArray] = []
+        self._set(_LENGTH, length)
+        self._set(_SEQUENCE, 1)
+        self._stopper: Any = None
+
+    def _set(self, word: int, value: int) -> None:
+        self._words[self._base + word] = value
+
+    def _get(self, word: int) -> int:
+        return self._words[self._base + word]
+
+    def run(self, frame: int) -> None:
+        """One step with everybody."""
+        if not self._started and self._workers:
+            self._start()
+        self._program.lead(frame, self.address)
+
+    def keep(self, arrays: Mapping[str, AnyArray]) -> None:
+        """Holds on to the inputs of the step that just ended until no worker can read them."""
+        if self._get(_ACTIVE) == 0:
+            self._kept.clear()
+        else:
+            self._kept.extend(arrays.values())
+
+    def quiesce(self) -> None:
+        """Waits until no worker is inside a step; none can enter one that is closed."""
+        while self._get(_ACTIVE) != 0:
+            time.sleep(0)
+        self._kept.clear()
+
+    def _start(self) -> None:
+        self._started = True
+        words, program, address = self._words, self._program, self.address
+        threads: list[threading.Thread] = []
+        for number in range(1, self._workers + 1):
+            thread = threading.Thread(
+                target=_work,
+                args=(program, words, address, number),
+                name=f"openinfer-{number}",
+                daemon=True,
+            )
+            thread.start()
+            threads.append(thread)
+        self._stopper = weakref.finalize(self, _stop, words, self._base, address, threads)
+
+    def close(self) -> None:
+        """Lets the workers go; the team cannot run steps with them afterwards."""
+        if self._stopper is not None:
+            self._stopper()
+        self._kept.clear()
+
+
+def _work(program: HasEntries, words: Any, address: int, number: int) -> None:
+    """The life of a worker: one native call. `words` is kept alive by being an argument."""
+    frame = (ctypes.c_uint64 * (program.frame_length + 1))()
+    program.worker(address, ctypes.addressof(frame), number)
+    del words
+
+
+def _stop(words: Any, base: int, address: int, threads: list[threading.Thread]) -> None:
+    words[base + _STOP] = 1
+    # The kernel wakes whoever sleeps on the sequence; a changed value keeps others from sleeping.
+    words[base + _SEQUENCE] += 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    for thread in threads:
+        while thread.is_alive():
+            libc.syscall(
+                ctypes.c_long(_FUTEX),
+                ctypes.c_void_p(address + 8 * _SEQUENCE),
+                ctypes.c_int(_WAKE),
+                ctypes.c_int(1024),
+                None,
+                None,
+                ctypes.c_int(0),
+            )
+            thread.join(0.01)
