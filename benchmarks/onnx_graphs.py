@@ -116,7 +116,10 @@ def write_minilm(weights: Mapping[str, Array], path: Path) -> None:
     _name_result(graph, graph.op("Div", mean, norm), "embedding")
     graph.save(
         path,
-        [helper.make_tensor_value_info(n, TensorProto.INT64, ["B", "L"]) for n in ("tokens", "mask")],
+        [
+            helper.make_tensor_value_info(n, TensorProto.INT64, ["B", "L"])
+            for n in ("tokens", "mask")
+        ],
         helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["B", width]),
     )
 

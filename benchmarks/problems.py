@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def write_packages(folder: Path) -> None:
     random = np.random.default_rng(0)
     widths = [MLP["inputs"], MLP["hidden"], MLP["hidden"], MLP["classes"]]
     tensors: dict[str, Array] = {}
-    for number, (wide, narrow) in enumerate(zip(widths, widths[1:]), 1):
+    for number, (wide, narrow) in enumerate(pairwise(widths), 1):
         weight = random.standard_normal((wide, narrow), np.float32)  # (inputs, outputs)
         tensors[f"W{number}"] = weight * np.float32(np.sqrt(2 / wide))
         tensors[f"b{number}"] = random.standard_normal(narrow, np.float32) * np.float32(0.1)

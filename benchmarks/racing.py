@@ -33,7 +33,7 @@ class Worker:
 
     def __init__(self, peer: str, folder: Path, threads: int) -> None:
         self.peer = peer
-        self._log = open(folder / f"{peer}.log", "w+", encoding="utf-8")  # noqa: SIM115
+        self._log = open(folder / f"{peer}.log", "w+", encoding="utf-8")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads)],
             cwd=ROOT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from openinfer.runtime.manifest import Manifest
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import THREADS, Size
 
 ALIGNMENT = 64
 NOMINAL = 128
@@ -27,7 +27,7 @@ def _aligned(text: str, sizes: Mapping[str, int]) -> int:
 
 def plan_table(manifest: Manifest, sizes: Mapping[str, int]) -> str:
     """Offset, bytes and lifetime of every buffer, the arena and its lower bound."""
-    known = {**dict.fromkeys(manifest.runtime_sizes, NOMINAL), **sizes}
+    known = {THREADS: 1, **dict.fromkeys(manifest.runtime_sizes, NOMINAL), **sizes}
     rows = [
         (Size.of(r.offset).evaluate(known), Size.of(r.size).evaluate(known), r)
         for r in manifest.plan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from openinfer.runtime.errors import ArtefactError, InputError, UnsupportedError
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.options import default_threads
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import THREADS, Size
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.cpu import CpuExecutor, LoadedProgram
@@ -102,7 +102,7 @@ class Program:
 
     def arena_bytes(self, sizes: Mapping[str, int]) -> int:
         """Bytes of working memory of a step with these run-time sizes."""
-        return Size.of(self.manifest.arena).evaluate(sizes)
+        return Size.of(self.manifest.arena).evaluate({THREADS: 1, **sizes})
 
     def to_bytes(self) -> bytes:
         """The saved form: header, SHA-256 of the rest, manifest, machine code."""

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Union
 
+THREADS = "openinfer.threads"
+"""The run-time size that counts the threads of a step; no program can name it."""
+
 # An atom: ("name", n) | ("floordiv", a, b) | ("max", a, b, …) | ("min", a, b, …), with Size operands.
 Atom = tuple[object, ...]
 Monomial = tuple[Atom, ...]

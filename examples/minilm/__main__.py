@@ -27,7 +27,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("sentences", nargs="+", metavar="SENTENCE")
     add("--json", action="store_true", help='{"embeddings": [[…]], "similarity": [[…]]}')
-    add("--weights", type=Path, metavar="DIR", help="model.safetensors, config.json, tokenizer.json")
+    add(
+        "--weights", type=Path, metavar="DIR", help="model.safetensors, config.json, tokenizer.json"
+    )
     add("--executor", choices=("cpu", "simulator"), default="cpu", help="default cpu")
     add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
     add("--traceback", action="store_true", help="show where an error comes from")

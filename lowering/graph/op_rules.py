@@ -321,13 +321,14 @@ def _axes(value: object, rank: int) -> list[int]:
 def _reduce(call: Call) -> Sequence[SSAValue]:
     value = call.operands[0]
     rank = len(nn.dims_of(value))
+    dtype = accumulator = dtype_name(nn.element_of(value))
+    mean = call.spec.name == "mean_axis"
     if call.settings.get("acc") is not None:
-        accumulator, _ = opset.accumulation(
-            dtype_name(nn.element_of(value)),
-            call.settings["acc"],
-            mean=call.spec.name == "mean_axis",
-        )
-        value = _widen(call, value, element_type(accumulator) or nn.element_of(value))
+        accumulator, _ = opset.accumulation(dtype, call.settings["acc"], mean=mean)
+    elif mean and dtype[0] in "iu":
+        # A sum may wrap, for its last bits stay true; a mean may not.
+        accumulator = f"{dtype[0]}64"
+    value = _widen(call, value, element_type(accumulator) or nn.element_of(value))
     axes = call.settings["axes"]
     result = call.add(
         nn.ReduceOp,

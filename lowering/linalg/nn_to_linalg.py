@@ -42,6 +42,7 @@ from openinfer.lowering.linalg.generic import (
 from openinfer.lowering.linalg.scalar_bodies import emit_body
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.runtime.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
     dims = nn.dims_of(source)
     axes = set(op.axes.get_values())
     kept = [d for d in range(len(dims)) if d not in axes]
-    element = _accumulator(nn.element_of(source), result.element_type)
+    element = _accumulator(kind, nn.element_of(source), result.element_type)
     partial = nn.tensor_type(element, [dims[d] for d in kept])
     start = _neutral(kind, element, unsigned)
     new, initial = fill_ops(start, partial)
@@ -275,46 +276,57 @@ def _finish(
     low: _Lowering,
     op: nn.ReduceOp,
     value: SSAValue,
-    dims: Sequence[object],
+    dims: Sequence[Size],
     axes: set[int],
     out_dtype: str,
 ) -> tuple[list[Operation], SSAValue]:
     """The mean's division, and the one rounding to the declared dtype."""
-    from openinfer.runtime.sizes import Size
-
     count = Size.of(1)
     for axis, size in enumerate(dims):
         if axis in axes:
-            assert isinstance(size, Size)
             count = count * size
     kind = value.type
     assert isinstance(kind, TensorType)
     target = nn.with_element(kind, _tensor_type(op.result[0]).element_type)
     size_op = nn.SizeOp(count)
     mean = op.kind.data == "mean"
+    unsigned = low.dtype(op.inputs[0]).startswith("u")
 
     def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         current = args[0]
-        element = current.type
-        if mean:
-            number: SSAValue
-            if count.constant is not None:
-                number = b.constant(count.constant, element)
-            elif isinstance(element, AnyFloat):
-                wide = b.insert(arith.IndexCastOp(size_op.value, IntegerType(64)))
-                number = b.insert(arith.SIToFPOp(wide, element))
+        dtype = _dtype_of(current.type)
+        if not isinstance(current.type, AnyFloat) and unsigned:
+            dtype = f"u{dtype[1:]}"
+        if mean and not isinstance(current.type, AnyFloat):
+            if isinstance(target.element_type, AnyFloat):
+                current, dtype = emit_body(b, "cast", {}, [current], [dtype], "f64"), "f64"
             else:
-                number = b.insert(arith.IndexCastOp(size_op.value, element))
-            divide = arith.DivfOp if isinstance(element, AnyFloat) else arith.DivSIOp
-            if out_dtype.startswith("u") and not isinstance(element, AnyFloat):
-                divide = arith.DivUIOp
-            current = b.insert(divide(current, number))
-        return emit_cast(b, current, _dtype_of(current.type), target.element_type)
+                divide = arith.DivUIOp if unsigned else arith.DivSIOp
+                # The mean of nothing is 0, as its sum is.
+                current = b.insert(divide(current, _count(b, count, size_op, current.type, 1)))
+        if mean and isinstance(current.type, AnyFloat):
+            current = b.insert(arith.DivfOp(current, _count(b, count, size_op, current.type, 0)))
+        return emit_body(b, "cast", {}, [current], [dtype], out_dtype)
 
     rank = len(kind.get_shape())
     new, made = generic([value], [identity_map(rank)], target, body)
     lead: list[Operation] = [size_op] if mean and count.constant is None else []
     return [*lead, *new], made.res[0]
+
+
+def _count(
+    b: LoopBuilder, count: Size, size_op: nn.SizeOp, element: Attribute, least: int
+) -> SSAValue:
+    """A number of elements, but not below `least`, in the type of what it divides."""
+    if count.constant is not None:
+        return b.constant(max(count.constant, least), element)
+    number: SSAValue = size_op.value
+    if least:
+        number = b.insert(arith.MaxSIOp(number, b.index(least)))
+    if isinstance(element, AnyFloat):
+        wide = b.insert(arith.IndexCastOp(number, IntegerType(64)))
+        return b.insert(arith.SIToFPOp(wide, element))
+    return b.insert(arith.IndexCastOp(number, element))
 
 
 def _dtype_of(element: Attribute) -> str:
@@ -328,13 +340,16 @@ def emit_cast(b: LoopBuilder, value: SSAValue, dtype: str, element: Attribute) -
     return emit_body(b, "cast", {}, [value], [dtype], _dtype_of(element))
 
 
-def _accumulator(source: Attribute, result: Attribute) -> Attribute:
-    """f32 for floats narrower than it; otherwise the wider of source and result."""
+def _accumulator(kind: str, source: Attribute, result: Attribute) -> Attribute:
+    """f32 for floats narrower than it, else the wider float; for integers what the result is.
+
+    The integers of a mean come in what they are to be summed in.
+    """
     if isinstance(source, AnyFloat):
         wide = [t for t in (source, result) if isinstance(t, AnyFloat)]
         best = max(wide, key=lambda t: t.bitwidth)
         return best if best.bitwidth >= 32 else f32
-    return result
+    return source if kind == "mean" else result
 
 
 def _neutral(kind: str, element: Attribute, unsigned: bool) -> Attribute:

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.nn import AttentionOp
+from openinfer.dialects.nn import AttentionOp, ThreadOp
 from openinfer.lowering.loops.attention_mask import Mask, Sight
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import accumulator_of, convert
@@ -92,6 +92,7 @@ class Attention:
         assert isinstance(self.scores.type, MemRefType)
         self.how = Arithmetic(kind, self.scores.type.get_shape()[-1], machine.fused)
         self.zero = build.index(0)
+        self.thread = build.insert(ThreadOp())
         self.lowest = build.constant(-INF, self.how.vector)
         self.scale = build.constant(op.scale.value.data, self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
@@ -107,7 +108,7 @@ class Attention:
         )
 
     def emit(self) -> None:
-        """All heads. A version for several threads gives each its own part of the scratch."""
+        """All heads of all batches, in one loop that threads share; each has scratch of its own."""
         build = self.build
         batches = build.dim(self.q.buffer, self.q.axis("b"))
         heads = build.dim(self.q.buffer, self.q.axis("h"))
@@ -120,14 +121,13 @@ class Attention:
                 group = build.floordiv(index, shared)
             self._head(batch, index, group)
 
-        build.loop(
-            0,
-            batches,
-            1,
-            lambda b: build.loop(0, heads, 1, lambda h: head(b, h), parallel=True, hint="h"),
-            parallel=True,
-            hint="b",
-        )
+        def place(number: SSAValue) -> None:
+            head(build.floordiv(number, heads), build.rem(number, heads))
+
+        if batches == 1:
+            build.loop(0, heads, 1, lambda h: head(self.zero, h), parallel=True, hint="h")
+        else:
+            build.loop(0, build.mul(batches, heads), 1, place, parallel=True, hint="bh")
 
     def _head(self, batch: Index, head: Index, group: Index) -> None:
         build, lanes = self.build, self.how.lanes
@@ -164,7 +164,7 @@ class Attention:
             total = select(build, compare_floats(build, "oeq", total, zero), one, total)
         # The queries themselves are not needed any more: their first row takes the shares.
         share = build.insert(arith.DivfOp(one, total))
-        build.vstore(share, self.queries, [self.zero, self.zero, self.zero])
+        build.vstore(share, self.queries, [self.thread, self.zero, self.zero])
         self._combine(block)
 
     def _clamped_queries(self, block: Block) -> list[Index]:
@@ -176,7 +176,7 @@ class Attention:
 
     def _put(self, value: SSAValue, key: SSAValue) -> None:
         """Stores the scores or weights of one key."""
-        self.build.vstore(value, self.scores, [self.zero, key, self.zero])
+        self.build.vstore(value, self.scores, [self.thread, key, self.zero])
 
     def _load_queries(self, block: Block, rows: Sequence[Index]) -> None:
         """queries[d, lane] = scale · q[lane, d]."""
@@ -190,7 +190,7 @@ class Attention:
 
         def write(value: SSAValue, column: SSAValue) -> None:
             scaled = build.insert(arith.MulfOp(value, self.scale))
-            build.vstore(scaled, self.queries, [self.zero, column, self.zero])
+            build.vstore(scaled, self.queries, [self.thread, column, self.zero])
 
         transpose_into(build, rows, (0, build.dim(q.buffer, 3)), read, write)
 
@@ -211,7 +211,7 @@ class Attention:
                 lambda d: [
                     build.load(k.buffer, k.at(block.batch, block.group, key, d)) for key in keys
                 ],
-                lambda d: [build.vload(self.queries, [self.zero, d, self.zero], lanes)],
+                lambda d: [build.vload(self.queries, [self.thread, d, self.zero], lanes)],
                 split=split_for(self.machine.accumulators, count, 1),
             )
             (top,) = tops
@@ -232,7 +232,7 @@ class Attention:
         """The scores of one key, -inf where it is out of sight."""
         build, lanes, mask = self.build, self.how.lanes, self.mask
         if mask is not None and mask.varies_by_query:
-            score = mask.apply(score, build.vload(self.scores, [self.zero, key, self.zero], lanes))
+            score = mask.apply(score, build.vload(self.scores, [self.thread, key, self.zero], lanes))
         elif mask is not None:
             bias = mask.one(block.batch, block.head, 0, key)
             score = mask.apply(score, build.splat(bias, lanes))
@@ -243,7 +243,7 @@ class Attention:
         build = self.build
 
         def row(key: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            place = [self.zero, key, self.zero]
+            place = [self.thread, key, self.zero]
             score = build.vload(self.scores, place, self.how.lanes)
             weight = build.insert(math.ExpOp(build.insert(arith.SubfOp(score, top))))
             self._put(weight, key)
@@ -283,7 +283,7 @@ class Attention:
             queries = [build.index(build.plus(first, offset)) for offset in range(count)]
 
             def elements(key: SSAValue) -> list[SSAValue]:
-                return [build.load(self.scores, [self.zero, key, query]) for query in queries]
+                return [build.load(self.scores, [self.thread, key, query]) for query in queries]
 
             def columns(key: SSAValue) -> list[SSAValue]:
                 return [
@@ -296,7 +296,7 @@ class Attention:
                 build, self.how, count, len(masks), block.keys, elements, columns, split=split
             )
             for query, row in zip(queries, sums):
-                share = build.load(self.queries, [self.zero, self.zero, query])
+                share = build.load(self.queries, [self.thread, self.zero, query])
                 shares = build.splat(share, lanes)
                 target = build.add(block.first, query)
                 for start, mask, total in zip(starts, masks, row):

@@ -20,23 +20,22 @@ from openinfer.lowering.loops.inserted import keep_location
 from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.errors import CompileError
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import THREADS, Size
 
 
 def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
-    First the queries of a block, transposed: `[1, head size, block]`; then their scores against
-    all keys: `[1, keys, block]`. The first axis counts the threads that work at once. `op` is on
-    tensors.
+    First the queries of a block, transposed: `[threads, head size, block]`; then their scores
+    against all keys: `[threads, keys, block]`, a part for each thread of a step. `op` is on tensors.
     """
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]
     query, key = dims_of(op.inputs[0]), dims_of(op.inputs[1])
     block = Size.of(machine_of(op).lanes(kind))
     length = key[2] if layouts[1] == "bhld" else key[1]
-    one = Size.of(1)
-    return [(kind, (one, Size.max(query[3], one), block)), (kind, (one, length, block))]
+    threads = Size.name(THREADS)
+    return [(kind, (threads, Size.max(query[3], 1), block)), (kind, (threads, length, block))]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from openinfer.dialects.nn import MatmulOp, dims_of, element_of
+from openinfer.dialects.nn import MatmulOp, ThreadOp, dims_of, element_of
 from openinfer.lowering.loops.batches import broadcast_place, over_batches
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.dot_product import DotProduct
@@ -29,7 +29,7 @@ from openinfer.lowering.loops.product import Columns, Extents, Product
 from openinfer.lowering.loops.runs import collapse
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.errors import CompileError
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import THREADS, Size
 
 BOOLEAN_ATTRIBUTE = "openinfer.bool"
 UNSIGNED_ATTRIBUTE = "openinfer.unsigned"
@@ -42,8 +42,9 @@ ROWS_WORTH_PACKING = 4
 def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
-    A transposed right operand is packed into panels `[ceil(N / tile), K, tile]` first. The op stays
-    correct without the buffer. `op` is on tensors.
+    A transposed right operand is packed first, into panels `[slots, ceil(N / tile), K, tile]` with
+    a slot for each thread where threads work on different batches. The op stays correct without the
+    buffer. `op` is on tensors.
     """
     if op.packed is not None or op.transpose_b is None:
         return []
@@ -53,7 +54,8 @@ def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     *_, columns, depth = dims_of(op.inputs[1])
     tile = machine_of(op).tile
     count = (columns + (tile - 1)) // tile
-    return [(element_of(op.inputs[1]), (count, depth, Size.of(tile)))]
+    slots = Size.name(THREADS) if len(dims_of(op.output)) > 2 else Size.of(1)
+    return [(element_of(op.inputs[1]), (slots, count, depth, Size.of(tile)))]
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class _Lowering:
         self.build = LoopBuilder(InsertPoint.before(op))
         self.machine = self._machine(options)
         self.scratch = op.outs[1] if len(op.outs) > 1 else None
+        self.slot: Index = 0
+        """The part of the scratch that this thread uses."""
         self.how = self._arithmetic()
 
     def _machine(self, options: LowerMatmul) -> Machine:
@@ -138,6 +142,9 @@ class _Lowering:
         if self._has_dots(extents):
             epilogue.prepare(None)
         batches = [build.dim(output, axis) for axis in range(rank - 2)]
+        if batches and self.scratch is not None:
+            # Threads share the panels of one product, but different ones work on different batches.
+            self.slot = build.insert(ThreadOp())
         over_batches(build, batches, lambda batch: self._one(operands, extents, epilogue, batch))
 
     def _depth(self, operands: _Operands) -> Index:
@@ -214,7 +221,7 @@ class _Lowering:
 
         def through_scratch() -> None:
             assert self.scratch is not None
-            panels = Matrix(self.scratch)
+            panels = Matrix(self.scratch, (self.slot,))
             pack_panels(
                 build,
                 right,

@@ -127,17 +127,18 @@ def over_tiles(
     """Covers `count` rows from `start` on with tiles of `rows`, then with smaller ones.
 
     A known remainder is one tile. One that only the run knows is covered by tiles of 4, 2 and 1
-    rows (the powers of two below `rows`), each taken when its bit is set in the remainder.
+    rows (the powers of two below `rows`), each taken when its bit is set in the remainder. With
+    `parallel` a tile that stands alone is a loop of one round, so that it is one piece of work.
     """
     if isinstance(count, int):
         whole = count // rows * rows
-        if whole == rows:
-            carried = body(start, rows, carried)
-        elif whole:
-            stop = build.plus(start, whole)
-            carried = _loop(build, start, stop, rows, body, carried, parallel, hint)
-        if count - whole:
-            carried = body(build.plus(start, whole), count - whole, carried)
+        for first, size, extent in ((0, rows, whole), (whole, count - whole, count - whole)):
+            here = build.plus(start, first)
+            if extent > size or (extent and parallel):
+                stop = build.plus(here, extent)
+                carried = _loop(build, here, stop, size, body, carried, parallel, hint)
+            elif extent:
+                carried = body(here, size, carried)
         return carried
     whole = build.round_down(count, rows)
     middle = build.plus(start, whole)

