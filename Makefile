@@ -51,6 +51,7 @@ oracle: $(VENV)/weights ## PyTorch and transformers, the outside oracle of MiniL
 
 docs: $(VENV)/stamp ## Make the generated pages of docs/ anew
 	$(BIN)/python -m openinfer.compiler.diagnostics
+	$(BIN)/python -m openinfer.compiler.ops_page
 
 help: ## This list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12

@@ -25,9 +25,10 @@ from openinfer.lowering.cpu.jit import compile_loops
 from openinfer.lowering.loops.lower_attention import LowerAttention
 from openinfer.lowering.loops.lower_matmul import LowerMatmul
 from openinfer.lowering.loops.lower_pack import LowerPack
+from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu_codegen import host_target
 
-PASSES = (LowerMatmul(), LowerPack(), LowerAttention())
+PASSES = (LowerMatmul(), LowerPack(), LowerAttention(), ShareLoops())
 CHAINS = 16
 ROUNDS = 20_000
 

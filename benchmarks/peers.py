@@ -27,7 +27,7 @@ def openinfer(problem: Problem, folder: Path, threads: int) -> Run:
     program = oi.compile(oi.graph_file(PROGRAMS[problem.model]), model)
     executor = program.make_executor(threads)
     result = RESULTS[problem.model]
-    return lambda inputs: executor.run(**inputs)[result]
+    return lambda inputs: np.asarray(executor.run(**inputs)[result])
 
 
 def simulator(problem: Problem, folder: Path, threads: int) -> Run:
@@ -37,7 +37,7 @@ def simulator(problem: Problem, folder: Path, threads: int) -> Run:
     model = oi.open_model(package_path(problem.model, folder))
     executor = oi.Simulator(oi.graph_file(PROGRAMS[problem.model]), model).make_executor()
     result = RESULTS[problem.model]
-    return lambda inputs: executor.run(**inputs)[result]
+    return lambda inputs: np.asarray(executor.run(**inputs)[result])
 
 
 def onnxruntime(problem: Problem, folder: Path, threads: int) -> Run:
@@ -50,7 +50,7 @@ def onnxruntime(problem: Problem, folder: Path, threads: int) -> Run:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     path = str(folder / f"{problem.model}.onnx")
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, inputs)[0]
+    return lambda inputs: np.asarray(session.run(None, inputs)[0])
 
 
 def torch(problem: Problem, folder: Path, threads: int) -> Run:

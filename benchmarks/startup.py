@@ -16,7 +16,9 @@ from typing import Any
 
 import openinfer as oi
 from benchmarks.problems import PROGRAMS, package_path
+from benchmarks.racing import WorkerError
 from openinfer.runtime.plan import lower_bound
+from openinfer.runtime.sizes import THREADS
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("openinfer", "compiler", "dialects", "lowering", "runtime")
@@ -55,14 +57,14 @@ def _starts(folder: Path, repeats: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=folder) as cache:
         for number in range(repeats):
             wall, said = _first_result(weights, program, Path(cache) / str(number))
-            assert said["compiled"]
+            _must(said["compiled"], "a start with an empty cache compiles")
             cold.append(wall)
             compiling.append(said["compile"])
         warm: list[float] = []
         for _ in range(repeats):
             wall, said = _first_result(weights, program, Path(cache) / "0")
-            assert not said["compiled"]
-            assert not said["xdsl"], "a second start needs no xDSL"
+            _must(not said["compiled"], "a second start compiles nothing")
+            _must(not said["xdsl"], "a second start imports no xDSL")
             warm.append(wall)
     return {
         "python": bare,
@@ -72,6 +74,11 @@ def _starts(folder: Path, repeats: int) -> dict[str, float]:
         "first result, empty cache": statistics.median(cold) - bare,
         "first result, second start": statistics.median(warm) - bare,
     }
+
+
+def _must(holds: bool, rule: str) -> None:
+    if not holds:
+        raise WorkerError(f"start-up: {rule}; here it is otherwise")
 
 
 def _first_result(weights: str, program: str, cache: Path) -> tuple[float, dict[str, Any]]:
@@ -139,7 +146,7 @@ def _files(name: str) -> int:
 
 def minilm_memory(folder: Path) -> dict[str, int]:
     """The arena at 128 tokens with the planner's lower bound, and where the weights are."""
-    sizes = {"B": 1, "L": 128}
+    sizes = {"B": 1, "L": 128, THREADS: 1}
     with oi.open_model(package_path("minilm", folder)) as model:
         program = oi.compile(oi.graph_file(PROGRAMS["minilm"]), model)
         loaded = program.loaded()

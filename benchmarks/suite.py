@@ -116,9 +116,9 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="openinfer-bench-") as name:
         folder = Path(name)
         write_models({problem.model for problem in problems}, peers, folder)
-        for problem in problems:
-            print(f"{problem.title} …", file=sys.stderr)
-            try:
+        try:
+            for problem in problems:
+                print(f"{problem.title} …", file=sys.stderr)
                 data["races"].append(
                     race(
                         problem,
@@ -129,12 +129,12 @@ def run(options: argparse.Namespace) -> int:
                         seconds=seconds,
                     )
                 )
-            except WorkerError as error:
-                print(f"error: {error}", file=sys.stderr)
-                return 1
-        if not options.no_start:
-            print("compiling and starting …", file=sys.stderr)
-            data["start"] = startup.measure(folder, repeats)
+            if not options.no_start:
+                print("compiling and starting …", file=sys.stderr)
+                data["start"] = startup.measure(folder, repeats)
+        except WorkerError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
     print(page.markdown(data), end="")
     if options.json is not None:
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -131,12 +131,12 @@ class Vit(nn.Module):
         return OinfContent(self.sizes, {"scale": scale}, tensors)
 
 
-def array(values: torch.Tensor) -> np.ndarray[Any, Any]:
+def array(values: Any) -> np.ndarray[Any, Any]:
     """The numbers of a parameter."""
     return values.detach().numpy()
 
 
-def weight(layer: nn.Linear) -> np.ndarray[Any, Any]:
+def weight(layer: Any) -> np.ndarray[Any, Any]:
     """A layer's weights as the programs multiply: (inputs, outputs)."""
     return np.ascontiguousarray(array(layer.weight).T)
 

@@ -82,9 +82,7 @@ class MemberOp(IRDLOperation):
     family = operand_def()
     indices = var_operand_def(IndexType())
     member = result_def()
-    assembly_format = (
-        "$family `[` $indices `]` attr-dict `:` type($family) `->` type($member)"
-    )
+    assembly_format = "$family `[` $indices `]` attr-dict `:` type($family) `->` type($member)"
     traits = traits_def(Pure())
 
     def __init__(
@@ -286,9 +284,7 @@ class ViewOp(IRDLOperation):
     source = operand_def(MemRefType)
     sizes = var_operand_def(IndexType())
     view = result_def(MemRefType)
-    assembly_format = (
-        "$source `[` $sizes `]` attr-dict `:` type($source) `to` type($view)"
-    )
+    assembly_format = "$source `[` $sizes `]` attr-dict `:` type($source) `to` type($view)"
     traits = traits_def(Pure())
 
     def __init__(self, source: SSAValue, sizes: Sequence[SSAValue], view: Attribute) -> None:

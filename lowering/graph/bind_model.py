@@ -96,6 +96,8 @@ class _Binder:
 
     def bind(self) -> None:
         self._take_sizes()
+        if self.package is None:
+            self._check_no_model()
         linked = list(self._links())
         for variable, info in linked:
             solved = solve_dims(variable.sizes, info.shape, self.sizes)
@@ -105,6 +107,23 @@ class _Binder:
         if self.problems:
             raise ProgramError(self.problems)
         self._insert()
+
+    def _check_no_model(self) -> None:
+        """Without a package one message is enough for all tensors that the program names."""
+        wanted = [
+            v for v in self.variables if v.option("ref") is not None or pattern_of(v) is not None
+        ]
+        if not wanted:
+            return
+        names = ", ".join(pattern_of(v) or package_name(v) for v in wanted[:3])
+        more = f" and {len(wanted) - 3} more" if len(wanted) > 3 else ""
+        self._report(
+            wanted[0],
+            "OI0326",
+            f"the program names tensors of a model ({names}{more}), but no model was given",
+            "give one: `--model FILE`, or open_model(FILE) from Python",
+        )
+        raise ProgramError(self.problems)
 
     def _take_sizes(self) -> None:
         package = self.package.sizes if self.package is not None else {}
@@ -175,9 +194,6 @@ class _Binder:
         self, variable: VariableOp, pattern: str, tensors: object
     ) -> Iterator[tuple[VariableOp, TensorInfo]]:
         assert self.package is not None or not tensors
-        if self.package is None:
-            self._report(variable, "OI0326", f"@pattern {pattern!r} needs a model", "give a model")
-            return
         order = [i.data for i in variable.indices]
         extents = family_extents(pattern, order, self.package.tensors)
         if 0 in extents:

@@ -232,7 +232,9 @@ class Attention:
         """The scores of one key, -inf where it is out of sight."""
         build, lanes, mask = self.build, self.how.lanes, self.mask
         if mask is not None and mask.varies_by_query:
-            score = mask.apply(score, build.vload(self.scores, [self.thread, key, self.zero], lanes))
+            score = mask.apply(
+                score, build.vload(self.scores, [self.thread, key, self.zero], lanes)
+            )
         elif mask is not None:
             bias = mask.one(block.batch, block.head, 0, key)
             score = mask.apply(score, build.splat(bias, lanes))

@@ -149,7 +149,9 @@ class LoopBuilder:
         types: Sequence[Attribute] = (),
     ) -> tuple[OpResult, ...]:
         """`if condition`; both branches return values of `types`."""
-        regions = [Region(Block()) if branch is not None else Region() for branch in (then, otherwise)]
+        regions = [
+            Region(Block()) if branch is not None else Region() for branch in (then, otherwise)
+        ]
         op = scf.IfOp(condition, list(types), regions[0], regions[1])
         # Inserted before it is filled: what is built inside may look for its function.
         self.builder.insert(op)

@@ -65,8 +65,7 @@ class ShareLoops(ModulePass):
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         step = functions.get("step")
         if step is None or current().observe or not _shareable(step):
-            if step is not None:
-                _alone(op)
+            _alone(op)
             return
         called: dict[str, FuncOp] = {}
         for inner in step.walk():
@@ -240,7 +239,9 @@ def _share_step(step: FuncOp) -> None:
     """Threads tickets through the calls and loops of the step; at the end all chunks are done."""
     block = step.body.block
     given = step.properties.get("arg_attrs")
-    rows = list(given.data) if isinstance(given, ArrayAttr) else []
+    rows: list[Attribute] = [DictionaryAttr({}) for _ in block.args]
+    if isinstance(given, ArrayAttr):
+        rows = list(given.data)
     arguments: list[SSAValue] = []
     kinds: list[tuple[str, Attribute]] = [("team", TEAM), ("ticket", i64), ("thread", IndexType())]
     for role, kind in kinds:

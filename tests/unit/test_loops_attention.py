@@ -13,6 +13,7 @@ from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
 from openinfer.lowering.loops.lower_attention import LowerAttention, attention_scratch
+from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target
@@ -82,7 +83,8 @@ class Attention:
         context = make_context()
         module = Parser(context, text).parse_module()
         module.verify()
-        LowerAttention().apply(context, module)
+        for step in (LowerAttention(), ShareLoops()):
+            step.apply(context, module)
         module.verify()
         description = host_target() if target == HOST else named_target(target)
         # The code of other targets is as the lowering made it: half the time to compile.
@@ -268,7 +270,7 @@ def test_scratch():
     module = Parser(make_context(), text).parse_module()
     op = next(op for op in module.walk() if isinstance(op, AttentionOp))
     found = [f"{kind} {' '.join(map(str, sizes))}" for kind, sizes in attention_scratch(op)]
-    assert found == ["f32 1 32 16", "f32 1 T 16"]
+    assert found == ["f32 openinfer.threads 32 16", "f32 openinfer.threads T 16"]
 
 
 def test_missing_scratch_is_told():

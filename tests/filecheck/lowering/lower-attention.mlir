@@ -14,31 +14,30 @@ builtin.module attributes {openinfer.target = "avx512"} {
   }
 }
 // CHECK-LABEL: func.func @attend
+// CHECK:         [[THREAD:%\S+]] = nn.thread
 // CHECK:         [[SCALE:%\S+]] = arith.constant dense<5.000000e-01> : vector<16xf32>
-// CHECK:         scf.for %b = %c0 to %c1 step %c1 {
 // CHECK:           scf.for %h = %c0 to %c8 step %c1 {
 // Four heads share the keys and values of one.
 // CHECK:             [[GROUP:%\S+]] = arith.divui %h, {{%\S+}} : index
 // CHECK:             scf.for %i = %c0 to {{%\S+}} step %c16 {
-// CHECK:               vector.load %q[%b, %h, {{%\S+}}, %k{{\S*}}] : memref<1x8x?x32xf32>, vector<16xf32>
+// CHECK:               vector.load %q[%c0, %h, {{%\S+}}, %k{{\S*}}] : memref<1x8x?x32xf32>, vector<16xf32>
 // CHECK:               [[SCALED:%\S+]] = arith.mulf {{%\S+}}, [[SCALE]] : vector<16xf32>
-// CHECK-NEXT:          vector.store [[SCALED]], %queries[%c0, {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
+// CHECK-NEXT:          vector.store [[SCALED]], %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
 // CHECK:               {{%\S+}} = scf.for %j = %c0 to {{%\S+}} step %c8 iter_args(
-// CHECK:                 vector.load %queries[%c0, {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
-// CHECK-NEXT:            memref.load %k[%b, [[GROUP]], %j, {{%\S+}}] : memref<1x2x?x32xf32>
+// CHECK:                 vector.load %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
+// CHECK-NEXT:            memref.load %k[%c0, [[GROUP]], %j, {{%\S+}}] : memref<1x2x?x32xf32>
 // CHECK:                 [[SEEN:%\S+]] = memref.load %mask[%c0, %c0, %c0, %j] : memref<1x1x1x?xi8>
 // CHECK:                 arith.cmpi ne, [[SEEN]], {{%\S+}} : i8
 // CHECK:                 arith.cmpi sle, {{%\S+}}, {{%\S+}} : vector<16xi32>
 // CHECK:                 [[MORE:%\S+]] = arith.cmpf ogt, [[SCORE:%\S+]], {{%\S+}} : vector<16xf32>
 // CHECK-NEXT:            arith.select [[MORE]], [[SCORE]], {{%\S+}} : vector<16xi1>, vector<16xf32>
-// CHECK-NEXT:            vector.store [[SCORE]], %scores[%c0, %j, %c0] : memref<1x?x16xf32>, vector<16xf32>
+// CHECK-NEXT:            vector.store [[SCORE]], %scores{{\[}}[[THREAD]], %j, %c0] : memref<1x?x16xf32>, vector<16xf32>
 // CHECK:               [[TOTAL:%\S+]] = scf.for %j{{\S*}} = %c0 to {{%\S+}} step %c1 iter_args(
 // CHECK:                 [[WEIGHT:%\S+]] = math.exp {{%\S+}} : vector<16xf32>
 // CHECK-NEXT:            vector.store [[WEIGHT]], %scores[
-// CHECK:               vector.load %v[%b, [[GROUP]], %k{{\S*}}, {{%\S+}}] : memref<1x2x?x32xf32>, vector<16xf32>
-// CHECK:               vector.store {{%\S+}}, %o[%b, {{%\S+}}, %h, {{%\S+}}] : memref<1x?x8x32xf32>, vector<16xf32>
-// CHECK:           } {openinfer.parallel}
-// CHECK-NEXT:    } {openinfer.parallel}
+// CHECK:               vector.load %v[%c0, [[GROUP]], %k{{\S*}}, {{%\S+}}] : memref<1x2x?x32xf32>, vector<16xf32>
+// CHECK:               vector.store {{%\S+}}, %o[%c0, {{%\S+}}, %h, {{%\S+}}] : memref<1x?x8x32xf32>, vector<16xf32>
+// CHECK:         } {openinfer.parallel}
 // CHECK-NOT:     nn.attention
 
 // -----

@@ -96,11 +96,29 @@ builtin.module attributes {openinfer.target = "avx512"} {
 }
 // CHECK-LABEL: func.func @dots
 // CHECK:         vector.load %x[%i, %k] : memref<3x20xf32>, vector<16xf32>
-// CHECK-NEXT:    vector.load %w[%c0, %k] : memref<4x20xf32>, vector<16xf32>
-// CHECK:         vector.load %w[%c3, %k] : memref<4x20xf32>, vector<16xf32>
+// CHECK-NEXT:    vector.load %w[%j, %k] : memref<4x20xf32>, vector<16xf32>
+// CHECK:         vector.load %w[{{%\S+}}, %k] : memref<4x20xf32>, vector<16xf32>
 // CHECK:         vector.maskedload %x[%i, %c16], {{%\S+}}
 // CHECK:         [[SUM:%\S+]] = vector.reduction <add>, {{%\S+}} {{.*}}: vector<16xf32> into f32
-// CHECK-NEXT:    memref.store [[SUM]], %y[%i, %c0] : memref<3x4xf32>
+// CHECK-NEXT:    memref.store [[SUM]], %y[%i, %j] : memref<3x4xf32>
+
+// -----
+
+// With scratch it is packed first. Threads work on different batches: each has panels of its own.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @batches(%x: memref<4x8x16xf32>, %w: memref<4x32x16xf32>, %y: memref<4x8x32xf32>, %s: memref<?x1x16x32xf32>) {
+    nn.matmul(%x, %w) outs(%y, %s) {transpose_b} : (memref<4x8x16xf32>, memref<4x32x16xf32>, memref<4x8x32xf32>, memref<?x1x16x32xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @batches
+// CHECK:         [[SLOT:%\S+]] = nn.thread
+// CHECK:         scf.for %b = %c0 to %c4 step %c1 {
+// CHECK:           vector.store {{%\S+}}, %s{{\[}}[[SLOT]], {{%\S+}}, {{%\S+}}, {{%\S+}}]
+// CHECK:           vector.load %s{{\[}}[[SLOT]], {{%\S+}}, %k{{\S*}}, {{%\S+}}]
+// CHECK:           } {openinfer.parallel}
+// CHECK-NEXT:    } {openinfer.parallel}
+// CHECK-NEXT:    func.return
 
 // -----
 

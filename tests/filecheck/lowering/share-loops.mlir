@@ -1,0 +1,86 @@
+// RUN: openinfer-opt %s -p share-loops --split-input-file | filecheck %s
+
+// A parallel loop becomes chunks that threads take by ticket; the step ends when all are done.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %team: memref<64xi64> {openinfer.arg = "team"}, %ticket: i64
+// CHECK: %[[NEXT:\S+]] = func.call @scale_0(%x, %team, %ticket, %thread)
+// CHECK-NEXT: func.call @openinfer_team_wait(%team, %[[NEXT]])
+// CHECK-LABEL: func.func private @scale_0
+// CHECK: func.call @openinfer_team_wait(%team{{.*}}, %ticket
+// CHECK: scf.for %chunk
+// CHECK: %[[MINE:\S+]] = func.call @openinfer_team_take
+// CHECK-NEXT: scf.if %[[MINE]] {
+// CHECK: scf.for %i
+// CHECK: memref.store
+// CHECK: func.call @openinfer_team_done
+// CHECK: func.func private @openinfer_team_wait
+func.func @step(%x: memref<64xf32>) {
+  func.call @scale_0(%x) : (memref<64xf32>) -> ()
+  func.return
+}
+func.func private @scale_0(%x: memref<64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  scf.for %i = %c0 to %c64 step %c1 {
+    %v = memref.load %x[%i] : memref<64xf32>
+    %w = arith.addf %v, %v : f32
+    memref.store %w, %x[%i] : memref<64xf32>
+  } {openinfer.parallel}
+  func.return
+}
+
+// -----
+
+// What writes memory outside of a parallel loop is one chunk; the loop of the step carries the ticket.
+
+// CHECK-LABEL: func.func @step
+// CHECK: scf.for %l = {{.*}} iter_args(%[[T:\S+]] = %ticket{{\S*}})
+// CHECK-NEXT: %[[N:\S+]] = func.call @set_0(%x{{\S*}}, %team{{\S*}}, %[[T]], %thread{{\S*}})
+// CHECK-NEXT: scf.yield %[[N]] : i64
+// CHECK-LABEL: func.func private @set_0
+// CHECK-NOT: scf.for
+// CHECK: func.call @openinfer_team_take
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: memref.store
+func.func @step(%x: memref<f32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  scf.for %l = %c0 to %c3 step %c1 {
+    func.call @set_0(%x) : (memref<f32>) -> ()
+  }
+  func.return
+}
+func.func private @set_0(%x: memref<f32>) {
+  %v = arith.constant 1.0 : f32
+  memref.store %v, %x[] : memref<f32>
+  func.return
+}
+
+// -----
+
+// Control flow that depends on data: the step stays as it is and runs on one thread.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: openinfer_team
+func.func @step(%c: memref<i8>, %x: memref<64xf32>) {
+  %zero = arith.constant 0 : i8
+  %v = memref.load %c[] : memref<i8>
+  %yes = arith.cmpi ne, %v, %zero : i8
+  scf.if %yes {
+    func.call @scale_0(%x) : (memref<64xf32>) -> ()
+  }
+  func.return
+}
+func.func private @scale_0(%x: memref<64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  scf.for %i = %c0 to %c64 step %c1 {
+    %v = memref.load %x[%i] : memref<64xf32>
+    memref.store %v, %x[%i] : memref<64xf32>
+  } {openinfer.parallel}
+  func.return
+}
