@@ -81,7 +81,10 @@ def _races(data: Mapping[str, Any]) -> Iterator[str]:
         row += [f"{race['peers'][peer]['ratio']:.2f}" for peer in others]
         rows.append(row)
     yield table(header, rows)
-    yield "Set-up (load or compile, then the first result), in the order of the measurement:"
+    yield (
+        "Set-up: load or compile, then the first result, inside a process that has NumPy. openinfer "
+        "compiles a model in its first row and finds it in its cache in the others."
+    )
     yield table(
         ["work", *(TITLES[peer] for peer in peers)],
         [

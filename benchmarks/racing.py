@@ -37,7 +37,7 @@ class Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads)],
             cwd=ROOT,
-            env=environment(threads),
+            env=environment(folder, threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -74,14 +74,15 @@ class Worker:
         self._log.close()
 
 
-def environment(threads: int) -> dict[str, str]:
-    """What every runtime reads before it starts: its number of threads."""
+def environment(folder: Path, threads: int) -> dict[str, str]:
+    """What the runtimes read before they start: threads, and a cache that starts empty."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TBB_NUM_THREADS")
     count = str(threads)
     return {
         **os.environ,
         **dict.fromkeys(names, count),
         "PYTHONPATH": str(ROOT),
+        "OPENINFER_CACHE_DIR": str(folder / "cache"),
         # NumPy's OpenBLAS takes newer AMD processors for older ones (the simulator uses it).
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "SkylakeX"),
     }

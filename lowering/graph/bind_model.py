@@ -193,7 +193,7 @@ class _Binder:
     def _family(
         self, variable: VariableOp, pattern: str, tensors: object
     ) -> Iterator[tuple[VariableOp, TensorInfo]]:
-        assert self.package is not None or not tensors
+        assert self.package is not None
         order = [i.data for i in variable.indices]
         extents = family_extents(pattern, order, self.package.tensors)
         if 0 in extents:

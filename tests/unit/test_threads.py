@@ -1,0 +1,147 @@
+"""Several threads in one step: the same bits, no lost wake-ups, nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+
+PROGRAM = """
+dynamic { x: f32[B, L, 64]; w: f32[64, 96]; mask: bool[B, 1, 1, L]; }
+block entry {
+    assign h: f32[B, L, 96];
+    assign q: f32[B, L, 3, 32];
+    assign p: f32[B, 3, L, 32];
+    assign a: f32[B, 3, L, 32];
+    assign n: f32[B, 3, L, 32];
+    assign s: f32[B, 3, 32];
+    op matmul(x, w) >> h;
+    op gelu(h) >> h;
+    op reshape(h, shape=[B, L, 3, 32]) >> q;
+    op transpose(q, perm=[0, 2, 1, 3]) >> p;
+    op attention(p, p, p, mask) >> a;
+    op add(a, p) >> a;
+    op softmax(a) >> n;
+    op sum_axis(n, axes=[2]) >> s;
+    return s, n;
+}
+"""
+
+BRANCHING = """
+dynamic { x: f32[64]; go: bool; }
+block entry { assign y: f32[64]; branch go up down; return y; }
+block up { op exp(x) >> y; return; }
+block down { op neg(x) >> y; return; }
+"""
+
+
+def _inputs(rng: np.random.Generator, batch: int, length: int) -> dict[str, Any]:
+    mask = rng.random((batch, 1, 1, length)) < 0.8
+    mask[..., 0] = True
+    return {
+        "x": rng.standard_normal((batch, length, 64), dtype=np.float32),
+        "w": rng.standard_normal((64, 96), dtype=np.float32) / 8,
+        "mask": mask,
+    }
+
+
+@pytest.fixture(scope="module")
+def program() -> Any:
+    return oi.compile(PROGRAM)
+
+
+def test_the_number_of_threads_changes_no_bit(program: Any) -> None:
+    rng = np.random.default_rng(7)
+    executors = [program.make_executor(threads=n) for n in (1, 2, 3, 5)]
+    for batch, length in ((1, 1), (2, 17), (3, 40), (1, 130), (4, 3)):
+        inputs = _inputs(rng, batch, length)
+        results = [executor.run(**inputs) for executor in executors]
+        for other in results[1:]:
+            for name, value in results[0].items():
+                assert np.array_equal(value, other[name], equal_nan=True), (batch, length, name)
+
+
+def test_many_steps_of_changing_sizes_agree_with_the_simulator(program: Any) -> None:
+    rng = np.random.default_rng(8)
+    executor = program.make_executor(threads=2)
+    simulator = oi.Simulator(PROGRAM).make_executor()
+    cases = [_inputs(rng, b, n) for b, n in ((1, 5), (2, 9), (1, 33), (3, 2))]
+    expected = [simulator.run(**case) for case in cases]
+    for number in range(400):
+        case = number % len(cases)
+        result = executor.run(**cases[case])
+        for name, value in expected[case].items():
+            np.testing.assert_allclose(result[name], value, rtol=2e-5, atol=2e-6)
+
+
+def test_workers_sleep_and_wake(program: Any) -> None:
+    rng = np.random.default_rng(9)
+    executor = program.make_executor(threads=2)
+    inputs = _inputs(rng, 2, 20)
+    first = executor.run(**inputs)
+    pause = threading.Event()
+    for _ in range(5):
+        # Long enough for a worker to go to sleep in the kernel.
+        pause.wait(0.02)
+        again = executor.run(**inputs)
+        assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+def test_executors_run_side_by_side(program: Any) -> None:
+    rng = np.random.default_rng(10)
+    cases = [_inputs(rng, 1, 10 + n) for n in range(3)]
+    expected = [program.make_executor(threads=1).run(**case) for case in cases]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        executor = program.make_executor(threads=2)
+        for _ in range(30):
+            result = executor.run(**cases[number])
+            if any(not np.array_equal(result[k], v) for k, v in expected[number].items()):
+                wrong.append(number)
+        executor.close()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def _workers() -> int:
+    return sum(thread.name.startswith("openinfer-") for thread in threading.enumerate())
+
+
+def test_closing_and_forgetting_an_executor_ends_its_workers(program: Any) -> None:
+    rng = np.random.default_rng(11)
+    gc.collect()
+    before = _workers()
+    closed = program.make_executor(threads=3)
+    closed.run(**_inputs(rng, 1, 8))
+    assert _workers() == before + 2
+    closed.close()
+    assert _workers() == before
+    forgotten = program.make_executor(threads=3)
+    forgotten.run(**_inputs(rng, 1, 8))
+    del forgotten
+    gc.collect()
+    assert _workers() == before
+
+
+def test_one_thread_starts_no_worker(program: Any) -> None:
+    before = _workers()
+    program.make_executor(threads=1).run(**_inputs(np.random.default_rng(12), 1, 8))
+    assert _workers() == before
+
+
+def test_control_flow_on_data_runs_on_one_thread() -> None:
+    executor = oi.compile(BRANCHING).make_executor(threads=4)
+    x = np.linspace(-1, 1, 64, dtype=np.float32)
+    np.testing.assert_allclose(executor.run(x=x, go=True)["y"], np.exp(x), rtol=1e-6)
+    assert np.array_equal(executor.run(x=x, go=False)["y"], -x)
