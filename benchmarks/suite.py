@@ -115,6 +115,7 @@ def run(options: argparse.Namespace) -> int:
     }
     with tempfile.TemporaryDirectory(prefix="openinfer-bench-") as name:
         folder = Path(name)
+        os.environ["OPENINFER_CACHE_DIR"] = str(folder / "cache")
         write_models({problem.model for problem in problems}, peers, folder)
         try:
             for problem in problems:

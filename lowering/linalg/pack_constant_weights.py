@@ -84,7 +84,7 @@ class _Packer:
         if 0 in dims:
             return
         weight = self.weights[number]
-        tile = machine_of(op).tile
+        tile = machine_of(op).tile_for(dims[-2] if transposed else dims[-1])
         packed = self._layout(element, dims, transposed, tile)
         argument = self._argument(weight, value, packed, transposed, tile)
         new: SSAValue = argument

@@ -101,9 +101,10 @@ class DropNeutral(RewritePattern):
         neutral, commutes = entry
         pairs = [op.inputs, tuple(reversed(op.inputs))] if commutes else [op.inputs]
         for x, y in pairs:
-            if x.type != op.result[0].type or constant_of(y) != neutral:
+            constant = constant_of(y)
+            if x.type != op.result[0].type or constant is None or constant != neutral:
                 continue
-            if neutral == 0.0 and math.copysign(1.0, constant_of(y) or 0.0) < 0:
+            if math.copysign(1.0, constant) < 0:
                 continue
             rewriter.replace(op, [], [x])
             return
