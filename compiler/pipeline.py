@@ -61,6 +61,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("absorb-transposes", "before scalars and attention: they match operands"),
                 Step("absorb-scalars", "the scale of attention is then alpha of a product"),
                 Step("recognize-attention", "scores never reach memory"),
+                Step("absorb-transposes", "of attentions that were only just recognised"),
                 Step("recognize-layer-norm", "one pass over a row instead of seven"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),

@@ -1,0 +1,94 @@
+// RUN: openinfer-opt %s -p fuse-epilogue --split-input-file | filecheck %s
+
+// CHECK-LABEL: func.func @bias
+// CHECK-NOT: linalg.generic
+// CHECK: nn.matmul(%x, %w, %b) {transpose_b, maps = [affine_map<(d0, d1) -> (d1)>]} {
+// CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f32):
+// CHECK-NEXT: %[[S:.*]] = arith.addf %[[P]], %[[B]]
+// CHECK-NEXT: nn.yield %[[S]]
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @bias(%x: tensor<4x8xf32>, %w: tensor<2x8xf32>, %b: tensor<2xf32>) -> tensor<4x2xf32> {
+  %y = nn.matmul(%x, %w) {transpose_b} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x2xf32>
+  %e = tensor.empty() : tensor<4x2xf32>
+  %z = linalg.generic {indexing_maps = [#id, affine_map<(d0, d1) -> (d1)>, #id], iterator_types = ["parallel", "parallel"]} ins(%y, %b : tensor<4x2xf32>, tensor<2xf32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.addf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x2xf32>
+  func.return %z : tensor<4x2xf32>
+}
+// -----
+// The program rounds the product to f16 before the sum.
+// CHECK-LABEL: func.func @rounded
+// CHECK: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f16):
+// CHECK-NEXT: %[[N:.*]] = arith.truncf %[[P]] : f32 to f16
+// CHECK-NEXT: arith.addf %[[N]], %[[B]] : f16
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @rounded(%x: tensor<4x8xf16>, %w: tensor<8x2xf16>, %b: tensor<4x2xf16>) -> tensor<4x2xf16> {
+  %y = nn.matmul(%x, %w) : (tensor<4x8xf16>, tensor<8x2xf16>) -> tensor<4x2xf16>
+  %e = tensor.empty() : tensor<4x2xf16>
+  %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%y, %b : tensor<4x2xf16>, tensor<4x2xf16>) outs(%e : tensor<4x2xf16>) {
+  ^bb0(%p: f16, %q: f16, %o: f16):
+    %r = arith.addf %p, %q : f16
+    linalg.yield %r : f16
+  } -> tensor<4x2xf16>
+  func.return %z : tensor<4x2xf16>
+}
+// -----
+// A second consumer joins the body; a product that is read twice at one place is one argument.
+// CHECK-LABEL: func.func @two_steps
+// CHECK: nn.matmul(%x, %w, %z0)
+// CHECK: arith.mulf %[[P:.*]], %[[P]]
+// CHECK-NEXT: arith.subf
+// CHECK-NOT: linalg.generic
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @two_steps(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>, %z0: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %e = tensor.empty() : tensor<4x2xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%y, %y : tensor<4x2xf32>, tensor<4x2xf32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.mulf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x2xf32>
+  %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%z0, %s : tensor<4x2xf32>, tensor<4x2xf32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.subf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x2xf32>
+  func.return %z : tensor<4x2xf32>
+}
+// -----
+// The sum is of another shape, the product is read elsewhere, transposed, or behind a barrier.
+// CHECK-LABEL: func.func @kept
+// CHECK-COUNT-4: nn.matmul(%x, %w) : (
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @kept(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %big: tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %e3 = tensor.empty() : tensor<3x4x4xf32>
+  %e = tensor.empty() : tensor<4x4xf32>
+  %y1 = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %z1 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y1, %big : tensor<4x4xf32>, tensor<3x4x4xf32>) outs(%e3 : tensor<3x4x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.addf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<3x4x4xf32>
+  %y2 = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %z2 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y2 : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<4x4xf32>
+  %y3 = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %z3 = linalg.generic {indexing_maps = [#id, affine_map<(d0, d1) -> (d1, d0)>, #id], iterator_types = ["parallel", "parallel"]} ins(%y3, %y3 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.addf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x4xf32>
+  %y4 = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  nn.barrier
+  %z4 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y4 : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<4x4xf32>
+  func.return %z1, %z2, %y2, %z3, %z4 : tensor<3x4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
