@@ -44,10 +44,8 @@ filecheck: $(VENV)/stamp ## The FileCheck tests alone, with lit's own report
 examples: $(VENV)/stamp ## Run every small example and compare it with the simulator
 	PATH="$(abspath $(BIN)):$$PATH" scripts/run_examples.sh
 
-# The registry's own build of PyTorch; the CPU wheel of another index has another name.
-oracle: $(VENV)/weights ## PyTorch and transformers, the outside oracle of MiniLM
-	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e '.[oracle]'
+oracle: $(VENV)/weights ## PyTorch, transformers, ONNX Runtime: the outside oracle, the peers
+	PYTHON=$(BIN)/python scripts/install-extras.sh
 
 docs: $(VENV)/stamp ## Make the generated pages of docs/ anew
 	$(BIN)/python -m openinfer.compiler.diagnostics

@@ -100,6 +100,11 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0721": ("op not in compiled programs", "The simulator has every op."),
     "OI0722": ("head size unknown", "Attention needs its head size when it is compiled."),
+    "OI0518": ("unusable number of threads", "A step runs on one thread or more."),
+    "OI0731": (
+        "loaded program cannot be iterated",
+        "Node by node, a program runs as a second build, which needs its text.",
+    ),
     "OI0732": ("precision not implemented", "Every op computes in its declared dtype."),
     "OI0741": ("package kind not readable yet", "Convert the model to `.safetensors` or `.oinf`."),
     "OI0742": ("dtype of a package unknown", "The package holds a dtype that openinfer lacks."),

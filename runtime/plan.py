@@ -13,7 +13,8 @@ NOMINAL = 128
 
 def lower_bound(manifest: Manifest, sizes: Mapping[str, int]) -> int:
     """Bytes that no plan can go below: the largest sum of buffers that are alive together."""
-    rows = [(row.first, row.last, _aligned(row.size, sizes)) for row in manifest.plan]
+    known = {THREADS: 1, **sizes}
+    rows = [(row.first, row.last, _aligned(row.size, known)) for row in manifest.plan]
     moments = {first for first, _, _ in rows}
     return max(
         (sum(size for first, last, size in rows if first <= m <= last) for m in moments),

@@ -61,11 +61,11 @@ class LoadedProgram:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
         self.observer: Any = None
         imports: dict[str, int] = {}
-        self.watch: list[tuple[int, int, int]] | None = None
         if manifest.watched:
             self.observer = _Observer(self._observe)
             imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
         self.on_value: Any = None
+        self.failure: Exception | None = None
         self._library = load_object(program.code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
         self.shared = "team" in manifest.frame
@@ -86,8 +86,13 @@ class LoadedProgram:
         return len(self.manifest.frame)
 
     def _observe(self, node: int, output: int, address: int) -> None:
-        if self.on_value is not None:
+        # An exception cannot pass through native code: it waits until the step is over.
+        if self.on_value is None or self.failure is not None:
+            return
+        try:
             self.on_value(node, output, address)
+        except Exception as error:
+            self.failure = error
 
     def _read(self, name: str) -> AnyArray:
         package: Package | None = self.package
@@ -339,6 +344,9 @@ class CpuExecutor(BaseExecutor):
             executor._run_step(inputs, sizes)
         finally:
             loaded.on_value = None
+            failure, loaded.failure = loaded.failure, None
+        if failure is not None:
+            raise failure
         self._live.clear()
         for event, name, tensor in seen:
             self._live[name] = tensor
