@@ -48,8 +48,9 @@ def measure(folder: Path, repeats: int) -> dict[str, Any]:
 
 def _starts(folder: Path, repeats: int) -> dict[str, float]:
     weights, program = str(package_path("minilm", folder)), str(PROGRAMS["minilm"])
-    bare = _median(repeats, lambda: _seconds([sys.executable, "-c", "pass"]))
-    light = _median(repeats, lambda: _seconds([sys.executable, "-c", "import openinfer"]))
+    bare, importing = _beside(
+        5 * repeats, [sys.executable, "-c", "pass"], [sys.executable, "-c", "import openinfer"]
+    )
     tool = str(Path(sys.executable).with_name("openinfer-opt"))
     shown = _median(repeats, lambda: _seconds([tool, "--version"]))
     cold: list[float] = []
@@ -68,7 +69,7 @@ def _starts(folder: Path, repeats: int) -> dict[str, float]:
             warm.append(wall)
     return {
         "python": bare,
-        "import openinfer": light - bare,
+        "import openinfer": importing,
         "openinfer-opt --version": shown,
         "compile MiniLM, empty cache": statistics.median(compiling),
         "first result, empty cache": statistics.median(cold) - bare,
@@ -99,6 +100,15 @@ def _seconds(command: list[str]) -> float:
     start = time.perf_counter()
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - start
+
+
+def _beside(repeats: int, base: list[str], command: list[str]) -> tuple[float, float]:
+    """Seconds of `base`, and what `command` takes longer, run in turns: medians."""
+    pairs = [(_seconds(base), _seconds(command)) for _ in range(repeats + 1)][1:]
+    return (
+        statistics.median(first for first, _ in pairs),
+        statistics.median(second - first for first, second in pairs),
+    )
 
 
 def _median(repeats: int, sample: Callable[[], float]) -> float:

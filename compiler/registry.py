@@ -10,32 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from openinfer.dialects.table import DIALECTS
+
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
     from xdsl.utils.target import Target
-
-DIALECTS: dict[str, str] = {
-    # Ours.
-    "graph": "openinfer.dialects.graph:Graph",
-    "nn": "openinfer.dialects.nn:NN",
-    # xDSL's, some of them replaced by a dialect of the same name that adds what it lacks.
-    "affine": "xdsl.dialects.affine:Affine",
-    "arith": "openinfer.dialects.extensions.arith:Arith",
-    "bufferization": "xdsl.dialects.bufferization:Bufferization",
-    "builtin": "xdsl.dialects.builtin:Builtin",
-    "cf": "xdsl.dialects.cf:Cf",
-    "func": "xdsl.dialects.func:Func",
-    "linalg": "openinfer.dialects.extensions.linalg:Linalg",
-    "llvm": "openinfer.dialects.extensions.llvm:LLVM",
-    "math": "xdsl.dialects.math:Math",
-    "memref": "openinfer.dialects.extensions.memref:MemRef",
-    "scf": "xdsl.dialects.scf:Scf",
-    "tensor": "xdsl.dialects.tensor:Tensor",
-    "test": "xdsl.dialects.test:Test",
-    "vector": "openinfer.dialects.extensions.vector:Vector",
-}
 
 PASSES: dict[str, str] = {
     # Any level.

@@ -11,22 +11,7 @@ from typing import cast
 
 from xdsl.ir import Dialect
 
-_DIALECTS = {
-    "affine": "xdsl.dialects.affine:Affine",
-    "arith": "openinfer.dialects.extensions.arith:Arith",
-    "bufferization": "xdsl.dialects.bufferization:Bufferization",
-    "builtin": "xdsl.dialects.builtin:Builtin",
-    "cf": "xdsl.dialects.cf:Cf",
-    "func": "xdsl.dialects.func:Func",
-    "linalg": "openinfer.dialects.extensions.linalg:Linalg",
-    "llvm": "openinfer.dialects.extensions.llvm:LLVM",
-    "math": "xdsl.dialects.math:Math",
-    "memref": "openinfer.dialects.extensions.memref:MemRef",
-    "scf": "xdsl.dialects.scf:Scf",
-    "tensor": "xdsl.dialects.tensor:Tensor",
-    "test": "xdsl.dialects.test:Test",
-    "vector": "openinfer.dialects.extensions.vector:Vector",
-}
+from openinfer.dialects.table import DIALECTS
 
 
 def _loader(place: str) -> Callable[[], Dialect]:
@@ -36,4 +21,4 @@ def _loader(place: str) -> Callable[[], Dialect]:
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
     """The dialects by name, as functions that import them."""
-    return {name: _loader(place) for name, place in _DIALECTS.items()}
+    return {name: _loader(place) for name, place in DIALECTS.items()}

@@ -34,6 +34,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.dialects.extensions.memref import CopyOp
 from openinfer.dialects.nn.elements import memory_type
 from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.interface import input_count, strings
@@ -199,7 +200,7 @@ class _Bufferizer:
         self.dims[buffer] = nn.dims_of(old)
 
     def copy(self, source: SSAValue, target: SSAValue) -> None:
-        self.insert(memref.CopyOp(source, target))
+        self.insert(CopyOp(source, target))
 
     def retire(self, op: Operation) -> None:
         self.dead.append(op)

@@ -151,10 +151,10 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
     if wait_first and ops:
         _call(LoopBuilder(InsertPoint.before(ops[0])), WAIT, [team, ticket])
     effects = [op for op in ops if not isinstance(op, ReturnOp) and _writes(op)]
+    if any(op.results for op in effects):
+        # Others need the value of a loop that writes too, so no thread may skip it: one does all.
+        return _whole(ops, team, ticket)
     for op in effects:
-        if op.results:
-            # A loop that both writes and gives a value cannot be skipped by some threads.
-            raise ValueError(f"{op.name} writes memory and has results")
         build = _behind(op)
         if isinstance(op, scf.ForOp) and "openinfer.parallel" in op.attributes:
             ticket = _chunks(build, op, team, ticket)
@@ -163,6 +163,16 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
         if op is not effects[-1]:
             _call(build, WAIT, [team, ticket])
     return ticket
+
+
+def _whole(ops: list[Operation], team: SSAValue, ticket: SSAValue) -> SSAValue:
+    """All ops of a kernel, up to its return, as one share."""
+    inside = [op for op in ops if not isinstance(op, ReturnOp)]
+    build = _behind(inside[-1])
+    for op in inside:
+        op.detach()
+    _guarded(build, team, ticket, inside)
+    return _add(build, ticket, build.constant(1, i64))
 
 
 def _behind(op: Operation) -> LoopBuilder:

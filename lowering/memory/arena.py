@@ -6,10 +6,10 @@ way that holds for every value of the sizes, so one plan serves them all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import THREADS, Size
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
@@ -55,14 +55,45 @@ def never_above(a: Size, b: Size) -> bool:
     return all(coefficient >= 0 for _, coefficient in (b - a).terms)
 
 
+def _usual(names: Iterable[str]) -> dict[str, int]:
+    return {name: 1 if name == THREADS else NOMINAL for name in names}
+
+
 def _nominal(size: Size) -> int:
-    return size.evaluate(dict.fromkeys(size.names, NOMINAL))
+    return size.evaluate(_usual(size.names))
 
 
 def place(buffers: Sequence[Buffer]) -> Plan:
-    """Large buffers first, each at the lowest place that is free of those alive with it."""
+    """The smallest of a few greedy plans: large buffers first, long-lived ones first, in order.
+
+    Large ones first leave the fewest holes; but sizes that no order holds for, scratch against a
+    tensor say, block each other's holes, and then long-lived ones belong at the bottom.
+    """
+    sizes = [_nominal(aligned(b.size)) for b in buffers]
+    spans = [b.last - b.first for b in buffers]
+    numbers = range(len(buffers))
+    orders = (
+        sorted(numbers, key=lambda i: (-sizes[i], buffers[i].first, i)),
+        sorted(numbers, key=lambda i: (-spans[i], -sizes[i], i)),
+        sorted(numbers, key=lambda i: (-spans[i] * sizes[i], buffers[i].first, i)),
+        sorted(numbers, key=lambda i: (buffers[i].first, -spans[i], i)),
+    )
+    names = {name for b in buffers for name in b.size.names}
+    bound = live_bytes(buffers, _usual(names))
+    best: Plan | None = None
+    for order in orders:
+        plan = _place(buffers, order)
+        if best is None or _nominal(plan.size) < _nominal(best.size):
+            best = plan
+        if _nominal(best.size) <= bound:
+            break
+    assert best is not None
+    return best
+
+
+def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> Plan:
+    """Each buffer at the lowest place that is free of those alive with it, in an order."""
     sizes = [aligned(b.size) for b in buffers]
-    order = sorted(range(len(buffers)), key=lambda i: (-_nominal(sizes[i]), buffers[i].first, i))
     offsets: dict[int, Size] = {}
     for i in order:
         others = [j for j in offsets if buffers[j].overlaps(buffers[i])]

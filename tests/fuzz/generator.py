@@ -110,6 +110,7 @@ class _Generator:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         self.floats = self.chance.choice(FAMILIES)
+        self.stateful = self.chance.random() < 0.6
         self.declarations = {"dynamic": [], "constant": [], "volatile": []}
         self.members: Variable | None = None
 
@@ -150,6 +151,25 @@ class _Generator:
             self.members = Variable("V", "f32", dims, True, False)
             self.declarations["constant"].append('    V(l): f32[4, 4] @pattern("V.{l}");')
 
+    def state(self) -> None:
+        """Values of shapes that fit each other, for loops and blocks to change in place."""
+        square = Variable("square", "f32", self._dims(4, 4), True, False)
+        rows = Variable("tall", "f32", self._dims("N", 4), True, False)
+        for variable in (square, rows):
+            self.add(variable, "dynamic")
+        flat = [("f0", self._dims(2, 8)), ("f1", self._dims(16))]
+        for name, dims in [("s0", square.dims), ("s1", square.dims), ("s2", square.dims), *flat]:
+            self.emit(f"assign {Variable(name, 'f32', dims, False).declaration};")
+        for name in ("r0", "r1"):
+            self.emit(f"assign {name}: f32[N, 4];")
+            self.add(Variable(name, "f32", rows.dims, False), None)
+        for name, op in (("s0", "sin"), ("s1", "cos"), ("s2", "tanh")):
+            self.emit(f"op {op}(square) >> {name};")
+            self.add(Variable(name, "f32", square.dims, False), None)
+        self.emit("op sin(tall) >> r0;")
+        for name, dims in flat:
+            self.add(Variable(name, "f32", dims, False), None)
+
     @staticmethod
     def _dims(*sizes: int | str) -> Dims:
         return tuple(Size.of(s) for s in sizes)
@@ -157,7 +177,9 @@ class _Generator:
     def constant(self) -> Variable:
         rows, columns = self.chance.choice([2, 4, 5, 17]), self.chance.choice([1, 3, 4, 33])
         name = self.name("W")
-        numbers = np.random.default_rng([self.seed, len(self.pool)]).standard_normal((rows, columns))
+        numbers = np.random.default_rng([self.seed, len(self.pool)]).standard_normal(
+            (rows, columns)
+        )
         self.tensors[name] = (numbers / 2).astype(np.float32)
         return self.add(Variable(name, "f32", self._dims(rows, columns), True, False), "constant")
 
@@ -173,7 +195,7 @@ class _Generator:
             return self.chance.choice(old)
         if self.fixed:
             return None
-        if not all(d.names <= set(RUNTIME) for d in spec.dims):
+        if any("floordiv" in str(d) for d in spec.dims):
             return None
         if not exact:
             self.inexact.add(spec.dtype)
@@ -230,7 +252,8 @@ class _Generator:
             self.barrier,
         ]
         if self.depth < 2:
-            rules += [self.loop, self.loop, self.branch]
+            rules += [self.loop, self.loop, self.branch, self.branch]
+            rules += [self.loop] * 4 if self.stateful else []
         for _ in range(count):
             self.chance.choice(rules)()
 
@@ -248,7 +271,8 @@ class _Generator:
         x = self.some(lambda v: v.dtype != "bool")
         if x is None:
             return
-        y = self.some(lambda v: v.dtype == x.dtype)
+        kind = x.dtype
+        y = self.some(lambda v: v.dtype == kind)
         assert y is not None
         if self.chance.random() < 0.5:
             x, y = y, x
@@ -277,7 +301,11 @@ class _Generator:
                 flags[flag] = True
         if self.members is not None and a.dtype == "f32" and self.chance.random() < 0.4:
             index = str(self.chance.randrange(MEMBERS))
-            self.tame(self.op("matmul", [a, self.members], flags, exact=False, texts=[a.name, f"V[{index}]"]))
+            self.tame(
+                self.op(
+                    "matmul", [a, self.members], flags, exact=False, texts=[a.name, f"V[{index}]"]
+                )
+            )
             return
         fitting = [v for v in self.pool if len(v.dims) >= 2 and v.dtype == a.dtype]
         self.chance.shuffle(fitting)
@@ -307,7 +335,9 @@ class _Generator:
             return
         if self.chance.random() < 0.5:
             axis = self.chance.randrange(len(x.dims))
-            self.op(self.chance.choice(["softmax", "log_softmax"]), [x], {"axis": axis}, exact=False)
+            self.op(
+                self.chance.choice(["softmax", "log_softmax"]), [x], {"axis": axis}, exact=False
+            )
             return
         name = self.chance.choice(["layer_norm", "rms_norm"])
         last = self.some(lambda v: v.dtype == x.dtype and v.dims == x.dims[-1:])
@@ -326,7 +356,13 @@ class _Generator:
             case 1:
                 self.op("unsqueeze", [x], {"axes": [axis]})
             case 2:
-                shape = [self.chance.choice([1, *x.dims]), -1] if rank > 1 else [1, -1, 1]
+                shape = [self.chance.choice([1, 2, 4, *x.dims]), -1] if rank > 1 else [1, -1, 1]
+                if (
+                    self.fixed
+                    and x.dtype == "f32"
+                    and x.dims in (self._dims(4, 4), self._dims(2, 8), self._dims(16))
+                ):
+                    shape = self.chance.choice([[4, 4], [4, 4], [2, 8], [16]])
                 self.op("reshape", [x], {"shape": shape})
             case 3:
                 other = self.some(lambda v: v.dtype == x.dtype and len(v.dims) == rank)
@@ -339,7 +375,9 @@ class _Generator:
                     start = self.chance.randrange(extent)
                     stop = self.chance.randint(start + 1, extent)
                     step = self.chance.randint(1, 2)
-                    self.op("slice", [x], {"axis": axis, "start": start, "stop": stop, "step": step})
+                    self.op(
+                        "slice", [x], {"axis": axis, "start": start, "stop": stop, "step": step}
+                    )
             case _:
                 shape = [*(d if d.constant != 1 else self.dim() for d in x.dims)]
                 if self.chance.random() < 0.3:
@@ -420,7 +458,7 @@ class _Generator:
         bound = self.chance.choice(["2", "3", "N", "M - 1", "0"])
         index = f"i{self.depth}{len(self.lines)}"
         self.emit(f"loop l{len(self.lines)} ({index} in 0..{bound}) {{")
-        self.inside(self.chance.randint(1, 4), index if bound in "23" else None)
+        self.inside(self.chance.randint(1, 6), index if bound in "23" else None)
         self.emit("}")
 
     def inside(self, count: int, index: str | None) -> None:
@@ -430,7 +468,13 @@ class _Generator:
         self.nodes(count)
         if index is not None and self.members is not None:
             state = self.some(
-                lambda v: v.writable and not v.exact and v.dtype == "f32" and v.dims[-1:] == self._dims(4) and len(v.dims) > 1
+                lambda v: (
+                    v.writable
+                    and not v.exact
+                    and v.dtype == "f32"
+                    and v.dims[-1:] == self._dims(4)
+                    and len(v.dims) > 1
+                )
             )
             if state is not None:
                 self.emit(f"op matmul({state.name}, V[{index}]) >> {state.name};")
@@ -458,14 +502,18 @@ class _Generator:
 
     def nodes_without_branches(self, count: int) -> None:
         for _ in range(count):
-            self.chance.choice([self.unary, self.binary, self.matmul, self.normalise, self.transfer])()
+            self.chance.choice(
+                [self.unary, self.binary, self.matmul, self.normalise, self.transfer]
+            )()
 
     # The program
 
     def program(self) -> Program:
         self.inputs()
+        if self.stateful:
+            self.state()
         self.nodes(self.chance.randint(6, 16))
-        for variable in self.pool[-4:]:
+        for variable in [*self.pool[-4:], *(v for v in self.pool if v.name[:2] in ("s0", "r1"))]:
             if variable.writable and not variable.name.startswith("v"):
                 name = f"out{len(self.declarations['volatile'])}"
                 copy = Variable(name, variable.dtype, variable.dims, variable.exact)

@@ -7,7 +7,7 @@
 // CHECK: %r = nn.view %y[%{{.*}}] : memref<?x4xf32> to memref<?xf32>
 // CHECK-NEXT: nn.publish %y "y"
 // CHECK: %[[C:.*]] = memref.alloc(%{{.*}}) : memref<?xf32>
-// CHECK-NEXT: "memref.copy"(%r, %[[C]])
+// CHECK-NEXT: memref.copy %r, %[[C]]
 // CHECK-NEXT: nn.publish %[[C]] "z"
 nn.interface {inputs = ["x"], outputs = ["y", "z"], weights = []}
 func.func @step(%x: tensor<?x4xf32, #nn.dims<N, 4>>) -> (tensor<?x4xf32, #nn.dims<N, 4>>, tensor<?xf32, #nn.dims<"4*N">>) {
@@ -18,12 +18,12 @@ func.func @step(%x: tensor<?x4xf32, #nn.dims<N, 4>>) -> (tensor<?x4xf32, #nn.dim
 // -----
 // Values that change places in a loop are saved before either one is overwritten.
 // CHECK: %u = memref.alloc
-// CHECK-NEXT: "memref.copy"(%a, %u)
+// CHECK-NEXT: memref.copy %a, %u
 // CHECK: scf.for
-// CHECK: "memref.copy"(%v, %[[S:saved[_0-9]*]])
-// CHECK: "memref.copy"(%u, %[[T:saved[_0-9]*]])
-// CHECK-NEXT: "memref.copy"(%[[S]], %u)
-// CHECK-NEXT: "memref.copy"(%[[T]], %v)
+// CHECK: memref.copy %v, %[[S:saved[_0-9]*]]
+// CHECK: memref.copy %u, %[[T:saved[_0-9]*]]
+// CHECK-NEXT: memref.copy %[[S]], %u
+// CHECK-NEXT: memref.copy %[[T]], %v
 nn.interface {inputs = ["a", "b"], outputs = ["p", "q"], weights = []}
 func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %c0 = arith.constant 0 : index
@@ -40,9 +40,9 @@ func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 // CHECK: memref.view %V[%{{.*}}][] : memref<32xi8> to memref<4xf32>
 // CHECK: %p = memref.alloc
 // CHECK-NEXT: scf.if
-// CHECK-NEXT: "memref.copy"(%a, %p)
+// CHECK-NEXT: memref.copy %a, %p
 // CHECK-NEXT: } else {
-// CHECK: "memref.copy"(%s, %p)
+// CHECK: memref.copy %s, %p
 nn.interface {inputs = ["a"], outputs = ["p"], weights = [{variable = "V", sources = ["V.0", "V.1"], members = [2 : i64]}]}
 func.func @step(%a: tensor<4xf32>, %V: tensor<2x4xf32>) -> tensor<4xf32> {
   %c1 = arith.constant 1 : index
@@ -62,7 +62,7 @@ func.func @step(%a: tensor<4xf32>, %V: tensor<2x4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT: linalg.fill
 // CHECK: scf.for
 // CHECK: %[[START:.*]] = memref.alloc() : memref<f32>
-// CHECK-NEXT: "memref.copy"(%f, %[[START]])
+// CHECK-NEXT: memref.copy %f, %[[START]]
 // CHECK-NEXT: linalg.generic {{.*}} outs(%[[START]] : memref<f32>)
 nn.interface {inputs = ["x"], outputs = ["y"], weights = []}
 func.func @step(%x: tensor<4xf32>) -> tensor<f32> {
@@ -97,7 +97,7 @@ func.func @step(%x: tensor<64x8xf32>, %w: tensor<32x8xf32>, %i: tensor<3xi64>) -
 // -----
 // A function that lays out a weight writes into its last argument.
 // CHECK: func.func @prepare_0(%source: memref<4x5xf32>, %result: memref<1x4x32xf32>)
-// CHECK: "memref.copy"(%{{.*}}, %result)
+// CHECK: memref.copy %{{.*}}, %result
 func.func @prepare_0(%source: tensor<4x5xf32>) -> tensor<1x4x32xf32> {
   %0 = nn.pack(%source) {tile = 32 : i64} : (tensor<4x5xf32>) -> tensor<1x4x32xf32>
   func.return %0 : tensor<1x4x32xf32>

@@ -6,7 +6,7 @@
 func.func @result(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
   %t = memref.alloc() : memref<4x8xf32>
   nn.softmax(%x) outs(%t) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
-  "memref.copy"(%t, %y) : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+  memref.copy %t, %y : memref<4x8xf32> to memref<4x8xf32>
   func.return
 }
 // -----
@@ -28,7 +28,7 @@ func.func @in_step(%n: index) {
       %r = math.exp %a : f32
       linalg.yield %r : f32
     }
-    "memref.copy"(%t, %h) : (memref<4x4xf32>, memref<4x4xf32>) -> ()
+    memref.copy %t, %h : memref<4x4xf32> to memref<4x4xf32>
   }
   nn.publish %h "y" : memref<4x4xf32>
   func.return
@@ -51,7 +51,7 @@ func.func @out_of_step(%n: index, %w: memref<4x4xf32>) {
     ^bb0(%a: f32, %b: f32):
       linalg.yield %a : f32
     }
-    "memref.copy"(%t, %h) : (memref<4x4xf32>, memref<4x4xf32>) -> ()
+    memref.copy %t, %h : memref<4x4xf32> to memref<4x4xf32>
     %v = nn.view %g[] : memref<4x4xf32> to memref<2x8xf32>
     %s = nn.view %v[] : memref<2x8xf32> to memref<4x4xf32>
     %u = memref.alloc() : memref<4x4xf32>
@@ -59,10 +59,10 @@ func.func @out_of_step(%n: index, %w: memref<4x4xf32>) {
     ^bb0(%a: f32, %b: f32):
       linalg.yield %a : f32
     }
-    "memref.copy"(%u, %g) : (memref<4x4xf32>, memref<4x4xf32>) -> ()
+    memref.copy %u, %g : memref<4x4xf32> to memref<4x4xf32>
     %o = memref.alloc() : memref<4x4xf32>
     nn.matmul(%p, %w) outs(%o) : (memref<4x4xf32>, memref<4x4xf32>, memref<4x4xf32>) -> ()
-    "memref.copy"(%o, %p) : (memref<4x4xf32>, memref<4x4xf32>) -> ()
+    memref.copy %o, %p : memref<4x4xf32> to memref<4x4xf32>
   }
   nn.publish %h "y" : memref<4x4xf32>
   nn.publish %g "z" : memref<4x4xf32>
@@ -87,7 +87,7 @@ func.func @inner_loop(%n: index) {
         linalg.yield %r : f32
       }
     }
-    "memref.copy"(%t, %h) : (memref<4xf32>, memref<4xf32>) -> ()
+    memref.copy %t, %h : memref<4xf32> to memref<4xf32>
   }
   nn.publish %h "y" : memref<4xf32>
   func.return
@@ -95,9 +95,9 @@ func.func @inner_loop(%n: index) {
 // -----
 // Two values that change places need one of the two saved.
 // CHECK-LABEL: func.func @swap
-// CHECK: "memref.copy"(%v, %saved)
-// CHECK-NEXT: "memref.copy"(%u, %v)
-// CHECK-NEXT: "memref.copy"(%saved, %u)
+// CHECK: memref.copy %v, %saved
+// CHECK-NEXT: memref.copy %u, %v
+// CHECK-NEXT: memref.copy %saved, %u
 func.func @swap(%n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -105,11 +105,11 @@ func.func @swap(%n: index) {
   %v = memref.alloc() : memref<4xf32>
   scf.for %i = %c0 to %n step %c1 {
     %saved = memref.alloc() : memref<4xf32>
-    "memref.copy"(%v, %saved) : (memref<4xf32>, memref<4xf32>) -> ()
+    memref.copy %v, %saved : memref<4xf32> to memref<4xf32>
     %other = memref.alloc() : memref<4xf32>
-    "memref.copy"(%u, %other) : (memref<4xf32>, memref<4xf32>) -> ()
-    "memref.copy"(%saved, %u) : (memref<4xf32>, memref<4xf32>) -> ()
-    "memref.copy"(%other, %v) : (memref<4xf32>, memref<4xf32>) -> ()
+    memref.copy %u, %other : memref<4xf32> to memref<4xf32>
+    memref.copy %saved, %u : memref<4xf32> to memref<4xf32>
+    memref.copy %other, %v : memref<4xf32> to memref<4xf32>
   }
   nn.publish %u "y" : memref<4xf32>
   nn.publish %v "z" : memref<4xf32>
@@ -118,13 +118,13 @@ func.func @swap(%n: index) {
 // -----
 // The source is read again, or is no buffer of this function.
 // CHECK-LABEL: func.func @kept
-// CHECK: "memref.copy"(%t, %y)
-// CHECK: "memref.copy"(%x, %z)
+// CHECK: memref.copy %t, %y
+// CHECK: memref.copy %x, %z
 func.func @kept(%x: memref<4x8xf32>, %y: memref<4x8xf32>, %z: memref<4x8xf32>, %w: memref<4x8xf32>) {
   %t = memref.alloc() : memref<4x8xf32>
   nn.softmax(%x) outs(%t) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
-  "memref.copy"(%t, %y) : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+  memref.copy %t, %y : memref<4x8xf32> to memref<4x8xf32>
   nn.softmax(%t) outs(%w) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
-  "memref.copy"(%x, %z) : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+  memref.copy %x, %z : memref<4x8xf32> to memref<4x8xf32>
   func.return
 }
