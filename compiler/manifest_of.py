@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from openinfer.dialects.nn import interface_of
+from openinfer.lowering.graph.settings import python_value
 from openinfer.lowering.interface import read_weights, strings
 from openinfer.runtime.manifest import (
     Manifest,
@@ -25,6 +26,7 @@ from openinfer.runtime.manifest import (
     VariableRow,
     WeightRow,
 )
+from openinfer.runtime.sizes import Size
 from openinfer.runtime.version import openinfer_version
 
 if TYPE_CHECKING:
@@ -123,6 +125,18 @@ def _weights(module: ModuleOp) -> list[WeightRow]:
     ]
 
 
+def _settings(value: Attribute | None) -> dict[str, Any]:
+    """Settings as JSON holds them; a size expression is its text."""
+
+    def plain(item: object) -> Any:
+        if isinstance(item, tuple):
+            return [plain(part) for part in item]
+        return str(item) if isinstance(item, Size) else item
+
+    entries = value.data if isinstance(value, DictionaryAttr) else {}
+    return {name: plain(python_value(v, lambda n: n)) for name, v in entries.items()}
+
+
 def _node(row: Row) -> NodeRow:
     return NodeRow(
         block=_str(row["block"]),
@@ -131,6 +145,7 @@ def _node(row: Row) -> NodeRow:
         kind=_str(row["kind"]),
         op=_str(row["op"]),
         text=_str(row["text"]),
+        settings=_settings(row.get("settings")),
         params=_list(row, "params"),
         output=_list(row, "output"),
         file=_str(row["file"]),

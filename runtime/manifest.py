@@ -71,6 +71,8 @@ class NodeRow:
     kind: str
     op: str
     text: str
+    settings: dict[str, Any]
+    """As written; names of scalars and metadata as their names."""
     params: list[str]
     output: list[str]
     file: str

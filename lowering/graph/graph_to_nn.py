@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FloatAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
     StringAttr,
-    TensorType,
-    UnitAttr,
-    UnknownLoc,
     i1,
 )
 from xdsl.dialects.func import FuncOp
@@ -39,22 +35,15 @@ from openinfer.dialects.graph import (
     DepOp,
     LoopOp,
     OpOp,
-    RefAttr,
     ReturnOp,
     ScopeOp,
     TransferOp,
-    VariableOp,
 )
-from openinfer.dialects.nn.elements import element_type
-from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.graph import op_rules
 from openinfer.lowering.graph.liveness import Names, live_before, nodes_of, written
-from openinfer.lowering.graph.program_facts import Facts
+from openinfer.lowering.graph.variable_values import Index, Problem, Scope, VariableValues
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.options import current
-from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.errors import Diagnostic, ProgramError
-from openinfer.runtime.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -85,50 +74,14 @@ class GraphToNn(ModulePass):
         Translator(op).run()
 
 
-class Problem(Exception):
-    """A program that cannot be lowered; becomes a diagnostic at the node's place."""
-
-    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint = code, message, hint
-
-
 def _refusal(problem: Problem | op_rules.RuleError, op: Operation) -> ProgramError:
     """The problem as a diagnostic at the place of the node or declaration."""
     place = location_of(op)
     return ProgramError([Diagnostic(problem.code, problem.message, place, hint=problem.hint)])
 
 
-@dataclass
-class _Index:
-    """A loop index in scope: its value, and its bounds when they are constants."""
-
-    value: SSAValue
-    bounds: tuple[int, int] | None = None
-
-
-@dataclass
-class _Scope:
-    """What a point of the program can see."""
-
-    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    indices: dict[str, _Index] = field(default_factory=dict[str, _Index])
-
-
-class Translator:
+class Translator(VariableValues):
     """Walks the nodes in program order with the current SSA value of every variable."""
-
-    def __init__(self, module: ModuleOp) -> None:
-        self.module = module
-        self.facts = Facts.of(module)
-        self.entry = Block()
-        self.builder = Builder(InsertPoint.at_end(self.entry))
-        self.where: Operation | None = None
-        self.weights: dict[str, SSAValue] = {}
-        self.observe = current().observe
-        self.requirements: dict[tuple[str, str], int] = {}
-        self.no_fuse = False
-        """Whether a hint around the node that is being translated keeps it apart from others."""
 
     # The function
 
@@ -137,7 +90,7 @@ class Translator:
         problems = facts.problems()
         if problems:
             raise ProgramError(problems)
-        scope = _Scope()
+        scope = Scope()
         for variable in facts.inputs():
             try:
                 kind = self.declared_type(variable)
@@ -181,28 +134,10 @@ class Translator:
         block.add_op(function)
         nn.update_interface(self.module, entries)
 
-    @property
-    def node(self) -> int:
-        """The running index of the node that is being translated."""
-        assert self.where is not None
-        return self.facts.node_number(self.where)
-
-    def insert(self, op: Operation) -> Operation:
-        if self.where is not None and isinstance(op.location, UnknownLoc):
-            op.location = self.where.location
-        if self.no_fuse and isinstance(op, nn.NNOp):
-            op.attributes[NO_FUSE] = UnitAttr()
-        self.builder.insert(op)
-        return op
-
-    def add(self, op: Operation) -> SSAValue:
-        """Inserts an op and returns its first result."""
-        return self.insert(op).results[0]
-
     # Nodes
 
     def translate_nodes(
-        self, nodes: Sequence[Operation], scope: _Scope, after: Names, at_return: Names
+        self, nodes: Sequence[Operation], scope: Scope, after: Names, at_return: Names
     ) -> bool:
         """Translates nodes; True when a return was met (what follows it never runs)."""
         for position, op in enumerate(nodes):
@@ -219,7 +154,7 @@ class Translator:
                 self.no_fuse = outside
         return False
 
-    def translate_node(self, op: Operation, scope: _Scope, live: Names, at_return: Names) -> bool:
+    def translate_node(self, op: Operation, scope: Scope, live: Names, at_return: Names) -> bool:
         match op:
             case OpOp():
                 self.op_node(op, scope)
@@ -243,7 +178,7 @@ class Translator:
                 raise Problem("OI0713", f"{op.name} is not implemented in compiled programs yet")
         return False
 
-    def op_node(self, op: OpOp, scope: _Scope) -> None:
+    def op_node(self, op: OpOp, scope: Scope) -> None:
         operands = [self.read(ref, scope) for ref in op.inputs]
         outputs = [self.facts.type_of(ref) for ref in op.outputs]
         results = op_rules.translate(
@@ -254,7 +189,7 @@ class Translator:
             if self.observe:
                 self.insert(nn.ObserveOp(result, self.facts.node_number(op), ref.variable.data))
 
-    def transfer(self, op: TransferOp, scope: _Scope) -> None:
+    def transfer(self, op: TransferOp, scope: Scope) -> None:
         value = self.read(op.source, scope)
         wanted = self.tensor_type(*self.facts.type_of(op.target))
         if value.type != wanted:
@@ -268,7 +203,7 @@ class Translator:
             name = op.target.variable.data
             self.insert(nn.ObserveOp(value, self.facts.node_number(op), name))
 
-    def loop(self, op: LoopOp, scope: _Scope, live: Names, at_return: Names) -> bool:
+    def loop(self, op: LoopOp, scope: Scope, live: Names, at_return: Names) -> bool:
         body = nodes_of(op)
         blocks = self.facts.blocks
         leaves = self._returns(body)
@@ -285,8 +220,8 @@ class Translator:
         block = Block(arg_types=[IndexType(), *(v.type for v in initial)])
         block.args[0].name_hint = op.index.data
         one = self.constant_index(1)
-        inner = _Scope(dict(scope.values), dict(scope.indices))
-        inner.indices[op.index.data] = _Index(block.args[0], bounds)
+        inner = Scope(dict(scope.values), dict(scope.indices))
+        inner.indices[op.index.data] = Index(block.args[0], bounds)
         for name, argument in zip(carried, block.args[1:]):
             inner.values[name] = argument
             argument.name_hint = name
@@ -318,7 +253,7 @@ class Translator:
     def _once(
         self,
         op: LoopOp,
-        scope: _Scope,
+        scope: Scope,
         live: Names,
         at_return: Names,
         carried: list[str],
@@ -336,12 +271,12 @@ class Translator:
             )
         if bounds[0] >= bounds[1]:
             return False
-        inner = _Scope(scope.values, dict(scope.indices))
-        inner.indices[op.index.data] = _Index(start, (bounds[0], bounds[0] + 1))
+        inner = Scope(scope.values, dict(scope.indices))
+        inner.indices[op.index.data] = Index(start, (bounds[0], bounds[0] + 1))
         self.translate_nodes(nodes_of(op), inner, live, at_return)
         return True
 
-    def branch(self, op: BranchOp, scope: _Scope, live: Names) -> None:
+    def branch(self, op: BranchOp, scope: Scope, live: Names) -> None:
         blocks = self.facts.blocks
         then = blocks[op.then_block.data]
         if op.condition is None or op.else_block is None:
@@ -371,9 +306,9 @@ class Translator:
         self.insert(op_if)
         self._leave(scope, names, results, op_if.results)
 
-    def called_block(self, target: BlockOp, values: dict[str, SSAValue], live: Names) -> _Scope:
+    def called_block(self, target: BlockOp, values: dict[str, SSAValue], live: Names) -> Scope:
         """Translates a block that is called; it sees no loop index of its caller."""
-        scope = _Scope(values)
+        scope = Scope(values)
         outside = self.no_fuse
         self.no_fuse = outside or _kept_apart(target)
         self.translate_nodes(nodes_of(target), scope, live, live)
@@ -382,216 +317,13 @@ class Translator:
 
     @staticmethod
     def _leave(
-        scope: _Scope, names: dict[str, None], kept: list[str], results: Sequence[SSAValue]
+        scope: Scope, names: dict[str, None], kept: list[str], results: Sequence[SSAValue]
     ) -> None:
         for name in names:
             scope.values.pop(name, None)
         for name, result in zip(kept, results):
             result.name_hint = name
             scope.values[name] = result
-
-    def condition(self, ref: RefAttr, scope: _Scope) -> SSAValue:
-        """A one-element tensor as `i1`: not zero is true."""
-        element = self.element(self.read(ref, scope))
-        kind = element.type
-        if kind == i1:
-            return element
-        if not isinstance(kind, IntegerType):
-            raise Problem(
-                "OI0306",
-                f"the condition {ref.text} is {kind}, not a bool or an integer",
-                "compare it: `op ne(x, zero) >> c`",
-            )
-        if kind.signedness.data.name != "SIGNLESS":
-            kind = IntegerType(kind.width.data)
-            from xdsl.dialects.builtin import UnrealizedConversionCastOp
-
-            element = self.add(UnrealizedConversionCastOp.get([element], [kind]))
-        zero = self.add(arith.ConstantOp(IntegerAttr(0, kind)))
-        return self.add(arith.CmpiOp(element, zero, "ne"))
-
-    def element(self, value: SSAValue) -> SSAValue:
-        """The only element of a tensor."""
-        kind = value.type
-        assert isinstance(kind, TensorType)
-        if kind.get_shape():
-            scalar = TensorType(kind.element_type, [])
-            value = self.add(nn.ReshapeOp([value], [scalar]))
-        return self.add(tensor.ExtractOp(value, [], kind.element_type))
-
-    # Values of variables
-
-    def read(self, ref: RefAttr, scope: _Scope) -> SSAValue:
-        name = ref.variable.data
-        if not ref.bracketed.data:
-            return self.value_of(name, scope)
-        variable = self.facts.variables[name]
-        if not isinstance(variable, VariableOp) or "pattern" not in variable.options.data:
-            raise Problem("OI0715", f"{ref.text}: {name} is not a prefix table")
-        family = self.weight(variable)
-        extents = self.facts.extents[name]
-        indices: list[SSAValue] = []
-        for size, extent, index in zip(ref.sizes, extents, variable.indices):
-            indices.append(self.member_index(size, extent, ref, index.data, scope))
-        member = self.declared_type(variable)
-        return self.add(nn.MemberOp(family, indices, member))
-
-    def member_index(
-        self, size: Size, extent: int, ref: RefAttr, index: str, scope: _Scope
-    ) -> SSAValue:
-        size = size.substitute(self.facts.static)
-        bounds = self.index_bounds(size, scope)
-        if bounds is None:
-            value = self.index_value(size, scope)
-            return self.add(nn.CheckIndexOp(value, extent, self.facts.reference_number(ref)))
-        low, high = bounds
-        if low < 0 or high >= extent:
-            wrong = low if low < 0 else high
-            raise Problem(
-                "OI0327",
-                f"{ref.text}: {index} = {wrong} but the model has {ref.variable.data} "
-                f"for {index} in 0..{extent}",
-                "shorten the loop, or use a model with more members",
-            )
-        return self.index_value(size, scope)
-
-    def index_bounds(self, size: Size, scope: _Scope) -> tuple[int, int] | None:
-        """Smallest and largest value of `a*i + b` over a loop with constant bounds."""
-        if size.constant is not None:
-            return size.constant, size.constant
-        if len(size.names) != 1:
-            return None
-        (name,) = size.names
-        index = scope.indices.get(name)
-        if index is None or index.bounds is None:
-            return None
-        low, high = index.bounds
-        if high <= low:
-            return None
-        ends = [size.evaluate({name: i}) for i in (low, high - 1)]
-        return (min(ends), max(ends)) if all(len(m) <= 1 for m, _ in size.terms) else None
-
-    def write(self, ref: RefAttr, value: SSAValue, scope: _Scope) -> None:
-        if ref.bracketed.data:
-            raise Problem("OI0716", f"{ref.text}: a member of a prefix table cannot be written")
-        value.name_hint = ref.variable.data
-        scope.values[ref.variable.data] = value
-
-    def value_of(self, name: str, scope: _Scope) -> SSAValue:
-        """The current value of a variable; its first content when nothing was written yet."""
-        found = scope.values.get(name)
-        if found is not None:
-            return found
-        variable = self.facts.variables.get(name)
-        if variable is None:
-            if name in scope.indices or name in self.facts.static:
-                raise Problem(
-                    "OI0717",
-                    f"{name} is a size or loop index, an op needs a variable",
-                    "use it in an expression, or `op fill`",
-                )
-            raise Problem("OI0210", f"{name} is not declared")
-        value = self.first_content(variable)
-        scope.values[name] = value
-        return value
-
-    def first_content(self, variable: VariableOp | AssignOp) -> SSAValue:
-        """Model tensor, else metadata, else `@init`, else zeros."""
-        if isinstance(variable, VariableOp):
-            if self.facts.tensor_of(variable) is not None:
-                return self.weight(variable)
-            constant = self.facts.constant_of(variable)
-        else:
-            constant = None
-        kind = self.declared_type(variable)
-        fill = nn.FillOp([], [kind], properties={"value": _element_value(constant, kind)})
-        fill.result[0].name_hint = variable.variable.data
-        return self.add(fill)
-
-    def weight(self, variable: VariableOp) -> SSAValue:
-        """The argument that holds a tensor of the package, or a whole family of them."""
-        name = variable.variable.data
-        if name not in self.weights:
-            kind = self.declared_type(variable)
-            if name in self.facts.extents:
-                extents = self.facts.extents[name]
-                kind = nn.tensor_type(kind.element_type, [*extents, *nn.dims_of(kind)])
-            argument = self.entry.insert_arg(kind, len(self.entry.args))
-            argument.name_hint = name
-            self.weights[name] = argument
-        return self.weights[name]
-
-    def declared_type(self, variable: VariableOp | AssignOp) -> TensorType[Attribute]:
-        return self.tensor_type(*self.facts.declared(variable))
-
-    def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]:
-        element = element_type(ALIASES.get(dtype, dtype))
-        if element is None:
-            raise Problem(
-                "OI0710",
-                f"dtype {dtype} is not implemented in compiled programs yet",
-                "run it with the simulator, or use a wider dtype",
-            )
-        return nn.tensor_type(element, dims)
-
-    def require(self, low: Size, high: Size) -> None:
-        """Records low <= high for the runtime to check, unless it always holds."""
-        if all(coefficient >= 0 for _, coefficient in (high - low).terms):
-            return
-        unknown = sorted((low.names | high.names) - self.facts.runtime)
-        if unknown:
-            raise Problem(
-                "OI0712",
-                f"a bound names {unknown[0]}: bounds that only a step knows are not implemented "
-                "in compiled programs yet",
-                "run it with the simulator",
-            )
-        self.requirements.setdefault((str(low), str(high)), self.node)
-
-    # Index arithmetic
-
-    def constant_index(self, value: int) -> SSAValue:
-        return self.add(arith.ConstantOp(IntegerAttr(value, IndexType())))
-
-    def index_value(self, size: Size, scope: _Scope) -> SSAValue:
-        """A size expression over sizes, loop indices and scalar variables as an index value."""
-        size = size.substitute(self.facts.static)
-        if size.constant is not None:
-            return self.constant_index(size.constant)
-        if size.names <= self.facts.runtime:
-            return self.add(nn.SizeOp(size))
-        return self._evaluate(size, lambda name: self._named_index(name, scope))
-
-    def _named_index(self, name: str, scope: _Scope) -> SSAValue:
-        if name in scope.indices:
-            return scope.indices[name].value
-        if name in self.facts.runtime:
-            return self.add(nn.SizeOp(name))
-        element = self.element(self.value_of(name, scope))
-        if not isinstance(element.type, IntegerType):
-            raise Problem("OI0306", f"{name} is not an integer scalar")
-        return self.add(arith.IndexCastOp(element, IndexType()))
-
-    def _evaluate(self, size: Size, named: Callable[[str], SSAValue]) -> SSAValue:
-        total: SSAValue | None = None
-        for monomial, coefficient in size.terms:
-            product: SSAValue | None = None
-            for atom in monomial:
-                if atom[0] != "name":
-                    raise Problem("OI0718", f"{size}: division of run-time values in an index")
-                factor = named(str(atom[1]))
-                product = factor if product is None else self.add(arith.MuliOp(product, factor))
-            if product is None:
-                product = self.constant_index(coefficient)
-            elif coefficient != 1:
-                product = self.add(arith.MuliOp(product, self.constant_index(coefficient)))
-            total = product if total is None else self.add(arith.AddiOp(total, product))
-        return total if total is not None else self.constant_index(0)
-
-    def constant_bounds(self, op: LoopOp) -> tuple[int, int] | None:
-        start = op.start.data.substitute(self.facts.static).constant
-        stop = op.stop.data.substitute(self.facts.static).constant
-        return (start, stop) if start is not None and stop is not None else None
 
 
 def _kept_apart(op: Operation) -> bool:
@@ -601,13 +333,3 @@ def _kept_apart(op: Operation) -> bool:
         return False
     fuse, fixed = hints.data.get("fuse"), hints.data.get("no_reorder")
     return fuse == IntegerAttr(0, i1) or fixed == IntegerAttr(1, i1)
-
-
-def _element_value(value: object, kind: TensorType[Attribute]) -> Attribute:
-    """A Python number as an attribute of the element type; None is zero."""
-    element = kind.element_type
-    number = 0 if value is None else value
-    assert isinstance(number, int | float)
-    if isinstance(element, IntegerType):
-        return IntegerAttr(int(number), IntegerType(64))
-    return FloatAttr(float(number), 64)

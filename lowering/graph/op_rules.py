@@ -330,6 +330,8 @@ def _reduce(call: Call) -> Sequence[SSAValue]:
         accumulator = f"{dtype[0]}64"
     value = _widen(call, value, element_type(accumulator) or nn.element_of(value))
     axes = call.settings["axes"]
+    if call.spec.name in ("max_axis", "min_axis"):
+        _require_elements(call, _axes(axes, rank))
     result = call.add(
         nn.ReduceOp,
         [value],
@@ -341,9 +343,19 @@ def _reduce(call: Call) -> Sequence[SSAValue]:
     return [result]
 
 
+def _require_elements(call: Call, axes: Sequence[int]) -> None:
+    """Nothing is the largest of nothing: such a step must not run (unless no result is asked for)."""
+    dims = nn.dims_of(call.operands[0])
+    others = [size for d, size in enumerate(dims) if d not in axes]
+    if all(size.constant != 0 for size in others):
+        for axis in axes:
+            call.emitter.require(Size.of(1), dims[axis])
+
+
 @_rule("argmax_axis", "argmin_axis")
 def _position(call: Call) -> Sequence[SSAValue]:
     rank = len(nn.dims_of(call.operands[0]))
+    _require_elements(call, [_axis(call.settings["axis"], rank)])
     result = call.add(
         nn.ReduceOp,
         call.operands,

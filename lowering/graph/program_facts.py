@@ -275,6 +275,7 @@ class Facts:
                 "kind": StringAttr(kind_of(op)),
                 "op": op.op_name if isinstance(op, OpOp) else StringAttr(""),
                 "text": StringAttr(info.text),
+                "settings": DictionaryAttr(dict(op.settings.data) if isinstance(op, OpOp) else {}),
                 "params": _strings(reads),
                 "output": _strings(writes),
                 "file": StringAttr(place.file if place else ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -335,7 +335,9 @@ class CpuExecutor(BaseExecutor):
             now = time.perf_counter_ns()
             name = watched.manifest.watched[output]
             tensor = executor.tensor_at(name, address, sizes)
-            seen.append((_event(rows[node], name, tensor, clock, now - clock), name, tensor))
+            shapes = executor.shapes_of((*rows[node].params, *rows[node].output), sizes)
+            event = _event(rows[node], executor.dtypes_of(shapes), shapes, clock, now - clock)
+            seen.append((event, name, tensor))
             clock = time.perf_counter_ns()
 
         loaded = watched.loaded()
@@ -355,6 +357,20 @@ class CpuExecutor(BaseExecutor):
         # The state after an iterated step is that of a step.
         self._run_step(inputs, sizes)
         self._live.clear()
+
+    def shapes_of(
+        self, names: Iterable[str], sizes: Mapping[str, int]
+    ) -> dict[str, tuple[int, ...]]:
+        """The shapes of variables, and of members of prefix tables, in this step."""
+        return {
+            name: tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+            for name in names
+            if (row := self._rows.get(name.partition("[")[0])) is not None
+        }
+
+    def dtypes_of(self, names: Iterable[str]) -> dict[str, str]:
+        """The dtypes of variables."""
+        return {name: self._rows[name.partition("[")[0]].dtype for name in names}
 
     def tensor_at(self, name: str, address: int, sizes: Mapping[str, int]) -> Tensor:
         """A copy of the value of a variable that the code holds at an address."""
@@ -442,7 +458,13 @@ def _node_text(row: NodeRow) -> str:
     return f"{place}node {row.index} in block {row.block}: {row.text}"
 
 
-def _event(row: NodeRow, name: str, tensor: Tensor, start: int, duration: int) -> Event:
+def _event(
+    row: NodeRow,
+    dtypes: Mapping[str, str],
+    shapes: Mapping[str, tuple[int, ...]],
+    start: int,
+    duration: int,
+) -> Event:
     place = Location(row.file, row.line, row.column) if row.file else None
     return Event(
         kind=row.kind,
@@ -453,8 +475,9 @@ def _event(row: NodeRow, name: str, tensor: Tensor, start: int, duration: int) -
         description=row.text,
         params=tuple(row.params),
         output=tuple(row.output),
-        shapes={name: tensor.shape},
-        dtypes={name: tensor.dtype.name},
+        shapes=shapes,
+        dtypes=dtypes,
+        settings=row.settings,
         start_ns=start,
         duration_ns=duration,
         location=place,
