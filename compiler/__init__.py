@@ -1,1 +1,1 @@
-"""compiler."""
+"""Text in, artefact out: frontend, pipeline, tools."""

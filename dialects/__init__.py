@@ -1,1 +1,1 @@
-"""dialects."""
+"""The dialects of the IR: definitions only, no passes."""

@@ -1,1 +1,1 @@
-"""lowering."""
+"""Passes from level to level, and the reference semantics."""

@@ -23,11 +23,6 @@ def location_of(op: Operation | None) -> Location | None:
     return None
 
 
-def location_attribute(place: Location) -> FileLineColLoc:
-    """The IR attribute of a place."""
-    return FileLineColLoc(StringAttr(place.file), IntAttr(place.line), IntAttr(place.column))
-
-
 def give_location(place: LocationAttr, *targets: Operation) -> None:
     """Sets the location of each target, and of the ops inside it, where there is none yet."""
     if isinstance(place, UnknownLoc):

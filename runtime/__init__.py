@@ -1,1 +1,1 @@
-"""runtime."""
+"""What a compiled program needs to run: light, without the compiler."""

@@ -14,14 +14,18 @@ OPENINFER_TRACE        unset                  "1": log lines of what runs; "full
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import SupportsIndex
 
 from openinfer.runtime.errors import InputError
 
 DEFAULT_CACHE_LIMIT = 1024 << 20
+MAX_THREADS = 1024
+"""More threads than this are a mistake: each has its own stack and its own part of the arena."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,38 @@ class Options:
         """The options of a process. Raises InputError OI0530 for a value that has no meaning."""
         values = os.environ if environment is None else environment
         limit = _natural(values, "OPENINFER_CACHE_LIMIT")
+        threads = _natural(values, "OPENINFER_THREADS") or None
+        if threads is not None and threads > MAX_THREADS:
+            raise InputError(
+                "OI0530",
+                f"OPENINFER_THREADS={threads} is more than {MAX_THREADS}",
+                hint="set it to the number of CPUs, or leave it out",
+            )
         return Options(
             cache_dir=_cache_dir(values),
             cache_enabled=_switch(values, "OPENINFER_CACHE"),
             cache_limit=DEFAULT_CACHE_LIMIT if limit is None else limit << 20,
-            threads=_natural(values, "OPENINFER_THREADS") or None,
+            threads=threads,
             trace=values.get("OPENINFER_TRACE", ""),
         )
+
+
+def checked_threads(threads: object) -> int | None:
+    """A number of threads as given, None for the default. Raises InputError OI0518."""
+    if threads is None:
+        return None
+    if isinstance(threads, bool) or not isinstance(threads, SupportsIndex):
+        raise InputError(
+            "OI0518",
+            f"threads = {threads!r} is no whole number",
+            hint=f"give a number from 1 to {MAX_THREADS}, or leave it out",
+        )
+    number = operator.index(threads)
+    if not 1 <= number <= MAX_THREADS:
+        raise InputError(
+            "OI0518", f"threads = {number}", hint=f"give a number from 1 to {MAX_THREADS}"
+        )
+    return number
 
 
 def available_cpus() -> int:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openinfer.runtime.errors import ArtefactError, InputError, UnsupportedError
+from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.manifest import Manifest
-from openinfer.runtime.options import default_threads
+from openinfer.runtime.options import checked_threads, default_threads
 from openinfer.runtime.sizes import THREADS, Size
 
 if TYPE_CHECKING:
@@ -44,21 +44,20 @@ class Program:
         """A fresh executor with state of its own.
 
         `threads`: how many CPUs a step may use (default: those that this process may use). Raises
-        InputError for a number below 1, PackageError when a weight cannot be read, ArtefactError
+        InputError for what is no number from 1 to 1024, PackageError when a weight cannot be read, ArtefactError
         when the code is for another processor.
         """
         from openinfer.runtime.devices.cpu import CpuExecutor
 
-        if threads is not None and threads < 1:
-            raise InputError("OI0518", f"threads = {threads}", hint="give 1 or more")
-        return CpuExecutor(self, self.loaded(), threads or default_threads())
+        count = checked_threads(threads) or default_threads()
+        return CpuExecutor(self, self.loaded(), count)
 
     def loaded(self) -> LoadedProgram:
         """The linked code with its weights; made on first use."""
         from openinfer.runtime.devices.cpu import LoadedProgram
 
         if self._loaded is None:
-            self._check_package()
+            self.check_package()
             self._loaded = LoadedProgram(self)
         return self._loaded
 
@@ -74,7 +73,8 @@ class Program:
             self._observed = self.make_observed()
         return self._observed
 
-    def _check_package(self) -> None:
+    def check_package(self) -> None:
+        """Raises ArtefactError when the package is missing, or not the one of the program."""
         wanted = self.manifest.package
         if wanted is None or not any(row.sources for row in self.manifest.variables):
             return

@@ -16,6 +16,11 @@ from typing import Union
 THREADS = "openinfer.threads"
 """The run-time size that counts the threads of a step; no program can name it."""
 
+MAX_SIZE = 1 << 48
+"""No tensor in memory has more elements along one axis than this."""
+MAX_ELEMENTS = 1 << 56
+"""No tensor in memory has more elements than this; byte counts of more overflow 64 bits."""
+
 # An atom: ("name", n) | ("floordiv", a, b) | ("max", a, b, …) | ("min", a, b, …), with Size operands.
 Atom = tuple[object, ...]
 Monomial = tuple[Atom, ...]

@@ -79,9 +79,6 @@ class Cursor:
     def accept(self, kind: str) -> Token | None:
         return self.advance() if self.token.kind == kind else None
 
-    def accept_word(self, word: str) -> Token | None:
-        return self.advance() if self.at_word(word) else None
-
     def expect(
         self, kind: str, what: str, *, code: str = "OI0110", fix: str | None = None
     ) -> Token:

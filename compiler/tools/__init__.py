@@ -1,1 +1,1 @@
-"""tools."""
+"""The command lines: `openinfer` and `openinfer-opt`."""

@@ -1,1 +1,1 @@
-"""cpu."""
+"""From the `loops` level to the `llvm` dialect, its text, and machine code."""

@@ -147,9 +147,6 @@ class Lanes:
     def and_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._insert(arith.AndIOp(a, b))
 
-    def compare_bits(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self._insert(CmpiOp(a, b, predicate))
-
     def to_floats(self, a: SSAValue) -> SSAValue:
         """Integers as floats."""
         return self._insert(SIToFPOp(a, self.floats))

@@ -1,1 +1,1 @@
-"""graph."""
+"""From the program as written to values: binding, liveness, op rules."""

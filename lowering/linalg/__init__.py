@@ -1,1 +1,1 @@
-"""linalg."""
+"""Level `linalg`: loops over elements, fusion, packing, buffers."""

@@ -1,1 +1,1 @@
-"""devices."""
+"""Devices that run compiled programs."""
