@@ -13,6 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openinfer.compiler.arguments import (
+    check_model,
+    check_precision,
+    checked_sizes,
+    require_compiler,
+)
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
 from openinfer.runtime.errors import (
@@ -22,6 +28,7 @@ from openinfer.runtime.errors import (
     ProgramError,
     UnsupportedError,
 )
+from openinfer.runtime.options import checked_threads
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
     from openinfer.runtime.program import Program
 
 DEVICES = ("cpu",)
-PRECISIONS = ("f32", "f16", "bf16")
 
 
 class Graph:
@@ -40,9 +46,11 @@ class Graph:
     `str(graph)` is the text as given; `check()` parses and reports; `module` is level 1 of the IR.
     """
 
-    def __init__(self, text: str, file: str = "<graph>") -> None:
-        self.text = text
+    def __init__(self, text: str, file: str = "<graph>", *, strict: bool = False) -> None:
+        """With `strict`, unknown hints and attributes are errors instead of warnings."""
+        self.text = _checked_text(text)
         self.file = file
+        self.strict = strict
 
     @cached_property
     def text_hash(self) -> str:
@@ -57,6 +65,11 @@ class Graph:
         """
         return self._parsed[0]
 
+    @cached_property
+    def strictly(self) -> Graph:
+        """The same program where unknown hints and attributes are errors."""
+        return self if self.strict else Graph(self.text, self.file, strict=True)
+
     @property
     def parsed(self) -> bool:
         """Whether the text was parsed already."""
@@ -69,9 +82,10 @@ class Graph:
 
     @cached_property
     def _parsed(self) -> tuple[ModuleOp, list[Diagnostic]]:
+        require_compiler()
         from openinfer.compiler.frontend import parse_text
 
-        result = parse_text(self.text, self.file)
+        result = parse_text(self.text, self.file, self.strict)
         if result.module is None:
             raise ProgramError(result.diagnostics, result.render())
         return result.module, result.diagnostics
@@ -88,13 +102,31 @@ class Graph:
 
 
 def graph(text: str) -> Graph:
-    """The program with this text; nothing is parsed yet (see `Graph.check`)."""
+    """The program with this text; nothing is parsed yet (see `Graph.check`).
+
+    Raises InputError for what is no text.
+    """
     return Graph(text)
+
+
+def _program(graph: Graph | str, strict: bool) -> Graph:
+    program = graph if isinstance(graph, Graph) else Graph(graph)
+    return program.strictly if strict else program
+
+
+def _checked_text(text: object) -> str:
+    if isinstance(text, str):
+        return text
+    raise InputError(
+        "OI0525",
+        f"the program is a {type(text).__name__}, not a text",
+        hint="give its text, or graph_file(path)",
+    )
 
 
 def graph_file(path: str | os.PathLike[str]) -> Graph:
     """The program in a `.oi` file. Raises InputError when the file cannot be read as text."""
-    path = Path(path)
+    path = _path(path, "a program")
     try:
         return Graph(path.read_text(encoding="utf-8"), os.fspath(path))
     except OSError as error:
@@ -109,6 +141,17 @@ def graph_file(path: str | os.PathLike[str]) -> Graph:
         ) from None
 
 
+def _path(path: str | os.PathLike[str], what: str) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise InputError(
+            "OI0525",
+            f"the path of {what} is a {type(path).__name__}, not a text",
+            hint="give a str or a pathlib.Path",
+        ) from None
+
+
 class Simulator:
     """The reference semantics of a program: NumPy, node by node, the definition of right."""
 
@@ -117,18 +160,26 @@ class Simulator:
         graph: Graph | str,
         model: Package | None = None,
         sizes: Mapping[str, int] | None = None,
+        strict: bool = False,
     ) -> None:
         """Parses the program and binds it to the model (None: a program that needs none).
 
-        Raises ProgramError, InputError for a size that contradicts the model.
+        With `strict`, unknown hints and attributes are errors. Raises ProgramError, InputError for
+        a size that contradicts the model or that the program does not name.
         """
+        package, given = check_model(model), checked_sizes(sizes)
+        program = _program(graph, strict)
+        require_compiler()
         from openinfer.lowering.reference.simulator import Simulator as Interpreter
 
-        program = graph if isinstance(graph, Graph) else Graph(graph)
-        self._interpreter = Interpreter(program.module, model, dict(sizes or {}))
+        self._interpreter = Interpreter(program.module, package, given)
 
-    def make_executor(self) -> BaseExecutor:
-        """A fresh executor with state of its own."""
+    def make_executor(self, threads: int | None = None) -> BaseExecutor:
+        """A fresh executor with state of its own.
+
+        `threads` is checked as that of `Program.make_executor` is; the simulator uses one.
+        """
+        checked_threads(threads)
         return self._interpreter.make_executor()
 
 
@@ -154,10 +205,13 @@ def compile(
     Raises ProgramError for a bad program, PackageError for a model that lacks something,
     InputError for a bad option, UnsupportedError for a form or device that this build lacks.
     """
-    program = graph if isinstance(graph, Graph) else Graph(graph)
+    program = _program(graph, strict)
+    model = check_model(model)
     options = _options(
         model, device, sizes, precision, strict, strict_math, target or "host", observe
     )
+    if strict:
+        program.check()
     compiled = _compiled(program, model, options)
     if not observe:
         watched = replace(options, observe=True)
@@ -179,6 +233,7 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
             # Written by a build that used the same key for another layout: compile again.
             cache.discard(key)
 
+    require_compiler()
     from openinfer.compiler.compile import compile_module
 
     compiled = compile_module(program, model, options)
@@ -191,19 +246,23 @@ def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
     """The compiled program that `Program.save` wrote, with the package that holds its weights.
 
     Runs where xDSL is not installed. Raises ArtefactError for a file that is not one, is damaged,
-    or was made for another machine or version.
+    or was made for another machine or version, and for a package with other tensors.
     """
     from openinfer.runtime.program import Program
 
+    package, path = check_model(model), _path(path, "a compiled program")
     try:
-        data = Path(path).read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         raise ArtefactError(
             "OI0801",
             f"{path}: {error.strerror or error}",
             hint="give the path that Program.save wrote",
         ) from None
-    return Program.from_bytes(data, model)
+    program = Program.from_bytes(data, package)
+    if package is not None:
+        program.check_package()
+    return program
 
 
 def program_key(program: Graph, options: PipelineOptions) -> str:
@@ -247,24 +306,10 @@ def _options(
         )
     if target != "host":
         named_target(target)
-    if precision is not None and precision not in PRECISIONS:
-        raise InputError(
-            "OI0516",
-            f"'{precision}' is no precision to compute in",
-            hint=near(precision, PRECISIONS, "precisions"),
-        )
-    checked: dict[str, int] = {}
-    for name, value in (sizes or {}).items():
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 0:
-            raise InputError(
-                "OI0517",
-                f"size {name} is {value!r}, not a number of elements",
-                hint="sizes are integers from 0",
-            )
-        checked[name] = value.__index__()
+    check_precision(precision)
     return PipelineOptions(
         package=model,
-        sizes=checked,
+        sizes=checked_sizes(sizes),
         device=device,
         target_name=target,
         observe=observe,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from openinfer.compiler import pipeline, registry
+from openinfer.compiler.arguments import check_precision
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -30,12 +30,7 @@ class HasModule(Protocol):
 
 def compile_module(graph: HasModule, package: Package | None, options: PipelineOptions) -> Program:
     """Compiles a program for the CPU. Raises ProgramError, PackageError, UnsupportedError."""
-    if options.precision not in (None, "f32"):
-        raise UnsupportedError(
-            "OI0732",
-            f"precision {options.precision} is not implemented yet",
-            hint="leave it out: every op computes in its declared dtype",
-        )
+    check_precision(options.precision)
     with _no_collection():
         module = graph.module.clone()
         context = registry.make_context()
@@ -58,17 +53,9 @@ def _no_collection() -> Generator[None]:
 
 def target_of(module: ModuleOp, options: PipelineOptions) -> TargetDescription:
     """The processor that a module was lowered for: this machine's own when it is of that kind."""
-    from xdsl.dialects.builtin import StringAttr
+    from openinfer.lowering.cpu.llvm_target import module_target
 
-    from openinfer.runtime.devices.cpu_codegen import host_target
-    from openinfer.runtime.target import named_target
-
-    kind = module.attributes.get("openinfer.target")
-    name = kind.data if isinstance(kind, StringAttr) else options.target_name
-    host = host_target()
-    if options.target_name == "host" and host.name == name:
-        return host
-    return named_target(name)
+    return module_target(module, options.target_name, options.target_name)
 
 
 def program_of(

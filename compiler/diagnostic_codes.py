@@ -100,10 +100,14 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0721": ("op not in compiled programs", "The simulator has every op."),
     "OI0722": ("head size unknown", "Attention needs its head size when it is compiled."),
-    "OI0518": ("unusable number of threads", "A step runs on one thread or more."),
+    "OI0518": ("unusable number of threads", "A step runs on 1 to 1024 threads."),
     "OI0731": (
         "loaded program cannot be iterated",
         "Node by node, a program runs as a second build, which needs its text.",
+    ),
+    "OI0724": (
+        "reshape that only a step can check",
+        "The counts of elements are equal for some sizes only. The simulator runs it.",
     ),
     "OI0732": ("precision not implemented", "Every op computes in its declared dtype."),
     "OI0741": ("package kind not readable yet", "Convert the model to `.safetensors` or `.oinf`."),

@@ -63,6 +63,11 @@ def illegal_ops(module: ModuleOp, level: Level) -> list[tuple[Operation, str]]:
     return found
 
 
+def levels_of(module: ModuleOp) -> list[str]:
+    """The levels that a module may be of, the highest first; empty for a mixture of levels."""
+    return [name for name, level in LEVELS.items() if not illegal_ops(module, level)]
+
+
 def check_legality(module: ModuleOp, phase: str) -> None:
     """Raises CompileError OI0964 when a module holds what its phase should have lowered."""
     level = LEVELS.get(phase)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, UnknownLoc
 from xdsl.ir import Operation
 
 from openinfer.runtime.errors import Location

@@ -130,7 +130,10 @@ def open_model(path: str | os.PathLike[str]) -> Package:
 
 
 def graph(text: str) -> Graph:
-    """The program with this text. It is parsed on first use; `.check()` parses at once."""
+    """The program with this text. It is parsed on first use; `.check()` parses at once.
+
+    Raises InputError for what is no text.
+    """
     from openinfer.compiler.api import graph as implementation
 
     return implementation(text)
@@ -160,7 +163,7 @@ def compile(
     approximations; `target` names a CPU other than this one ("generic", "avx2", "avx512").
 
     Raises ProgramError with every mistake of the text, PackageError for a model that lacks
-    something, InputError for a bad option, UnsupportedError for what this build does not have.
+    something, InputError for a bad option or size, UnsupportedError for what this build does not have.
     """
     from openinfer.compiler.api import compile as implementation
 
@@ -170,7 +173,8 @@ def compile(
 def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
     """A compiled program that `Program.save` wrote, with the package of its weights.
 
-    Works without xDSL. Raises ArtefactError for a file that cannot be used here.
+    Works without xDSL. Raises ArtefactError for a file that cannot be used here, or a package with
+    other tensors.
     """
     from openinfer.compiler.api import load as implementation
 

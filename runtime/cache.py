@@ -6,8 +6,10 @@ An entry is one file, `KEY.oic`, where KEY is the SHA-256 of all that the progra
     u32 length of the description, the description as JSON, the payload
 
 Entries are written to a temporary file and renamed, so a reader sees a whole file or none. The
-folder belongs to the user alone (mode 0700): what it holds is executed. A damaged entry is removed
-and counts as a miss. A folder that cannot be used never fails a compilation: it only costs time.
+folder belongs to the user alone (mode 0700): what it holds is executed. A folder that others may
+read or write is left as it is, and a folder in it that is ours holds the entries. A damaged entry is
+removed and counts as a miss. A folder that cannot be used never fails a compilation: it only costs
+time, and `problem()` says why.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from openinfer.runtime.options import Options
 
 MAGIC = b"OICACHE1"
 SUFFIX = ".oic"
+SUBFOLDER = "openinfer-programs"
+"""Holds the entries where the given folder is not the user's alone."""
 _HEADER = struct.Struct("<8s32sI")
 _STALE_SECONDS = 3600
 """A temporary file this old belongs to a process that died."""
@@ -69,6 +73,7 @@ class Cache:
     """The entries of one folder. Every call is safe while other processes use the same folder."""
 
     folder: Path
+    """As it was chosen; `place()` is where the entries lie."""
     limit: int
     """Bytes that the folder may hold."""
     enabled: bool = True
@@ -80,7 +85,8 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         """The payload stored under `key`, None when there is none or it is damaged."""
-        payload = self._read(key) if self._usable() else None
+        place = self._usable()
+        payload = self._read(place, key) if place is not None else None
         if payload is None:
             self.statistics.misses += 1
         else:
@@ -89,37 +95,42 @@ class Cache:
 
     def put(self, key: str, payload: bytes, description: str = "") -> bool:
         """Stores a payload and drops old entries beyond the limit; False if it was not stored."""
-        path = self._path(key)
+        name = _file_name(key)
         header = json.dumps({"description": description}).encode()
         size = _HEADER.size + len(header) + len(payload)
-        if size > self.limit or not self._usable(create=True):
+        if size > self.limit:
+            return False
+        place = self._usable(create=True)
+        if place is None:
             return False
         checksum = _checksum(key, header, payload)
         temporary: str | None = None
         try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}-", dir=self.folder)
+            handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}-", dir=place)
             with os.fdopen(handle, "wb") as file:
                 file.write(_HEADER.pack(MAGIC, checksum, len(header)))
                 file.write(header)
                 file.write(payload)
-            os.replace(temporary, path)
+            os.replace(temporary, place / name)
         except OSError:
             if temporary is not None:
                 _remove(Path(temporary))
             return False
         self.statistics.stores += 1
-        self._shrink(keep=key)
+        self._shrink(place, keep=key)
         return True
 
     def discard(self, key: str) -> None:
         """Removes an entry whose content turned out to be unusable."""
         self.statistics.damaged += 1
-        _remove(self._path(key))
+        place = self._usable()
+        if place is not None:
+            _remove(place / _file_name(key))
 
     def entries(self) -> list[CacheEntry]:
         """All entries, the most recently used first; damaged ones are left out."""
         found: list[CacheEntry] = []
-        for path, status in self._files():
+        for path, status in _files(self._safe()):
             description = _description(path)
             if description is not None:
                 found.append(CacheEntry(path.stem, description, status.st_size, status.st_mtime))
@@ -128,39 +139,53 @@ class Cache:
     def clear(self) -> tuple[int, int]:
         """Removes every entry and gives their number and bytes."""
         count, freed = 0, 0
-        for path, status in self._files():
+        place = self._safe()
+        for path, status in _files(place):
             if _remove(path):
                 count += 1
                 freed += status.st_size
-        self._remove_stale(age=0.0)
+        _remove_stale(place, age=0.0)
         return count, freed
 
-    def _path(self, key: str) -> Path:
-        if len(key) != 64 or set(key) - set("0123456789abcdef"):
-            raise ValueError(f"not a cache key: {key!r}")
-        return self.folder / f"{key}{SUFFIX}"
+    def place(self) -> Path:
+        """The folder that holds the entries, or would: the given one, or our own folder in it."""
+        if _unusable(self.folder) is None or not self.folder.exists():
+            return self.folder
+        return self.folder / SUBFOLDER
 
-    def _usable(self, create: bool = False) -> bool:
-        """Whether the folder is there and nobody else can write to it."""
+    def problem(self) -> str | None:
+        """Why no entry can be kept or read, None when they can. Creates nothing."""
         if not self.enabled:
-            return False
-        try:
-            if create:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = self.folder.stat()
-            if not stat.S_ISDIR(status.st_mode):
-                return False
-            if hasattr(os, "getuid"):
-                if status.st_uid != os.getuid():
-                    return False
-                if stat.S_IMODE(status.st_mode) != 0o700:
-                    os.chmod(self.folder, 0o700)
-        except OSError:
-            return False
-        return True
+            return None
+        place = self.place()
+        if os.path.lexists(place):
+            return _unusable(place)
+        parent = place.parent
+        while not os.path.lexists(parent) and parent != parent.parent:
+            parent = parent.parent
+        if not parent.is_dir():
+            return f"{parent} is no folder"
+        if not os.access(parent, os.W_OK | os.X_OK):
+            return f"{parent} may not be written"
+        return None
 
-    def _read(self, key: str) -> bytes | None:
-        path = self._path(key)
+    def _usable(self, create: bool = False) -> Path | None:
+        """The folder of the entries if it is there and nobody else can write to it."""
+        return self._safe(create) if self.enabled else None
+
+    def _safe(self, create: bool = False) -> Path | None:
+        try:
+            place = self.place()
+            if create and not os.path.lexists(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                # Never changes the mode of a folder that is there already.
+                place.mkdir(mode=0o700, exist_ok=True)
+        except OSError:
+            return None
+        return place if _unusable(place) is None else None
+
+    def _read(self, place: Path, key: str) -> bytes | None:
+        path = place / _file_name(key)
         try:
             data = path.read_bytes()
         except OSError:
@@ -175,23 +200,10 @@ class Cache:
             pass  # Another process evicted it just now; what was read is whole.
         return payload
 
-    def _files(self) -> list[tuple[Path, os.stat_result]]:
-        found: list[tuple[Path, os.stat_result]] = []
-        try:
-            names = [path for path in self.folder.iterdir() if path.suffix == SUFFIX]
-        except OSError:
-            return found
-        for path in names:
-            try:
-                found.append((path, path.stat()))
-            except OSError:
-                continue
-        return found
-
-    def _shrink(self, keep: str) -> None:
+    def _shrink(self, place: Path, keep: str) -> None:
         """Removes the least recently used entries until the rest fits the limit."""
-        self._remove_stale(_STALE_SECONDS)
-        files = sorted(self._files(), key=lambda item: item[1].st_mtime)
+        _remove_stale(place, _STALE_SECONDS)
+        files = sorted(_files(place), key=lambda item: item[1].st_mtime)
         total = sum(status.st_size for _, status in files)
         for path, status in files:
             if total <= self.limit:
@@ -199,18 +211,6 @@ class Cache:
             if path.stem != keep and _remove(path):
                 total -= status.st_size
                 self.statistics.evicted += 1
-
-    def _remove_stale(self, age: float) -> None:
-        try:
-            names = [path for path in self.folder.iterdir() if path.name.startswith(".")]
-        except OSError:
-            return
-        for path in names:
-            try:
-                if time.time() - path.stat().st_mtime >= age:
-                    _remove(path)
-            except OSError:
-                continue
 
 
 def default_cache() -> Cache:
@@ -223,6 +223,66 @@ def default_cache() -> Cache:
 
 
 _CACHES: dict[tuple[Path, int, bool], Cache] = {}
+
+
+def _file_name(key: str) -> str:
+    if len(key) != 64 or set(key) - set("0123456789abcdef"):
+        raise ValueError(f"not a cache key: {key!r}")
+    return f"{key}{SUFFIX}"
+
+
+def _unusable(folder: Path) -> str | None:
+    """Why a folder must not hold code that is executed, None when it may."""
+    try:
+        status = folder.stat()
+        if folder.name == SUBFOLDER and folder.is_symlink():
+            return f"{folder} is a link"
+    except OSError as error:
+        return f"{folder}: {error.strerror or error}"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder} is no folder"
+    if not hasattr(os, "getuid"):
+        return None
+    if status.st_uid != os.getuid():
+        return f"{folder} belongs to another user"
+    # A set-group bit, which a new folder takes from the one around it, gives nobody access.
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o777 != 0o700:
+        return f"{folder} has mode {mode:04o}, not 0700"
+    return None
+
+
+def _files(place: Path | None) -> list[tuple[Path, os.stat_result]]:
+    """The entries of a folder with their status; none for a folder that is not to be used."""
+    found: list[tuple[Path, os.stat_result]] = []
+    if place is None:
+        return found
+    try:
+        names = [path for path in place.iterdir() if path.suffix == SUFFIX]
+    except OSError:
+        return found
+    for path in names:
+        try:
+            found.append((path, path.stat()))
+        except OSError:
+            continue
+    return found
+
+
+def _remove_stale(place: Path | None, age: float) -> None:
+    """Removes temporary files that are at least `age` seconds old."""
+    if place is None:
+        return
+    try:
+        names = [path for path in place.iterdir() if path.name.startswith(".")]
+    except OSError:
+        return
+    for path in names:
+        try:
+            if time.time() - path.stat().st_mtime >= age:
+                _remove(path)
+        except OSError:
+            continue
 
 
 def _checksum(key: str, header: bytes, payload: bytes) -> bytes:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import InputError
+from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor, as_tensor
@@ -75,6 +75,10 @@ class BaseExecutor(ABC):
         self.variables: dict[str, VariableInfo] = {v.name: v for v in variables}
         self.sizes: dict[str, int] = dict(sizes)
         self.results = tuple(results)
+        self._divided = [
+            dim for info in self.variables.values() for dim in info.dims if _divides(dim)
+        ]
+        """Dimensions that divide by something that a step may give the value 0."""
         self._inputs: dict[str, Tensor] = {}
         self._stepping: Iterator[Event] | None = None
         self._closed = False
@@ -134,6 +138,8 @@ class BaseExecutor(ABC):
         inputs, sizes = self._begin()
         try:
             self._run_step(inputs, sizes)
+        except (MemoryError, ZeroDivisionError) as error:
+            raise _impossible(error, sizes) from error
         finally:
             self._inputs.clear()
 
@@ -183,6 +189,8 @@ class BaseExecutor(ABC):
         try:
             for event in events:
                 yield StepNode(event, self)
+        except (MemoryError, ZeroDivisionError) as error:
+            raise _impossible(error, sizes) from error
         finally:
             self._stepping = None
             close = getattr(events, "close", None)
@@ -251,7 +259,11 @@ class BaseExecutor(ABC):
                 hint=f"insert {names} before every step; a step clears them",
             )
         shapes = [(self.variables[n], t.shape) for n, t in self._inputs.items()]
-        return dict(self._inputs), solve_sizes(shapes, self.sizes)
+        sizes = solve_sizes(shapes, self.sizes)
+        for dim in self._divided:
+            if dim.names <= sizes.keys():
+                evaluated(dim, sizes)
+        return dict(self._inputs), sizes
 
     def _dynamic(self, name: str) -> VariableInfo:
         info = self.variables.get(name)
@@ -275,6 +287,42 @@ class BaseExecutor(ABC):
         close = difflib.get_close_matches(name.casefold(), folded, n=1)
         guess = f"did you mean {folded[close[0]]}? " if close else ""
         return f"{guess}variables: {', '.join(names) or 'none'}"
+
+
+def _divides(size: Size) -> bool:
+    """Whether a size divides by a size that is no constant."""
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+            if atom[0] == "floordiv" and operands[1].constant is None:
+                return True
+            if any(_divides(operand) for operand in operands):
+                return True
+    return False
+
+
+def _impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:
+    """What a step that could not be laid out with its sizes is to be reported as."""
+    values = ", ".join(f"{name} = {value}" for name, value in sorted(sizes.items()))
+    shown = f" with {values}" if values else ""
+    if isinstance(error, MemoryError):
+        return StepError(
+            "OI0604", f"not enough memory for the step{shown}", hint="use smaller sizes"
+        )
+    return StepError("OI0603", f"a size of the step divides by zero{shown}", hint="use other sizes")
+
+
+def evaluated(dim: Size, sizes: Mapping[str, int]) -> int:
+    """The value of a dimension. Raises InputError OI0526 where it divides by a size that is 0."""
+    try:
+        return dim.evaluate(sizes)
+    except ZeroDivisionError:
+        values = ", ".join(f"{name} = {sizes[name]}" for name in sorted(dim.names))
+        raise InputError(
+            "OI0526",
+            f"dimension {dim} divides by zero ({values})",
+            hint="give another size, or an input with another shape",
+        ) from None
 
 
 def solve_sizes(
@@ -332,7 +380,7 @@ def _check_extent(
             f"nothing fixes the size {missing[0]} in {info.text}",
             hint=f'give it: sizes={{"{missing[0]}": …}}, or declare an input with that dimension',
         )
-    expected = dim.evaluate(sizes)
+    expected = evaluated(dim, sizes)
     if expected == extent:
         return
     if dim.constant is not None:

@@ -2,7 +2,9 @@
 
 variable               default                meaning
 OPENINFER_CACHE_DIR    $XDG_CACHE_HOME/openinfer, else ~/.cache/openinfer
-                                              where compiled programs are kept
+                                              where compiled programs are kept: in the folder
+                                              itself when it is the user's alone (mode 0700),
+                                              else in its folder `openinfer-programs`
 OPENINFER_CACHE        on                     "off": neither read nor write that folder
 OPENINFER_CACHE_LIMIT  1024                   MiB that the folder may hold; the least recently
                                               used entries leave first

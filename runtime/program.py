@@ -44,8 +44,8 @@ class Program:
         """A fresh executor with state of its own.
 
         `threads`: how many CPUs a step may use (default: those that this process may use). Raises
-        InputError for what is no number from 1 to 1024, PackageError when a weight cannot be read, ArtefactError
-        when the code is for another processor.
+        InputError for what is no number from 1 to 1024, PackageError when a weight cannot be read,
+        ArtefactError when the code is for another processor.
         """
         from openinfer.runtime.devices.cpu import CpuExecutor
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.check_declarations import check_declaration
 from openinfer.compiler.frontend.check_flow import check_flow
+from openinfer.compiler.frontend.check_indices import check_indices
 from openinfer.compiler.frontend.check_nodes import NodeChecker
 from openinfer.compiler.frontend.forms import refuse
 from openinfer.compiler.frontend.report import Report, nearest
@@ -29,6 +30,7 @@ def check(program: syntax.Program, report: Report) -> Symbols:
     if not program.aborted:
         _check_entry(symbols, report)
         check_flow(symbols, report)
+        check_indices(program, symbols, report)
     return symbols
 
 

@@ -232,12 +232,17 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "each dimension.",
     ),
     "OI0258": (
-        "loop index hides a variable",
-        "A loop index may hide another loop's index, but not a variable.",
+        "loop index hides a variable or a size",
+        "A loop index may hide another loop's index, but neither a variable nor a size.",
     ),
     "OI0259": (
         "hint of the wrong kind",
         "`fuse` and `no_reorder` are true or false, `placement` and `group` are strings.",
+    ),
+    "OI0260": (
+        "index of the caller's loop",
+        "A called block does not see the loop indices of its caller: it may be called from "
+        "anywhere. Pass the index in an integer variable, or write the statements into the loop.",
     ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
@@ -251,7 +256,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0305": (
         "impossible size",
-        "A dimension is negative, a size is divided by zero, or `_` is part of an expression.",
+        "A dimension is negative, a size is divided by zero, `_` is part of an expression, or a "
+        "tensor has more elements than any memory holds.",
     ),
     "OI0306": (
         "size is no integer scalar",

@@ -23,14 +23,28 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0513": ("not a text", "The file is not UTF-8. Programs and IR are text."),
     "OI0514": ("program cannot be read", "The `.oi` file is missing or may not be read."),
+    "OI0515": (
+        "wrong level of IR",
+        "A pipeline starts from what `--from` says: a module of that level, or a program when it "
+        "is left out. The files of `--dump-dir` name the right one in their first lines.",
+    ),
     "OI0516": (
         "unknown precision",
         "`precision` names a float dtype to compute matrix products in: f32, f16 or bf16.",
     ),
-    "OI0517": ("bad size", "A size is a whole number of elements, 0 or more."),
+    "OI0517": ("bad size", "A size is a whole number of elements, from 0 to 2^48."),
     "OI0522": (
         "input file cannot be read",
         "`--input NAME=FILE.npy` takes an array that `numpy.save` wrote, without Python objects.",
+    ),
+    "OI0525": (
+        "wrong kind of argument",
+        "A function of the Python interface was given something else than a program, an opened "
+        "package or a path.",
+    ),
+    "OI0527": (
+        "IR without interface",
+        "From level `nn` on, `nn.interface` says what the function `@step` takes and gives.",
     ),
     "OI0519": (
         "input text is no value",

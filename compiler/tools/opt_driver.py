@@ -17,7 +17,9 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from openinfer.compiler import pipeline, registry
+from openinfer.compiler.arguments import check_precision, checked_sizes
 from openinfer.compiler.ir_text import parse_ir
+from openinfer.compiler.start_level import check_start
 from openinfer.compiler.suggest import near
 from openinfer.compiler.text import module_text
 from openinfer.compiler.tools.arguments import package_beside, parse_sizes
@@ -150,6 +152,8 @@ class OpenInferOptMain(xDSLOptMain):
     def options(self) -> PipelineOptions:
         """What the command line says of the compilation; opens the model package."""
         args = self.args
+        check_precision(args.precision)
+        sizes = checked_sizes(parse_sizes(args.size))
         path: Path | None = args.model
         if path is None and args.input_file is not None and args.input_file.endswith(".oi"):
             path = package_beside(args.input_file)
@@ -160,7 +164,7 @@ class OpenInferOptMain(xDSLOptMain):
             package = open_model(path)
         return PipelineOptions(
             package=package,
-            sizes=parse_sizes(args.size),
+            sizes=sizes,
             target_name=args.target_cpu,
             observe=args.observe,
             strict=args.strict,
@@ -181,6 +185,8 @@ class OpenInferOptMain(xDSLOptMain):
 
         try:
             if self.pipeline_name is not None:
+                names = [phase.name for phase in pipeline.PIPELINES[self.pipeline_name]]
+                check_start(prog, names, args.start)
                 dumps = PhaseDumps.of(args, self.pipeline_name, self.ctx)
                 pipeline.run(
                     prog,

@@ -54,6 +54,9 @@ def render(error: BaseException) -> str:
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"error: {name}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        # Outside of a step: weights that do not fit, or a very large program.
+        return f"error[OI0604]: not enough memory: {error}\n  fix: use smaller sizes"
     return (
         f"error: {type(error).__name__}: {error}\n"
         "  fix: this is a bug of openinfer; --traceback shows where, please report it"

@@ -6,14 +6,17 @@ import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.api import Graph, Simulator, compile, graph_file
+from openinfer.compiler.arguments import checked_sizes
 from openinfer.compiler.tools.arguments import PACKAGE_SUFFIXES, package_beside, parse_sizes
 from openinfer.compiler.tools.progress import waiting
 from openinfer.compiler.tools.report import AdvisedError, UsageError
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
+from openinfer.runtime.options import checked_threads
 
 if TYPE_CHECKING:
     from openinfer.runtime.executor import BaseExecutor
@@ -78,17 +81,20 @@ class Session:
             raise UsageError("--steps takes a number from 1")
         if args.threads is not None and args.threads < 1:
             raise UsageError("--threads takes a number from 1")
+        checked_threads(args.threads)
         if args.seed < 0:
             raise UsageError("--seed takes a number from 0")
         given = _assignments(args.input, "--input", "x=x.npy or x=1,2,3")
         graph = graph_file(args.program)
+        if args.strict:
+            graph = graph.strictly
         path = args.model if args.model is not None else package_beside(args.program)
         package = None
         if path is not None:
             from openinfer.runtime.packages import open_model
 
             package = open_model(path)
-        sizes = parse_sizes(args.size)
+        sizes = checked_sizes(parse_sizes(args.size))
         return Session(
             graph, package, sizes, given, args.seed, args.steps, args.threads, args.strict
         )
@@ -96,7 +102,7 @@ class Session:
     def simulator(self) -> BaseExecutor:
         """An executor with the reference semantics."""
         try:
-            executor = Simulator(self.graph, self.package, self.sizes).make_executor()
+            executor = Simulator(self.graph, self.package, self.sizes).make_executor(self.threads)
         except OpenInferError as error:
             raise self._advised(error) from error
         self._show_warnings()
@@ -115,6 +121,7 @@ class Session:
         except OpenInferError as error:
             raise self._advised(error) from error
         self._show_warnings()
+        warn_of_cache()
         return program.make_executor(self.threads)
 
     def inputs(self, executor: BaseExecutor, step: int) -> dict[str, Tensor]:
@@ -138,6 +145,18 @@ class Session:
         return AdvisedError(
             error, f"no model package was given, and there is no {looked}; --model FILE names one"
         )
+
+
+@cache
+def warn_of_cache() -> None:
+    """Says once why compiled programs are not kept, if they are not."""
+    from openinfer.runtime.cache import default_cache
+
+    problem = default_cache().problem()
+    if problem is not None:
+        message = f"warning: compiled programs are not kept: {problem}"
+        fix = "set OPENINFER_CACHE_DIR to a folder of your own, or OPENINFER_CACHE=off"
+        print(f"{message}\n  fix: {fix}", file=sys.stderr)
 
 
 def results(executor: BaseExecutor, names: tuple[str, ...] = ()) -> dict[str, Tensor]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import InputError
-from openinfer.runtime.executor import BaseExecutor, VariableInfo, solve_sizes
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.executor import BaseExecutor, VariableInfo, evaluated, solve_sizes
+from openinfer.runtime.sizes import MAX_ELEMENTS, Size
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor, as_tensor
 
@@ -54,7 +54,23 @@ def drawn_inputs(
 
 
 def draw(variable: VariableInfo, shape: tuple[int, ...], seed: int, step: int) -> Tensor:
-    """Floats N(0, 1), integers and bools 0 or 1; the same for one seed, name and step."""
+    """Floats N(0, 1), integers and bools 0 or 1; the same for one seed, name and step.
+
+    Raises StepError OI0604 when memory does not hold them.
+    """
+    try:
+        if element_count(shape) > MAX_ELEMENTS:
+            raise MemoryError
+        return _drawn(variable, shape, seed, step)
+    except MemoryError:
+        raise StepError(
+            "OI0604",
+            f"not enough memory to draw {variable.text} with shape {list(shape)}",
+            hint="give smaller sizes (--size), or smaller inputs",
+        ) from None
+
+
+def _drawn(variable: VariableInfo, shape: tuple[int, ...], seed: int, step: int) -> Tensor:
     row = DTYPES[variable.dtype]
     generator = np.random.default_rng([seed, step, zlib.crc32(variable.name.encode())])
     values: AnyArray
@@ -69,7 +85,7 @@ def draw(variable: VariableInfo, shape: tuple[int, ...], seed: int, step: int) -
 
 
 def _extent(dim: Size, sizes: Mapping[str, int]) -> int:
-    return DEFAULT_SIZE if dim.single_name == "_" else dim.evaluate(sizes)
+    return DEFAULT_SIZE if dim.single_name == "_" else evaluated(dim, sizes)
 
 
 def _given(variable: VariableInfo, text: str, sizes: Mapping[str, int]) -> Tensor:
@@ -128,7 +144,7 @@ def _declared_shape(
     extents: list[int | None] = []
     for dim in variable.dims:
         known = dim.single_name != "_" and not dim.names - sizes.keys()
-        extents.append(dim.evaluate(sizes) if known else None)
+        extents.append(evaluated(dim, sizes) if known else None)
     unknown = [axis for axis, extent in enumerate(extents) if extent is None]
     rest = element_count([extent for extent in extents if extent is not None])
     if len(unknown) > 1 or (unknown and (rest == 0 or tensor.size % rest)):

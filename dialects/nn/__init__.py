@@ -10,34 +10,28 @@ from openinfer.dialects.nn.attributes import (
     with_element,
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
-from openinfer.dialects.nn.structured_ops import (
-    AttentionOp,
-    LayerNormOp,
-    MatmulOp,
-    ReduceOp,
-    RmsNormOp,
-    SoftmaxOp,
-)
-from openinfer.dialects.nn.tensor_ops import (
+from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
+from openinfer.dialects.nn.step_ops import (
     BarrierOp,
-    BroadcastOp,
     CheckIndexOp,
-    ConcatOp,
-    ElementwiseOp,
-    FillOp,
-    GatherOp,
-    IotaOp,
     MemberOp,
     ObserveOp,
-    PackOp,
     PublishOp,
-    ReshapeOp,
     SizeOp,
-    SliceOp,
     ThreadOp,
-    TransposeOp,
     ViewOp,
+)
+from openinfer.dialects.nn.structured_ops import AttentionOp, MatmulOp
+from openinfer.dialects.nn.tensor_ops import (
+    BroadcastOp,
+    ConcatOp,
+    GatherOp,
+    PackOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
     int_setting,
     ints_setting,
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import MemRefType, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -61,6 +61,10 @@ class NNOp(IRDLOperation):
     ARITY: ClassVar[tuple[int, int | None]] = (1, 1)
     """Smallest and largest number of inputs (None: no bound)."""
     OUTPUTS: ClassVar[int] = 1
+    SCRATCH: ClassVar[int] = 0
+    """Largest number of destinations on buffers after the outputs."""
+    BODY: ClassVar[bool] = False
+    """Whether the operation may carry a body."""
 
     def __init__(
         self,
@@ -92,17 +96,35 @@ class NNOp(IRDLOperation):
         if count < low or (high is not None and count > high):
             wanted = str(low) if low == high else f"{low} to {high if high is not None else 'any'}"
             raise VerifyException(f"{self.name} takes {wanted} inputs, found {count}")
+        if len(self.body) > self.BODY:
+            raise VerifyException(f"{self.name} takes {int(self.BODY)} regions at most")
         if self.outs:
-            if self.result or len(self.outs) < self.OUTPUTS:
-                raise VerifyException(f"{self.name} on buffers has destinations and no results")
-            values = (*self.inputs, *self.outs)
-            if not all(isinstance(v.type, MemRefType) or v.type.name in _SCALARS for v in values):
-                raise VerifyException(f"{self.name} mixes buffers with other values")
+            self._check_destinations()
         elif len(self.result) != self.OUTPUTS:
             raise VerifyException(
                 f"{self.name} has {self.OUTPUTS} results, found {len(self.result)}"
             )
+        else:
+            for value in (*self.inputs, *self.result):
+                if not isinstance(value.type, TensorType):
+                    raise VerifyException(
+                        f"{self.name} without destinations works on tensors, found {value.type}"
+                    )
         self.check()
+
+    def _check_destinations(self) -> None:
+        if self.result:
+            raise VerifyException(f"{self.name} on buffers has destinations and no results")
+        most = self.OUTPUTS + self.SCRATCH
+        if not self.OUTPUTS <= len(self.outs) <= most:
+            raise VerifyException(
+                f"{self.name} has {self.OUTPUTS} to {most} destinations, found {len(self.outs)}"
+            )
+        for value in (*self.inputs, *self.outs):
+            if not isinstance(value.type, MemRefType):
+                raise VerifyException(
+                    f"{self.name} mixes buffers with other values: found {value.type}"
+                )
 
     def check(self) -> None:
         """What a particular operation requires of its operands and settings."""
@@ -113,7 +135,7 @@ class NNOp(IRDLOperation):
             printer.print_string(" outs")
             _print_operands(printer, self.outs)
         settings = {k: v for k, v in self.properties.items() if k != "operandSegmentSizes"}
-        if settings:
+        if settings or self.body:  # Braces of a body alone would be read as settings.
             printer.print_string(" ")
             printer.print_attr_dict(settings)
         if self.attributes:
@@ -166,9 +188,6 @@ class NNOp(IRDLOperation):
         return op
 
 
-_SCALARS = frozenset({"index", "integer_type", "f32", "f64", "f16", "bf16"})
-
-
 def _print_operands(printer: Printer, values: Sequence[SSAValue]) -> None:
     with printer.in_parens():
         printer.print_list(values, printer.print_ssa_value)
@@ -191,16 +210,3 @@ class YieldOp(IRDLOperation):
 
     def __init__(self, *values: SSAValue | Operation) -> None:
         super().__init__(operands=[values])
-
-
-def require_tensor_or_buffer(op: NNOp) -> None:
-    """Raises VerifyException unless every input is a tensor or a memref."""
-    for value in op.inputs:
-        if not isinstance(value.type, TensorType | MemRefType):
-            raise VerifyException(f"{op.name}: {value.type} is neither a tensor nor a memref")
-
-
-def body_arguments(region: Region) -> tuple[SSAValue, ...]:
-    """The scalars that a body receives: one accumulated element, then one for each extra operand."""
-    block: Block = region.block
-    return tuple(block.args)

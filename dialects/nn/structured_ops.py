@@ -1,4 +1,4 @@
-"""Operations of `nn` that have hand-scheduled lowerings: products, reductions, norms, attention."""
+"""Products and attention of `nn`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,37 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     UnitAttr,
+    f32,
+    f64,
 )
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
-from xdsl.utils.exceptions import VerifyException
 
-from openinfer.dialects.nn.base import NNOp
-from openinfer.dialects.nn.tensor_ops import I64Array, dims_of_shape
-
-REDUCTIONS = ("sum", "mean", "prod", "max", "min", "argmax", "argmin")
+from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.checks import (
+    Dim,
+    Dims,
+    ceil_div,
+    element,
+    expect_element,
+    expect_floats,
+    expect_shape,
+    fits,
+    joined,
+    refuse,
+    same,
+    shape_of,
+    stretches,
+    text,
+)
 
 
 @irdl_op_definition
@@ -29,7 +47,8 @@ class MatmulOp(NNOp):
     body, when there is one, maps one element of the product (first argument, in the accumulator's
     type) and one element of each extra operand to the element that is stored; `maps` gives for each
     extra operand the affine map from the indices of the result. With `packed`, `b` holds panels
-    `[…, ceil(N / tile), K, tile]` as `nn.pack` makes them.
+    `[…, ceil(N / tile), K, tile]` as `nn.pack` makes them. On buffers `outs` holds the result, then
+    room for the panels `[slots, ceil(N / tile), K, tile]` of a transposed `b` where it is wanted.
     """
 
     name = "nn.matmul"
@@ -39,65 +58,127 @@ class MatmulOp(NNOp):
     alpha = opt_prop_def(FloatAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
+    SCRATCH: ClassVar[int] = 1
+    BODY: ClassVar[bool] = True
 
     def check(self) -> None:
-        a, b = dims_of_shape(self.inputs[0]), dims_of_shape(self.inputs[1])
+        a, b = shape_of(self.inputs[0]), shape_of(self.inputs[1])
         if len(a) < 2 or len(b) < 2 + (self.packed is not None):
-            raise VerifyException("nn.matmul: operands have at least two dimensions")
-        if len(self.inputs) - 2 != len(self.maps or ()):
-            raise VerifyException("nn.matmul: one map for each extra operand")
-        k_a = a[-2] if self.transpose_a is not None else a[-1]
-        k_b = b[-1] if self.transpose_b is not None else b[-2]
-        if -1 not in (k_a, k_b) and k_a != k_b:
-            raise VerifyException(f"nn.matmul: inner sizes differ, {k_a} and {k_b}")
+            refuse(
+                self,
+                f"operands have at least two dimensions (a packed one three): "
+                f"found {text(a)} and {text(b)}",
+            )
+        result = shape_of(self.output)
+        rows, inner = (a[-1], a[-2]) if self.transpose_a is not None else (a[-2], a[-1])
+        depth, columns, batch = self._right(b, result)
+        if not fits(inner, depth):
+            refuse(self, f"inner sizes differ, {inner} and {depth}")
+        leading = joined(a[:-2], batch)
+        if leading is None:
+            refuse(self, f"leading dimensions {text(a[:-2])} and {text(batch)} do not broadcast")
+        expect_shape(self, "the result", result, (*leading, rows, columns))
+        self._check_scratch(depth, columns)
+        self._check_elements()
+        self._check_extras(result)
+        self._check_body()
+
+    def _right(self, b: Dims, result: Dims) -> tuple[Dim, Dim, Dims]:
+        """K, N and the leading dimensions of the right operand."""
+        if self.packed is None:
+            depth, columns = b[:-3:-1] if self.transpose_b is not None else b[-2:]
+            return depth, columns, b[:-2]
+        if self.transpose_b is not None:
+            refuse(self, "packed panels have no transpose_b")
+        panels, depth, tile = b[-3:]
+        # Panels do not say how much of the last one is padding.
+        columns = result[-1] if result else None
+        if tile is not None and (tile == 0 or not isinstance(tile, int)):
+            refuse(self, f"panels {text(b)} have tile {tile}, expected a positive integer")
+        if tile is not None and not fits(ceil_div(columns, tile), panels):
+            refuse(
+                self,
+                f"{panels} panels of {tile} columns for a result {text(result)}, "
+                f"expected {ceil_div(columns, tile)}",
+            )
+        return depth, columns, b[:-3]
+
+    def _check_scratch(self, depth: Dim, columns: Dim) -> None:
+        for value in self.outs[1:]:
+            found = shape_of(value)
+            tile = found[-1] if found else None
+            panels = ceil_div(columns, tile) if isinstance(tile, int) and tile > 0 else None
+            expect_shape(self, "the scratch buffer", found, (None, panels, depth, tile))
+            expect_element(self, "the scratch buffer", element(value), element(self.inputs[1]))
+
+    def _check_elements(self) -> None:
+        """Floats of any width mix; integers and bools are of one type, and give such."""
+        a, b, result = element(self.inputs[0]), element(self.inputs[1]), element(self.output)
+        floats = isinstance(a, AnyFloat)
+        if a != b and not (floats and isinstance(b, AnyFloat)):
+            refuse(self, f"operands have elements {a} and {b}, expected one type, or two floats")
+        if not self.body and floats is not isinstance(result, AnyFloat):
+            refuse(self, f"the result has elements {result}, the product of {a} gives others")
+
+    def _check_extras(self, result: Dims) -> None:
+        extras, maps = self.inputs[2:], self.maps.data if self.maps is not None else ()
+        if len(extras) != len(maps):
+            refuse(
+                self,
+                f"one map for each extra operand: {len(extras)} operands, {len(maps)} maps",
+            )
+        for number, (value, attribute) in enumerate(zip(extras, maps), 2):
+            mapping, dims = attribute.data, shape_of(value)
+            found = (mapping.num_dims, mapping.num_symbols, len(mapping.results))
+            if found != (len(result), 0, len(dims)):
+                refuse(
+                    self,
+                    f"the map {mapping} of input {number} does not lead from the indices of "
+                    f"{text(result)} to those of {text(dims)}",
+                )
+            for expr, size in zip(mapping.results, dims):
+                if not _inside(expr, size, result):
+                    refuse(
+                        self,
+                        f"the map {mapping} reads input {number} of shape {text(dims)} outside "
+                        f"its bounds for a result {text(result)}",
+                    )
+
+    def _check_body(self) -> None:
+        extras = self.inputs[2:]
+        if not self.body:
+            if extras:
+                refuse(self, f"{len(extras)} extra operands and no body that takes them")
+            return
+        if len(self.body[0].blocks) != 1:
+            refuse(self, f"the body has {len(self.body[0].blocks)} blocks, expected 1")
+        block = self.body[0].block
+        found = block.arg_types
+        if len(found) != 1 + len(extras):
+            refuse(self, f"the body takes {len(found)} arguments, expected {1 + len(extras)}")
+        if isinstance(element(self.inputs[0]), AnyFloat):
+            if found[0] not in (f32, f64):
+                refuse(self, f"the body takes a product of type {found[0]}, expected f32 or f64")
+        elif not isinstance(found[0], IntegerType):
+            refuse(self, f"the body takes a product of type {found[0]}, expected an integer")
+        for number, (kind, value) in enumerate(zip(found[1:], extras), 1):
+            expect_element(self, f"argument {number} of the body", kind, element(value))
+        last = block.last_op
+        if not isinstance(last, YieldOp):
+            refuse(self, "the body ends without nn.yield")
+        wanted = element(self.output)
+        if tuple(last.values.types) != (wanted,):
+            given = ", ".join(str(t) for t in last.values.types)
+            refuse(self, f"the body yields ({given}), expected ({wanted})")
 
 
-@irdl_op_definition
-class ReduceOp(NNOp):
-    """`kind` over `axes`: sum mean prod max min argmax argmin; the axes are kept with size 1 or dropped."""
-
-    name = "nn.reduce"
-    kind = prop_def(StringAttr)
-    axes = prop_def(I64Array)
-    keepdims = opt_prop_def(UnitAttr)
-    select_last = opt_prop_def(UnitAttr)
-    ARITY: ClassVar[tuple[int, int | None]] = (1, 1)
-
-    def check(self) -> None:
-        if self.kind.data not in REDUCTIONS:
-            raise VerifyException(f"nn.reduce: unknown kind {self.kind.data!r}")
-
-
-@irdl_op_definition
-class SoftmaxOp(NNOp):
-    """exp(x - max) / sum(exp(x - max)) along `axis`; with `log` its logarithm."""
-
-    name = "nn.softmax"
-    axis = prop_def(IntegerAttr)
-    log = opt_prop_def(UnitAttr)
-
-
-@irdl_op_definition
-class LayerNormOp(NNOp):
-    """(x - mean) / sqrt(var + eps) over the last axis, times weight, plus bias (each optional).
-
-    Inputs: x, then weight and bias as far as the flags say.
-    """
-
-    name = "nn.layer_norm"
-    eps = prop_def(FloatAttr)
-    has_weight = opt_prop_def(UnitAttr)
-    has_bias = opt_prop_def(UnitAttr)
-    ARITY: ClassVar[tuple[int, int | None]] = (1, 3)
-
-
-@irdl_op_definition
-class RmsNormOp(NNOp):
-    """x / sqrt(mean(x²) + eps) over the last axis, times weight when there is one."""
-
-    name = "nn.rms_norm"
-    eps = prop_def(FloatAttr)
-    ARITY: ClassVar[tuple[int, int | None]] = (1, 2)
+def _inside(expr: AffineExpr, size: Dim, result: Dims) -> bool:
+    """Whether a result of a map stays within `size`, as far as that is easily seen."""
+    if isinstance(expr, AffineDimExpr):
+        return fits(result[expr.position], size)
+    if isinstance(expr, AffineConstantExpr):
+        return expr.value >= 0 and (not isinstance(size, int) or expr.value < max(size, 1))
+    return True
 
 
 @irdl_op_definition
@@ -119,11 +200,75 @@ class AttentionOp(NNOp):
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (3, 4)
+    SCRATCH: ClassVar[int] = 2
 
     def check(self) -> None:
         names = [layout.data for layout in self.layouts]
         if len(names) != 4 or not set(names) <= {"bhld", "blhd"}:
-            raise VerifyException("nn.attention: layouts are four of bhld, blhd")
-        for value in self.inputs[:3]:
-            if len(dims_of_shape(value)) != 4:
-                raise VerifyException("nn.attention: q, k and v have four dimensions")
+            refuse(self, f"layouts are four of bhld, blhd, found {names}")
+        wanted = 4 if self.masked is not None else 3
+        if len(self.inputs) != wanted:
+            flag = "with" if self.masked is not None else "without"
+            refuse(self, f"{flag} masked there are {wanted} inputs, found {len(self.inputs)}")
+        if self.window is not None and self.window.value.data < 1:
+            refuse(self, f"window {self.window.value.data} lets no position attend")
+        expect_floats(self, (*self.inputs[:3], self.output))
+        q, k, v, result = (
+            self._dims(value, layout)
+            for value, layout in zip((*self.inputs[:3], self.output), names)
+        )
+        if not (fits(q[0], k[0]) and fits(q[0], v[0])):
+            refuse(self, f"batch sizes differ: q {q[0]}, k {k[0]}, v {v[0]}")
+        if not fits(k[1], v[1]):
+            refuse(self, f"k has {k[1]} heads and v has {v[1]}, expected as many")
+        if not _groups(q[1], k[1]):
+            refuse(self, f"q has {q[1]} heads and k has {k[1]}, expected a multiple")
+        if not fits(k[2], v[2]):
+            refuse(self, f"k has length {k[2]} and v has {v[2]}, expected the same")
+        if not fits(q[3], k[3]):
+            refuse(self, f"q has head size {q[3]} and k has {k[3]}, expected the same")
+        expected: Dims = (q[0], q[1], q[2], v[3])
+        if not same(result, expected):
+            refuse(self, f"the result is {text(result)} in bhld order, expected {text(expected)}")
+        self._check_mask((*q[:3], k[2]))
+        self._check_scratch(q, k)
+
+    def _dims(self, value: SSAValue, layout: str) -> Dims:
+        """Batch, heads, length, head size."""
+        dims = shape_of(value)
+        if len(dims) != 4:
+            refuse(self, f"q, k, v and the result have four dimensions, found {text(dims)}")
+        return dims if layout == "bhld" else (dims[0], dims[2], dims[1], dims[3])
+
+    def _check_mask(self, scores: Dims) -> None:
+        for mask in self.inputs[3:]:
+            kind, dims = element(mask), shape_of(mask)
+            # In memory a bool is a byte.
+            is_bool = isinstance(kind, IntegerType) and kind.width.data in (1, 8)
+            if not is_bool and not isinstance(kind, AnyFloat):
+                refuse(self, f"the mask has elements {kind}, expected bools or floats")
+            if not stretches(dims, scores):
+                refuse(
+                    self,
+                    f"the mask has shape {text(dims)}, expected one that broadcasts to the "
+                    f"scores' {text(scores)}",
+                )
+
+    def _check_scratch(self, q: Dims, k: Dims) -> None:
+        for what, value, size in zip(
+            ("the scratch buffer of queries", "the scratch buffer of scores"),
+            self.outs[1:],
+            (1 if q[3] == 0 else q[3], k[2]),
+        ):
+            expect_shape(self, what, shape_of(value), (None, size, None))
+            if element(value) not in (f32, f64):
+                refuse(self, f"{what} has elements {element(value)}, expected f32 or f64")
+
+
+def _groups(many: Dim, few: Dim) -> bool:
+    """Whether heads are equal or may come in groups; a run-time multiple cannot be seen here."""
+    if fits(many, few):
+        return True
+    if isinstance(many, int) and isinstance(few, int):
+        return few != 0 and many % few == 0
+    return isinstance(few, int) and few != 0

@@ -1,165 +1,44 @@
-"""Data movement and elementwise operations of `nn`."""
+"""Operations of `nn` that move elements: shapes, order, cutting, joining, choosing, packing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DictionaryAttr,
-    IndexType,
-    IntegerAttr,
-    MemRefType,
-    StringAttr,
-    TensorType,
-    i64,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
-from xdsl.utils.exceptions import VerifyException
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr, i64
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
+from xdsl.traits import MemoryWriteEffect
 
 from openinfer.dialects.graph import SizeAttr
-from openinfer.dialects.nn.attributes import dims_of
 from openinfer.dialects.nn.base import NNOp
-from openinfer.runtime.sizes import SizeLike
+from openinfer.dialects.nn.checks import (
+    Dim,
+    Dims,
+    ceil_div,
+    element,
+    expect_axis,
+    expect_element,
+    expect_shape,
+    fits,
+    is_integer,
+    plus,
+    refuse,
+    same,
+    shape_of,
+    stretches,
+    text,
+    times,
+)
+from openinfer.runtime.sizes import Size
 
 I64Array = DenseArrayBase.constr(i64)
 
 
-@irdl_op_definition
-class SizeOp(IRDLOperation):
-    """The value of a size expression in this step: `%n = nn.size "B*L"`."""
-
-    name = "nn.size"
-    size = prop_def(SizeAttr)
-    value = result_def(IndexType())
-    traits = traits_def(Pure())
-
-    def __init__(self, size: SizeLike) -> None:
-        super().__init__(properties={"size": SizeAttr.of(size)}, result_types=[IndexType()])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SizeOp:
-        return cls(parser.parse_str_literal())
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(str(self.size.data))
-
-
-@irdl_op_definition
-class ThreadOp(IRDLOperation):
-    """The number of the thread that runs this, from 0: `%t = nn.thread`."""
-
-    name = "nn.thread"
-    value = result_def(IndexType())
-    assembly_format = "attr-dict"
-    traits = traits_def(Pure())
-
-    def __init__(self) -> None:
-        super().__init__(result_types=[IndexType()])
-
-
-@irdl_op_definition
-class MemberOp(IRDLOperation):
-    """One member of a weight family: `%w = nn.member %W[%l] : tensor<6x4x4xf32> -> tensor<4x4xf32>`."""
-
-    name = "nn.member"
-    family = operand_def()
-    indices = var_operand_def(IndexType())
-    member = result_def()
-    assembly_format = "$family `[` $indices `]` attr-dict `:` type($family) `->` type($member)"
-    traits = traits_def(Pure())
-
-    def __init__(
-        self, family: SSAValue, indices: Sequence[SSAValue | Operation], member: Attribute
-    ) -> None:
-        super().__init__(operands=[family, indices], result_types=[member])
-
-    def verify_(self) -> None:
-        family, member = self.family.type, self.member.type
-        if not isinstance(family, TensorType | MemRefType):
-            raise VerifyException("nn.member: the family is a tensor or a memref")
-        assert isinstance(member, TensorType | MemRefType)
-        if family.get_shape()[len(self.indices) :] != member.get_shape():
-            raise VerifyException("nn.member: the indices leave another shape than the member's")
-
-
-@irdl_op_definition
-class CheckIndexOp(IRDLOperation):
-    """The index when it lies in `0..bound`, else 0, and the step fails with `node`."""
-
-    name = "nn.check_index"
-    index = operand_def(IndexType())
-    bound = prop_def(IntegerAttr)
-    node = prop_def(IntegerAttr)
-    checked = result_def(IndexType())
-    assembly_format = "$index `below` $bound `node` $node attr-dict"
-    traits = traits_def(MemoryWriteEffect())
-
-    def __init__(self, index: SSAValue, bound: int, node: int) -> None:
-        super().__init__(
-            operands=[index],
-            properties={"bound": int_setting(bound), "node": int_setting(node)},
-            result_types=[IndexType()],
-        )
-
-
-@irdl_op_definition
-class ElementwiseOp(NNOp):
-    """One function of each element: `nn.elementwise(%a, %b) {kind = "add"}`.
-
-    `kind` is a row of the elementwise table in `dialects/opset.py`; inputs broadcast NumPy-style.
-    """
-
-    name = "nn.elementwise"
-    kind = prop_def(StringAttr)
-    settings = opt_prop_def(DictionaryAttr)
-    ARITY: ClassVar[tuple[int, int | None]] = (1, 3)
-
-    def check(self) -> None:
-        rank = len(dims_of_shape(self.output))
-        for value in self.inputs:
-            if len(dims_of_shape(value)) > rank:
-                raise VerifyException(f"nn.elementwise {self.kind}: an input outranks the result")
-
-
-def dims_of_shape(value: SSAValue) -> tuple[int, ...]:
-    """The static shape, -1 for run-time sizes."""
-    assert isinstance(value.type, TensorType | MemRefType), value.type
-    return value.type.get_shape()
-
-
-@irdl_op_definition
-class FillOp(NNOp):
-    """A tensor of one value: `nn.fill() {value = 0.0 : f32}`; also every `@init`."""
-
-    name = "nn.fill"
-    value = prop_def(Attribute)
-    ARITY: ClassVar[tuple[int, int | None]] = (0, 0)
-
-
-@irdl_op_definition
-class IotaOp(NNOp):
-    """0, 1, 2, … along `axis`."""
-
-    name = "nn.iota"
-    axis = prop_def(IntegerAttr)
-    ARITY: ClassVar[tuple[int, int | None]] = (0, 0)
+def _moves(op: NNOp) -> tuple[Dims, Dims]:
+    """Shapes of the first input and the result, whose elements must be of one type."""
+    source, output = op.inputs[0], op.output
+    expect_element(op, "the result", element(output), element(source))
+    return shape_of(source), shape_of(output)
 
 
 @irdl_op_definition
@@ -169,20 +48,9 @@ class ReshapeOp(NNOp):
     name = "nn.reshape"
 
     def check(self) -> None:
-        if self.on_buffers:
-            return
-        source, target = _count(self.inputs[0]), _count(self.output)
-        if source != target:
-            raise VerifyException(f"nn.reshape: {source} elements do not fill {target}")
-
-
-def _count(value: SSAValue) -> object:
-    from openinfer.runtime.sizes import Size
-
-    total = Size.of(1)
-    for size in dims_of(value):
-        total = total * size
-    return total
+        source, target = _moves(self)
+        if source != target and not fits(times(source), times(target)):
+            refuse(self, f"{times(source)} elements do not fill {times(target)}")
 
 
 @irdl_op_definition
@@ -193,9 +61,14 @@ class TransposeOp(NNOp):
     permutation = prop_def(I64Array)
 
     def check(self) -> None:
+        source, target = _moves(self)
         order = self.permutation.get_values()
-        if sorted(order) != list(range(len(dims_of_shape(self.inputs[0])))):
-            raise VerifyException("nn.transpose: not a permutation of the dimensions")
+        if sorted(order) != list(range(len(source))):
+            refuse(
+                self,
+                f"not a permutation of the dimensions: {list(order)} for an input {text(source)}",
+            )
+        expect_shape(self, "the result", target, tuple(source[d] for d in order))
 
 
 @irdl_op_definition
@@ -203,6 +76,15 @@ class BroadcastOp(NNOp):
     """The input stretched NumPy-style to the shape of the result."""
 
     name = "nn.broadcast"
+
+    def check(self) -> None:
+        source, target = _moves(self)
+        if not stretches(source, target):
+            refuse(
+                self,
+                f"the input has shape {text(source)}, "
+                f"expected one that broadcasts to the result's {text(target)}",
+            )
 
 
 @irdl_op_definition
@@ -214,33 +96,98 @@ class SliceOp(NNOp):
     steps = prop_def(I64Array)
 
     def check(self) -> None:
-        rank = len(dims_of_shape(self.inputs[0]))
-        if len(self.starts) != rank or len(self.steps.get_values()) != rank:
-            raise VerifyException("nn.slice: one start and one step for each dimension")
+        source, target = _moves(self)
+        starts, steps = [s.data for s in self.starts], self.steps.get_values()
+        rank = len(source)
+        if len(starts) != rank or len(steps) != rank:
+            refuse(
+                self,
+                f"one start and one step for each dimension: expected {rank}, "
+                f"found {len(starts)} and {len(steps)}",
+            )
+        if len(target) != rank:
+            refuse(self, f"the result has {len(target)} dimensions, expected {rank}")
+        for axis, cut in enumerate(zip(starts, steps, target, source)):
+            self._check_axis(axis, *cut)
+
+    def _check_axis(self, axis: int, start: Size, step: int, count: Dim, extent: Dim) -> None:
+        """What is provable: the first and the last element lie inside; steps may go backwards."""
+        if step == 0:
+            refuse(self, f"the step of axis {axis} is 0")
+        if count is None or extent is None:
+            return
+        # An axis that is or may be empty may start at the very end.
+        filled = isinstance(count, int) and count > 0
+        ends = [(start, Size.of(extent) - int(filled))]
+        if count != 0:
+            ends.append((start + (count - 1) * step, Size.of(extent) - 1))
+        for end, most in ends:
+            room = (most - end).constant
+            if (end.constant or 0) < 0 or (room is not None and room < 0):
+                refuse(
+                    self,
+                    f"{count} elements from {start} by {step} do not lie within axis {axis} of "
+                    f"size {extent}",
+                )
 
 
 @irdl_op_definition
 class ConcatOp(NNOp):
-    """The inputs one after the other along `axis`."""
+    """The inputs one after the other along `axis` (-1: the last)."""
 
     name = "nn.concat"
     axis = prop_def(IntegerAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (1, None)
+
+    def check(self) -> None:
+        target, kind = shape_of(self.output), element(self.output)
+        axis = expect_axis(self, self.axis.value.data, len(target), from_end=True)
+        parts: list[Dim] = []
+        for number, value in enumerate(self.inputs):
+            expect_element(self, f"input {number}", element(value), kind)
+            dims = shape_of(value)
+            part = dims[axis] if len(dims) > axis else None
+            if not same(dims, (*target[:axis], part, *target[axis + 1 :])):
+                refuse(
+                    self,
+                    f"input {number} has shape {text(dims)}, expected the result's {text(target)} "
+                    f"but for axis {axis}",
+                )
+            parts.append(part)
+        total = plus(parts)
+        if not fits(total, target[axis]):
+            refuse(self, f"axis {axis} of the result is {target[axis]}, expected {total}")
 
 
 @irdl_op_definition
 class GatherOp(NNOp):
     """`result[…, j…, …] = table[…, indices[j…], …]` along `axis`; every index is checked.
 
-    An index outside the table makes the step fail with `node` (a row of the node table).
+    An index outside the table makes the step fail with `node` (a row of the node table). On buffers
+    `outs` holds the result, then the error record of the step where there is one.
     """
 
     name = "nn.gather"
     axis = prop_def(IntegerAttr)
     node = opt_prop_def(IntegerAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
+    SCRATCH: ClassVar[int] = 1
     # A check has to run although nobody reads the values.
     traits = traits_def(MemoryWriteEffect())
+
+    def check(self) -> None:
+        table, target = _moves(self)
+        indices = shape_of(self.inputs[1])
+        if not is_integer(element(self.inputs[1])):
+            refuse(self, f"the indices are {element(self.inputs[1])}, expected integers")
+        axis = self.axis.value.data
+        expect_axis(self, axis, len(table))
+        if self.node is not None and self.node.value.data < 0:
+            refuse(self, f"node {self.node.value.data} is no row of the node table")
+        expect_shape(self, "the result", target, (*table[:axis], *indices, *table[axis + 1 :]))
+        for record in self.outs[1:]:
+            if element(record) != i64 or not same(shape_of(record), (4,)):
+                refuse(self, f"the error record is {record.type}, expected memref<4xi64>")
 
 
 @irdl_op_definition
@@ -254,67 +201,17 @@ class PackOp(NNOp):
     tile = prop_def(IntegerAttr)
     transposed = opt_prop_def(StringAttr)
 
-
-@irdl_op_definition
-class ObserveOp(IRDLOperation):
-    """Shows a value of the program to the host after a node: `nn.observe %t {node = 3 : i64}`."""
-
-    name = "nn.observe"
-    value = operand_def()
-    node = prop_def(IntegerAttr)
-    output = prop_def(StringAttr)
-    assembly_format = "$value $node $output attr-dict `:` type($value)"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self, value: SSAValue, node: int, output: str) -> None:
-        super().__init__(
-            operands=[value],
-            properties={"node": IntegerAttr(node, i64), "output": StringAttr(output)},
+    def check(self) -> None:
+        source, target = _moves(self)
+        tile = self.tile.value.data
+        if tile < 1:
+            refuse(self, f"tile {tile} is not positive")
+        if len(source) < 2:
+            refuse(self, f"the input has shape {text(source)}, expected two dimensions or more")
+        depth, columns = source[-2:] if self.transposed is None else source[:-3:-1]
+        expect_shape(
+            self, "the result", target, (*source[:-2], ceil_div(columns, tile), depth, tile)
         )
-
-
-@irdl_op_definition
-class ViewOp(IRDLOperation):
-    """The same contiguous bytes with another shape: `nn.view %a [%B] : memref<…> to memref<…>`.
-
-    Operands give the run-time sizes of the result, in order.
-    """
-
-    name = "nn.view"
-    source = operand_def(MemRefType)
-    sizes = var_operand_def(IndexType())
-    view = result_def(MemRefType)
-    assembly_format = "$source `[` $sizes `]` attr-dict `:` type($source) `to` type($view)"
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, sizes: Sequence[SSAValue], view: Attribute) -> None:
-        super().__init__(operands=[source, sizes], result_types=[view])
-
-
-@irdl_op_definition
-class PublishOp(IRDLOperation):
-    """The buffer that the host reads as a result after the step; it lives until the end."""
-
-    name = "nn.publish"
-    buffer = operand_def(MemRefType)
-    output = prop_def(StringAttr)
-    assembly_format = "$buffer $output attr-dict `:` type($buffer)"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self, buffer: SSAValue, output: str) -> None:
-        super().__init__(operands=[buffer], properties={"output": StringAttr(output)})
-
-
-@irdl_op_definition
-class BarrierOp(IRDLOperation):
-    """Nothing is moved, fused or reused across it."""
-
-    name = "nn.barrier"
-    assembly_format = "attr-dict"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self) -> None:
-        super().__init__()
 
 
 def int_setting(value: int) -> IntegerAttr:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from openinfer.dialects.extensions.arith import CmpfOp, CmpiOp, SelectOp, SIToFPOp
+from openinfer.dialects.extensions.arith import CmpfOp, SelectOp, SIToFPOp
 
 _CONTRACT = FastMathFlagsAttr((FastMathFlag.ALLOW_CONTRACT,))
 

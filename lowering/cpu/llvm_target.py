@@ -1,4 +1,4 @@
-"""The output format `llvm-ir` of `openinfer-opt -t`."""
+"""The processor that a module was lowered for, and the output format `llvm-ir` of `openinfer-opt -t`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,31 @@ from dataclasses import dataclass
 from typing import IO, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.utils.target import Target
 
 from openinfer.lowering.cpu.emit_llvm import emit_llvm
-from openinfer.runtime.target import named_target
+from openinfer.lowering.options import current
+from openinfer.runtime.target import TargetDescription, named_target
+
+
+def module_target(module: ModuleOp, chosen: str, otherwise: str) -> TargetDescription:
+    """The processor of the kind that `openinfer.target` of a module says, else of `otherwise`.
+
+    It is this machine's own when `chosen`, the option of the compilation, is "host" and this
+    machine is of that kind. Raises UnsupportedError (OI0710) for an unknown kind.
+    """
+    kind = module.attributes.get("openinfer.target")
+    name = kind.data if isinstance(kind, StringAttr) else otherwise
+    if chosen == "host" or name == "host":
+        from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+
+        # Text can be written for any processor where no code can be made.
+        if name == "host" or unavailable_reason() is None:
+            host = host_target()
+            if name in ("host", host.name):
+                return host
+    return named_target(name)
 
 
 @dataclass(frozen=True)
@@ -18,18 +38,21 @@ class LlvmIrTarget(Target):
     """
     Write a module of the `llvm` dialect as LLVM IR text, for the processor that `target` names.
 
-    "host" is the processor of this machine.
+    Without it, that is the processor which the module was lowered for (`openinfer.target`), or
+    "generic" if the module does not say. "host" is the processor of this machine.
     """
 
     name: ClassVar[str] = "llvm-ir"
 
-    target: str = "generic"
+    target: str | None = None
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        if self.target == "host":
+        if self.target is None and "openinfer.target" in module.attributes:
+            description = module_target(module, current().target_name, "generic")
+        elif self.target == "host":
             from openinfer.runtime.devices.cpu_codegen import host_target
 
             description = host_target()
         else:
-            description = named_target(self.target)
+            description = named_target(self.target or "generic")
         output.write(emit_llvm(module, description))

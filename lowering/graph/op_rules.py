@@ -246,6 +246,14 @@ def _iota(call: Call) -> Sequence[SSAValue]:
 
 @_rule("reshape", "squeeze", "unsqueeze")
 def _reshape(call: Call) -> Sequence[SSAValue]:
+    source = TensorSpec("f32", nn.dims_of(call.operands[0]))
+    if source.count != call.results[0].count:
+        raise RuleError(
+            "OI0724",
+            f"{call.spec.name}: that {source.count} elements fill {call.results[0]} follows only "
+            "from the numbers of a step: not implemented in compiled programs yet",
+            "run it with the simulator, or name the sizes so that the counts agree",
+        )
     return [call.convert(call.reshape(call.operands[0], call.results[0].dims), call.type)]
 
 

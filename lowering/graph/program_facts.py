@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
+    LoopOp,
     OpOp,
     RefAttr,
     ReturnOp,
@@ -212,7 +213,11 @@ class Facts:
             "weights": ArrayAttr([self._weight(name) for name in weights]),
             "variables": ArrayAttr([self._variable(v) for v in self.variables.values()]),
             "nodes": ArrayAttr(
-                [self._node_row(op) for op in self.nodes if isinstance(op, OpOp | TransferOp)]
+                [
+                    self._node_row(op)
+                    for op in self.nodes
+                    if isinstance(op, OpOp | TransferOp | LoopOp)
+                ]
             ),
             "fixed": DictionaryAttr(
                 {name: IntegerAttr(value, i64) for name, value in self.static.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
@@ -262,6 +262,8 @@ class VariableValues:
         if size.constant is not None:
             return self.constant_index(size.constant)
         if size.names <= self.facts.runtime:
+            for divisor in _divisors(size):
+                self.require(Size.of(1), divisor)
             return self.add(nn.SizeOp(size))
         return self._evaluate(size, lambda name: self._named_index(name, scope))
 
@@ -295,6 +297,17 @@ class VariableValues:
         start = op.start.data.substitute(self.facts.static).constant
         stop = op.stop.data.substitute(self.facts.static).constant
         return (start, stop) if start is not None and stop is not None else None
+
+
+def _divisors(size: Size) -> Iterator[Size]:
+    """Everything that an expression divides by."""
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+            if atom[0] == "floordiv":
+                yield operands[1]
+            for operand in operands:
+                yield from _divisors(operand)
 
 
 def _element_value(value: object, kind: TensorType[Attribute]) -> Attribute:

@@ -61,6 +61,8 @@ class FuseEpilogue(ModulePass):
 
 def accumulator_type(op: nn.MatmulOp) -> Attribute:
     """What products are summed in: f32 for floats up to f32, else the result's own type."""
+    if op.body:
+        return op.body[0].block.args[0].type
     element = nn.element_of(op.inputs[0])
     if isinstance(element, AnyFloat):
         wider = nn.element_of(op.inputs[1])

@@ -61,7 +61,15 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0508": ("size not fixed", "Nothing that was inserted or given fixes the size."),
     "OI0509": ("step under way", "A step is being iterated; finish or close it first."),
     "OI0520": ("size contradicts the model", "A given size differs from the package's."),
-    "OI0521": ("negative size", "Sizes are 0 or more."),
+    "OI0521": ("impossible size", "Sizes are numbers from 0 to 2^48."),
+    "OI0523": (
+        "size that the program does not name",
+        "A given size stands in no dimension, index, bound or setting: most likely a misspelling.",
+    ),
+    "OI0526": (
+        "dimension divides by zero",
+        "With the sizes of this step, a declared dimension divides by a size that is 0.",
+    ),
     "OI0601": (
         "index outside its bound",
         "An index that the data gave lies outside of the tensor or table; nothing was stored.",

@@ -32,8 +32,9 @@ from openinfer.lowering.graph.sources import (
     solve_dims,
 )
 from openinfer.lowering.reference.nodes import NodeInfo, body_of, number_nodes
+from openinfer.lowering.reference.size_checks import impossible_sizes, merge_sizes
 from openinfer.runtime.dtypes import ALIASES
-from openinfer.runtime.errors import InputError
+from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.executor import VariableInfo
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.sizes import Size
@@ -61,7 +62,9 @@ class ProgramView:
 
     @staticmethod
     def of(module: ModuleOp, package: Package | None, given: Mapping[str, int]) -> ProgramView:
-        """Raises InputError when a given size is negative or contradicts the package."""
+        """Raises InputError when a given size is impossible, contradicts the package or is named
+        nowhere, ProgramError where one leads to a division by zero or a tensor beyond all memory.
+        """
         variables: dict[str, VariableOp] = {}
         temporaries: dict[str, AssignOp] = {}
         blocks: dict[str, BlockOp] = {}
@@ -75,12 +78,15 @@ class ProgramView:
             if isinstance(op, AssignOp):
                 temporaries.setdefault(op.variable.data, op)
         bound = Bindings.of(module)
-        sizes = _merge_sizes({**bound.sizes, **(package.sizes if package else {})}, given)
+        known = {**bound.sizes, **(package.sizes if package else {})}
+        sizes = merge_sizes(module, known, given)
+        _check_sizes(module, sizes)
         values: dict[str, object] = {n: _plain(v) for n, v in bound.values.items()}
         view = ProgramView(
             package, variables, temporaries, blocks, nodes, sizes, frozenset(), values
         )
         view._solve_from_tensors()
+        _check_sizes(module, view.sizes)
         view.input_sizes = frozenset(
             name
             for variable in variables.values()
@@ -95,7 +101,10 @@ class ProgramView:
         for variable in self.variables.values():
             for info in self.linked_tensors(variable):
                 if len(info.shape) == len(variable.sizes):
-                    solved = solve_dims(variable.sizes, info.shape, self.sizes)
+                    try:
+                        solved = solve_dims(variable.sizes, info.shape, self.sizes)
+                    except ZeroDivisionError:
+                        continue  # Reported with its place when all sizes are known.
                     solved.pop("_", None)
                     self.sizes.update(solved)
 
@@ -196,6 +205,12 @@ class ProgramView:
         return found
 
 
+def _check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
+    problems = impossible_sizes(module, sizes)
+    if problems:
+        raise ProgramError(problems)
+
+
 def targets_of(branch: BranchOp) -> list[str]:
     """The blocks that a branch may call."""
     names = [branch.then_block.data]
@@ -207,21 +222,6 @@ def targets_of(branch: BranchOp) -> list[str]:
 def dtype_of(op: VariableOp | AssignOp) -> str:
     """The declared dtype under its own name."""
     return ALIASES.get(op.dtype.data, op.dtype.data)
-
-
-def _merge_sizes(known: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
-    for name, value in given.items():
-        if name in known and known[name] != value:
-            raise InputError(
-                "OI0520",
-                f"size {name} is {known[name]} in the model but {value} was given",
-                hint=f"leave {name} out of the sizes, or use another model",
-            )
-        if value < 0:
-            raise InputError(
-                "OI0521", f"size {name} = {value} is negative", hint="give 0 or a larger number"
-            )
-    return {**known, **given}
 
 
 def _plain(value: Attribute) -> object:

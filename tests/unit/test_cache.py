@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openinfer.runtime.cache import Cache, cache_key
+from openinfer.runtime.cache import SUBFOLDER, Cache, cache_key
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.options import DEFAULT_CACHE_LIMIT, Options
 
@@ -51,11 +51,46 @@ def test_modes(cache: Cache) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_open_folder_is_closed(cache: Cache) -> None:
-    cache.folder.mkdir(mode=0o755)
-    os.chmod(cache.folder, 0o777)
-    cache.put(KEY, b"code")
-    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+@pytest.mark.parametrize("mode", [0o755, 0o777, 0o1777, 0o750])
+def test_open_folder_is_left_as_it_is(cache: Cache, mode: int) -> None:
+    cache.folder.mkdir()
+    os.chmod(cache.folder, mode)
+    assert cache.problem() is None
+    assert cache.put(KEY, b"code")
+    assert cache.get(KEY) == b"code"
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == mode
+    assert cache.place() == cache.folder / SUBFOLDER
+    assert stat.S_IMODE(cache.place().stat().st_mode) == 0o700
+    assert [path.name for path in cache.folder.iterdir()] == [SUBFOLDER]
+    assert len(cache.entries()) == 1
+    assert cache.clear()[0] == 1
+
+
+def test_open_subfolder_is_not_used(cache: Cache) -> None:
+    inner = cache.folder / SUBFOLDER
+    inner.mkdir(parents=True)
+    os.chmod(cache.folder, 0o755)
+    os.chmod(inner, 0o770)
+    assert not cache.put(KEY, b"code")
+    assert cache.get(KEY) is None
+    assert "mode 0770" in (cache.problem() or "")
+    assert stat.S_IMODE(inner.stat().st_mode) == 0o770
+
+
+def test_linked_subfolder_is_not_used(cache: Cache, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    cache.folder.mkdir()
+    os.chmod(cache.folder, 0o755)
+    (cache.folder / SUBFOLDER).symlink_to(tmp_path / "elsewhere")
+    assert not cache.put(KEY, b"code")
+    assert "is a link" in (cache.problem() or "")
+
+
+def test_set_group_folder_is_used(cache: Cache) -> None:
+    cache.folder.mkdir()
+    os.chmod(cache.folder, 0o2700)
+    assert cache.put(KEY, b"code")
+    assert cache.place() == cache.folder
 
 
 def test_folder_of_another_user_is_not_used(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +98,7 @@ def test_folder_of_another_user_is_not_used(cache: Cache, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "getuid", lambda: cache.folder.stat().st_uid + 1)
     assert cache.get(KEY) is None
     assert not cache.put(OTHER, b"code")
+    assert "another user" in (cache.problem() or "")
 
 
 def test_every_damage_is_a_miss(cache: Cache) -> None:
@@ -136,6 +172,7 @@ def test_unusable_folder_only_costs_time(tmp_path: Path) -> None:
     assert not cache.put(KEY, b"code")
     assert cache.entries() == []
     assert cache.clear() == (0, 0)
+    assert cache.problem() == f"{blocked} is no folder"
 
 
 def hammer(folder: str, seed: int) -> int:
@@ -190,6 +227,7 @@ def test_options_of_the_environment() -> None:
         ("OPENINFER_CACHE_LIMIT", "1GB"),
         ("OPENINFER_CACHE_LIMIT", "-1"),
         ("OPENINFER_THREADS", "two"),
+        ("OPENINFER_THREADS", "100000"),
     ],
 )
 def test_bad_environment(name: str, value: str) -> None:

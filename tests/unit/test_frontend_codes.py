@@ -127,6 +127,32 @@ CASES: list[tuple[str, str, str]] = [
         declared("t(l): f32 @table @fixed(«k=4);", "persistent"),
     ),
     ("OI0258", "has the name of a volatile", entry("loop k («n in 0..4) { barrier; }")),
+    (
+        "OI0258",
+        "has the name of a size",
+        entry("loop k («B in 0..4) { barrier; }", declarations="volatile { z: f32[B]; }"),
+    ),
+    (
+        "OI0258",
+        "has the name of a size",
+        entry("loop k («i in 0..4) { barrier; }", "loop m (j in 0..i) { barrier; }"),
+    ),
+    (
+        "OI0260",
+        "does not see the caller's loop index",
+        entry(
+            "loop k (i in 0..2) { branch b; }",
+            "return;",
+            CALLED,
+            "op relu(W[«i]) >> y;",
+            declarations=W,
+        ),
+    ),
+    (
+        "OI0260",
+        "`i` is an index of the caller's loop",
+        entry("loop k (i in 0..2) { branch b; }", "return;", CALLED, "assign t: f32[«i];"),
+    ),
     ("OI0259", "must be true or false", entry("op relu(x) >> y with { fuse = «1 };")),
     ("OI0301", "unknown dtype `f23`", declared("y: «f23;")),
     ("OI0302", "must be an integer", declared("y: i32 @init(«1.0);")),

@@ -9,6 +9,7 @@ import pytest
 from openinfer.compiler import pipeline
 from openinfer.compiler.pipeline import Phase, Step
 from openinfer.compiler.tools.openinfer_opt import main
+from openinfer.runtime.host import cpu_unavailable_reason
 
 Capture = pytest.CaptureFixture[str]
 
@@ -231,3 +232,110 @@ def test_kernels_are_dumped_apart(
     capsys.readouterr()
     assert main([str(tmp_path / "D" / "00-loops" / "f.mlir")]) == 0
     assert "func.func @f" in capsys.readouterr().out
+
+
+@pytest.fixture
+def dumps(program: Path, tmp_path: Path, capsys: Capture) -> Path:
+    folder = tmp_path / "L"
+    line = [str(program), "--pipeline", "cpu", "--target-cpu", "avx2", "--dump-dir", str(folder)]
+    assert main(line) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "parts"),
+    [
+        ("01-nn", [], ["module of level nn", "use --from nn"]),
+        ("02-linalg", [], ["module of level linalg", "use --from linalg"]),
+        ("03-loops", [], ["module of level loops", "use --from loops"]),
+        ("04-llvm", ["--from", "nn"], ["module of level llvm, not of level nn"]),
+        ("00-graph", ["--from", "linalg"], ["module of level graph", "use --from graph"]),
+        ("03-loops", ["--from", "nn"], ["use --from loops"]),
+        ("01-nn", ["--from", "loops"], ["use --from nn"]),
+    ],
+)
+def test_wrong_start(
+    dumps: Path, capsys: Capture, name: str, arguments: list[str], parts: list[str]
+) -> None:
+    assert main([str(dumps / f"{name}.mlir"), "--pipeline", "cpu", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert "error[OI0515]" in error
+    assert "bug" not in error
+    assert all(part in error for part in parts), error
+
+
+def test_program_is_of_no_level_yet(program: Path, capsys: Capture) -> None:
+    for start in ("graph", "nn"):
+        assert main([str(program), "--pipeline", "cpu", "--from", start]) == 1
+        error = capsys.readouterr().err
+        assert "error[OI0515]" in error
+        assert "leave --from out" in error
+
+
+def test_other_ir_is_of_no_level(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(f"{FUNCTION}llvm.func @g()\n")
+    assert main([str(path), "--from", "nn"]) == 1
+    error = capsys.readouterr().err
+    assert "error[OI0515]" in error
+    assert "of no level" in error
+
+
+@pytest.mark.parametrize("level", ["01-nn", "02-linalg", "03-loops"])
+def test_step_without_interface(dumps: Path, capsys: Capture, level: str) -> None:
+    path = dumps / f"{level}.mlir"
+    lines = path.read_text().splitlines(keepends=True)
+    begin = next(i for i, line in enumerate(lines) if "nn.interface" in line)
+    end = next(i for i, line in enumerate(lines) if i > begin and "func." in line)
+    path.write_text("".join([*lines[:begin], *lines[end:]]))
+    start = level.partition("-")[2]
+    assert main([str(path), "--pipeline", "cpu", "--from", start]) == 1
+    error = capsys.readouterr().err
+    assert "error[OI0527]" in error
+    assert "nn.interface" in error
+
+
+@pytest.mark.parametrize(("precision", "code"), [("f99", "OI0516"), ("bf16", "OI0732")])
+def test_precision_is_refused_as_in_python(
+    program: Path, capsys: Capture, precision: str, code: str
+) -> None:
+    assert main([str(program), "--to", "nn", "--precision", precision]) == 1
+    assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_sizes_are_refused_as_in_python(program: Path, capsys: Capture) -> None:
+    assert main([str(program), "--to", "nn", "--size", f"B={10**30}"]) == 1
+    assert "error[OI0517]" in capsys.readouterr().err
+    assert main([str(program), "--to", "nn", "--size", "Q=1"]) == 1
+    assert "error[OI0523]" in capsys.readouterr().err
+
+
+def test_llvm_ir_is_for_the_target_of_the_module(
+    program: Path, dumps: Path, capsys: Capture
+) -> None:
+    def processor(*arguments: str) -> str:
+        assert main([*arguments]) == 0, capsys.readouterr().err
+        text = capsys.readouterr().out
+        return text.partition('"target-cpu"="')[2].partition('"')[0]
+
+    lowered = [str(program), "--pipeline", "cpu"]
+    for kind, expected in (
+        ("avx2", "x86-64-v3"),
+        ("avx512", "x86-64-v4"),
+        ("generic", "x86-64"),
+    ):
+        chosen = [*lowered, "--target-cpu", kind]
+        assert processor(*chosen, "-t", "llvm-ir") == expected
+    dump = str(dumps / "04-llvm.mlir")
+    flags = ["--target-cpu", "avx2"]
+    assert processor(dump, *flags, "-t", "llvm-ir") == "x86-64-v3"
+    assert processor(dump, "-t", "llvm-ir{target=avx512}") == "x86-64-v4"
+
+
+@pytest.mark.skipif(cpu_unavailable_reason() is not None, reason="no native code here")
+def test_llvm_ir_is_for_this_machine(program: Path, capsys: Capture) -> None:
+    from openinfer.runtime.devices.cpu_codegen import host_target
+
+    assert main([str(program), "--pipeline", "cpu", "-t", "llvm-ir"]) == 0
+    assert host_target().cpu in capsys.readouterr().out

@@ -12,12 +12,13 @@ import pytest
 import openinfer
 from openinfer.compiler.api import Graph, program_key
 from openinfer.compiler.tools.openinfer import main
-from openinfer.compiler.tools.running import Session
+from openinfer.compiler.tools.running import Session, warn_of_cache
 from openinfer.compiler.tools.tolerance import Difference, difference
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
 from openinfer.runtime.errors import InputError, ProgramError, UnsupportedError
 from openinfer.runtime.executor import BaseExecutor
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.tensors import Tensor
 
 Capture = pytest.CaptureFixture[str]
@@ -340,3 +341,68 @@ def test_bad_compile_options(options: dict[str, object], error: type[Exception])
     with pytest.raises(error) as caught:
         openinfer.compile(PROGRAM, **options)  # pyright: ignore[reportArgumentType]
     assert getattr(caught.value, "hint")  # noqa: B009
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_strict_fails_also_from_the_cache(
+    tmp_path: Path, capsys: Capture, command: str, steps: int
+) -> None:
+    path = tmp_path / "h.oi"
+    path.write_text(PROGRAM.replace(">> t;", ">> t with { fuze = true };"))
+    for _ in range(steps):
+        assert main([command, str(path)]) in (0, 1)  # 1 where there is no native code
+    capsys.readouterr()
+    assert main([command, str(path), "--strict"]) == 1
+    assert "error[OI0251]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("executor", ["cpu", "simulator"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--size", f"B={10**24}"], "OI0517"),
+        (["--size", f"B={2**46}"], "OI0604"),
+        (["--size", f"B={2**47}", "--size", f"D={2**47}"], "OI0305"),
+        (["--size", "Q=4"], "OI0523"),
+        (["--threads", "1000000"], "OI0518"),
+    ],
+)
+def test_impossible_requests(
+    program: Path, capsys: Capture, executor: str, arguments: list[str], code: str
+) -> None:
+    if executor == "cpu" and cpu_unavailable_reason() is not None:
+        pytest.skip("no native code here")
+    assert main(["run", str(program), "--executor", executor, *arguments]) == 1
+    error = capsys.readouterr().err
+    assert f"error[{code}]" in error
+    assert "bug of openinfer" not in error
+
+
+def test_misspelt_size_has_a_near_name(program: Path, capsys: Capture) -> None:
+    assert main(["run", str(program), "--executor", "simulator", "--size", "b=4"]) == 1
+    assert "did you mean B?" in capsys.readouterr().err
+
+
+def test_unusable_cache_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(blocked / "cache"))
+    assert main(["cache", "list"]) == 0
+    assert f"not in use: {blocked} is no folder" in capsys.readouterr().out
+    assert main(["cache", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] == f"{blocked} is no folder"
+
+
+@pytest.mark.skipif(cpu_unavailable_reason() is not None, reason="no native code here")
+def test_unusable_cache_is_said_once(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(tmp_path / "file"))
+    warn_of_cache.cache_clear()
+    for _ in range(2):
+        assert main(["run", str(program)]) == 0
+    assert capsys.readouterr().err.count("compiled programs are not kept") == 1

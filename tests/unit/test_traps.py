@@ -507,3 +507,15 @@ def test_a_product_of_integers_with_a_float_behind_it() -> None:
         "assign r: i32[3, 5]; op matmul(a, b) >> r; op lt(r, s) >> c;",
     )
     np.testing.assert_array_equal(run(text, a=a, b=b)["y"], (a @ b).astype(F32))
+
+
+def test_a_loop_bound_that_divides_by_zero_fails_before_the_step() -> None:
+    text = (
+        "dynamic { x: f32[B]; c: f32[C]; } volatile { y: f32[B]; } "
+        "block entry { loop l (i in 0..B/C) { op add(y, x) >> y; } return y; }"
+    )
+    for executor in (oi.Simulator(text).make_executor(), oi.compile(text).make_executor()):
+        x = np.ones(4, np.float32)
+        with pytest.raises(oi.StepError):
+            executor.run(x=x, c=np.zeros(0, np.float32))
+        assert np.array_equal(executor.run(x=x, c=np.zeros(2, np.float32))["y"], 2 * x)

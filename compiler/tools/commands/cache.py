@@ -12,7 +12,8 @@ examples:
   openinfer cache clear            remove them all
   OPENINFER_CACHE_DIR=/tmp/c openinfer cache list --json
 
-The folder is OPENINFER_CACHE_DIR, else the XDG cache folder's `openinfer`.
+The folder is OPENINFER_CACHE_DIR, else the XDG cache folder's `openinfer`. Where others may read or
+write it, the programs lie in its folder `openinfer-programs`, which is made for its user alone.
 """
 
 
@@ -24,12 +25,13 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.runtime.cache import default_cache
 
     cache = default_cache()
+    place, problem = cache.place(), cache.problem()
     if args.action == "clear":
         count, freed = cache.clear()
         if args.json:
-            print(json.dumps({"folder": str(cache.folder), "removed": count, "bytes": freed}))
+            print(json.dumps({"folder": str(place), "removed": count, "bytes": freed}))
         else:
-            print(f"removed {count} entries, {freed / 1e6:.1f} MB, from {cache.folder}")
+            print(f"removed {count} entries, {freed / 1e6:.1f} MB, from {place}")
         return 0
 
     entries = cache.entries()
@@ -45,8 +47,9 @@ def run(args: argparse.Namespace) -> int:
             for entry in entries
         ]
         data = {
-            "folder": str(cache.folder),
+            "folder": str(place),
             "enabled": cache.enabled,
+            "problem": problem,
             "limit": cache.limit,
             "bytes": total,
             "entries": rows,
@@ -58,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{entry.key[:16]}  {entry.nbytes / 1e3:9.1f} kB  {age:>8}  {entry.description}")
     limit = f"{cache.limit / (1 << 20):.0f} MiB"
     off = "" if cache.enabled else ", switched off"
-    print(f"{len(entries)} entries, {total / 1e6:.1f} MB of {limit}, in {cache.folder}{off}")
+    print(f"{len(entries)} entries, {total / 1e6:.1f} MB of {limit}, in {place}{off}")
+    if problem is not None:
+        print(f"not in use: {problem}")
     return 0
 
 

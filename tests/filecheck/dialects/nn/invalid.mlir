@@ -1,76 +1,8 @@
 // RUN: not openinfer-opt %s --split-input-file 2>&1 | filecheck %s
 
 // CHECK: nn.softmax takes 1 inputs, found 2
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.softmax(%x, %x) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-  func.return
-}
-// -----
-// CHECK: nn.matmul: inner sizes differ, 8 and 4
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.matmul(%x, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-  func.return
-}
-// -----
-// CHECK: nn.matmul: operands have at least two dimensions
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.matmul(%x, %v) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4xf32>
-  func.return
-}
-// -----
-// CHECK: nn.matmul: one map for each extra operand
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.matmul(%x, %x, %v) {transpose_b} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x4xf32>
-  func.return
-}
-// -----
-// CHECK: nn.reduce: unknown kind 'median'
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.reduce(%x) {kind = "median", axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
-  func.return
-}
-// -----
-// CHECK: nn.attention: layouts are four of bhld, blhd
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %q = "test.op"() : () -> tensor<1x2x5x4xf32>
-  %y = nn.attention(%q, %q, %q) {scale = 1.0 : f64, layouts = ["bhld", "dlhb", "bhld", "bhld"]} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x5x4xf32>
-  func.return
-}
-// -----
-// CHECK: nn.attention: q, k and v have four dimensions
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.attention(%x, %x, %x) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-  func.return
-}
-// -----
-// CHECK: nn.reshape: 32 elements do not fill 30
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.reshape(%x) : (tensor<4x8xf32>) -> tensor<30xf32>
-  func.return
-}
-// -----
-// CHECK: nn.transpose: not a permutation of the dimensions
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.transpose(%x) {permutation = array<i64: 0, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
-  func.return
-}
-// -----
-// CHECK: nn.slice: one start and one step for each dimension
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.slice(%x) {starts = [#graph.size<0>], steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  func.return
-}
-// -----
-// CHECK: nn.elementwise "add": an input outranks the result
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %y = nn.elementwise(%x, %v) {kind = "add"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  func.return
-}
-// -----
-// CHECK: nn.softmax mixes buffers with other values
-func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %b = memref.alloc() : memref<4x8xf32>
-  nn.softmax(%x) outs(%b) {axis = 1 : i64} : (tensor<4x8xf32>, memref<4x8xf32>) -> ()
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<4x8xf32>) {
+  %y = nn.softmax(%a0, %a1) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   func.return
 }
 // -----
@@ -80,9 +12,719 @@ func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.member: the indices leave another shape than the member
+// CHECK: nn.softmax mixes buffers with other values: found tensor<4x8xf32>
 func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
-  %i = arith.constant 0 : index
-  %y = nn.member %x[%i] : tensor<4x8xf32> -> tensor<4xf32>
+  %b = memref.alloc() : memref<4x8xf32>
+  nn.softmax(%x) outs(%b) {axis = 1 : i64} : (tensor<4x8xf32>, memref<4x8xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.softmax without destinations works on tensors, found memref<4x8xf32>
+func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
+  %b = memref.alloc() : memref<4x8xf32>
+  %y = nn.softmax(%b) {axis = 1 : i64} : (memref<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.softmax has 1 to 1 destinations, found 2
+func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
+  %b = memref.alloc() : memref<4x8xf32>
+  nn.softmax(%b) outs(%b, %b) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x8xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.softmax takes 0 regions at most
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.softmax(%a0) {axis = 1 : i64} {
+  ^bb0(%p: f32):
+    nn.yield %p : f32
+  } : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: expected a #nn.dims that names them
+func.func @f(%a0: tensor<?x8xf32>) {
+  %y = nn.softmax(%a0) {axis = 1 : i64} : (tensor<?x8xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+  func.return
+}
+// -----
+// CHECK: are not those of its shape
+func.func @f(%a0: tensor<?x8xf32, #nn.dims<N, 9>>) {
+  %y = nn.softmax(%a0) {axis = 1 : i64} : (tensor<?x8xf32, #nn.dims<N, 9>>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: kind 'addd' is no elementwise op of the table, did you mean 'add'?
+func.func @f(%a0: tensor<4xf32>, %a1: tensor<4xf32>) {
+  %y = nn.elementwise(%a0, %a1) {kind = "addd"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: kind 'softmax' is no elementwise op of the table
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "softmax"} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'add' takes 2 inputs, found 1
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "add"} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: input 0 has shape [4], expected one that broadcasts to the result's [5]
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "neg"} : (tensor<4xf32>) -> tensor<5xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: input 0 has shape [4, 8], expected one that broadcasts to the result's [8]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8xf32>) {
+  %y = nn.elementwise(%a0, %a1) {kind = "add"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: input 1 has shape [M, 8], expected one that broadcasts to the result's [N, 8]
+func.func @f(%a0: tensor<?x8xf32, #nn.dims<N, 8>>, %a1: tensor<?x8xf32, #nn.dims<M, 8>>) {
+  %y = nn.elementwise(%a0, %a1) {kind = "add"} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<M, 8>>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: input 0 has shape [?, 4], expected one that broadcasts to the result's [?, 5]
+func.func @f(%b: memref<?x4xf32>, %c: memref<?x5xf32>) {
+  nn.elementwise(%b) outs(%c) {kind = "neg"} : (memref<?x4xf32>, memref<?x5xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'add': x is f32 but y is i32
+func.func @f(%a0: tensor<4xf32>, %a1: tensor<4xi32>) {
+  %y = nn.elementwise(%a0, %a1) {kind = "add"} : (tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'sqrt': sqrt does not take i32
+func.func @f(%a0: tensor<4xi32>) {
+  %y = nn.elementwise(%a0) {kind = "sqrt"} : (tensor<4xi32>) -> tensor<4xi32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'lt' gives bool, but the result is f32
+func.func @f(%a0: tensor<4xf32>, %a1: tensor<4xf32>) {
+  %y = nn.elementwise(%a0, %a1) {kind = "lt"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'cast' gives f16, but the result is f32
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "cast", settings = {to = "f16"}} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'gelu': gelu has no setting 'aproximate'
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "gelu", settings = {aproximate = "tanh"}} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: 'gelu': gelu: approximate must be "none" or "tanh", got "fast"
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "gelu", settings = {approximate = "fast"}} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: setting 'alpha' is written 'negative_slope' here
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "relu", settings = {alpha = 0.1 : f64}} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: setting 'approximate' is unit, expected a number, a bool or a string
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.elementwise(%a0) {kind = "gelu", settings = {approximate}} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.elementwise: index is no element type of a tensor
+func.func @f(%a0: tensor<4xindex>) {
+  %y = nn.elementwise(%a0) {kind = "neg"} : (tensor<4xindex>) -> tensor<4xindex>
+  func.return
+}
+// -----
+// CHECK: nn.fill: value is "0", expected a number
+func.func @f() {
+  %y = nn.fill() {value = "0"} : () -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: expected an integer for elements i32
+func.func @f() {
+  %y = nn.fill() {value = 0.5 : f64} : () -> tensor<4xi32>
+  func.return
+}
+// -----
+// CHECK: nn.iota: axis 2 is out of range, expected 0 to 1
+func.func @f() {
+  %y = nn.iota() {axis = 2 : i64} : () -> tensor<2x3xi64>
+  func.return
+}
+// -----
+// CHECK: nn.iota: the result has elements f32, expected integers
+func.func @f() {
+  %y = nn.iota() {axis = 1 : i64} : () -> tensor<2x3xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reshape: 32 elements do not fill 30
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reshape(%a0) : (tensor<4x8xf32>) -> tensor<30xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reshape: 8*N elements do not fill 8*M
+func.func @f(%a0: tensor<?x8xf32, #nn.dims<N, 8>>) {
+  %y = nn.reshape(%a0) : (tensor<?x8xf32, #nn.dims<N, 8>>) -> tensor<?xf32, #nn.dims<"8*M">>
+  func.return
+}
+// -----
+// CHECK: nn.reshape: the result has elements f16, expected f32
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reshape(%a0) : (tensor<4x8xf32>) -> tensor<32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.transpose: not a permutation of the dimensions: [0, 0] for an input [4, 8]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.transpose(%a0) {permutation = array<i64: 0, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.transpose: the result has shape [4, 8], expected [8, 4]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.transpose(%a0) {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.broadcast: the input has shape [4], expected one that broadcasts to the result's [4, 8]
+func.func @f(%a0: tensor<4xf32>) {
+  %y = nn.broadcast(%a0) : (tensor<4xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: one start and one step for each dimension: expected 2, found 1 and 2
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<0>], steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: the result has 1 dimensions, expected 2
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<0>, #graph.size<0>], steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: the step of axis 0 is 0
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<0>, #graph.size<0>], steps = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: 2 elements from -1 by 1 do not lie within axis 0 of size 4
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<"-1">, #graph.size<0>], steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: 3 elements from 1 by 2 do not lie within axis 0 of size 4
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<1>, #graph.size<0>], steps = array<i64: 2, 1>} : (tensor<4x8xf32>) -> tensor<3x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: N elements from 1 by 1 do not lie within axis 0 of size N
+func.func @f(%a0: tensor<?x8xf32, #nn.dims<N, 8>>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<1>, #graph.size<0>], steps = array<i64: 1, 1>} : (tensor<?x8xf32, #nn.dims<N, 8>>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+  func.return
+}
+// -----
+// CHECK: nn.slice: 0 elements from 5 by 1 do not lie within axis 0 of size 4
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<5>, #graph.size<0>], steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<0x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.slice: 3 elements from 1 by -1 do not lie within axis 0 of size 4
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.slice(%a0) {starts = [#graph.size<1>, #graph.size<0>], steps = array<i64: -1, 1>} : (tensor<4x8xf32>) -> tensor<3x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.concat: axis 2 is out of range, expected -2 to 1
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.concat(%a0) {axis = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.concat: input 1 has shape [2, 9], expected the result's [6, 8] but for axis 0
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<2x9xf32>) {
+  %y = nn.concat(%a0, %a1) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<2x9xf32>) -> tensor<6x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.concat: axis 0 of the result is 7, expected 6
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<2x8xf32>) {
+  %y = nn.concat(%a0, %a1) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<7x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.concat: axis 0 of the result is 2*N, expected N + 2
+func.func @f(%a0: tensor<?x8xf32, #nn.dims<N, 8>>, %a1: tensor<2x8xf32>) {
+  %y = nn.concat(%a0, %a1) {axis = 0 : i64} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<2x8xf32>) -> tensor<?x8xf32, #nn.dims<"2*N", 8>>
+  func.return
+}
+// -----
+// CHECK: nn.concat: input 1 has elements f16, expected f32
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<2x8xf16>) {
+  %y = nn.concat(%a0, %a1) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<2x8xf16>) -> tensor<6x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.gather: axis 2 is out of range, expected 0 to 1
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<5xi64>) {
+  %y = nn.gather(%a0, %a1) {axis = 2 : i64} : (tensor<4x8xf32>, tensor<5xi64>) -> tensor<5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.gather: the indices are f32, expected integers
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<5xf32>) {
+  %y = nn.gather(%a0, %a1) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<5xf32>) -> tensor<5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.gather: the result has shape [5, 8], expected [4, 5]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<5xi64>) {
+  %y = nn.gather(%a0, %a1) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<5xi64>) -> tensor<5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.gather: node -1 is no row of the node table
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<5xi64>) {
+  %y = nn.gather(%a0, %a1) {axis = 0 : i64, node = -1 : i64} : (tensor<4x8xf32>, tensor<5xi64>) -> tensor<5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.gather: the error record is memref<3xi64>, expected memref<4xi64>
+func.func @f(%b: memref<4x8xf32>, %i: memref<5xi64>, %c: memref<5x8xf32>, %e: memref<3xi64>) {
+  nn.gather(%b, %i) outs(%c, %e) {axis = 0 : i64} : (memref<4x8xf32>, memref<5xi64>, memref<5x8xf32>, memref<3xi64>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.pack: tile 0 is not positive
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.pack(%a0) {tile = 0 : i64} : (tensor<4x8xf32>) -> tensor<1x4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.pack: the input has shape [8], expected two dimensions or more
+func.func @f(%a0: tensor<8xf32>) {
+  %y = nn.pack(%a0) {tile = 8 : i64} : (tensor<8xf32>) -> tensor<1x1x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.pack: the result has shape [1, 4, 6], expected [2, 4, 6]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.pack(%a0) {tile = 6 : i64} : (tensor<4x8xf32>) -> tensor<1x4x6xf32>
+  func.return
+}
+// -----
+// CHECK: nn.pack: the result has shape [2, 4, 6], expected [1, 8, 6]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.pack(%a0) {tile = 6 : i64, transposed = "transposed"} : (tensor<4x8xf32>) -> tensor<2x4x6xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: operands have at least two dimensions (a packed one three): found [4, 8] and [8]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8xf32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: inner sizes differ, 8 and 4
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<4x8xf32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: inner sizes differ, 4 and 8
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) {transpose_a} : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the result has shape [4, 3], expected [4, 2]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x3xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: leading dimensions [2] and [3] do not broadcast
+func.func @f(%a0: tensor<2x4x8xf32>, %a1: tensor<3x8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<2x4x8xf32>, tensor<3x8x2xf32>) -> tensor<2x4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the result has shape [3, 4, 2], expected [5, 3, 4, 2]
+func.func @f(%a0: tensor<3x4x8xf32>, %a1: tensor<5x1x8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<3x4x8xf32>, tensor<5x1x8x2xf32>) -> tensor<3x4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: packed panels have no transpose_b
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x16xf32>) {
+  %y = nn.matmul(%a0, %a1) {packed, transpose_b} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: 1 panels of 16 columns for a result [4, 20], expected 2
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x16xf32>) {
+  %y = nn.matmul(%a0, %a1) {packed} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x20xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: panels [1, 8, 0] have tile 0, expected a positive integer
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x0xf32>) {
+  %y = nn.matmul(%a0, %a1) {packed} : (tensor<4x8xf32>, tensor<1x8x0xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: operands have elements f32 and i32, expected one type, or two floats
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xi32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<8x2xi32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the result has elements i32, the product of f32 gives others
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xi32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the scratch buffer has shape [1, 3, 8, 2], expected [?, 2, 8, 2]
+func.func @f(%a: memref<4x8xf32>, %b: memref<4x8xf32>, %c: memref<4x4xf32>, %s: memref<1x3x8x2xf32>) {
+  nn.matmul(%a, %b) outs(%c, %s) {transpose_b} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x4xf32>, memref<1x3x8x2xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.matmul: one map for each extra operand: 1 operands, 0 maps
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the map (d0) -> (d0) of input 2 does not lead from the indices of [4, 2] to those of [2]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0) -> (d0)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the map (d0, d1) -> (d0) reads input 2 of shape [2] outside its bounds for a result [4, 2]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d0)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: 1 extra operands and no body that takes them
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the body takes 1 arguments, expected 2
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  ^bb0(%p: f32):
+    nn.yield %p : f32
+  } : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the body takes a product of type f16, expected f32 or f64
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  ^bb0(%p: f16, %q: f32):
+    nn.yield %q : f32
+  } : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: argument 1 of the body has elements f64, expected f32
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
+  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  ^bb0(%p: f32, %q: f64):
+    nn.yield %p : f32
+  } : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the body yields (f64), expected (f32)
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) {alpha = 1.0 : f64} {
+  ^bb0(%p: f64):
+    nn.yield %p : f64
+  } : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the body ends without nn.yield
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
+  %y = nn.matmul(%a0, %a1) {alpha = 1.0 : f64} {
+  ^bb0(%p: f32):
+    "test.termop"() : () -> ()
+  } : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: unknown kind 'median', expected one of sum, mean
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "median", axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: axis 2 is out of range, expected 0 to 1
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "sum", axes = array<i64: 2>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: an axis occurs twice in [1, 1]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "sum", axes = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: the result has shape [8], expected [4]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "sum", axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: the result has shape [4], expected [4, 1]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "sum", axes = array<i64: 1>, keepdims} : (tensor<4x8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: argmax takes one axis, found 2
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "argmax", axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<i64>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: the result has elements i32, expected i64
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "argmax", axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xi32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: select_last belongs to argmax and argmin, not to sum
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.reduce(%a0) {kind = "sum", axes = array<i64: 1>, select_last} : (tensor<4x8xf32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.reduce: sum of i32 gives an integer, but the result has elements f32
+func.func @f(%a0: tensor<4x8xi32>) {
+  %y = nn.reduce(%a0) {kind = "sum", axes = array<i64: 1>} : (tensor<4x8xi32>) -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.softmax: axis 9 is out of range, expected -2 to 1
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.softmax(%a0) {axis = 9 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.softmax: the result has shape [4, 9], expected [4, 8]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.softmax(%a0) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x9xf32>
+  func.return
+}
+// -----
+// CHECK: nn.softmax: expected float elements, found i32
+func.func @f(%a0: tensor<4x8xi32>) {
+  %y = nn.softmax(%a0) {axis = 1 : i64} : (tensor<4x8xi32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.layer_norm: the inputs are x, weight by the flags, found 1
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.layer_norm(%a0) {eps = 1.0e-5 : f64, has_weight} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.layer_norm: weight has shape [4], expected [8]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<4xf32>) {
+  %y = nn.layer_norm(%a0, %a1) {eps = 1.0e-5 : f64, has_weight} : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.layer_norm: bias has shape [4], expected [8]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8xf32>, %a2: tensor<4xf32>) {
+  %y = nn.layer_norm(%a0, %a1, %a2) {eps = 1.0e-5 : f64, has_weight, has_bias} : (tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.layer_norm: the result has shape [8, 4], expected [4, 8]
+func.func @f(%a0: tensor<4x8xf32>) {
+  %y = nn.layer_norm(%a0) {eps = 1.0e-5 : f64} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.layer_norm: x is a scalar, expected a last axis
+func.func @f(%a0: tensor<f32>) {
+  %y = nn.layer_norm(%a0) {eps = 1.0e-5 : f64} : (tensor<f32>) -> tensor<f32>
+  func.return
+}
+// -----
+// CHECK: nn.rms_norm: weight has shape [4, 8], expected [8]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<4x8xf32>) {
+  %y = nn.rms_norm(%a0, %a1) {eps = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: layouts are four of bhld, blhd, found
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "dlhb", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: q, k, v and the result have four dimensions, found [4, 8]
+func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<4x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: with masked there are 4 inputs, found 3
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: window 0 lets no position attend
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, window = 0 : i64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: expected float elements, found i32
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xi32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xi32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: batch sizes differ: q 1, k 3, v 1
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<3x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<3x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: k has 2 heads and v has 4, expected as many
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x4x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x4x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: q has 4 heads and k has 3, expected a multiple
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x3x7x8xf32>, %a2: tensor<1x3x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x3x7x8xf32>, tensor<1x3x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: k has length 7 and v has 6, expected the same
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x6x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: k has length 2 and v has 7, expected the same
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x2x8xf32>, %a2: tensor<1x7x2x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "blhd", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x2x8xf32>, tensor<1x7x2x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: q has head size 8 and k has 6, expected the same
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x6xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x6xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the result is [1, 4, 5, 8] in bhld order, expected [1, 4, 5, 6]
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x6xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x6xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the result is [1, 5, 4, 8] in bhld order, expected [1, 4, 5, 8]
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "blhd"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the mask has shape [5, 6], expected one that broadcasts to the scores' [1, 4, 5, 7]
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>, %a3: tensor<5x6xf32>) {
+  %y = nn.attention(%a0, %a1, %a2, %a3) {scale = 1.0 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>, tensor<5x6xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the mask has elements i32, expected bools or floats
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>, %a3: tensor<5x7xi32>) {
+  %y = nn.attention(%a0, %a1, %a2, %a3) {scale = 1.0 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>, tensor<5x7xi32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the scratch buffer of scores has shape [1, 5, 8], expected [?, 7, ?]
+func.func @f(%q: memref<1x4x5x8xf32>, %k: memref<1x2x7x8xf32>, %o: memref<1x4x5x8xf32>, %s: memref<1x8x8xf32>, %t: memref<1x5x8xf32>) {
+  nn.attention(%q, %k, %k) outs(%o, %s, %t) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x4x5x8xf32>, memref<1x2x7x8xf32>, memref<1x2x7x8xf32>, memref<1x4x5x8xf32>, memref<1x8x8xf32>, memref<1x5x8xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.member: the member has shape [4], expected [4, 8]
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.member %w[%i] : tensor<3x4x8xf32> -> tensor<4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.member: the member has elements f16, expected f32
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.member %w[%i] : tensor<3x4x8xf32> -> tensor<4x8xf16>
+  func.return
+}
+// -----
+// CHECK: nn.member: 0 indices for a family tensor<3x4x8xf32>
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.member %w[] : tensor<3x4x8xf32> -> tensor<3x4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.check_index: bound -1 is negative
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.check_index %i below -1 : i64 node 7 : i64
+  func.return
+}
+// -----
+// CHECK: nn.view: 32 elements seen as 30
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.view %b[] : memref<4x8xf32> to memref<30xf32>
+  func.return
+}
+// -----
+// CHECK: nn.view: 0 sizes for the view's 1 run-time dimensions
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.view %b[] : memref<4x8xf32> to memref<?xf32>
+  func.return
+}
+// -----
+// CHECK: nn.view: the view has elements i32, expected f32
+func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
+  %y = nn.view %b[] : memref<4x8xf32> to memref<32xi32>
   func.return
 }

@@ -56,9 +56,9 @@ func.func @tensors(%x: tensor<?x8xf32, #nn.dims<N, 8>>, %w: tensor<8x8xf32>, %V:
   %ln = nn.layer_norm(%w, %m1) {eps = 1.000000e-05 : f64, has_weight} : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
   // CHECK: %rn = nn.rms_norm(%w, %m1) {eps = 1.000000e-05 : f64} : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
   %rn = nn.rms_norm(%w, %m1) {eps = 1.000000e-05 : f64} : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
-  // CHECK: %at = nn.attention(%q, %q, %q) {scale = 2.500000e-01 : f64, causal, window = 3 : i64, layouts = ["bhld", "blhd", "bhld", "blhd"]} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
-  %q, %mask = "test.op"() : () -> (tensor<1x2x5x4xf32>, tensor<1x1x5x5xf32>)
-  %at = nn.attention(%q, %q, %q) {scale = 2.500000e-01 : f64, causal, window = 3 : i64, layouts = ["bhld", "blhd", "bhld", "blhd"]} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
+  // CHECK: %at = nn.attention(%q, %k4, %q) {scale = 2.500000e-01 : f64, causal, window = 3 : i64, layouts = ["bhld", "blhd", "bhld", "blhd"]} : (tensor<1x2x5x4xf32>, tensor<1x5x2x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
+  %q, %k4, %mask = "test.op"() : () -> (tensor<1x2x5x4xf32>, tensor<1x5x2x4xf32>, tensor<1x1x5x5xf32>)
+  %at = nn.attention(%q, %k4, %q) {scale = 2.500000e-01 : f64, causal, window = 3 : i64, layouts = ["bhld", "blhd", "bhld", "blhd"]} : (tensor<1x2x5x4xf32>, tensor<1x5x2x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
   // CHECK: %am4 = nn.attention(%q, %q, %q, %mask) {scale = 1.000000e+00 : f64, masked, nan_rows, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x1x5x5xf32>) -> tensor<1x2x5x4xf32>
   %am4 = nn.attention(%q, %q, %q, %mask) {scale = 1.000000e+00 : f64, masked, nan_rows, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x1x5x5xf32>) -> tensor<1x2x5x4xf32>
   // CHECK: nn.observe %w 3 : i64 "h" : tensor<8x8xf32>

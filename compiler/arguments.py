@@ -1,0 +1,89 @@
+"""Checks of what callers hand to the compiler, the same for Python and for the tools."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, SupportsIndex, cast
+
+from openinfer.compiler.suggest import near
+from openinfer.runtime.errors import InputError, UnsupportedError
+from openinfer.runtime.sizes import MAX_SIZE
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+
+PRECISIONS = ("f32", "f16", "bf16")
+
+
+def check_precision(precision: str | None) -> None:
+    """Raises InputError OI0516 for an unknown precision, UnsupportedError OI0732 for a later one."""
+    if precision is not None and precision not in PRECISIONS:
+        raise InputError(
+            "OI0516",
+            f"{precision!r} is no precision to compute in",
+            hint=near(str(precision), PRECISIONS, "precisions"),
+        )
+    if precision not in (None, "f32"):
+        raise UnsupportedError(
+            "OI0732",
+            f"precision {precision} is not implemented yet",
+            hint="leave it out: every op computes in its declared dtype",
+        )
+
+
+def checked_sizes(sizes: object) -> dict[str, int]:
+    """Sizes as a dict of numbers from 0 to 2^48. Raises InputError OI0517."""
+    if sizes is None:
+        return {}
+    if not isinstance(sizes, Mapping):
+        raise InputError(
+            "OI0517",
+            f"sizes is a {type(sizes).__name__}, not a dict of numbers by name",
+            hint='write sizes={"B": 4}',
+        )
+    checked: dict[str, int] = {}
+    for name, value in cast("Mapping[object, object]", sizes).items():
+        number, sort = -1, ""
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            number, sort = operator.index(value), ": it is negative"
+        if not isinstance(name, str) or number < 0:
+            raise InputError(
+                "OI0517",
+                f"size {name} is {value!r}, not a number of elements{sort}",
+                hint="sizes are integers from 0",
+            )
+        if number > MAX_SIZE:
+            raise InputError(
+                "OI0517",
+                f"size {name} = {number} is more than any memory holds",
+                hint="sizes are integers from 0 to 2^48",
+            )
+        checked[name] = number
+    return checked
+
+
+def check_model(model: object) -> Package | None:
+    """The package, or None. Raises InputError OI0525 for what is neither."""
+    if model is None:
+        return None
+    from openinfer.runtime.packages.base import Package
+
+    if isinstance(model, Package):
+        return model
+    raise InputError(
+        "OI0525",
+        f"model is a {type(model).__name__}, not an opened package",
+        hint="open it with open_model: openinfer.open_model(path)",
+    )
+
+
+def require_compiler() -> None:
+    """Raises UnsupportedError OI0734 where xDSL, which the compiler is written in, is missing."""
+    if find_spec("xdsl") is None:
+        raise UnsupportedError(
+            "OI0734",
+            "compiling and simulating need the library `xdsl`, which is not installed",
+            hint="run `pip install xdsl==0.74.0`, or load a program that Program.save wrote",
+        )
