@@ -32,7 +32,7 @@ test: $(VENV)/stamp ## All tests; those that miss weights or PyTorch skip and sa
 lint: $(VENV)/stamp ## Formatting, lint rules, strict types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 format: $(VENV)/stamp ## Apply the formatter and the fixable lint rules
 	$(BIN)/ruff check --fix .

@@ -46,7 +46,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (checkout / "README.md").write_text(readme.read_text() if readme.exists() else "openinfer\n")
     archive = build("build_sdist", checkout, root)
     with tarfile.open(archive) as file:
-        file.extractall(root / "unpacked", filter="data")
+        # Older bug-fix releases of Python 3.11 have no filters; the archive is our own.
+        if hasattr(tarfile, "data_filter"):
+            file.extractall(root / "unpacked", filter="data")
+        else:
+            file.extractall(root / "unpacked")
     (unpacked,) = (root / "unpacked").iterdir()
     return build("build_wheel", unpacked, root)
 
