@@ -197,8 +197,9 @@ def compile(
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache when nothing changed.
 
-    `sizes` fix sizes that the model leaves open; `precision` computes matrix products in another
-    float dtype; `strict` makes unknown hints errors; `strict_math` forbids approximations;
+    `sizes` fix sizes that the model leaves open; `precision` other than "f32" is
+    not implemented yet; `strict` makes unknown hints errors; `strict_math` keeps scalar
+    factors out of products (kernels still use their own exp, erf and tanh);
     `target` names a CPU other than this one ("generic", "avx2", "avx512"); `observe` builds the
     program whose every node can be watched.
 

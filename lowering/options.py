@@ -37,7 +37,7 @@ class PipelineOptions:
     strict: bool = False
     """Unknown hints and attributes are errors instead of warnings."""
     strict_math: bool = False
-    """No approximation beyond the dtype's own rounding: no reassociation, exact functions."""
+    """Rewrites that round differently stay away; the kernels' functions and sums are as always."""
     precision: str | None = None
     """Float dtype to compute matmuls in, None for the declared one."""
 

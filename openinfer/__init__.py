@@ -158,9 +158,9 @@ def compile(
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache on disk.
 
-    `sizes` fix sizes that the model leaves open; `precision` ("f16", "bf16") computes matrix
-    products in a narrower float; `strict` makes unknown hints errors; `strict_math` forbids
-    approximations; `target` names a CPU other than this one ("generic", "avx2", "avx512").
+    `sizes` fix sizes that the model leaves open; `precision` other than "f32" is
+    not implemented yet; `strict` makes unknown hints errors; `strict_math` keeps scalar factors out
+    of products; `target` names a CPU other than this one ("generic", "avx2", "avx512").
 
     Raises ProgramError with every mistake of the text, PackageError for a model that lacks
     something, InputError for a bad option or size, UnsupportedError for what this build does not have.
