@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import openinfer
 from openinfer.lowering.cpu.jit import compile_loops
 from openinfer.runtime.devices.cpu_codegen import host_target
 from openinfer.runtime.target import TargetDescription, named_target
@@ -144,3 +145,17 @@ def test_one_instruction_where_there_is_one() -> None:
     assert "fpext" not in run.llvm_text
     if host_target().name != "generic":
         assert "fpext <8 x half>" in compile_loops(text, "f").llvm_text
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "generic"])
+def test_bf16_programs_compile_for_processors_without_it(target: str) -> None:
+    # A masked access of bf16 once became a call of a conversion that no library has.
+    text = (
+        "dynamic { x: bf16[B, 24]; } "
+        "block entry { assign h: bf16[B]; op sum_axis(x, axes=[1]) >> h; return h; }"
+    )
+    values = np.linspace(-1, 1, 72, dtype=np.float32).reshape(3, 24)
+    x = openinfer.Tensor.from_values("bf16", values)
+    expected: Any = openinfer.Simulator(text).make_executor().run(x=x)["h"]
+    found: Any = openinfer.compile(text, target=target).make_executor(1).run(x=x)["h"]
+    np.testing.assert_allclose(found.values(), expected.values(), rtol=2**-7, atol=2**-7)

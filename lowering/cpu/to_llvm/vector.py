@@ -8,8 +8,10 @@ from xdsl.dialects import llvm, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
+    BFloat16Type,
     DenseArrayBase,
     IntegerAttr,
+    IntegerType,
     VectorType,
     f32,
     i1,
@@ -82,22 +84,40 @@ def _store(c: Converter, op: Operation) -> None:
     c.store(value, address, alignment_of(op, buffer.element), nontemporal=streams)
 
 
+def _moved_type(type: Attribute) -> Attribute:
+    """The type in which masked elements move: bf16 as bits.
+
+    Where a processor has no bf16, LLVM would move it as f32 and convert back by a call.
+    """
+    if isinstance(type, VectorType) and isinstance(type.element_type, BFloat16Type):
+        return VectorType(IntegerType(16), type.shape)
+    return type
+
+
+def _as(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
+    """The same bits as another type."""
+    return value if value.type == type else c.emit(llvm.BitcastOp, (value,), type)
+
+
 def _masked_load(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.MaskedLoadOp)
     buffer = c.buffer(op.base)
     # With no bit of the mask set the address may lie anywhere.
     address = c.element_address(buffer, op.indices, inbounds=False)
-    operands = (address, c.value(op.mask), c.value(op.pass_thru))
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     type = convert_type(op.result.type)
-    c.set(op.result, c.emit(MaskedLoadOp, operands, type, properties))
+    moved = _moved_type(type)
+    rest = _as(c, c.value(op.pass_thru), moved)
+    loaded = c.emit(MaskedLoadOp, (address, c.value(op.mask), rest), moved, properties)
+    c.set(op.result, _as(c, loaded, type))
 
 
 def _masked_store(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.MaskedStoreOp)
     buffer = c.buffer(op.base)
     address = c.element_address(buffer, op.indices, inbounds=False)
-    operands = (c.value(op.value_to_store), address, c.value(op.mask))
+    value = c.value(op.value_to_store)
+    operands = (_as(c, value, _moved_type(value.type)), address, c.value(op.mask))
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     c.emit(MaskedStoreOp, operands, None, properties)
 
