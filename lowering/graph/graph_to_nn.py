@@ -63,7 +63,7 @@ class GraphToNn(ModulePass):
 
     Requires: a bound graph module.
     Leaves: `@step` with an argument for each input and weight, a result for each value that can be
-        fetched after a step, and module attributes that name them.
+        fetched after a step, and the interface op that names them.
     """
 
     name: ClassVar[str] = "graph-to-nn"
