@@ -47,6 +47,31 @@ def test_known_masks_are_constants(count: int) -> None:
     assert "icmp" not in run.llvm_text
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("i8", np.int8), ("i16", np.int16)])
+@pytest.mark.parametrize("count", ["constant 1", "subi %c9, %c8", "subi %c9, %c6"])
+def test_a_cut_vector_stored_in_one_lane_leaves_the_next(
+    name: str, dtype: Any, count: str
+) -> None:
+    """LLVM 22 with AVX-512 stores the whole i32 of a truncation under a mask of one lane."""
+    text = f"""
+    func.func @f(%x: memref<8xi32>, %y: memref<8x{name}>) {{
+      %c0 = arith.constant 0 : index
+      %c6 = arith.constant 6 : index
+      %c8 = arith.constant 8 : index
+      %c9 = arith.constant 9 : index
+      %n = arith.{count} : index
+      %m = vector.create_mask %n : vector<8xi1>
+      %v = vector.load %x[%c0] : memref<8xi32>, vector<8xi32>
+      %w = arith.trunci %v : vector<8xi32> to vector<8x{name}>
+      vector.maskedstore %y[%c0], %m, %w : memref<8x{name}>, vector<8xi1>, vector<8x{name}>
+      func.return
+    }}"""
+    x, y = np.arange(1, 9, dtype=np.int32), np.full(8, 77, dtype)
+    compile_loops(text, "f")(x, y)
+    stored = 3 if "c6" in count else 1
+    np.testing.assert_array_equal(y, np.where(np.arange(8) < stored, x, 77))
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [("i8", np.int8), ("i16", np.int16), ("i64", np.int64), ("f16", np.float16), ("f64", float)],
