@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from openinfer.runtime.executor import BaseExecutor
+    from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.program import Program
 
@@ -43,14 +44,21 @@ DEVICES = ("cpu",)
 class Graph:
     """A program: its text, and its module once somebody needs it.
 
-    `str(graph)` is the text as given; `check()` parses and reports; `module` is level 1 of the IR.
+    `str(graph)` is the text as given; `check()` parses and reports; `module` is level 1 of the IR;
+    `to_json()` is its graph JSON.
     """
 
-    def __init__(self, text: str, file: str = "<graph>", *, strict: bool = False) -> None:
-        """With `strict`, unknown hints and attributes are errors instead of warnings."""
+    def __init__(
+        self, text: str, file: str = "<graph>", *, strict: bool = False, form: str = "oi"
+    ) -> None:
+        """`form` is "oi" for the language, "json" for graph JSON.
+
+        With `strict`, unknown hints and attributes are errors instead of warnings.
+        """
         self.text = _checked_text(text)
         self.file = file
         self.strict = strict
+        self.form = form
 
     @cached_property
     def text_hash(self) -> str:
@@ -68,12 +76,21 @@ class Graph:
     @cached_property
     def strictly(self) -> Graph:
         """The same program where unknown hints and attributes are errors."""
-        return self if self.strict else Graph(self.text, self.file, strict=True)
+        if self.strict:
+            return self
+        return Graph(self.text, self.file, strict=True, form=self.form)
 
     @property
     def parsed(self) -> bool:
         """Whether the text was parsed already."""
         return "_parsed" in self.__dict__
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The nodes in text order, with the loops and scopes around them; parses the text."""
+        from openinfer.lowering.reference.outline import outline_of
+
+        return outline_of(self.module)
 
     @property
     def warnings(self) -> list[Diagnostic]:
@@ -83,9 +100,12 @@ class Graph:
     @cached_property
     def _parsed(self) -> tuple[ModuleOp, list[Diagnostic]]:
         require_compiler()
-        from openinfer.compiler.frontend import parse_text
+        if self.form == "json":
+            from openinfer.compiler.graph_json.read import parse_json as parse
+        else:
+            from openinfer.compiler.frontend import parse_text as parse
 
-        result = parse_text(self.text, self.file, self.strict)
+        result = parse(self.text, self.file, self.strict)
         if result.module is None:
             raise ProgramError(result.diagnostics, result.render())
         return result.module, result.diagnostics
@@ -93,6 +113,15 @@ class Graph:
     def check(self) -> list[Diagnostic]:
         """Parses now and gives the warnings. Raises ProgramError with every mistake of the text."""
         return self.warnings
+
+    def to_json(self, *, locations: bool = False, indent: int | None = 2) -> str:
+        """The program as graph JSON (`docs/graph-json.md`): the same source, the same bytes.
+
+        `locations` adds where the text has each variable, block and node. Raises ProgramError.
+        """
+        from openinfer.compiler.graph_json.write import module_json
+
+        return module_json(self.module, locations=locations, indent=indent)
 
     def __str__(self) -> str:
         return self.text
@@ -125,10 +154,29 @@ def _checked_text(text: object) -> str:
 
 
 def graph_file(path: str | os.PathLike[str]) -> Graph:
-    """The program in a `.oi` file. Raises InputError when the file cannot be read as text."""
-    path = _path(path, "a program")
+    """The program in a `.oi` file, or in a `.json` file as graph JSON.
+
+    Raises InputError when the file cannot be read as text.
+    """
+    return _read_graph(_path(path, "a program"))
+
+
+def graph_json(source: str | os.PathLike[str]) -> Graph:
+    """The program that a graph JSON describes: its text, or the path of a file that holds it.
+
+    A text starts with `{`; everything else is a path. Raises InputError when a file cannot be read
+    as text; what is wrong with the JSON is found when the program is first used.
+    """
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("{"):
+        return Graph(source, form="json")
+    return _read_graph(_path(source, "a graph JSON"), "json")
+
+
+def _read_graph(path: Path, form: str | None = None) -> Graph:
+    """A program file; without a form its name says which one it has."""
     try:
-        return Graph(path.read_text(encoding="utf-8"), os.fspath(path))
+        form = form or ("json" if path.suffix == ".json" else "oi")
+        return Graph(path.read_text(encoding="utf-8"), os.fspath(path), form=form)
     except OSError as error:
         raise InputError(
             "OI0514",
@@ -174,13 +222,24 @@ class Simulator:
 
         self._interpreter = Interpreter(program.module, package, given)
 
-    def make_executor(self, threads: int | None = None) -> BaseExecutor:
+    def make_executor(
+        self,
+        threads: int | None = None,
+        *,
+        max_state_bytes: int | None = None,
+        trace: bool | None = None,
+    ) -> BaseExecutor:
         """A fresh executor with state of its own.
 
         `threads` is checked as that of `Program.make_executor` is; the simulator uses one.
+        `max_state_bytes` limits what persistent variables take (default: half of the memory of the
+        machine); its steps leave events, with `trace=False` none. Raises InputError for an
+        impossible number of either.
         """
         checked_threads(threads)
-        return self._interpreter.make_executor()
+        executor = self._interpreter.make_executor(max_state_bytes)
+        executor.tracing = trace is not False
+        return executor
 
 
 def compile(
@@ -194,6 +253,7 @@ def compile(
     target: str | None = None,
     *,
     observe: bool = False,
+    optimise: bool = True,
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache when nothing changed.
 
@@ -201,7 +261,8 @@ def compile(
     not implemented yet; `strict` makes unknown hints errors; `strict_math` keeps scalar
     factors out of products (kernels still use their own exp, erf and tanh);
     `target` names a CPU other than this one ("generic", "avx2", "avx512"); `observe` builds the
-    program whose every node can be watched.
+    program whose every node can be watched; `optimise=False` leaves out fusion and all other passes
+    that only make a program faster, to find out whether one of them changes a result.
 
     Raises ProgramError for a bad program, PackageError for a model that lacks something,
     InputError for a bad option, UnsupportedError for a form or device that this build lacks.
@@ -209,7 +270,7 @@ def compile(
     program = _program(graph, strict)
     model = check_model(model)
     options = _options(
-        model, device, sizes, precision, strict, strict_math, target or "host", observe
+        model, device, sizes, precision, strict, strict_math, target or "host", observe, optimise
     )
     if strict:
         program.check()
@@ -217,19 +278,25 @@ def compile(
     if not observe:
         watched = replace(options, observe=True)
         compiled.make_observed = lambda: _compiled(program, model, watched)
+        traced = replace(options, trace=True)
+        compiled.make_traced = lambda: _compiled(program, model, traced)
+        compiled.make_outline = lambda: program.outline
     return compiled
 
 
 def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -> Program:
     """The program from the cache, else compiled and stored."""
-    from openinfer.runtime.program import Program
+    from openinfer.runtime.program import Program, SourceText
 
     cache = default_cache()
     key = program_key(program, options)
     data = cache.get(key)
     if data is not None:
         try:
-            return Program.from_bytes(data, model)
+            compiled = Program.from_bytes(data, model)
+            if model is not None:
+                compiled.bind(model)
+            return compiled
         except ArtefactError:
             # Written by a build that used the same key for another layout: compile again.
             cache.discard(key)
@@ -238,32 +305,10 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
     from openinfer.compiler.compile import compile_module
 
     compiled = compile_module(program, model, options)
-    watched = ", observed" if options.observe else ""
+    compiled.source = SourceText(program.file, program.text, program.form)
+    watched = ", observed" if options.observe else ", traced" if options.trace else ""
     cache.put(key, compiled.to_bytes(), f"{program.file} for {options.device}{watched}")
     return compiled
-
-
-def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
-    """The compiled program that `Program.save` wrote, with the package that holds its weights.
-
-    Runs where xDSL is not installed. Raises ArtefactError for a file that is not one, is damaged,
-    or was made for another machine or version, and for a package with other tensors.
-    """
-    from openinfer.runtime.program import Program
-
-    package, path = check_model(model), _path(path, "a compiled program")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ArtefactError(
-            "OI0801",
-            f"{path}: {error.strerror or error}",
-            hint="give the path that Program.save wrote",
-        ) from None
-    program = Program.from_bytes(data, package)
-    if package is not None:
-        program.check_package()
-    return program
 
 
 def program_key(program: Graph, options: PipelineOptions) -> str:
@@ -275,6 +320,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
     return cache_key(
         "program",
         program.text_hash,
+        program.form,
         # Places of the text are part of what a program reports when it fails.
         program.file,
         package.header_hash() if package is not None else "no package",
@@ -283,6 +329,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",
         f"strict {options.strict} math {options.strict_math} observe {options.observe}",
+        f"trace {options.trace} optimise {options.optimise}",
         f"openinfer {openinfer_version()} {source_fingerprint()}",
         *(f"{name} {package_version(name)}" for name in ("xdsl", "llvmlite")),
     )
@@ -297,6 +344,7 @@ def _options(
     strict_math: bool,
     target: str,
     observe: bool,
+    optimise: bool,
 ) -> PipelineOptions:
     from openinfer.compiler.suggest import near
     from openinfer.runtime.target import named_target
@@ -314,6 +362,7 @@ def _options(
         device=device,
         target_name=target,
         observe=observe,
+        optimise=optimise,
         strict=strict,
         strict_math=strict_math,
         precision=precision,

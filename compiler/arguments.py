@@ -68,15 +68,9 @@ def check_model(model: object) -> Package | None:
     """The package, or None. Raises InputError OI0525 for what is neither."""
     if model is None:
         return None
-    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.packages.base import checked_package
 
-    if isinstance(model, Package):
-        return model
-    raise InputError(
-        "OI0525",
-        f"model is a {type(model).__name__}, not an opened package",
-        hint="open it with open_model: openinfer.open_model(path)",
-    )
+    return checked_package(model)
 
 
 def require_compiler() -> None:

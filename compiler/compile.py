@@ -34,7 +34,8 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
     with _no_collection():
         module = graph.module.clone()
         context = registry.make_context()
-        pipeline.run(module, context, "cpu", options=options)
+        name = "cpu" if options.optimise else "cpu-plain"
+        pipeline.run(module, context, name, options=options)
         return program_of(module, target_of(module, options), graph.file, package)
 
 

@@ -45,6 +45,11 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
         "package cannot be written",
         "An entry has a name, type or value that the format does not hold.",
     ),
+    "OI0413": (
+        "file of a defective writer",
+        "The original's Python writer for version 2 of `.oinf` places quantisation records where "
+        "it does not write them, unless only the last tensor has one. Write the model again.",
+    ),
 }
 
 _ARRAYS: Final[dict[str, tuple[str, str]]] = {
@@ -64,10 +69,48 @@ _ARRAYS: Final[dict[str, tuple[str, str]]] = {
         "a temporary after the step",
         "`assign` temporaries can be fetched only while a step is iterated.",
     ),
-    "OI0547": ("no such member", "The index of a prefix table lies outside of its members."),
+    "OI0548": (
+        "matrices of different shapes",
+        "A table of growing matrices can be fetched as a whole only while all have one shape.",
+    ),
+    "OI0547": (
+        "no such member",
+        "The index lies outside of the members of a prefix table, or of the entries of a cache.",
+    ),
+    "OI0551": (
+        "snapshot of another program",
+        "A snapshot is restored where every persistent variable has the name, dtype, indices and "
+        "shape that it has in the program. Nothing was changed.",
+    ),
+    "OI0552": (
+        "unusable limit of state",
+        "`max_state_bytes` is a number of bytes from 1 to 2^56.",
+    ),
     "OI0580": (
         "wrong arguments of a native function",
         "The arrays do not fit the types of a function that was compiled for a test.",
+    ),
+}
+
+_STEPPING: Final[dict[str, tuple[str, str]]] = {
+    "OI0549": (
+        "cache inside a compiled step",
+        "While a compiled program is iterated, tables and growing matrices have no value of "
+        "their own; what `cache.read` takes from them has. The simulator shows them.",
+    ),
+    "OI0561": (
+        "expression does not parse",
+        "Conditions of breakpoints, and what `print` and `watch` take, are the small expressions "
+        "of `docs/debugging.md`. The message shows the column.",
+    ),
+    "OI0562": (
+        "expression without a value",
+        "A name is unknown or has no value at this point of the step, an index is outside, or "
+        "one value is needed where there are many.",
+    ),
+    "OI0563": (
+        "no such place",
+        "A breakpoint names a block, op, line or node that the program does not have, or nothing.",
     ),
 }
 
@@ -89,27 +132,36 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0715": ("indices on something else", "Only prefix tables are indexed in an op."),
     "OI0716": ("write to a prefix table", "The members of a prefix table cannot be written."),
     "OI0717": ("size as operand", "An op reads variables, not sizes or loop indices."),
-    "OI0718": ("division in a run-time index", "Indices that data decides cannot divide."),
     "OI0719": (
         "dimension from a variable",
-        "A dimension that a scalar variable gives is not in compiled programs yet.",
+        "Inputs and persistent variables have their shape before a step runs; a scalar has its value "
+        "only in it.",
     ),
     "OI0720": (
         "setting without a value",
         "The compiled program needs the setting's value when it is compiled.",
     ),
     "OI0721": ("op not in compiled programs", "The simulator has every op."),
-    "OI0722": ("head size unknown", "Attention needs its head size when it is compiled."),
+    "OI0722": (
+        "number needed when compiling",
+        "Attention needs its head size when it is compiled, an op over windows its stride, padding "
+        "and dilation, and pooling its kernel size. The simulator takes them from the run, too.",
+    ),
     "OI0518": ("unusable number of threads", "A step runs on 1 to 1024 threads."),
     "OI0731": (
-        "loaded program cannot be iterated",
-        "Node by node, a program runs as a second build, which needs its text.",
+        "loaded program cannot be iterated or traced",
+        "These run further builds of the program; `openinfer compile --observed --traced` and "
+        "`Program.save(path, observed=True, traced=True)` put them into the file.",
     ),
-    "OI0724": (
-        "reshape that only a step can check",
-        "The counts of elements are equal for some sizes only. The simulator runs it.",
+    "OI0736": (
+        "compiled program without its text",
+        "The simulator runs the text of a program, which this file does not hold.",
     ),
     "OI0732": ("precision not implemented", "Every op computes in its declared dtype."),
+    "OI0735": (
+        "no snapshots here",
+        "The executor cannot give or take the content of persistent variables.",
+    ),
     "OI0741": ("package kind not readable yet", "Convert the model to `.safetensors` or `.oinf`."),
     "OI0742": ("dtype of a package unknown", "The package holds a dtype that openinfer lacks."),
     "OI0743": ("dtype not in `.oinf`", "The `.oinf` format has no id for the dtype."),
@@ -125,6 +177,10 @@ _ARTEFACTS: Final[dict[str, tuple[str, str]]] = {
     "OI0804": ("package missing", "The program needs the package that it was compiled with."),
     "OI0805": ("other package", "The package has other tensors than the compiled program's."),
     "OI0806": ("other processor", "The program was compiled for instructions that are not here."),
+    "OI0811": (
+        "snapshot file unusable",
+        "The file is missing, cannot be written, is damaged, or holds no snapshot.",
+    ),
     "OI0840": ("machine code unusable", "A cached object cannot be linked; it is built again."),
 }
 
@@ -138,7 +194,7 @@ _BUGS: Final[dict[str, tuple[str, str]]] = {
     "OI0952": ("matmul body without end", _BUG),
     "OI0953": ("op built outside of a function", _BUG),
     "OI0954": ("scale of the wrong kind", _BUG),
-    "OI0955": ("attention without scratch", _BUG),
+    "OI0955": ("kernel without its scratch buffers", _BUG),
     "OI0980": ("no conversion to the llvm dialect", _BUG),
     "OI0981": ("no LLVM IR for an op", _BUG),
     "OI0982": ("LLVM refuses the IR", _BUG),
@@ -151,6 +207,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **REFERENCE,
     **_PACKAGES,
     **_ARRAYS,
+    **_STEPPING,
     **_UNSUPPORTED,
     **_ARTEFACTS,
     **_BUGS,

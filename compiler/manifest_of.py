@@ -18,11 +18,15 @@ from xdsl.ir import Attribute
 from openinfer.dialects.nn import interface_of
 from openinfer.lowering.graph.settings import python_value
 from openinfer.lowering.interface import read_weights, strings
+from openinfer.lowering.memory.state_layout import layout_of
 from openinfer.runtime.manifest import (
+    BlockRow,
     Manifest,
     NodeRow,
     PlanRow,
     RequirementRow,
+    StampRow,
+    StateRow,
     VariableRow,
     WeightRow,
 )
@@ -68,7 +72,25 @@ def manifest_of(
             RequirementRow(_str(row["low"]), _str(row["high"]), _int(row["node"]))
             for row in _rows(module, "requires")
         ],
+        states=_states(module),
+        late=strings(module, "late"),
+        shapes={key: _texts(value) for key, value in _entries(module, "shapes").items()},
         watched=strings(module, "watched"),
+        watched_dims={k: _texts(v) for k, v in _entries(module, "watched_dims").items()},
+        blocks=[
+            BlockRow(
+                name=_str(row["name"]),
+                uuid=_str(row["uuid"]),
+                file=_str(row["file"]),
+                line=_int(row["line"]),
+                column=_int(row["column"]),
+            )
+            for row in _rows(module, "blocks")
+        ],
+        stamps=[
+            StampRow(_str(row["phase"]), _str(row["what"]), _ints(row, "nodes"))
+            for row in _rows(module, "stamps")
+        ],
     )
 
 
@@ -101,6 +123,11 @@ def _list(row: Row, key: str) -> list[str]:
     return [_str(item) for item in value] if isinstance(value, ArrayAttr) else []
 
 
+def _ints(row: Row, key: str) -> list[int]:
+    value = row.get(key)
+    return [_int(item) for item in value] if isinstance(value, ArrayAttr) else []
+
+
 def _variable(row: Row) -> VariableRow:
     members = row.get("members")
     value = row.get("value")
@@ -114,6 +141,39 @@ def _variable(row: Row) -> VariableRow:
         indices=_list(row, "indices"),
         value=value.value.data if isinstance(value, IntegerAttr | FloatAttr) else None,
     )
+
+
+def _texts(value: Attribute) -> list[str]:
+    return [_str(item) for item in value] if isinstance(value, ArrayAttr) else []
+
+
+def _dictionary(value: Attribute) -> Row:
+    return value.data if isinstance(value, DictionaryAttr) else {}
+
+
+def _states(module: ModuleOp) -> list[StateRow]:
+    layout = layout_of(module)
+    found: list[StateRow] = []
+    for row in _rows(module, "states"):
+        name = _str(row["name"])
+        value = row.get("value")
+        found.append(
+            StateRow(
+                name=name,
+                dtype=_str(row["dtype"]),
+                axes=_list(row, "axes"),
+                tables=_int(row["tables"]),
+                base=_list(row, "base"),
+                limits=_list(row, "limits"),
+                entry=_list(row, "entry"),
+                sources=_list(row, "sources"),
+                value=value.value.data if isinstance(value, IntegerAttr | FloatAttr) else None,
+                marks=bool(_int(row["marks"])),
+                cell=layout.states[name].cell if name in layout.states else -1,
+                fixed={key: _int(v) for key, v in _dictionary(row["fixed"]).items()},
+            )
+        )
+    return found
 
 
 def _weights(module: ModuleOp) -> list[WeightRow]:
@@ -151,4 +211,6 @@ def _node(row: Row) -> NodeRow:
         file=_str(row["file"]),
         line=_int(row["line"]),
         column=_int(row["column"]),
+        scope=_str(row.get("scope", StringAttr(""))),
+        loops=_ints(row, "loops"),
     )

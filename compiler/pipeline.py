@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.compiler import registry
@@ -56,7 +56,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             "nn",
             (
                 Step("graph-to-nn", "names become values, so that uses and lifetimes are plain"),
-                Step("cse", "equal weights' members and sizes are one value"),
+                Step("merge-equal", "equal weights' members and sizes are one value"),
                 Step("fold-constants", "patterns below look for constants"),
                 Step("absorb-transposes", "before scalars and attention: they match operands"),
                 Step("absorb-scalars", "the scale of attention is then alpha of a product"),
@@ -85,6 +85,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step("plan-memory", "all buffers are known and used by calls only"),
+                Step("stamp-kernels", "calls are final, and still say which nodes they compute"),
                 Step("lower-views", "places of buffers are known now"),
                 Step("lower-matmul", "schedules: tiles, vectors, epilogues on registers"),
                 Step("lower-pack", "schedules"),
@@ -93,10 +94,17 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("lower-norms", "schedules"),
                 Step("lower-reduce", "schedules"),
                 Step("lower-movement", "schedules"),
+                Step("lower-indexing", "schedules"),
+                Step("lower-windows", "schedules"),
+                Step("lower-recurrence", "schedules"),
+                Step("lower-fourier", "schedules"),
                 Step("lower-generic", "everything else: loops with a vector inside"),
+                Step("clear-tails", "all stores into packed buffers are there"),
+                Step("lower-state", "before sizes: offsets into states are expressions of them"),
                 Step("lower-checks", "the step's own checks; kernels have theirs by now"),
                 Step("lower-sizes", "after all that asks for sizes"),
                 Step("share-loops", "ticket and thread are the last things a step is called with"),
+                Step("lower-stamps", "only now is known which thread writes the record"),
                 Step("cse", "index arithmetic of one kernel is said once"),
                 Step("licm", "addresses and constants leave the inner loops"),
                 Step("dce", "dead index arithmetic"),
@@ -105,14 +113,29 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
         Phase(
             "llvm",
             (
+                Step("expand-f8", "8-bit floats become bytes; before functions of them expand"),
                 Step("expand-math", "exp, erf and tanh as polynomials that vectorise"),
                 Step("convert-to-llvm", "one walk: every op of the level has its conversion"),
                 Step("add-entry", "what the host calls takes one packed frame"),
                 Step("add-team", "the lead and its workers call the entry"),
+                Step("add-trace", "a traced step writes its record"),
             ),
         ),
     ),
 }
+
+SPEED_ONLY = frozenset(
+    "merge-equal fold-constants absorb-transposes absorb-scalars recognize-attention "
+    "recognize-layer-norm fuse-elementwise fuse-epilogue pack-constant-weights elide-copies "
+    "reuse-buffers cse licm".split()
+)
+"""Passes that make a program faster and nothing else: no program needs them to compile."""
+
+PIPELINES["cpu-plain"] = tuple(
+    replace(phase, steps=tuple(step for step in phase.steps if step.name not in SPEED_ONLY))
+    for phase in PIPELINES["cpu"]
+)
+"""Every node of a program by itself: what `compile(…, optimise=False)` runs."""
 
 
 @dataclass

@@ -9,7 +9,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from openinfer.dialects.ops import elementwise, layout, reduce, structured
+from openinfer.dialects.ops import (
+    borders,
+    convolution,
+    elementwise,
+    indexing,
+    layout,
+    normalise,
+    pooling,
+    quantization,
+    random,
+    recurrent,
+    reduce,
+    rotary,
+    signal,
+    structured,
+)
 from openinfer.dialects.ops.base import (
     REQUIRED,
     ArityError,
@@ -52,9 +67,11 @@ __all__ = [
     "resolve_settings",
 ]
 
-_SPECS: dict[str, OpSpec] = {
-    spec.name: spec for family in (elementwise, reduce, structured, layout) for spec in family.SPECS
-}
+_FAMILIES = (
+    *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
+    *(convolution, pooling, recurrent, signal, quantization, random),
+)
+_SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
 _ALIASES: dict[str, str] = {alias: spec.name for spec in _SPECS.values() for alias in spec.aliases}
 
 
@@ -79,14 +96,18 @@ def infer_outputs(
     operands: Sequence[TensorSpec],
     given: Mapping[str, object] | None = None,
     outputs: int = 1,
+    declared: Sequence[TensorSpec] | None = None,
 ) -> list[TensorSpec]:
     """Types of the results of `spec` on `operands` with the settings as written.
+
+    `declared` is what the outputs are declared as, for the ops whose shape only that says.
 
     Raises ArityError, OpDTypeError, SettingError or ShapeError, all of them OpError.
     """
     settings = resolve_settings(spec, given or {})
     check_operands(spec, operands, outputs)
-    return spec.infer(operands, {**settings, "outputs": outputs})
+    types = tuple(declared) if declared is not None else None
+    return spec.infer(operands, {**settings, "outputs": outputs, "declared": types})
 
 
 def check_operands(spec: OpSpec, operands: Sequence[TensorSpec], outputs: int = 1) -> None:
@@ -169,6 +190,12 @@ def _check_kind(spec: OpSpec, setting: Setting, value: object) -> object:
     if kind == "ints":
         items = value if isinstance(value, list | tuple) else (value,)
         return tuple(_size(spec, setting, item) for item in items)
+    if kind == "numbers":
+        items = value if isinstance(value, list | tuple) else (value,)
+        return tuple(_number(spec, setting, item) for item in items)
+    if kind == "padding" and not isinstance(value, str):
+        items = value if isinstance(value, list | tuple) else (value,)
+        return tuple(_size(spec, setting, item) for item in items)
     if kind == "size":
         return _size(spec, setting, value)
     if isinstance(value, NameRef):
@@ -182,6 +209,7 @@ def _check_kind(spec: OpSpec, setting: Setting, value: object) -> object:
         "number": number,
         "bool": isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)),
         "string": isinstance(value, str),
+        "padding": isinstance(value, str),
     }[kind]
     # `fill(x, value=true)` for a bool tensor.
     if kind == "number" and setting.name == "value" and isinstance(value, bool):
@@ -212,6 +240,15 @@ def _size(spec: OpSpec, setting: Setting, value: object) -> int | Size:
     raise _bad(spec, setting, value)
 
 
+def _number(spec: OpSpec, setting: Setting, value: object) -> object:
+    """An int or float, or what stands for one: a name, or a size that has a value later."""
+    if isinstance(value, NameRef):
+        return Size.name(value.name)
+    if isinstance(value, int | float | Size) and not isinstance(value, bool):
+        return value
+    raise _bad(spec, setting, value)
+
+
 def _bad(spec: OpSpec, setting: Setting, value: object) -> SettingError:
     expected = " or ".join(f'"{c}"' for c in setting.choices) or {
         "int": "an integer",
@@ -222,8 +259,11 @@ def _bad(spec: OpSpec, setting: Setting, value: object) -> SettingError:
         "dtype": "a dtype name",
         "size": "an integer or a size",
         "ints": "a list of integers or sizes",
+        "numbers": "a number or a list of numbers",
         "dtypes": "a dtype name, or a list of two",
     }.get(setting.kind, setting.kind)
+    if setting.kind == "padding":
+        expected += ", or a list of integers or sizes"
     shown = f'"{value}"' if isinstance(value, str) else str(value)
     return SettingError(
         setting.name,

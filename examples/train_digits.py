@@ -1,9 +1,9 @@
-"""Trains the weights of `mlp.oi` and `vit.oi` on handwritten digits, a minute on one CPU.
+"""Trains the weights of `mlp.oi`, `cnn.oi` and `vit.oi` on handwritten digits, a minute on one CPU.
 
     pip install torch==2.13.0 scikit-learn
-    python -m examples.train_digits
+    python -m examples.train_digits [NAME …]
 
-Writes `mlp.oinf`, `vit.oinf`, and `digits.csv` with 100 images that the training did not see
+Writes `mlp.oinf`, `cnn.oinf`, `vit.oinf`, and `digits.csv` with 100 images that the training did not see
 (8 x 8 pixels of 0 to 16, then the digit). The images are the UCI "Optical Recognition of
 Handwritten Digits" test set (E. Alpaydin, C. Kaynak, 1998; CC BY 4.0), which scikit-learn carries.
 Only this file needs PyTorch; the examples read its results.
@@ -11,6 +11,7 @@ Only this file needs PyTorch; the examples read its results.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,33 @@ class Mlp(nn.Module):
         for number, layer in enumerate(self.layers, 1):
             tensors[f"W{number}"] = weight(layer)
             tensors[f"b{number}"] = array(layer.bias)
+        return OinfContent(self.sizes, {}, tensors)
+
+
+class Cnn(nn.Module):
+    """`cnn.oi` without its softmax."""
+
+    def __init__(self, channels: int = 8, classes: int = 10) -> None:
+        super().__init__()
+        self.sizes = {"channels": channels, "classes": classes}
+        self.first = nn.Conv2d(1, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, 2 * channels, 3, padding=1)
+        self.classify = nn.Linear(8 * channels, classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:  # (batch, 8, 8) -> (batch, classes)
+        h = F.max_pool2d(F.relu(self.first(images[:, None])), 2)
+        h = F.max_pool2d(F.relu(self.second(h)), 2)
+        return self.classify(h.flatten(1))
+
+    def content(self) -> OinfContent:
+        tensors: dict[str, Any] = {
+            "W1": array(self.first.weight),
+            "b1": array(self.first.bias),
+            "W2": array(self.second.weight),
+            "b2": array(self.second.bias),
+            "Wc": weight(self.classify),
+            "bc": array(self.classify.bias),
+        }
         return OinfContent(self.sizes, {}, tensors)
 
 
@@ -163,14 +191,18 @@ def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: 
 
 
 def main() -> None:
-    torch.manual_seed(0)
     torch.set_num_threads(1)
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
     pixels, answers = digits.images[order], digits.target[order]
     images = torch.tensor(pixels / 16, dtype=torch.float32)
     labels = torch.tensor(answers)
-    for name, model, epochs in (("mlp", Mlp(), 40), ("vit", Vit(), 60)):
+    wanted = sys.argv[1:] or ["mlp", "cnn", "vit"]
+    for name, make, epochs in (("mlp", Mlp, 40), ("cnn", Cnn, 60), ("vit", Vit, 60)):
+        if name not in wanted:
+            continue
+        torch.manual_seed(0)
+        model = make()
         train(model, images[:TRAINED], labels[:TRAINED], epochs)
         with torch.no_grad():
             right = (model(images[TRAINED:]).argmax(1) == labels[TRAINED:]).float().mean()

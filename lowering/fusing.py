@@ -25,18 +25,18 @@ def may_join(first: Operation, second: Operation) -> bool:
     here = second
     while here.parent_block() is not block:
         holder = here.parent_op()
-        if holder is None or _holds_barrier(holder):
+        if holder is None or holds_barrier(holder):
             return False
         here = holder
     between = first.next_op
     while between is not None and between is not here:
-        if _holds_barrier(between):
+        if holds_barrier(between):
             return False
         between = between.next_op
     return between is here
 
 
-def _holds_barrier(op: Operation) -> bool:
+def holds_barrier(op: Operation) -> bool:
     if not op.regions:
         return isinstance(op, nn.BarrierOp)
     return any(isinstance(inner, nn.BarrierOp) for inner in op.walk())

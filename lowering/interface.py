@@ -38,8 +38,8 @@ def strings(module: ModuleOp, key: str) -> list[str]:
 
 
 def input_count(module: ModuleOp) -> int:
-    """How many arguments of `@step` are inputs; weights follow them."""
-    return len(strings(module, "inputs"))
+    """How many arguments of `@step` are inputs or persistent values; weights follow them."""
+    return len(strings(module, "inputs")) + len(strings(module, "held"))
 
 
 def read_weights(module: ModuleOp) -> list[Weight]:

@@ -1,9 +1,26 @@
-"""Locations of ops: from IR attributes to the form that diagnostics print, and back."""
+"""Locations of ops: from IR attributes to the form that diagnostics print, and back.
+
+A traced build also says which nodes of the program an op computes: its location is then
+`"node 3"(…)`, or `fused[…]` of several. Locations are no part of what makes two ops equal, so a
+traced build is optimised as a plain one is.
+"""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, UnknownLoc
-from xdsl.ir import Operation
+import re
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FileLineColLoc,
+    FusedLoc,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation
 
 from openinfer.runtime.errors import Location
 
@@ -16,11 +33,24 @@ def has_location(op: Operation) -> bool:
 def location_of(op: Operation | None) -> Location | None:
     """The place in the source of the op, or of the nearest op around it that knows one."""
     while op is not None:
-        if isinstance(op.location, FileLineColLoc):
-            place = op.location
+        place = _last_place(op.location)
+        if place is not None:
             return Location(place.filename.data, place.line.data, place.column.data)
         op = op.parent_op()
     return None
+
+
+def _last_place(location: Attribute) -> FileLineColLoc | None:
+    """The place in the text, of several nodes that of the last one."""
+    match location:
+        case FileLineColLoc():
+            return location
+        case NameLoc():
+            return _last_place(location.location)
+        case FusedLoc(locations=ArrayAttr(data=parts)):
+            return _last_place(parts[-1]) if parts else None
+        case _:
+            return None
 
 
 def give_location(place: LocationAttr, *targets: Operation) -> None:
@@ -31,3 +61,48 @@ def give_location(place: LocationAttr, *targets: Operation) -> None:
         for op in target.walk():
             if not has_location(op):
                 op.location = place
+
+
+# Nodes.
+
+_NODE = re.compile(r"node (\d+)\Z")
+
+
+def node_location(place: LocationAttr, node: int) -> NameLoc:
+    """The location of an op that computes a node."""
+    return NameLoc(StringAttr(f"node {node}"), NoneAttr() if place == UnknownLoc() else place)
+
+
+def _nodes_of(location: Attribute) -> dict[int, NameLoc]:
+    match location:
+        case NameLoc():
+            found = _NODE.match(location.desc.data)
+            return {int(found.group(1)): location} if found else {}
+        case FusedLoc(locations=ArrayAttr(data=parts)):
+            return {number: name for part in parts for number, name in _nodes_of(part).items()}
+        case _:
+            return {}
+
+
+def nodes_in(*ops: Operation) -> list[int]:
+    """The nodes that ops and the ops inside of them compute, in program order."""
+    return sorted(_names_in(ops))
+
+
+def _names_in(ops: Iterable[Operation]) -> dict[int, NameLoc]:
+    found: dict[int, NameLoc] = {}
+    for op in ops:
+        for inner in op.walk():
+            found.update(_nodes_of(inner.location))
+    return found
+
+
+def absorb_nodes(target: Operation, *parts: Operation) -> None:
+    """`target` now also computes what `parts` computed; nothing happens outside of traced builds.
+
+    Every pass that makes one op of several says so, before it erases them.
+    """
+    names = _names_in((target, *parts))
+    if len(names) > 1 or (names and not has_location(target)):
+        ordered = tuple(names[number] for number in sorted(names))
+        target.location = FusedLoc(ordered, NoneAttr()) if len(ordered) > 1 else ordered[0]

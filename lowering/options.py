@@ -34,10 +34,14 @@ class PipelineOptions:
     """CPU description: "host", "generic", "avx2" or "avx512"."""
     observe: bool = False
     """Build the program whose every node can be watched: no buffer reuse."""
+    trace: bool = False
+    """Build the program that stamps a clock around its kernels: the plain build otherwise."""
     strict: bool = False
     """Unknown hints and attributes are errors instead of warnings."""
     strict_math: bool = False
     """Rewrites that round differently stay away; the kernels' functions and sums are as always."""
+    optimise: bool = True
+    """False leaves out the passes that only make a program faster (pipeline `cpu-plain`)."""
     precision: str | None = None
     """Float dtype to compute matmuls in, None for the declared one."""
 

@@ -32,6 +32,7 @@ from openinfer.runtime.errors import (
 
 if TYPE_CHECKING:
     from openinfer.compiler.api import Graph, Simulator
+    from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.executor import BaseExecutor as Executor
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.packages.values import (
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
         UninitializedTensor,
     )
     from openinfer.runtime.program import Program
+    from openinfer.runtime.state import State
+    from openinfer.runtime.stepping import Stepper
     from openinfer.runtime.tensors import Tensor
 
 __version__ = "0.1.0"
@@ -52,6 +55,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ArtefactError",
     "Bitset",
+    "Breakpoint",
     "CompileError",
     "Diagnostic",
     "Executor",
@@ -69,7 +73,9 @@ __all__ = [
     "ScalarValue",
     "Simulator",
     "SizeVar",
+    "State",
     "StepError",
+    "Stepper",
     "Tensor",
     "TensorSpec",
     "UninitializedTensor",
@@ -77,6 +83,7 @@ __all__ = [
     "compile",
     "graph",
     "graph_file",
+    "graph_json",
     "load",
     "open_model",
     "to_oinf_bytes",
@@ -87,6 +94,7 @@ __all__ = [
 # and editors take them from the imports above.
 _LAZY = {
     "Bitset": "openinfer.runtime.packages.values:Bitset",
+    "Breakpoint": "openinfer.runtime.breakpoints:Breakpoint",
     "Executor": "openinfer.runtime.executor:BaseExecutor",
     "Graph": "openinfer.compiler.api:Graph",
     "Package": "openinfer.runtime.packages.base:Package",
@@ -97,6 +105,8 @@ _LAZY = {
     "ScalarValue": "openinfer.runtime.packages.values:ScalarValue",
     "Simulator": "openinfer.compiler.api:Simulator",
     "SizeVar": "openinfer.runtime.packages.values:SizeVar",
+    "State": "openinfer.runtime.state:State",
+    "Stepper": "openinfer.runtime.stepping:Stepper",
     "Tensor": "openinfer.runtime.tensors:Tensor",
     "TensorSpec": "openinfer.runtime.packages.values:TensorSpec",
     "UninitializedTensor": "openinfer.runtime.packages.values:UninitializedTensor",
@@ -140,10 +150,23 @@ def graph(text: str) -> Graph:
 
 
 def graph_file(path: str | os.PathLike[str]) -> Graph:
-    """The program in a `.oi` file. Raises InputError when the file cannot be read."""
+    """The program in a `.oi` file, or in a `.json` file as graph JSON.
+
+    Raises InputError when the file cannot be read.
+    """
     from openinfer.compiler.api import graph_file as implementation
 
     return implementation(path)
+
+
+def graph_json(source: str | os.PathLike[str]) -> Graph:
+    """The program that a graph JSON describes: its text, or the path of a file that holds it.
+
+    `Graph.to_json` is the other direction. Raises InputError when a file cannot be read.
+    """
+    from openinfer.compiler.api import graph_json as implementation
+
+    return implementation(source)
 
 
 def compile(
@@ -173,10 +196,14 @@ def compile(
 def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
     """A compiled program that `Program.save` wrote, with the package of its weights.
 
-    Works without xDSL. Raises ArtefactError for a file that cannot be used here, or a package with
-    other tensors.
+    A compiled program is native code: load only what you trust. Works without xDSL; linking the
+    code when the first executor is made needs llvmlite. Without `model`, the package is the one in
+    the file, else the one that the program was compiled with, where it was or beside the file.
+
+    Raises ArtefactError for a file that cannot be read, is no compiled program, is damaged or was
+    made by another version, and for a package with other tensors.
     """
-    from openinfer.compiler.api import load as implementation
+    from openinfer.runtime.program_io import load_program as implementation
 
     return implementation(path, model)
 

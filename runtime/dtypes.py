@@ -75,9 +75,9 @@ _ROWS = (
     DType("u2", 2, "uint", "uint8", "uint8", 22, None, "ui2", "U2"),
     DType("u1", 1, "uint", "uint8", "uint8", 23, None, "ui1", "U1"),
     DType("bool", 8, "bool", "bool", "bool", 12, "BOOL", "i1", "Bool"),
-    DType("bitset", 8, "bitset", "uint8", "uint8", 13, None, "ui8", "Bitset"),
-    DType("t2", 2, "ternary", "uint8", "int8", 24, None, "si2", "T2"),
-    DType("t1", 1, "ternary", "uint8", "int8", 25, None, "si1", "T1"),
+    DType("bitset", 8, "bitset", "uint8", "uint8", 13, None, "!nn.dtype<bitset>", "Bitset"),
+    DType("t2", 2, "ternary", "uint8", "int8", 24, None, "!nn.dtype<t2>", "T2"),
+    DType("t1", 1, "ternary", "uint8", "int8", 25, None, "!nn.dtype<t1>", "T1"),
 )
 
 DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}

@@ -6,7 +6,7 @@ OpenInferError
  ├── InputError         a wrong name, dtype or shape given to an executor, or one unset   OI05xx
  ├── StepError          a step that failed: node, index and bound                         OI06xx
  ├── UnsupportedError   a form, dtype or device that this build does not have             OI07xx
- ├── ArtefactError      a compiled program or cache entry that cannot be used             OI08xx
+ ├── ArtefactError      a compiled program, cache entry or snapshot that cannot be used   OI08xx
  └── CompileError       the compiler broke one of its own rules: a bug to report          OI09xx
 """
 
@@ -86,7 +86,7 @@ class UnsupportedError(OpenInferError):
 
 
 class ArtefactError(OpenInferError):
-    """A compiled program or cache entry cannot be used."""
+    """A compiled program, a cache entry or the file of a snapshot cannot be used."""
 
 
 class CompileError(OpenInferError):

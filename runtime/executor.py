@@ -7,18 +7,25 @@ An executor runs steps of one program. The simulator and the compiled program de
 from __future__ import annotations
 
 import difflib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.errors import InputError, StepError, UnsupportedError
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.state import State, checked_state_bytes
+from openinfer.runtime.state_check import check_state
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor, as_tensor
-from openinfer.runtime.trace import Event, TraceLog
+from openinfer.runtime.trace import Event, EventStore, TraceLog
+
+if TYPE_CHECKING:
+    from openinfer.runtime.breakpoints import Breakpoint
+    from openinfer.runtime.outline import Outline
 
 NUMPY_DTYPES = frozenset(
     row.name
@@ -39,6 +46,15 @@ class VariableInfo:
     dims: tuple[Size, ...]
     indices: tuple[str, ...] = ()
     """Index names of a prefix table or a cache: `W(l)`."""
+    auto: tuple[str, ...] = ()
+    """Those of `@auto_dim`, one for each dimension: the last of the indices."""
+    fixed: tuple[tuple[str, int], ...] = ()
+    """Bounds of `@fixed`."""
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """The indices that select an entry."""
+        return self.indices[: len(self.indices) - len(self.auto)]
 
     @property
     def text(self) -> str:
@@ -70,8 +86,13 @@ class BaseExecutor(ABC):
         *,
         sizes: Mapping[str, int],
         results: Sequence[str],
+        max_state_bytes: int | None = None,
     ) -> None:
-        """`sizes` are fixed for every step; `results` are the names that `run` gives back."""
+        """`sizes` are fixed for every step; `results` are the names that `run` gives back.
+
+        `max_state_bytes` limits what persistent variables take (default: half of the memory of the
+        machine). Raises InputError OI0552 for what is no number of bytes.
+        """
         self.variables: dict[str, VariableInfo] = {v.name: v for v in variables}
         self.sizes: dict[str, int] = dict(sizes)
         self.results = tuple(results)
@@ -79,10 +100,17 @@ class BaseExecutor(ABC):
             dim for info in self.variables.values() for dim in info.dims if _divides(dim)
         ]
         """Dimensions that divide by something that a step may give the value 0."""
+        self.finished_steps = 0
+        """Steps that ended well since the executor was made or reset."""
+        self.step_sizes: dict[str, int] = {}
+        """All sizes of the step that is, or was last, iterated."""
+        self.max_state_bytes = checked_state_bytes(max_state_bytes)
+        """A step whose state would outgrow it fails with OI0609."""
         self._inputs: dict[str, Tensor] = {}
         self._stepping: Iterator[Event] | None = None
         self._closed = False
-        self._events: list[Event] = []
+        self._trace = EventStore()
+        self._tracing = True
         self._log = TraceLog()
 
     # What an executor must provide
@@ -105,9 +133,18 @@ class BaseExecutor(ABC):
     def _reset_state(self) -> None:
         """Persistent variables back to their first content."""
 
+    def _snapshot_state(self) -> State:
+        """The content of all persistent variables, in memory of its own."""
+        return State({}) if not self._has_state() else self._no_snapshots()
+
+    def _restore_state(self, state: State) -> None:
+        """Take over a snapshot that fits (`check_state`); nothing is shared with it."""
+        if self._has_state():
+            self._no_snapshots()
+
     def _close(self) -> None:
         """Free what the executor holds; the default holds nothing."""
-        self._events.clear()
+        self._trace.clear()
 
     # The interface
 
@@ -138,6 +175,7 @@ class BaseExecutor(ABC):
         inputs, sizes = self._begin()
         try:
             self._run_step(inputs, sizes)
+            self.finished_steps += 1
         except (MemoryError, ZeroDivisionError) as error:
             raise _impossible(error, sizes) from error
         finally:
@@ -155,7 +193,9 @@ class BaseExecutor(ABC):
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """The value of a variable: a NumPy array, or a `Tensor` for dtypes that NumPy lacks.
 
-        `W[0]` names one member of a prefix table.
+        `W[0]` names one member of a prefix table. A cache gives all its entries as one array, `K`,
+        or those below some indices, `K[0]` or `K[0, 3]`; entries that are not there have their
+        first content.
         With `copy=False` the array may share memory that the next step overwrites. Raises
         InputError for an unknown name, or one that has no value now.
         """
@@ -171,24 +211,38 @@ class BaseExecutor(ABC):
                 f"{name} is dynamic: its value belongs to the caller and is cleared by the step",
                 hint="keep the array that you inserted, or copy it into a volatile variable",
             )
-        tensor = self._value(name)
+        # While a step is iterated, a dynamic variable is what the caller has inserted.
+        inserted = self._inputs.get(name) if self._stepping is not None else None
+        tensor = inserted if inserted is not None else self._value(name)
         if copy:
             tensor = Tensor(tensor.dtype, tensor.shape, tensor.storage.copy())
         if tensor.dtype.name not in NUMPY_DTYPES:
             return tensor
         return tensor.values()
 
-    def iterate(self) -> Generator[StepNode, None, None]:
+    def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """Run one step node by node; each item has `.event`, and `fetch` works in between.
 
-        Leaving the loop early abandons the step: persistent state is then as before it.
+        With breakpoints, only the nodes at which one is hit are given; the others run. Leaving the
+        loop early abandons the step: persistent state is then as before it. Raises InputError for
+        a breakpoint that does not fit the program. `runtime.stepping.Stepper` does more.
         """
+        chosen = list(breakpoints)
+        if not chosen:
+            return self._iterate()
+        from openinfer.runtime.stepping import stops
+
+        return stops(self, self._iterate(), chosen)
+
+    def _iterate(self) -> Generator[StepNode, None, None]:
         inputs, sizes = self._begin()
+        self.step_sizes = sizes
         events = self._iterate_step(inputs, sizes)
         self._stepping = events
         try:
             for event in events:
                 yield StepNode(event, self)
+            self.finished_steps += 1
         except (MemoryError, ZeroDivisionError) as error:
             raise _impossible(error, sizes) from error
         finally:
@@ -198,16 +252,81 @@ class BaseExecutor(ABC):
                 close()
             self._inputs.clear()
 
+    def outline(self) -> Outline | None:
+        """The nodes of the program in text order; None where only the compiled program is known."""
+        return None
+
     def reset(self) -> None:
         """Persistent variables back to their first content; inserted inputs and trace dropped."""
         self._check_open()
         self._inputs.clear()
-        self._events.clear()
+        self._trace.clear()
+        self.finished_steps = 0
         self._reset_state()
 
+    def snapshot(self) -> State:
+        """What the persistent variables hold, detached; the next steps do not change it.
+
+        Raises InputError while a step is iterated.
+        """
+        self._check_idle("snapshot")
+        return self._snapshot_state()
+
+    def restore(self, state: State | str | os.PathLike[str]) -> None:
+        """Persistent variables as in a snapshot, or in the file of one: all of them or none.
+
+        Raises InputError OI0551 when names, dtypes or shapes are not those of the program, and
+        ArtefactError OI0811 for a file that cannot be used.
+        """
+        self._check_idle("restore")
+        taken = state if isinstance(state, State) else State.load(state)
+        check_state(taken, self.variables.values(), self.sizes, self.max_state_bytes)
+        self._restore_state(taken)
+
+    # The trace
+
+    @property
+    def tracing(self) -> bool:
+        """Whether steps leave events; settable. `iterate` leaves them in any case.
+
+        The simulator traces from the start, a compiled program when its executor was made with
+        `trace=True`: setting it on another one raises InputError OI0553.
+        """
+        return self._tracing
+
+    @tracing.setter
+    def tracing(self, on: bool) -> None:
+        self._check_open()
+        self._set_tracing(bool(on))
+
+    def _set_tracing(self, on: bool) -> None:
+        self._tracing = on
+
     def trace(self) -> list[Event]:
-        """The events of all steps so far, in execution order (`runtime.trace` writes them)."""
-        return list(self._events)
+        """The events of all steps so far, in execution order.
+
+        The last `runtime.trace.TRACE_LIMIT` are kept; `dropped_events` counts those before them.
+        """
+        return self._trace.events()
+
+    @property
+    def dropped_events(self) -> int:
+        """Events that the trace had no room for, since it was last cleared."""
+        self._trace.events()
+        return self._trace.dropped
+
+    def clear_trace(self) -> None:
+        """Forgets all events."""
+        self._trace.clear()
+
+    def save_trace(self, path: str | os.PathLike[str], format: str = "json") -> None:
+        """Writes the trace to a file: "json" (`docs/trace.md`), or "chrome", which Perfetto opens.
+
+        Raises InputError OI0554 for another format, or where the file cannot be written.
+        """
+        from openinfer.runtime.trace_files import write_trace
+
+        write_trace(self.trace(), path, format)
 
     def close(self) -> None:
         """Free memory; may be called again. Every other call raises InputError afterwards."""
@@ -231,8 +350,31 @@ class BaseExecutor(ABC):
     # Helpers
 
     def _record(self, event: Event) -> None:
-        self._events.append(event)
-        self._log.event(event)
+        if self._tracing or self._stepping is not None:
+            if self.finished_steps:
+                event = replace(event, step=self.finished_steps)
+            self._trace.add(event)
+            self._log.event(event)
+
+    def _has_state(self) -> bool:
+        return any(info.memory == "persistent" for info in self.variables.values())
+
+    def _no_snapshots(self) -> NoReturn:
+        names = ", ".join(v.name for v in self.variables.values() if v.memory == "persistent")
+        raise UnsupportedError(
+            "OI0735",
+            f"this executor takes and gives no snapshots of {names}",
+            hint="use the simulator",
+        )
+
+    def _check_idle(self, what: str) -> None:
+        self._check_open()
+        if self._stepping is not None:
+            raise InputError(
+                "OI0509",
+                f"{what} while a step is being iterated",
+                hint="finish or close the iteration first",
+            )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.rows import row_of
+from openinfer.runtime.sizes import Size
 
 FORMAT = 1
 """Raised when the meaning of a field changes; other numbers are refused."""
@@ -62,6 +66,34 @@ class RequirementRow:
 
 
 @dataclass(frozen=True)
+class StateRow:
+    """A persistent variable; growing axes are the table indices, then those of a matrix."""
+
+    name: str
+    dtype: str
+    axes: list[str]
+    """Names of the growing axes; empty for a plain value."""
+    tables: int
+    """How many of them are table indices."""
+    base: list[str]
+    """Extent of each axis at the start, as size expressions."""
+    limits: list[str]
+    """Largest extent of each axis; empty without a bound."""
+    entry: list[str]
+    """Dimensions behind the growing axes."""
+    sources: list[str]
+    """The tensor of the package that it starts as."""
+    value: float | int | None
+    """What fills it when there is no source; None is zero."""
+    marks: bool
+    """Whether the step notes which entries are there."""
+    cell: int = -1
+    """The first of its extents among the cells."""
+    fixed: dict[str, int] = field(default_factory=dict[str, int])
+    """Bounds as declared."""
+
+
+@dataclass(frozen=True)
 class NodeRow:
     """One node of the program, for messages and events."""
 
@@ -78,6 +110,31 @@ class NodeRow:
     file: str
     line: int
     column: int
+    scope: str = ""
+    """Labels of the scopes around it, outermost first: `layers/attention`."""
+    loops: list[int] = field(default_factory=list[int])
+    """Nodes of the loops around it, outermost first."""
+
+
+@dataclass(frozen=True)
+class BlockRow:
+    """A block of the program, for the events of entering and leaving it."""
+
+    name: str
+    uuid: str
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class StampRow:
+    """A point of the step that a traced or watched build tells of (`nn.stamp`)."""
+
+    phase: str
+    what: str
+    """A block for "enter" and "exit", an index for "turn", a kernel for "begin" and "end"."""
+    nodes: list[int] = field(default_factory=list[int])
 
 
 @dataclass(frozen=True)
@@ -109,8 +166,23 @@ class Manifest:
     nodes: list[NodeRow]
     requires: list[RequirementRow] = field(default_factory=list[RequirementRow])
     """Checked whenever run-time sizes change."""
+    states: list[StateRow] = field(default_factory=list[StateRow])
+    late: list[str] = field(default_factory=list[str])
+    """Sizes that the step itself fixes, in the order of their cells."""
+    shapes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The dimensions of each output, as expressions over run-time and late sizes."""
     watched: list[str] = field(default_factory=list[str])
     """Outputs that a watched build shows to the host, by number."""
+    watched_dims: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """`NODE NAME` to the dimensions of what is shown there."""
+    blocks: list[BlockRow] = field(default_factory=list[BlockRow])
+    stamps: list[StampRow] = field(default_factory=list[StampRow])
+    """By number; empty in a plain build."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether a step writes a record of what it does."""
+        return "trace" in self.frame
 
     def to_json(self) -> str:
         """Stable text: same manifest, same bytes."""
@@ -125,17 +197,39 @@ class Manifest:
                 raise ArtefactError(
                     "OI0803", "the program was compiled by another version", hint="compile it again"
                 )
-            rows: dict[str, type] = {
-                "variables": VariableRow,
-                "weights": WeightRow,
-                "plan": PlanRow,
-                "nodes": NodeRow,
-                "requires": RequirementRow,
-            }
-            for key, kind in rows.items():
-                data[key] = [kind(**row) for row in data[key]]
-            return Manifest(**data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return checked(row_of(Manifest, data))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ArtefactError(
                 "OI0803", f"the program's description is damaged: {error}", hint="compile it again"
             ) from error
+
+
+def checked(manifest: Manifest) -> Manifest:
+    """The manifest, when its parts fit together. Raises ValueError that names what does not."""
+    variables = {row.name: row for row in manifest.variables}
+    for row in manifest.variables:
+        if row.dtype not in DTYPES:
+            raise ValueError(f"variable {row.name} has the unknown dtype {row.dtype}")
+        if row.members and math.prod(row.members) != len(row.sources):
+            raise ValueError(f"family {row.name} has {len(row.sources)} sources")
+    sizes = {
+        manifest.arena,
+        *manifest.offsets.values(),
+        *(dim for row in manifest.variables for dim in row.dims),
+        *(text for row in manifest.requires for text in (row.low, row.high)),
+    }
+    for text in sizes:
+        Size.of(text)
+    for weight in manifest.weights:
+        if weight.variable not in variables or not weight.sources or weight.nbytes < 0:
+            raise ValueError(f"weight {weight.variable} has no variable or no source")
+    for name in (*manifest.outputs, *manifest.offsets, *manifest.returns):
+        if name not in variables:
+            raise ValueError(f"output {name} is no variable")
+    for slot in manifest.frame:
+        role, _, rest = slot.partition(" ")
+        if role == "input" and rest not in variables:
+            raise ValueError(f"input {rest} is no variable")
+        if role == "weight" and not 0 <= int(rest) < len(manifest.weights):
+            raise ValueError(f"weight {rest} is not there")
+    return manifest

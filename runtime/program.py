@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.options import checked_threads, default_threads
 from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.trace import TraceLog
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.cpu import CpuExecutor, LoadedProgram
+    from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
 
-_MAGIC = b"OIPROG\x00\x01"
-_HEADER = struct.Struct("<8sQQ32s")
+
+@dataclass(frozen=True)
+class SourceText:
+    """The text that a program was compiled from."""
+
+    file: str
+    """As messages name it."""
+    text: str
+    form: str = "oi"
+    """"oi" for the language, "json" for graph JSON."""
+
+    def line(self, number: int) -> str | None:
+        """The line with this number, from 1; None when there is none."""
+        lines = self.text.split("\n")
+        return lines[number - 1] if 1 <= number <= len(lines) else None
 
 
 class Program:
@@ -37,20 +50,67 @@ class Program:
         """Whether this process compiled it, as opposed to loading it."""
         self.make_observed: Callable[[], Program] | None = None
         """Compiles the watched build of the same program; set by `openinfer.compile`."""
+        self.make_outline: Callable[[], Outline] | None = None
+        """Reads the program text anew for its outline; set by `openinfer.compile`."""
+        self.source: SourceText | None = None
+        """What it was compiled from."""
+        self.alternatives: tuple[Program, ...] = ()
+        """The same program for other processors, saved in the same file."""
+        self.make_traced: Callable[[], Program] | None = None
+        """Compiles the traced build of the same program; set by `openinfer.compile`."""
         self._loaded: LoadedProgram | None = None
         self._observed: Program | None = None
+        self._traced: Program | None = None
 
-    def make_executor(self, threads: int | None = None) -> CpuExecutor:
+    def make_executor(
+        self,
+        threads: int | None = None,
+        *,
+        max_state_bytes: int | None = None,
+        trace: bool | None = None,
+    ) -> CpuExecutor:
         """A fresh executor with state of its own.
 
-        `threads`: how many CPUs a step may use (default: those that this process may use). Raises
-        InputError for what is no number from 1 to 1024, PackageError when a weight cannot be read,
-        ArtefactError when the code is for another processor.
+        `threads`: how many CPUs a step may use (default: those that this process may use). With
+        `trace` it runs the traced build of the program, whose steps leave events (default: when
+        OPENINFER_TRACE asks for log lines). Raises InputError for what is no number from 1 to 1024,
+        PackageError when a weight cannot be read, ArtefactError when the code is for another
+        processor, UnsupportedError for a trace of a saved program.
         """
         from openinfer.runtime.devices.cpu import CpuExecutor
 
         count = checked_threads(threads) or default_threads()
-        return CpuExecutor(self, self.loaded(), count)
+        program = self._for_trace() if trace is None else self.traced() if trace else self
+        return CpuExecutor(self, program.loaded(), count, max_state_bytes)
+
+    def traced(self) -> Program:
+        """The build of the same program whose steps write down what they do, with the clock.
+
+        Raises UnsupportedError OI0731 for a program that was saved without it.
+        """
+        if self.manifest.traced:
+            return self
+        if self._traced is None:
+            if self.make_traced is None:
+                raise UnsupportedError(
+                    "OI0731",
+                    "this program was saved without the build that leaves a trace",
+                    hint="save it with traced=True (`openinfer compile --traced`), or compile it "
+                    "from its text",
+                )
+            self._traced = self.make_traced()
+        return self._traced
+
+    def _for_trace(self) -> Program:
+        """The build that the environment asks for; log lines are no reason to refuse a program."""
+        log = TraceLog()
+        if not log.enabled:
+            return self
+        try:
+            return self.traced()
+        except UnsupportedError as error:
+            log.error(error.message)
+            return self
 
     def loaded(self) -> LoadedProgram:
         """The linked code with its weights; made on first use."""
@@ -67,16 +127,53 @@ class Program:
             if self.make_observed is None:
                 raise UnsupportedError(
                     "OI0731",
-                    "a loaded program cannot be iterated node by node",
-                    hint="compile it from its text with openinfer.compile",
+                    "this program was saved without the build that is iterated node by node",
+                    hint="save it with observed=True (`openinfer compile --observed`), or compile "
+                    "it from its text",
                 )
             self._observed = self.make_observed()
         return self._observed
 
-    def check_package(self) -> None:
-        """Raises ArtefactError when the package is missing, or not the one of the program."""
+    def outline(self) -> Outline | None:
+        """The nodes of the program in text order; None for a program without its text."""
+        return self.make_outline() if self.make_outline is not None else None
+
+    @property
+    def further_builds(self) -> dict[str, Program]:
+        """Those of the builds "observed" and "traced" that are there already."""
+        builds = {"observed": self._observed, "traced": self._traced}
+        return {kind: build for kind, build in builds.items() if build is not None}
+
+    def add_build(self, kind: str, build: Program) -> None:
+        """Gives the program its build "observed" or "traced", so that it need not compile it."""
+        if kind == "observed":
+            self._observed = build
+        else:
+            self._traced = build
+
+    def bind(self, package: Package) -> None:
+        """Gives the program and its further builds the package of its weights."""
+        self.package = package
+        if self.manifest.package is not None:
+            # Compiled with it, or with one like it in another place.
+            self.manifest = replace(self.manifest, package_path=package.origin)
+        for build in self.further_builds.values():
+            build.bind(package)
+
+    @property
+    def needs_package(self) -> bool:
+        """Whether the program reads tensors of a package."""
+        return self.manifest.package is not None and any(
+            row.sources for row in self.manifest.variables
+        )
+
+    def check_package(self, *, required: bool = False) -> None:
+        """Raises ArtefactError when the package is missing, or not the one of the program.
+
+        A program that reads no tensor needs none, unless it is `required`.
+        """
         wanted = self.manifest.package
-        if wanted is None or not any(row.sources for row in self.manifest.variables):
+        if wanted is None or not (required or self.needs_package):
             return
         if self.package is None:
             raise ArtefactError(
@@ -105,46 +202,40 @@ class Program:
         return Size.of(self.manifest.arena).evaluate({THREADS: 1, **sizes})
 
     def to_bytes(self) -> bytes:
-        """The saved form: header, SHA-256 of the rest, manifest, machine code."""
-        manifest = self.manifest.to_json().encode()
-        digest = hashlib.sha256(manifest + self.code).digest()
-        return _HEADER.pack(_MAGIC, len(manifest), len(self.code), digest) + manifest + self.code
+        """The saved form: manifest, machine code, text, each with a checksum; no weights."""
+        from openinfer.runtime.program_io import program_chunks
+
+        return b"".join(program_chunks(self))
 
     @staticmethod
     def from_bytes(data: bytes, package: Package | None = None) -> Program:
         """The program in a saved form. Raises ArtefactError when it is none, or is damaged."""
-        if len(data) < _HEADER.size or not data.startswith(_MAGIC[:6]):
-            raise ArtefactError("OI0802", "this is no compiled program", hint="compile it again")
-        magic, manifest_length, code_length, digest = _HEADER.unpack_from(data)
-        body = data[_HEADER.size :]
-        if magic != _MAGIC:
-            raise ArtefactError(
-                "OI0803", "the program was compiled by another version", hint="compile it again"
-            )
-        if manifest_length + code_length != len(body):
-            raise ArtefactError(
-                "OI0802", "the compiled program is cut off", hint="compile it again"
-            )
-        if hashlib.sha256(body).digest() != digest:
-            raise ArtefactError(
-                "OI0802", "the compiled program is damaged", hint="compile it again"
-            )
-        manifest = Manifest.from_json(body[:manifest_length])
-        return Program(manifest, body[manifest_length:], package)
+        from openinfer.runtime.program_io import program_of_bytes
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the program to a file, whole or not at all; `openinfer.load` reads it."""
-        target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            partial.write_bytes(self.to_bytes())
-            partial.replace(target)
-        except OSError as error:
-            raise ArtefactError(
-                "OI0801", f"{target}: {error.strerror or error}", hint="choose another path"
-            ) from None
-        finally:
-            partial.unlink(missing_ok=True)
+        return program_of_bytes(data, package)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        observed: bool = False,
+        traced: bool = False,
+        embed_weights: bool = False,
+    ) -> None:
+        """Writes the program to a file, whole or not at all; `openinfer.load` reads it.
+
+        With `observed`, the build that `iterate` needs goes along, with `traced` the one that leaves
+        a trace; with `embed_weights`, the sizes, metadata and tensors that the program uses, so that
+        its package is not needed any more.
+
+        Raises ArtefactError when the file cannot be written or the package to embed is missing,
+        UnsupportedError when there is no such build and nothing to compile it from.
+        """
+        from openinfer.runtime.program_io import save_program
+
+        wanted = {"observed": observed, "traced": traced}
+        kinds = [kind for kind, want in wanted.items() if want]
+        save_program(self, path, kinds, embed_weights=embed_weights)
 
     def __repr__(self) -> str:
         return f"<program {self.manifest.name!r} for {self.manifest.target.partition(';')[0]}>"

@@ -146,9 +146,18 @@ class Size:
         if divisor.constant == 1:
             return self
         exact = _exact_quotient(self, divisor)
-        return exact if exact is not None else _make({(("floordiv", self, divisor),): 1})
+        if exact is not None:
+            return exact
+        if divisor.constant is not None and divisor.constant > 0:
+            return _reduced_quotient(self, divisor.constant)
+        return _make({(("floordiv", self, divisor),): 1})
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        """Also what terms are ordered by, so it is asked for again and again."""
         if not self.terms:
             return "0"
         text = ""
@@ -229,6 +238,16 @@ def _exact_quotient(size: Size, divisor: Size) -> Size | None:
             return None
         result[tuple(rest)] = c // coefficient
     return _make(result)
+
+
+def _reduced_quotient(size: Size, divisor: int) -> Size:
+    """`size // divisor` with every coefficient below the divisor: `(N - 1) // 2` is
+    `(N + 1) // 2 - 1`, whichever way it was written."""
+    whole = _make({monomial: c // divisor for monomial, c in size.terms})
+    rest = _make({monomial: c % divisor for monomial, c in size.terms})
+    if rest.constant is not None:
+        return whole + rest.constant // divisor
+    return whole + _make({(("floordiv", rest, Size.of(divisor)),): 1})
 
 
 def _parse(text: str) -> Size:

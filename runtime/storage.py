@@ -184,6 +184,8 @@ def _unpack(dtype: DType, raw: NDArray[np.uint8], count: int) -> AnyArray:
 
 def _pack(dtype: DType, array: AnyArray) -> NDArray[np.uint8]:
     flat = array.reshape(-1)
+    if dtype.kind == "ternary":
+        flat = np.sign(flat.astype(np.int8) if flat.dtype.kind == "b" else flat)
     fields = (flat > 0).astype(np.uint8) if dtype.name == "t1" else flat.astype(np.uint8)
     fields &= np.uint8((1 << dtype.bits) - 1)
     per_byte = 8 // dtype.bits

@@ -20,6 +20,7 @@ from openinfer.runtime.dtypes import dtype as find_dtype
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.storage import (
     AnyArray,
+    clear_tail,
     element_count,
     find_invalid,
     to_storage,
@@ -294,7 +295,8 @@ def _taken(found: Tensor | AnyArray, row: DType, name: str) -> Tensor:
     if isinstance(found, Tensor):
         if found.dtype != row:
             raise _wrong_dtype(name, row, str(found.dtype))
-        return Tensor(row, found.shape, np.require(found.storage, requirements=["C", "A"]))
+        storage = np.require(found.storage, requirements=["C", "A"])
+        return Tensor(row, found.shape, clear_tail(row, storage, found.size))
     array = found
     foreign = _FOREIGN.get(array.dtype.name)
     if row.packed:

@@ -1,17 +1,19 @@
-"""What happened in a step: events, trace JSON, the Perfetto form, and log lines.
+"""What happened in a step: events, the trace files, and log lines.
 
 `OPENINFER_TRACE=1` writes one line per event to stderr; `OPENINFER_TRACE=full` adds shapes, dtypes
-and settings, and warnings.
+and settings, and warnings. `docs/trace.md` describes the files.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from openinfer.runtime.errors import Location
 from openinfer.runtime.options import Options
@@ -35,19 +37,26 @@ KINDS = (
     "Loop",
     "Return",
 )
+FORMATS = ("json", "chrome")
+"""The formats of trace files."""
+TRACE_LIMIT = 100_000
+"""Events that an executor keeps; older ones are dropped, and counted."""
 
 _COLOURS = {"TRACE": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "35"}
 
 
 @dataclass(frozen=True)
 class Event:
-    """One node that ran, or the entering or leaving of a block."""
+    """One node that ran, or the entering or leaving of a block.
+
+    Compiled programs run several nodes as one kernel: that is one event, which lists them.
+    """
 
     kind: str
     """One of `KINDS`."""
     block_name: str
     node_index: int
-    """Position in program order, the same in every run of one program text."""
+    """Position in program order, the same in every run of one program text; -1 for a block."""
     node_uuid: str
     """Stable: the same source gives the same uuid."""
     op_name: str = ""
@@ -64,6 +73,18 @@ class Event:
     """Monotonic clock at the start of the node."""
     duration_ns: int = 0
     location: Location | None = None
+    nodes: tuple[str, ...] = ()
+    """uuids of all nodes that a kernel computes, in program order; empty for a node of its own."""
+    indices: tuple[int, ...] = ()
+    """Their indices."""
+    places: tuple[Location, ...] = ()
+    """Their places in the text, as far as they are known."""
+    kernel: str = ""
+    """The compiled function that ran; empty where none did."""
+    scope: str = ""
+    """Labels of the scopes around the node, outermost first: `layers/attention`."""
+    step: int = 0
+    """Number of the step, from 0."""
 
     @property
     def micros(self) -> list[int]:
@@ -75,8 +96,23 @@ class Event:
     def micros_text(self) -> str:
         return "{}ms {}us {}ns".format(*self.micros)
 
+    @property
+    def node_uuids(self) -> tuple[str, ...]:
+        """The nodes that it stands for: those of the kernel, else its own."""
+        return self.nodes or (self.node_uuid,)
+
+    @property
+    def node_indices(self) -> tuple[int, ...]:
+        """Their indices."""
+        return self.indices or (self.node_index,)
+
+    @property
+    def locations(self) -> tuple[Location, ...]:
+        """Where the text has them."""
+        return self.places or ((self.location,) if self.location is not None else ())
+
     def json(self) -> dict[str, object]:
-        """The seven fields of a trace entry, and `shapes`."""
+        """An entry of a trace file: the seven fields of the original, then what is ours."""
         return {
             "block_name": self.block_name,
             "node_index": self.node_index,
@@ -86,6 +122,18 @@ class Event:
             "output": list(self.output),
             "micros": self.micros,
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "dtypes": dict(self.dtypes),
+            "settings": {name: plain_json(value) for name, value in self.settings.items()},
+            "op": self.op_name,
+            "text": self.description,
+            "nodes": list(self.node_uuids),
+            "indices": list(self.node_indices),
+            "places": [str(place) for place in self.locations],
+            "kernel": self.kernel,
+            "scope": self.scope,
+            "location": str(self.location) if self.location else "",
+            "step": self.step,
+            "start_ns": self.start_ns,
         }
 
     def log_text(self, *, full: bool = False) -> str:
@@ -94,6 +142,8 @@ class Event:
             f"{self.node_index} {self.node_uuid} [{self.block_name}] -- "
             f"{self.description or self.kind} -- ({self.micros_text})"
         )
+        if full and self.kernel:
+            text += f" as {self.kernel}"
         if full and self.shapes:
             shown = [f"{n}: {self.dtypes.get(n, '')}{list(s)}" for n, s in self.shapes.items()]
             text += f" {', '.join(shown)}"
@@ -102,34 +152,112 @@ class Event:
         return text
 
 
+def plain_json(value: object) -> Any:
+    """A setting as JSON has it: what JSON has no form for becomes a text, infinity too."""
+    if isinstance(value, tuple | list):
+        return [plain_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
 def trace_json(events: Iterable[Event], *, indent: int | None = 2) -> str:
     """The trace as a JSON array, one object per event in execution order."""
-    return json.dumps([event.json() for event in events], indent=indent)
+    return json.dumps(
+        [event.json() for event in events], indent=indent, ensure_ascii=False, allow_nan=False
+    )
 
 
 def chrome_trace(events: Iterable[Event]) -> str:
-    """The trace in the event format that Perfetto and chrome://tracing open."""
-    phases = {"BlockEnter": "B", "BlockExit": "E"}
+    """The trace in the event format that Perfetto and chrome://tracing open.
+
+    Blocks are slices around those of their nodes; what took no time is an instant. Times start at
+    the first event.
+    """
+    listed = list(events)
+    origin = min((event.start_ns for event in listed), default=0)
     rows: list[dict[str, object]] = []
-    for event in events:
+    for event in listed:
+        phase = {"BlockEnter": "B", "BlockExit": "E"}.get(event.kind, "X")
         row: dict[str, object] = {
-            "name": event.block_name if event.kind in phases else event.op_name or event.kind,
+            "name": event.block_name if phase != "X" else event.op_name or event.kind,
             "cat": event.kind,
-            "ph": phases.get(event.kind, "X"),
-            "ts": event.start_ns / 1000,
+            "ph": phase,
+            "ts": (event.start_ns - origin) / 1000,
             "pid": 1,
             "tid": 1,
-            "args": {
-                "node": event.description,
-                "shapes": {name: list(shape) for name, shape in event.shapes.items()},
-                "settings": {name: str(value) for name, value in event.settings.items()},
-                "location": str(event.location) if event.location else "",
-            },
+            "args": _chrome_arguments(event),
         }
-        if row["ph"] == "X":
+        if phase == "X":
             row["dur"] = event.duration_ns / 1000
         rows.append(row)
-    return json.dumps({"traceEvents": rows, "displayTimeUnit": "ns"})
+    return json.dumps(
+        {"traceEvents": rows, "displayTimeUnit": "ns"}, ensure_ascii=False, allow_nan=False
+    )
+
+
+def _chrome_arguments(event: Event) -> dict[str, object]:
+    """What the panel of a slice shows, without what is empty."""
+    shown: dict[str, object] = {
+        "node": event.description,
+        "index": event.node_index,
+        "kernel": event.kernel,
+        "nodes": list(event.nodes),
+        "params": list(event.params),
+        "output": list(event.output),
+        "shapes": {
+            name: f"{event.dtypes.get(name, '')}{list(shape)}"
+            for name, shape in event.shapes.items()
+        },
+        "settings": {name: str(value) for name, value in event.settings.items()},
+        "scope": event.scope,
+        "location": str(event.location) if event.location else "",
+        "step": event.step,
+    }
+    return {key: value for key, value in shown.items() if value not in ("", [], {})}
+
+
+class EventStore:
+    """The last events of an executor, and how many were dropped before them."""
+
+    def __init__(self, limit: int = TRACE_LIMIT) -> None:
+        self.dropped = 0
+        self._events: deque[Event] = deque(maxlen=limit)
+        self._later: list[tuple[int, Callable[[], list[Event]]]] = []
+
+    def add(self, event: Event) -> None:
+        """Keeps an event; the oldest one makes room."""
+        self._take_later()
+        self._add(event)
+
+    def add_later(self, count: int, read: Callable[[], list[Event]]) -> None:
+        """Keeps the record of `count` stamps, which is read when somebody asks for the events."""
+        self._later.append((count, read))
+        if sum(waiting for waiting, _ in self._later) > TRACE_LIMIT:
+            self._take_later()
+
+    def events(self) -> list[Event]:
+        """All kept events, in execution order."""
+        self._take_later()
+        return list(self._events)
+
+    def clear(self) -> None:
+        """Forgets everything, the count of dropped events too."""
+        self.dropped = 0
+        self._events.clear()
+        self._later.clear()
+
+    def _take_later(self) -> None:
+        later, self._later = self._later, []
+        for _, read in later:
+            for event in read():
+                self._add(event)
+
+    def _add(self, event: Event) -> None:
+        self.dropped += len(self._events) == self._events.maxlen
+        self._events.append(event)
 
 
 class TraceLog:

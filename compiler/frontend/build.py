@@ -25,6 +25,8 @@ from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.expressions import to_size
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.dialects import graph, opset
+from openinfer.lowering.graph.buffers import BUFFER
+from openinfer.lowering.graph.infer_types import infer_types
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.sizes import Size
 
@@ -42,6 +44,7 @@ def build(program: syntax.Program, source: Source) -> ModuleOp:
             ops.append(builder.block(item))
     module = ModuleOp(ops)
     module.location = builder.location(Span(0, 0))
+    infer_types(module)
     return module
 
 
@@ -75,6 +78,9 @@ class _Builder:
                     )
                 case _:
                     other[name] = _unknown(attribute)
+        if declaration.buffer and declaration.indices:
+            options["table"] = UnitAttr()
+            other[BUFFER] = UnitAttr()
         if other:
             options["other"] = DictionaryAttr(other)
         op = graph.VariableOp(
@@ -147,7 +153,7 @@ class _Builder:
                 return graph.CacheStepOp(variable.text, amount)
             case syntax.CacheReset(target=target):
                 return graph.CacheResetOp(ref(target, cache=True))
-            case syntax.Foreign() | syntax.Broken():
+            case syntax.Broken():
                 raise AssertionError("a program with errors is not built")
 
     def op(self, node: syntax.Op) -> Operation:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.check_declarations import check_declaration
+from openinfer.compiler.frontend.check_exchange import check_exchange
 from openinfer.compiler.frontend.check_flow import check_flow
 from openinfer.compiler.frontend.check_indices import check_indices
 from openinfer.compiler.frontend.check_nodes import NodeChecker
-from openinfer.compiler.frontend.forms import refuse
 from openinfer.compiler.frontend.report import Report, nearest
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.symbols import Symbols, collect
@@ -20,8 +20,6 @@ from openinfer.compiler.frontend.symbols import Symbols, collect
 def check(program: syntax.Program, report: Report) -> Symbols:
     """Reports everything that is wrong with a program; returns what its names stand for."""
     symbols = collect(program, report)
-    for form in program.foreign:
-        refuse(report, form.form, form.span)
     for section in program.sections:
         for declaration in section.declarations:
             check_declaration(declaration, section.memory, symbols, report)
@@ -30,6 +28,9 @@ def check(program: syntax.Program, report: Report) -> Symbols:
     if not program.aborted:
         _check_entry(symbols, report)
         check_flow(symbols, report)
+        implied = check_exchange(symbols, report)
+        if implied:
+            program.add_before(implied)
         check_indices(program, symbols, report)
     return symbols
 

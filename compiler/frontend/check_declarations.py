@@ -6,7 +6,11 @@ import re
 
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.check_sizes import check_dims
-from openinfer.compiler.frontend.forms import refuse
+from openinfer.compiler.frontend.check_tables import (
+    check_index_arguments,
+    check_table,
+    malformed,
+)
 from openinfer.compiler.frontend.parser import ATTRIBUTES
 from openinfer.compiler.frontend.report import Report, did_you_mean
 from openinfer.compiler.frontend.symbols import Symbols
@@ -20,16 +24,16 @@ _FLOAT_MAX = {
     "f32": 3.4028234663852886e38,
     "f64": 1.7976931348623157e308,
 }
-_KEPT = ("layout", "quant")
+_KEPT = ("layout", "quant", "buffer")
 _LINKS = ("init", "ref", "pattern")
 _TABLES = ("table", "auto_dim", "fixed")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 def check_dtype(name: syntax.Name, report: Report) -> DType | None:
-    """The dtype that a name stands for; reports an unknown one."""
+    """The dtype that a name stands for, None for `_`; reports an unknown one."""
     dtype = DTYPES.get(ALIASES.get(name.text, name.text))
-    if dtype is None:
+    if dtype is None and name.text != "_":
         report.error(
             "OI0301",
             name.span,
@@ -39,13 +43,34 @@ def check_dtype(name: syntax.Name, report: Report) -> DType | None:
     return dtype
 
 
+def check_open_type(written: syntax.Type, memory: str, report: Report) -> None:
+    """The type `_` is for what is filled from the package, and for temporaries."""
+    if not written.open:
+        return
+    if memory in ("dynamic", "persistent"):
+        report.error(
+            "OI0314",
+            written.span,
+            f"a {memory} variable cannot have the type `_`: nothing else says what it is",
+            fix="write its dtype and dimensions, for example `f32[B, D]`",
+        )
+    elif written.dims:
+        report.error(
+            "OI0314",
+            written.span,
+            "the type `_` has no dimensions: they are taken over together with the dtype",
+            fix="write `_`, or a dtype with dimensions",
+        )
+
+
 def check_declaration(
     declaration: syntax.Declaration, memory: str, symbols: Symbols, report: Report
 ) -> None:
     """One declaration of a memory section."""
     dtype = check_dtype(declaration.type.dtype, report)
-    check_dims(declaration.type.dims, symbols, report)
-    _check_indices(declaration, memory, report)
+    check_open_type(declaration.type, memory, report)
+    check_dims(declaration.type.dims, symbols, report, declared=True)
+    check_table(declaration, memory, report)
     found: dict[str, syntax.Attribute] = {}
     for attribute in declaration.attributes:
         name = attribute.name.text
@@ -70,46 +95,6 @@ def check_declaration(
         )
 
 
-def _check_indices(declaration: syntax.Declaration, memory: str, report: Report) -> None:
-    seen: dict[str, syntax.Name] = {}
-    for index in declaration.indices:
-        if first := seen.get(index.text):
-            report.error(
-                "OI0207",
-                index.span,
-                f"index `{index.text}` is named twice",
-                fix="rename one of them",
-                notes=[("first named here", first.span)],
-            )
-        seen[index.text] = index
-    names = {attribute.name.text for attribute in declaration.attributes}
-    if not declaration.indices:
-        return
-    name, span = declaration.name.text, declaration.name.span
-    if memory == "dynamic":
-        report.error(
-            "OI0252",
-            span,
-            f"dynamic variable `{name}` cannot have indices",
-            fix=f"give `{name}` one more dimension",
-        )
-    elif memory == "persistent" and not names & {"table", "auto_dim"}:
-        report.error(
-            "OI0252",
-            span,
-            f"persistent `{name}` has indices, so it must say what they select",
-            fix="add `@table` or `@auto_dim(…)`",
-        )
-    elif memory in ("volatile", "constant") and "pattern" not in names and "ref" not in names:
-        indices = "".join(f".{{{index}}}" for index in seen)
-        report.error(
-            "OI0252",
-            span,
-            f"`{name}` stands for several tensors of the package, but nothing says their names",
-            fix=f'add `@pattern("{name}{indices}")`',
-        )
-
-
 def _check_attribute(
     attribute: syntax.Attribute,
     declaration: syntax.Declaration,
@@ -118,7 +103,7 @@ def _check_attribute(
     report: Report,
 ) -> None:
     name = attribute.name.text
-    if name not in ATTRIBUTES:
+    if name not in (*ATTRIBUTES, *_KEPT):
         report.unknown(
             "OI0250",
             attribute.span,
@@ -142,9 +127,21 @@ def _check_attribute(
             f"@{name} on dynamic `{declaration.name.text}`, which only the caller sets",
             fix="remove the attribute, or declare the variable in `volatile { … }`",
         )
-    elif name in _TABLES:
-        refuse(report, f"@{name}", attribute.span)
+    elif name == "pattern" and memory == "persistent":
+        report.error(
+            "OI0252",
+            attribute.span,
+            f"@pattern on persistent `{declaration.name.text}`: tables start empty",
+            fix="declare the tensors of the package in `constant { … }`",
+        )
     match name:
+        case "init" if declaration.type.open:
+            report.error(
+                "OI0314",
+                attribute.span,
+                f"@init on `{declaration.name.text}` of type `_`, which has no dtype of its own",
+                fix="write its dtype and dimensions, for example `f32[B, D]`",
+            )
         case "init":
             _check_init(attribute, dtype, report)
         case "ref":
@@ -158,6 +155,8 @@ def _check_attribute(
             _one_string(attribute, report, names=True)
         case "pattern":
             _check_pattern(attribute, declaration, report)
+        case "table" | "auto_dim" | "fixed" if declaration.buffer:
+            pass
         case "table":
             if not declaration.indices:
                 report.error(
@@ -167,13 +166,9 @@ def _check_attribute(
                     fix=f"declare it as `{declaration.name.text}(i): …`",
                 )
             if attribute.arguments:
-                _malformed(attribute, "takes no arguments", "@table", report)
+                malformed(attribute, "takes no arguments", "@table", report)
         case _:
-            _check_index_arguments(attribute, declaration, report)
-
-
-def _malformed(attribute: syntax.Attribute, what: str, usage: str, report: Report) -> None:
-    report.error("OI0253", attribute.span, f"@{attribute.name.text} {what}", fix=f"write `{usage}`")
+            check_index_arguments(attribute, declaration, report)
 
 
 def _one_string(
@@ -189,7 +184,7 @@ def _one_string(
         elif names and isinstance(argument, syntax.Name):
             return None
     name = attribute.name.text
-    _malformed(attribute, "takes one non-empty string", f'@{name}("NAME")', report)
+    malformed(attribute, "takes one non-empty string", f'@{name}("NAME")', report)
     return None
 
 
@@ -231,55 +226,11 @@ def _check_pattern(
             )
 
 
-def _check_index_arguments(
-    attribute: syntax.Attribute, declaration: syntax.Declaration, report: Report
-) -> None:
-    """`@auto_dim(i, j)` and `@fixed(i=4)`."""
-    name, arguments = attribute.name.text, attribute.arguments or ()
-    indices = [index.text for index in declaration.indices]
-    usage = "@auto_dim(i, j)" if name == "auto_dim" else "@fixed(i=1024)"
-    if not arguments:
-        _malformed(attribute, "requires at least one index", usage, report)
-        return
-    seen: set[str] = set()
-    for argument in arguments:
-        if name == "auto_dim" and isinstance(argument, syntax.Name):
-            index = argument
-        elif (
-            name == "fixed"
-            and isinstance(argument, syntax.Setting)
-            and isinstance(argument.value, syntax.Literal)
-            and type(argument.value.value) is int
-            and argument.value.value >= 0
-        ):
-            index = argument.name
-        else:
-            _malformed(attribute, "has an argument of another form", usage, report)
-            return
-        if index.text not in indices or index.text in seen:
-            problem = "is named twice" if index.text in seen else "is no index"
-            report.error(
-                "OI0257",
-                index.span,
-                f"`{index.text}` in @{name} {problem} of `{declaration.name.text}`",
-                fix=did_you_mean(index.text, set(indices) - seen, f"indices: {', '.join(indices)}"),
-            )
-        seen.add(index.text)
-    if name == "auto_dim" and len(arguments) != len(declaration.type.dims):
-        report.error(
-            "OI0257",
-            attribute.span,
-            f"@auto_dim names {len(arguments)} of the dimensions, the type has "
-            f"{len(declaration.type.dims)}",
-            fix="name one index for each dimension",
-        )
-
-
 def _check_init(attribute: syntax.Attribute, dtype: DType | None, report: Report) -> None:
     arguments = attribute.arguments or ()
     literal = arguments[0] if len(arguments) == 1 else None
     if not isinstance(literal, syntax.Literal) or isinstance(literal.value, str):
-        _malformed(attribute, "takes one number or bool", "@init(0)", report)
+        malformed(attribute, "takes one number or bool", "@init(0)", report)
         return
     if dtype is None:
         return

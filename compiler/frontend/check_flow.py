@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from openinfer.compiler.frontend import syntax
+from openinfer.compiler.frontend.accesses import WRITE, accesses
+from openinfer.compiler.frontend.check_consumers import consumer_names
 from openinfer.compiler.frontend.expressions import names_of
 from openinfer.compiler.frontend.report import Report
-from openinfer.compiler.frontend.symbols import Symbols, walk
+from openinfer.compiler.frontend.symbols import Symbols
+from openinfer.compiler.frontend.syntax import walk
 
 
 def check_flow(symbols: Symbols, report: Report) -> None:
@@ -29,7 +32,7 @@ def check_flow(symbols: Symbols, report: Report) -> None:
     _check_cycles(calls, report)
     if "entry" not in symbols.blocks:
         return
-    consumers = [n for n, b in symbols.blocks.items() if b.body and _is_consumer(b)]
+    consumers = consumer_names(symbols)
     reached = _Walk(symbols, report, consumers).run()
     for name, block in symbols.blocks.items():
         if name not in reached and name not in consumers and name not in symbols.unreadable:
@@ -39,10 +42,6 @@ def check_flow(symbols: Symbols, report: Report) -> None:
                 f"block `{name}` is never called",
                 fix=f"call it with `branch {name};`, or remove it",
             )
-
-
-def _is_consumer(block: syntax.Block) -> bool:
-    return block.name.text != "entry" and isinstance(block.body[0], syntax.Await)
 
 
 def _check_cycles(calls: dict[str, list[syntax.Name]], report: Report) -> None:
@@ -90,6 +89,9 @@ class _Walk:
         self.report = report
         self.consumers = consumers
         self.visible: set[str] = set()
+        self.yielded: set[str] = set()
+        self.defined: set[str] = set()
+        """Temporaries that the node at hand defines: it cannot read them."""
         self.reached: set[str] = {"entry"}
 
     def run(self) -> set[str]:
@@ -102,7 +104,11 @@ class _Walk:
                 continue
             self.uses(node)
             if isinstance(node, syntax.Assign):
+                if node.implied and node.name.text not in self.visible:
+                    self.defined.add(node.name.text)
                 self.visible.add(node.name.text)
+            else:
+                self.defined.clear()
             for name in reversed(self.called(node)):
                 if name in self.symbols.blocks and name not in self.reached:
                     self.reached.add(name)
@@ -113,13 +119,23 @@ class _Walk:
         if isinstance(node, syntax.Branch):
             return [t.text for t in (node.then_block, node.else_block) if t is not None]
         if isinstance(node, syntax.Yield):
-            return list(self.consumers)
+            # A consumer runs once its last value is there.
+            self.yielded |= {name.text for name in node.names}
+            return [name for name in self.consumers if self.awaited(name) <= self.yielded]
         return []
 
+    def awaited(self, consumer: str) -> set[str]:
+        first = self.symbols.blocks[consumer].body[0]
+        return {n.text for n in first.names} if isinstance(first, syntax.Await) else set()
+
     def uses(self, node: syntax.Node) -> None:
+        written = {a.name.span for a in accesses(node, self.symbols) if a.kind == WRITE}
         for name in _names_used(node):
             assigned = self.symbols.temporaries.get(name.text)
-            if assigned is None or name.text in self.visible:
+            if assigned is None:
+                continue
+            reads_own = name.text in self.defined and name.span not in written
+            if name.text in self.visible and not reads_own:
                 continue
             if name.text in self.symbols.loop_indices or name.text in self.symbols.unreadable:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from openinfer.compiler.frontend import syntax
+from openinfer.compiler.frontend.check_consumers import consumer_names
 from openinfer.compiler.frontend.expressions import names_of
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
@@ -59,6 +60,7 @@ class _Uses:
         self.loops: dict[str, list[Span]] = {}
         self.free: list[tuple[str, syntax.Name]] = []
         """Block and name of every use of an index's name outside of the index's loop."""
+        self.consumers = consumer_names(symbols)
         self.calls: list[tuple[str, str, dict[str, Span]]] = []
         """Caller, called block, and the indices around the call."""
 
@@ -73,7 +75,7 @@ class _Uses:
     def nodes(self, nodes: Sequence[syntax.Node], around: dict[str, Span]) -> None:
         known = set(around)
         for node in nodes:
-            self.names(list(_size_names(node)), known)
+            self.names(list(_size_names(node, self.symbols)), known)
             match node:
                 case syntax.Loop(index=index, body=body):
                     self.loops.setdefault(index.text, []).append(index.span)
@@ -84,6 +86,8 @@ class _Uses:
                     for target in (then_block, else_block):
                         if target is not None:
                             self.calls.append((self.block, target.text, around))
+                case syntax.Yield():
+                    self.calls += [(self.block, name, around) for name in self.consumers]
                 case _:
                     pass
 
@@ -102,7 +106,7 @@ class _Uses:
         return found
 
 
-def _size_names(node: syntax.Node) -> Iterator[syntax.Name]:
+def _size_names(node: syntax.Node, symbols: Symbols) -> Iterator[syntax.Name]:
     """Names in the size expressions of a node itself, not of its body."""
     match node:
         case syntax.Assign(type=type_):
@@ -116,9 +120,15 @@ def _size_names(node: syntax.Node) -> Iterator[syntax.Name]:
         case syntax.Branch(condition=condition):
             if condition is not None:
                 yield from _in_ref(condition)
-        case syntax.Transfer() | syntax.CacheRead() | syntax.CacheWrite():
+        case syntax.Transfer():
             yield from _in_ref(node.source)
             yield from _in_ref(node.target)
+        case syntax.CacheRead(source=cache, target=other):
+            yield from _in_cache(cache, symbols)
+            yield from _in_ref(other)
+        case syntax.CacheWrite(source=other, target=cache):
+            yield from _in_ref(other)
+            yield from _in_cache(cache, symbols)
         case syntax.CacheReset(target=target):
             yield from _in_ref(target)
         case syntax.Loop(start=start, stop=stop):
@@ -134,6 +144,14 @@ def _in_ref(ref: syntax.Ref) -> Iterator[syntax.Name]:
         for bound in bounds:
             if bound is not None:
                 yield from names_of(bound)
+
+
+def _in_cache(ref: syntax.Ref, symbols: Symbols) -> Iterator[syntax.Name]:
+    """An index that grows a matrix stands for its present count there, if it is nothing else."""
+    symbol = symbols.find(ref.name.text)
+    for name in _in_ref(ref):
+        if symbol is None or name.text not in symbol.auto:
+            yield name
 
 
 def _in_value(value: syntax.Value) -> Iterator[syntax.Name]:

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.expressions import BadSize, names_of, to_size
-from openinfer.compiler.frontend.forms import refuse
 from openinfer.compiler.frontend.report import Report
-from openinfer.compiler.frontend.symbols import Symbols
+from openinfer.compiler.frontend.symbols import TEMPORARY, Symbols, is_open
 from openinfer.runtime.sizes import Size
 
 
-def check_dims(dims: tuple[syntax.Expr, ...], symbols: Symbols, report: Report) -> None:
-    """Each dimension: a size, not negative; `_` stands alone."""
+def check_dims(
+    dims: tuple[syntax.Expr, ...], symbols: Symbols, report: Report, *, declared: bool = False
+) -> None:
+    """Each dimension: a size, not negative; `_` stands alone.
+
+    In a memory section (`declared`) no temporary has a value yet.
+    """
     for dim in dims:
-        if isinstance(dim, syntax.Name) and dim.text == "_":
-            refuse(report, "dimension `_`", dim.span)
+        if is_open(dim):
             continue
+        for name in names_of(dim) if declared else ():
+            symbol = symbols.find(name.text)
+            if symbol is not None and symbol.memory == TEMPORARY and symbol.maybe_integer:
+                if name.text not in symbols.loop_indices and symbol.scalar:
+                    report.error(
+                        "OI0211",
+                        name.span,
+                        f"temporary `{name.text}` has no value where variables are declared",
+                        fix="declare the size in `volatile { … }` or `persistent { … }`",
+                        notes=[("it is assigned here", symbol.span)],
+                    )
         size = check_size(dim, symbols, report, "a dimension")
         if size is not None and size.constant is not None and size.constant < 0:
             report.error("OI0305", dim.span, f"a dimension cannot be {size}", fix="use 0 or more")

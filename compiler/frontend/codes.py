@@ -56,7 +56,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0113": (
         "unknown statement",
         "A statement starts with `assign`, `op`, `branch`, `loop`, `scope`, `barrier`, `dep`, "
-        "`transfer`, `cache`, `yield`, `await` or `return`.",
+        "`transfer`, `cache`, `yield`, `await`, `return` or `effect`, or is `NAME = op …;`.",
     ),
     "OI0114": (
         "operand behind a setting",
@@ -98,6 +98,27 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A setting, hint or argument is a number, `true`, `false`, `inf`, `nan`, a string, a "
         "name, a size expression, or a list of these in brackets.",
     ),
+    "OI0123": (
+        "malformed definition or effect",
+        "`y = op NAME(…);` defines a value by an op, `y = effect read(CACHE, index=i);` by a cache; "
+        "`effect write(CACHE, index=i, value=y);` stores one.",
+    ),
+    "OI0124": (
+        "block inside a loop",
+        "The first edition writes the body of a loop as a block in it. Its statements become those "
+        "of the loop, so that only its last statement may be `return;`, and hints belong to the "
+        "loop.",
+    ),
+    "OI0125": (
+        "bad named operand",
+        "In `y = op f(a=x, b=z)` operands are variables, named as `docs/ops.md` lists them or by "
+        "the letters a, b, c in their order; each is given once, and none before it is missing.",
+    ),
+    "OI0126": (
+        "bad name of a tensor",
+        '`model["NAME"]` and `model[fmt("NAME.{l}")]` name tensors of the package; in `fmt`, an '
+        "index stands in braces.",
+    ),
     "OI0130": (
         "section `constants`",
         "Accepted; the section is called `constant`.",
@@ -105,6 +126,16 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0131": (
         "`pattern` without `@`",
         "Accepted; attributes start with `@`.",
+    ),
+    "OI0140": (
+        "not JSON",
+        "A graph JSON follows RFC 8259. JSON has no infinity and no NaN: graph JSON writes them as "
+        'the strings `"inf"`, `"-inf"` and `"nan"`.',
+    ),
+    "OI0141": (
+        "not a graph",
+        "The JSON is read, but is no graph: the message names the path of the value that is of "
+        "another kind, missing or unknown. `docs/graph-json.md` describes all of them.",
     ),
     "OI0201": (
         "variable declared twice",
@@ -157,12 +188,16 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0221": (
         "persistent memory used without `cache.*`",
-        "Persistent variables are read with `cache.read` and written with `cache.write`, and "
-        "these work on persistent variables only.",
+        "Persistent variables are written with `cache.*`, which works on no others. Their value is "
+        "read by name or with `cache.read`, entries of a table with `cache.read` only.",
     ),
     "OI0222": (
         "counting something that is no scalar",
         "`cache.increment` and `cache.decrement` work on persistent scalars.",
+    ),
+    "OI0223": (
+        "counting in a dtype that does not count",
+        "`cache.increment` and `cache.decrement` work on floats, and on integers of 8 bits or more.",
     ),
     "OI0230": (
         "wrong number of indices",
@@ -180,6 +215,28 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0233": (
         "an entry as output",
         "The tensors of an indexed variable can be read, not written.",
+    ),
+    "OI0234": (
+        "write of several slices",
+        "`cache.write` takes single indices and at most one slice; with `@auto_dim`, single table "
+        "indices only.",
+    ),
+    "OI0235": (
+        "reset of a slice",
+        "`cache.reset` takes a whole variable, an entry, or the first indices of entries. Of a "
+        "matrix that grows, only the whole is reset.",
+    ),
+    "OI0236": (
+        "write of a range of a matrix",
+        "Of a matrix that grows, `cache.write` stores the whole, one row or one column.",
+    ),
+    "OI0238": (
+        "slice that ends before it starts",
+        "Slices are half-open: `a..b` has `b - a` entries.",
+    ),
+    "OI0239": (
+        "index beyond its bound",
+        "`@fixed(i=N)` allows the indices below N, and with `@auto_dim` counts up to N.",
     ),
     "OI0240": (
         "block without end",
@@ -204,6 +261,21 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0245": ("block never called", "No chain of branches leads from `entry` to this block."),
     "OI0246": ("name given twice", "A list of outputs or returned values names a variable twice."),
+    "OI0247": (
+        "misplaced yield or await",
+        "In `entry`, `yield` gives values to the blocks that await them and `await` takes them "
+        "back. Such a block starts with its only `await` and ends with its only `yield`.",
+    ),
+    "OI0248": (
+        "call of a consumer",
+        "A block that starts with `await` runs when its values are yielded; `branch` cannot call "
+        "it.",
+    ),
+    "OI0249": (
+        "use of a yielded value",
+        "Between `yield` and `await`, entry and the blocks that it calls neither read nor write the "
+        "value.",
+    ),
     "OI0250": (
         "unknown attribute",
         "Kept and printed, but it means nothing. An error with `--strict`.",
@@ -226,6 +298,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "pattern and indices differ",
         "`{index}` in a pattern stands for an index of the declaration, and each index occurs.",
     ),
+    "OI0255": (
+        "indices and attributes do not fit",
+        "The indices of a table come first, then those of `@auto_dim` in its order; `@table` is "
+        "there exactly when indices of a table are. A buffer has neither.",
+    ),
     "OI0257": (
         "bad index list",
         "`@auto_dim` and `@fixed` name indices of the declaration, each once; `@auto_dim` one for "
@@ -244,6 +321,43 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A called block does not see the loop indices of its caller: it may be called from "
         "anywhere. Pass the index in an integer variable, or write the statements into the loop.",
     ),
+    "OI0261": (
+        "value yielded twice",
+        "A value is awaited before it is yielded again, and all values of a consumer before it "
+        "runs again.",
+    ),
+    "OI0262": (
+        "await without yield",
+        "Entry awaits what it has yielded on every way to the `await`.",
+    ),
+    "OI0263": (
+        "two consumers write one value",
+        "At most one of the blocks that await a value may write it.",
+    ),
+    "OI0264": (
+        "two blocks at the same time",
+        "While a consumer runs, neither it nor another consumer nor entry writes a variable that "
+        "the other one touches; else the result would depend on who is first. A read that makes a "
+        "table larger and one that depends on its size are such a pair, too.",
+    ),
+    "OI0265": (
+        "consumer that never runs",
+        "A consumer runs when entry has yielded all values that it awaits.",
+    ),
+    "OI0266": (
+        "value not awaited",
+        "Entry awaits all that it has yielded before it returns.",
+    ),
+    "OI0267": (
+        "value that cannot be yielded",
+        "`yield` takes temporaries, volatile, constant and dynamic variables. Persistent ones are "
+        "read into a temporary first.",
+    ),
+    "OI0268": ("value that nobody awaits", "No block starts with an `await` of the value."),
+    "OI0269": (
+        "consumer that gives back something else",
+        "A consumer yields exactly the values that it awaits.",
+    ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
         "@init of the wrong kind",
@@ -256,8 +370,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0305": (
         "impossible size",
-        "A dimension is negative, a size is divided by zero, `_` is part of an expression, or a "
-        "tensor has more elements than any memory holds.",
+        "A dimension is negative, a size is divided by zero, `_` is part of an expression or of a "
+        "matrix that grows, or a tensor has more elements than any memory holds.",
     ),
     "OI0306": (
         "size is no integer scalar",
@@ -279,10 +393,16 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0311": ("integer too large", "Integers in settings are signed 64-bit numbers."),
     "OI0312": (
-        "transfer between different types",
-        "`transfer` copies: dtype and shape are equal on both sides.",
+        "move between different types",
+        "`transfer`, `cache.read` and `cache.write` copy: dtype and shape are equal on both sides.",
     ),
     "OI0313": ("dtype not supported", "The op does not take operands of this dtype."),
+    "OI0314": (
+        "type that is not written",
+        "The type `_` of a constant or volatile variable is that of its tensor in the package, the "
+        "one of a temporary that of its first value. Dynamic and persistent variables have nothing "
+        "to take it from, and `_` has no dimensions.",
+    ),
     "OI0701": (
         "form not implemented yet",
         "The form belongs to the language, but this build cannot run it. The fix says what to "

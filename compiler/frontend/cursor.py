@@ -24,15 +24,6 @@ class ParseAbort(Exception):
     """An error was reported after which nothing useful can be read."""
 
 
-class ForeignForm(Exception):
-    """A form of the first edition was met in the middle of a statement."""
-
-    def __init__(self, form: str, span: Span) -> None:
-        super().__init__(form)
-        self.form = form
-        self.span = span
-
-
 class Cursor:
     """Tokens of one source and a position in them."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from openinfer.compiler.frontend.cursor import ForeignForm, SyntaxStop
-from openinfer.compiler.frontend.parse_values import ValueParser
+from openinfer.compiler.frontend.cursor import SyntaxStop
+from openinfer.compiler.frontend.parse_first_edition import FirstEditionParser
 from openinfer.compiler.frontend.report import did_you_mean, nearest
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
@@ -20,7 +20,6 @@ from openinfer.compiler.frontend.syntax import (
     CacheWrite,
     Dep,
     Expr,
-    Foreign,
     Literal,
     Loop,
     Name,
@@ -33,13 +32,15 @@ from openinfer.compiler.frontend.syntax import (
     Setting,
     Transfer,
     Yield,
+    walk,
 )
 
 SECTION_WORDS = ("dynamic", "volatile", "constant", "persistent")
+FIRST_EDITION_SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
 _CACHE_WORDS = ("read", "write", "increment", "decrement", "reset")
 
 
-class NodeParser(ValueParser):
+class NodeParser(FirstEditionParser):
     """One method for each kind of statement; `nodes` reads a whole body and recovers."""
 
     def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
@@ -66,10 +67,10 @@ class NodeParser(ValueParser):
             try:
                 if self.accept(";"):
                     raise self.fail("OI0113", first, "an empty statement", fix="remove the `;`")
-                found.append(self.node())
-            except ForeignForm as form:
-                self.recover(start)
-                found.append(Foreign(form.form, form.span))
+                if self.at_word("block") and self.at_section_or_block():
+                    found += self.inner_block()
+                else:
+                    found.append(self.node())
             except SyntaxStop:
                 self.recover(start)
                 found.append(Broken(first.to(self.previous)))
@@ -81,7 +82,7 @@ class NodeParser(ValueParser):
         """Whether a new section or block starts here although the last one is not closed."""
         if self.at_word("block"):
             return self.ahead().kind == "name" and self.ahead(2).text in ("{", "with")
-        return self.at_word(*SECTION_WORDS) and self.ahead().kind == "{"
+        return self.at_word(*SECTION_WORDS, *FIRST_EDITION_SECTIONS) and self.ahead().kind == "{"
 
     def node(self) -> Node:
         token = self.token
@@ -89,12 +90,8 @@ class NodeParser(ValueParser):
             raise self.complain(
                 "a statement", code="OI0113", fix=f"a statement starts with {_known(READERS)}"
             )
-        if self.ahead().kind == "=":
-            raise ForeignForm("x = op …", token.span)
-        if token.text == "effect" and self.ahead().kind == "name":
-            raise ForeignForm("effect", token.span)
-        if token.text == "block" and self.at_section_or_block():
-            raise ForeignForm("inner block", token.span.to(self.ahead().span))
+        if self.at_definition():
+            return self.definition()
         reader = READERS.get(token.text)
         if reader is None:
             near = nearest(token.text, READERS)
@@ -110,11 +107,35 @@ class NodeParser(ValueParser):
         self.advance()
         return reader(self, token.span)
 
-    def done(self, start: Span, after: str) -> Span:
-        """Takes the `;`; the span of the whole statement without it."""
-        stop = self.previous
-        self.expect_semicolon(after)
-        return start.to(stop)
+    def inner_block(self) -> list[Node]:
+        """`block body { … }` inside a loop: its statements, as if they stood there directly.
+
+        It may end in `return;`, which ends this round of the loop, so it goes without a trace.
+        """
+        start = self.advance().span
+        name = self.expect_name("a name for the block")
+        for hint in self.hints():
+            self.report.error(
+                "OI0124",
+                hint.span,
+                "a block inside a loop takes no hints",
+                fix="write them behind the head of the loop: `loop NAME (i in 0..n) with { … }`",
+            )
+        nodes, _ = self.body(f"block `{name.text}`", outermost=False)
+        found = list(nodes)
+        if found and isinstance(found[-1], Return) and not found[-1].names:
+            found.pop()
+        for node in walk(found):
+            if isinstance(node, Return | Yield):
+                self.report.error(
+                    "OI0124",
+                    node.span,
+                    f"block `{name.text}` stands inside a loop: a `return` may only end it",
+                    fix="write the statements directly into the loop: there, `return` leaves the "
+                    "block around the loop",
+                    notes=[("the block starts here", start.to(name.span))],
+                )
+        return found
 
     def assign(self, start: Span) -> Node:
         name = self.expect_name("a name for the temporary")
@@ -310,6 +331,7 @@ READERS: dict[str, Callable[[NodeParser, Span], Node]] = {
     "branch": NodeParser.branch,
     "cache": NodeParser.cache,
     "dep": NodeParser.dep,
+    "effect": NodeParser.effect,
     "loop": NodeParser.loop,
     "op": NodeParser.op,
     "return": NodeParser.return_,

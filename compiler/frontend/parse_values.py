@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openinfer.compiler.frontend.cursor import Cursor, ForeignForm
+from openinfer.compiler.frontend.cursor import Cursor
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
@@ -171,23 +171,24 @@ class ValueParser(Cursor):
     def type(self) -> Type:
         """`f32[B, 3*D]`; without brackets, or with empty ones, a scalar."""
         dtype = self.expect_name("a dtype", fix="for example `f32` or `i64[B]`")
+        dims = self.dimensions() if self.at("[") else ()
+        return Type(dtype, dims, dtype.span.to(self.previous))
+
+    def dimensions(self) -> tuple[Expr, ...]:
+        """`[B, 3*D]`."""
+        self.advance()
         dims: list[Expr] = []
-        if self.accept("["):
-            while not self.at("]"):
-                dims.append(self.expression("a dimension expression"))
-                self.accept(",")
-                if not self.at("]", "name", "int", "(", "-"):
-                    raise self.complain("`,` or `]` in the dimensions", code="OI0115")
-            self.advance()
-        return Type(dtype, tuple(dims), dtype.span.to(self.previous))
+        while not self.at("]"):
+            dims.append(self.expression("a dimension expression"))
+            self.accept(",")
+            if not self.at("]", "name", "int", "(", "-"):
+                raise self.complain("`,` or `]` in the dimensions", code="OI0115")
+        self.advance()
+        return tuple(dims)
 
     def ref(self, what: str) -> Ref:
         """`h`, `W[l]`, `K[l, 0..n]`, `K[]`."""
         name = self.expect_name(what)
-        if name.text == "model" and self.at("["):
-            ahead = self.ahead()
-            if ahead.kind == "string" or (ahead.text == "fmt" and self.ahead(2).kind == "("):
-                raise ForeignForm("model[…]", name.span.to(ahead.span))
         if self.at("(") and not self.on_new_line():
             raise self.fail(
                 "OI0120",
@@ -231,6 +232,12 @@ class ValueParser(Cursor):
             found.append(self.expect_name(what))
             self.accept(",")
         return tuple(found)
+
+    def done(self, start: Span, after: str) -> Span:
+        """Takes the `;`; the span of the whole statement without it."""
+        stop = self.previous
+        self.expect_semicolon(after)
+        return start.to(stop)
 
     def previous_kind(self) -> str:
         return self.tokens[self.position - 1].kind if self.position else "end"

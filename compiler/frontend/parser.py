@@ -7,15 +7,20 @@ it, so that all errors of a program are found in one go.
 from __future__ import annotations
 
 from openinfer.compiler.frontend.cursor import ParseAbort, SyntaxStop
+from openinfer.compiler.frontend.first_edition import complete
 from openinfer.compiler.frontend.lexer import Token, tokenize
-from openinfer.compiler.frontend.parse_nodes import READERS, SECTION_WORDS, NodeParser
+from openinfer.compiler.frontend.parse_nodes import (
+    FIRST_EDITION_SECTIONS,
+    READERS,
+    SECTION_WORDS,
+    NodeParser,
+)
 from openinfer.compiler.frontend.report import Report, did_you_mean, nearest
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.frontend.syntax import (
     Attribute,
     Block,
     Declaration,
-    Foreign,
     Name,
     Program,
     Section,
@@ -24,7 +29,6 @@ from openinfer.compiler.frontend.syntax import (
 )
 
 ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "layout", "quant")
-_FIRST_EDITION_SECTIONS = ("inputs", "outputs", "state")
 
 
 def parse(source: Source, report: Report) -> Program:
@@ -38,6 +42,7 @@ def parse(source: Source, report: Report) -> Program:
                 parser.skipped.add(token.text)
         parser.program.aborted = True
     parser.program.skipped = parser.skipped
+    complete(parser.program, list(parser.links.values()))
     return parser.program
 
 
@@ -67,7 +72,13 @@ class _Parser(NodeParser):
             )
 
     def accept_wrapper(self) -> Span | None:
-        """`graph! {` around a program, as it stands in Rust sources."""
+        """`graph! {` or `let g = graph! {` around a program, as it stands in Rust sources."""
+        if self.at_word("let"):
+            count = 1
+            while self.ahead(count).kind in ("name", "(", ",", ")") and count < 16:
+                count += 1
+            if self.ahead(count).kind == "=" and self.ahead(count + 1).text == "graph":
+                self.position += count + 1
         if self.at_word("graph") and self.ahead().kind == "!" and self.ahead(2).kind == "{":
             start = self.advance().span
             self.advance()
@@ -91,18 +102,10 @@ class _Parser(NodeParser):
                 "OI0130", token.span, "section `constants`", fix="its name is `constant`"
             )
             self.section("constant")
-        elif token.text in _FIRST_EDITION_SECTIONS and self.ahead().kind == "{":
-            self.skip()
-            self.skip_group()
-            self.program.foreign.append(Foreign(f"{token.text} {{}}", token.span))
+        elif token.text in FIRST_EDITION_SECTIONS and self.ahead().kind == "{":
+            self.section(FIRST_EDITION_SECTIONS[token.text])
         elif token.text == "model" and self.ahead().kind == ":":
-            while not self.at(",", ";", "end") and not (
-                self.on_new_line() and self.position and self.previous.start > token.span.start
-            ):
-                self.skip()
-            if self.at(",", ";"):
-                self.advance()
-            self.program.foreign.append(Foreign("model: NAME,", token.span))
+            self.header()
         else:
             self.unknown_item(what)
 
@@ -130,7 +133,7 @@ class _Parser(NodeParser):
         while not self.at("}", "end") and not self.at_section_or_block():
             begin = self.position
             try:
-                declarations.append(self.declaration())
+                declarations.append(self.declaration(memory))
             except SyntaxStop:
                 self.recover(begin)
             if self.position == begin:
@@ -144,7 +147,7 @@ class _Parser(NodeParser):
                 "OI0116", end, f"section `{memory}` is never closed", fix="close it with `}`"
             )
 
-    def declaration(self) -> Declaration:
+    def declaration(self, memory: str) -> Declaration:
         name = self.expect_name("a variable declaration", fix="NAME: f32[B, D];")
         indices: tuple[Name, ...] = ()
         if self.accept("("):
@@ -157,13 +160,21 @@ class _Parser(NodeParser):
                 fix=f"write `{name.text}(i): …`",
             )
         self.expect(":", f"`:` and a type after `{name.text}`", fix=f"{name.text}: f32[B, D];")
-        type_ = self.type()
+        buffer = self.at_buffer()
+        if buffer and memory != "persistent":
+            self.report.error(
+                "OI0110",
+                self.token.span,
+                f"a buffer is persistent memory, `{name.text}` is {memory}",
+                fix=f"state {{ {name.text}: buffer(f32, [B, T]); }}",
+            )
+        type_ = self.buffer() if buffer else self.type()
         attributes: list[Attribute] = []
         while self.at("@") or (self.at("name") and not self.on_new_line()):
             attributes.append(self.attribute())
         span = name.span.to(self.previous)
         self.expect_semicolon("the declaration")
-        return Declaration(name, indices, type_, tuple(attributes), span)
+        return Declaration(name, indices, type_, tuple(attributes), span, buffer)
 
     def index_names(self) -> tuple[Name, ...]:
         found: list[Name] = []

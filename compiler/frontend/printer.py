@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects import graph
+from openinfer.lowering.graph.buffers import BUFFER
 from openinfer.runtime.sizes import Size
 
 _INDENT = "    "
@@ -121,11 +122,22 @@ def _cache_step(op: graph.CacheStepOp) -> str:
 
 def _variable(op: graph.VariableOp) -> str:
     indices = f"({', '.join(i.data for i in op.indices)})" if op.indices.data else ""
-    attributes = "".join(f" {_attribute(k, v)}" for k, v in op.options.data.items() if k != "other")
-    other = op.option("other")
+    options = dict(op.options.data)
+    other = options.pop("other", None)
+    type_ = _type(op.dtype, op.sizes)
     if isinstance(other, DictionaryAttr):
-        attributes += "".join(f" {_attribute(k, v)}" for k, v in other.data.items())
-    return f"{op.variable.data}{indices}: {_type(op.dtype, op.sizes)}{attributes};"
+        options.update(other.data)
+        if BUFFER in other.data:
+            # Its index and its table go without saying.
+            indices, type_ = "", _buffer(op)
+            options = {k: v for k, v in options.items() if k not in (BUFFER, "table")}
+    attributes = "".join(f" {_attribute(k, v)}" for k, v in options.items())
+    return f"{op.variable.data}{indices}: {type_}{attributes};"
+
+
+def _buffer(op: graph.VariableOp) -> str:
+    dims = ", ".join(map(size_text, op.sizes))
+    return f"buffer({op.dtype.data}{f', [{dims}]' if dims else ''})"
 
 
 def _attribute(name: str, value: Attribute) -> str:

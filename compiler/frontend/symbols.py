@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.expressions import BadSize, to_size
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
+from openinfer.compiler.frontend.syntax import walk
+from openinfer.lowering.graph.buffers import BUFFER
 from openinfer.runtime.dtypes import ALIASES, DTYPES, DType
 from openinfer.runtime.sizes import Size
 
@@ -26,6 +28,23 @@ class Symbol:
     indices: tuple[str, ...]
     attributes: frozenset[str]
     span: Span
+    auto: tuple[str, ...] = ()
+    """The indices that `@auto_dim` names."""
+    fixed: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The bounds that `@fixed` gives."""
+    buffer: bool = False
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dimensions; None when it is not known yet."""
+        if self.type.open or (self.buffer and self.indices):
+            return None
+        return len(self.type.dims)
+
+    @property
+    def table_indices(self) -> tuple[str, ...]:
+        """The indices that select an entry: those that `@auto_dim` does not name."""
+        return tuple(index for index in self.indices if index not in self.auto)
 
     @property
     def dtype(self) -> DType | None:
@@ -35,8 +54,8 @@ class Symbol:
 
     @property
     def dims(self) -> tuple[Size | None, ...]:
-        """The shape; None for a dimension that is no valid size."""
-        return tuple(size_or_none(dim) for dim in self.type.dims)
+        """The shape; None for a dimension that is no valid size, or is `_`."""
+        return tuple(None if is_open(dim) else size_or_none(dim) for dim in self.type.dims)
 
     @property
     def maybe_single(self) -> bool:
@@ -77,6 +96,11 @@ class Symbols:
         return {*self.declared, *self.temporaries}
 
 
+def is_open(dim: syntax.Expr) -> bool:
+    """Whether a dimension is `_`: it is taken from the value that is written."""
+    return isinstance(dim, syntax.Name) and dim.text == "_"
+
+
 def size_or_none(expression: syntax.Expr) -> Size | None:
     """The size of an expression, None when it is refused elsewhere."""
     try:
@@ -85,17 +109,10 @@ def size_or_none(expression: syntax.Expr) -> Size | None:
         return None
 
 
-def walk(nodes: Iterable[syntax.Node]) -> Iterator[syntax.Node]:
-    """All nodes of a body in text order, those of loops and scopes included."""
-    for node in nodes:
-        yield node
-        if isinstance(node, syntax.Loop | syntax.Scope):
-            yield from walk(node.body)
-
-
 def collect(program: syntax.Program, report: Report) -> Symbols:
     """The names of a program. Reports those that are given twice."""
-    symbols = Symbols(unreadable=program.skipped)
+    # `?` stands where an error was reported instead of a name.
+    symbols = Symbols(unreadable={*program.skipped, "?"})
     for section in program.sections:
         for declaration in section.declarations:
             _declare(symbols, declaration, section.memory, report)
@@ -124,13 +141,19 @@ def _declare(
     symbols: Symbols, declaration: syntax.Declaration, memory: str, report: Report
 ) -> None:
     name = declaration.name
+    attributes = {attribute.name.text for attribute in declaration.attributes}
+    if declaration.buffer and declaration.indices:
+        attributes.add("table")
     symbol = Symbol(
         name.text,
         memory,
         declaration.type,
         tuple(index.text for index in declaration.indices),
-        frozenset(attribute.name.text for attribute in declaration.attributes),
+        frozenset(attributes),
         name.span,
+        tuple(a.text for a in _arguments(declaration, "auto_dim") if isinstance(a, syntax.Name)),
+        dict(_bounds(declaration)),
+        declaration.buffer or BUFFER in attributes,
     )
     if first := symbols.declared.get(name.text):
         report.error(
@@ -142,6 +165,23 @@ def _declare(
         )
         return
     symbols.declared[name.text] = symbol
+
+
+def _arguments(
+    declaration: syntax.Declaration, attribute: str
+) -> tuple[syntax.Value | syntax.Setting, ...]:
+    for found in declaration.attributes:
+        if found.name.text == attribute:
+            return found.arguments or ()
+    return ()
+
+
+def _bounds(declaration: syntax.Declaration) -> Iterator[tuple[str, int]]:
+    for argument in _arguments(declaration, "fixed"):
+        if isinstance(argument, syntax.Setting) and isinstance(argument.value, syntax.Literal):
+            value = argument.value.value
+            if isinstance(value, int) and not isinstance(value, bool):
+                yield argument.name.text, value
 
 
 def _assign(symbols: Symbols, node: syntax.Assign, own: dict[str, Symbol], report: Report) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from openinfer.compiler.frontend.source import Span
 
@@ -101,11 +102,16 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Type:
-    """`f32[B, 3*D]`."""
+    """`f32[B, 3*D]`; the type `_` is taken from the package, or from what is written."""
 
     dtype: Name
     dims: tuple[Expr, ...]
     span: Span
+
+    @property
+    def open(self) -> bool:
+        """Whether it is `_`."""
+        return self.dtype.text == "_"
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,8 @@ class Declaration:
     type: Type
     attributes: tuple[Attribute, ...]
     span: Span
+    buffer: bool = False
+    """Whether it was written as `c: buffer(f32, [B, T]);`."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +161,8 @@ class Assign:
     name: Name
     type: Type
     span: Span
+    implied: bool = False
+    """Whether it stands for the definition `y = …` behind it."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +173,8 @@ class Op:
     outputs: tuple[Ref, ...]
     hints: tuple[Setting, ...]
     span: Span
+    defines: bool = False
+    """Whether it was written `y = op …`: a new name is then a temporary with an inferred type."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +248,8 @@ class CacheRead:
     source: Ref
     target: Ref
     span: Span
+    defines: bool = False
+    """Whether it was written `y = effect read(…)`."""
 
 
 @dataclass(frozen=True)
@@ -261,15 +275,6 @@ class CacheReset:
 
 
 @dataclass(frozen=True)
-class Foreign:
-    """A form of the first edition, recognised and skipped as a whole."""
-
-    form: str
-    """Key of `check.NOT_YET`."""
-    span: Span
-
-
-@dataclass(frozen=True)
 class Broken:
     """A statement that could not be read; its errors are reported already."""
 
@@ -278,8 +283,16 @@ class Broken:
 
 Node = (
     Assign | Op | Branch | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
-    | CacheRead | CacheWrite | CacheStep | CacheReset | Foreign | Broken
+    | CacheRead | CacheWrite | CacheStep | CacheReset | Broken
 )  # fmt: skip
+
+
+def walk(nodes: Iterable[Node]) -> Iterator[Node]:
+    """All nodes of a body in text order, those of loops and scopes included."""
+    for node in nodes:
+        yield node
+        if isinstance(node, Loop | Scope):
+            yield from walk(node.body)
 
 
 @dataclass(frozen=True)
@@ -296,10 +309,29 @@ class Block:
 class Program:
     sections: list[Section] = field(default_factory=list[Section])
     blocks: list[Block] = field(default_factory=list[Block])
-    foreign: list[Foreign] = field(default_factory=list[Foreign])
     items: list[Section | Block] = field(default_factory=list["Section | Block"])
     """Sections and blocks in text order."""
+    links: list[Declaration] = field(default_factory=list[Declaration])
+    """Constants that `model["…"]` in the text stands for."""
     skipped: set[str] = field(default_factory=set[str])
     """Names in text that a syntax error made unreadable: nobody complains of their absence."""
     aborted: bool = False
     """Whether the end of the text was not read."""
+
+    def add_before(self, added: Mapping[Return, Node]) -> None:
+        """Puts a statement before each of some `return`s."""
+        for item in [item for item in self.items if isinstance(item, Block)]:
+            block = replace(item, body=_with(item.body, added))
+            self.items[self.items.index(item)] = block
+            self.blocks[self.blocks.index(item)] = block
+
+
+def _with(body: Iterable[Node], added: Mapping[Return, Node]) -> tuple[Node, ...]:
+    found: list[Node] = []
+    for node in body:
+        if isinstance(node, Return) and node in added:
+            found.append(added[node])
+        elif isinstance(node, Loop | Scope):
+            node = replace(node, body=_with(node.body, added))
+        found.append(node)
+    return tuple(found)

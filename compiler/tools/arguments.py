@@ -19,6 +19,22 @@ def package_beside(program: str | Path) -> Path | None:
     return None
 
 
+def is_compiled(path: str | Path) -> bool:
+    """Whether a file is a compiled program, by its first bytes or else by its name."""
+    from openinfer.runtime.program_file import SUFFIX, is_program
+
+    place = Path(path)
+    if place.suffix == SUFFIX:
+        return True
+    try:
+        if not place.is_file():
+            return False
+        with open(place, "rb") as file:
+            return is_program(file.read(8))
+    except (OSError, ValueError):
+        return False
+
+
 def parse_sizes(texts: Sequence[str]) -> dict[str, int]:
     """`["B=4", "T=16"]` as a dict. Raises UsageError."""
     sizes: dict[str, int] = {}

@@ -46,6 +46,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "IR without interface",
         "From level `nn` on, `nn.interface` says what the function `@step` takes and gives.",
     ),
+    "OI0529": (
+        "no content to pack",
+        "`openinfer pack` was given a module, name or arguments that make no dataclass instance.",
+    ),
     "OI0519": (
         "input text is no value",
         "`--input` takes numbers (`x=1,2,3`), nested lists (`x=[[1,2],[3,4]]`) or a `.npy` file.",
@@ -54,6 +58,20 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "bad environment variable",
         "The variables that openinfer reads stand in `runtime/options.py`, with their values.",
     ),
+    "OI0553": (
+        "executor without a trace",
+        "The plain build of a compiled program leaves no events, so that it costs nothing. "
+        "`make_executor(trace=True)` runs the traced build, whose `tracing` can be switched.",
+    ),
+    "OI0554": (
+        "trace cannot be written",
+        "The formats are `json` (`docs/trace.md`) and `chrome`, which Perfetto opens.",
+    ),
+    "OI0555": (
+        "not a trace",
+        "The file is no trace of format `json`: the message names the entry and the field. "
+        "`openinfer run --trace FILE` writes such files, `docs/trace.md` describes them.",
+    ),
     "OI0730": ("unknown device", "`openinfer devices` lists the devices of this build."),
     "OI0733": (
         "device cannot run here",
@@ -61,7 +79,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0734": (
         "optional library missing",
-        "A command needs a library that openinfer does not; the fix names the extra to install.",
+        "A command needs a library or program that openinfer does not; the fix names what to "
+        "install.",
     ),
     "OI0801": (
         "compiled program cannot be read or written",

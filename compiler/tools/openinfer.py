@@ -12,9 +12,14 @@ from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, rend
 COMMANDS = {
     "cache": "list or clear the compiled programs on disk",
     "compare": "run the simulator and the compiled program side by side",
+    "compile": "compile a program into a file that runs without the compiler",
+    "debug": "step through a program: breakpoints, values, watches",
     "devices": "what can run here, and why the rest cannot",
+    "export": "write a program as graph JSON, or as text again",
     "inspect": "show what a model package or a program holds",
+    "pack": "write a model package from a Python dataclass or another package",
     "run": "run a program and print its results",
+    "trace": "show where the time of a run went, by node, op, scope and line",
 }
 
 _EXAMPLES = """\
@@ -22,6 +27,8 @@ examples:
   openinfer run examples/mlp.oi                 drawn inputs, the package beside it, short output
   openinfer run mlp.oi --input x=x.npy --output y=y.npy --threads 2
   openinfer compare mlp.oi --size B=3           0: they agree, 3: the first node that differs
+  openinfer export mlp.oi -o graph.json         the program as graph JSON, which runs like it
+  openinfer compile mlp.oi -o mlp.oip           a file that runs where xDSL is not installed
   openinfer inspect model.safetensors
   openinfer COMMAND --help                      more of a command, by example
 """

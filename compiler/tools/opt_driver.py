@@ -1,4 +1,4 @@
-"""The driver behind `openinfer-opt`: xDSL's, with our dialects, passes, pipelines and `.oi` input.
+"""The driver behind `openinfer-opt`: xDSL's, with our dialects, passes, pipelines and programs.
 
 Output goes to stdout, everything else (diagnostics, timing, dumps between passes) to stderr.
 """
@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -27,6 +27,9 @@ from openinfer.compiler.tools.phase_dumps import PhaseDumps
 from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
 from openinfer.lowering.options import PipelineOptions, using
 from openinfer.runtime.errors import InputError, ProgramError
+
+if TYPE_CHECKING:
+    from openinfer.compiler.frontend import ParseResult
 
 SEPARATOR = "// -----"
 TARGET_CPUS = ("host", "generic", "avx2", "avx512")
@@ -63,6 +66,7 @@ class OpenInferOptMain(xDSLOptMain):
     def register_all_frontends(self) -> None:
         self.available_frontends["mlir"] = self._read_ir
         self.available_frontends["oi"] = self._read_program
+        self.available_frontends["json"] = self._read_graph_json
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
@@ -75,10 +79,11 @@ class OpenInferOptMain(xDSLOptMain):
         add("--to", metavar="PHASE", help="stop after this phase (pipeline: cpu if none is named)")
         add("--from", dest="start", metavar="PHASE", help="the input is what this phase produced")
         add("--dump-dir", type=Path, metavar="DIR", help="write one numbered file per phase")
-        add("--model", type=Path, metavar="FILE", help="the model package (default: beside a .oi)")
+        add("--model", type=Path, metavar="FILE", help="the model package (default: beside it)")
         add("--size", action="append", default=[], metavar="NAME=N", help="fix a size (repeatable)")
         add("--target-cpu", choices=TARGET_CPUS, default="host", help="the CPU to lower for")
         add("--observe", action="store_true", help="the build whose every node can be watched")
+        add("--trace", action="store_true", help="the build that stamps a clock around its kernels")
         add("--strict", action="store_true", help="unknown hints and attributes are errors")
         add("--strict-math", action="store_true", help="no approximation, no reassociation")
         add("--precision", metavar="DTYPE", help="compute matrix products in this float dtype")
@@ -98,7 +103,7 @@ class OpenInferOptMain(xDSLOptMain):
             raise InputError(
                 "OI0513",
                 f"{self.get_input_name()} is not UTF-8 text: byte {error.start}",
-                hint="openinfer-opt reads .oi programs and .mlir text",
+                hint="openinfer-opt reads .oi programs, graph JSON and .mlir text",
             ) from None
         return self.available_frontends[file_extension](chunk)
 
@@ -116,7 +121,15 @@ class OpenInferOptMain(xDSLOptMain):
     def _read_program(self, _: IO[bytes]) -> ModuleOp:
         from openinfer.compiler.frontend import parse_text
 
-        result = parse_text(self._text, self.get_input_name(), self.args.strict)
+        return self._checked(parse_text(self._text, self.get_input_name(), self.args.strict))
+
+    def _read_graph_json(self, _: IO[bytes]) -> ModuleOp:
+        from openinfer.compiler.graph_json.read import parse_json
+
+        return self._checked(parse_json(self._text, self.get_input_name(), self.args.strict))
+
+    def _checked(self, result: ParseResult) -> ModuleOp:
+        """The module of a program; its warnings go to stderr. Raises ProgramError."""
         if result.module is None:
             raise ProgramError(result.diagnostics, result.render())
         if result.diagnostics:
@@ -155,8 +168,9 @@ class OpenInferOptMain(xDSLOptMain):
         check_precision(args.precision)
         sizes = checked_sizes(parse_sizes(args.size))
         path: Path | None = args.model
-        if path is None and args.input_file is not None and args.input_file.endswith(".oi"):
-            path = package_beside(args.input_file)
+        name = args.input_file or ""
+        if path is None and name.endswith((".oi", ".json")):
+            path = package_beside(name)
         package = None
         if path is not None and self.pipeline_name is not None:
             from openinfer.runtime.packages import open_model
@@ -167,6 +181,7 @@ class OpenInferOptMain(xDSLOptMain):
             sizes=sizes,
             target_name=args.target_cpu,
             observe=args.observe,
+            trace=args.trace,
             strict=args.strict,
             strict_math=args.strict_math,
             precision=args.precision,

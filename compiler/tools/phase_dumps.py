@@ -46,12 +46,14 @@ class PhaseDumps:
             flags += ["--size", size]
         if args.target_cpu != "host":
             flags += ["--target-cpu", args.target_cpu]
-        for name in ("observe", "strict", "strict_math"):
+        for name in ("observe", "trace", "strict", "strict_math"):
             if getattr(args, name):
                 flags.append(f"--{name.replace('_', '-')}")
         if args.precision:
             flags += ["--precision", args.precision]
-        return PhaseDumps(args.dump_dir, pipeline, context, tuple(flags), args.print_debuginfo)
+        # A traced build keeps in locations which nodes an op computes.
+        locations = args.print_debuginfo or args.trace
+        return PhaseDumps(args.dump_dir, pipeline, context, tuple(flags), locations)
 
     def write(self, phase: str, module: ModuleOp) -> None:
         """Writes `NN-phase.mlir`, and one file per function but the step at the low levels."""

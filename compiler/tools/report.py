@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import IO
 
-from openinfer.runtime.errors import OpenInferError, ProgramError
+from openinfer.runtime.errors import (
+    Diagnostic,
+    Location,
+    OpenInferError,
+    ProgramError,
+    StepError,
+)
 
 FINE = 0
 BAD_INPUT = 1
@@ -47,6 +54,8 @@ def render(error: BaseException) -> str:
 
             return with_excerpts(error.diagnostics).rstrip("\n")
         return error.rendered.rstrip("\n")
+    if isinstance(error, StepError):
+        return _at_its_line(error)
     if isinstance(error, OpenInferError):
         return str(error)
     if isinstance(error, UsageError):
@@ -61,6 +70,30 @@ def render(error: BaseException) -> str:
         f"error: {type(error).__name__}: {error}\n"
         "  fix: this is a bug of openinfer; --traceback shows where, please report it"
     )
+
+
+def know_source(file: str, text: str) -> None:
+    """Makes errors that speak of `file` show lines of this text, not of what lies on disk."""
+    _SOURCES[file] = text
+
+
+_SOURCES: dict[str, str] = {}
+
+
+def _at_its_line(error: StepError) -> str:
+    """A failed step as every other finding is shown: place, message, the line with a caret."""
+    found = _PLACE.fullmatch(error.message)
+    if found is None:
+        return str(error)
+    from openinfer.compiler.diagnostics import render as with_excerpts
+
+    file, line, column, message = found.groups()
+    place = Location(file, int(line), int(column))
+    finding = Diagnostic(error.code, message, place, hint=error.hint)
+    return with_excerpts([finding], _SOURCES).rstrip("\n")
+
+
+_PLACE = re.compile(r"(.+?):([0-9]{1,9}):([0-9]{1,9}): (.*)", re.DOTALL)
 
 
 def exit_code(error: BaseException) -> int:

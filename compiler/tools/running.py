@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.api import Graph, Simulator, compile, graph_file
 from openinfer.compiler.arguments import checked_sizes
-from openinfer.compiler.tools.arguments import PACKAGE_SUFFIXES, package_beside, parse_sizes
+from openinfer.compiler.tools.arguments import (
+    PACKAGE_SUFFIXES,
+    is_compiled,
+    package_beside,
+    parse_sizes,
+)
 from openinfer.compiler.tools.progress import waiting
 from openinfer.compiler.tools.report import AdvisedError, UsageError
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
@@ -27,7 +32,12 @@ if TYPE_CHECKING:
 def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of every command that runs a program."""
     add = parser.add_argument
-    add("program", type=Path, metavar="FILE.oi")
+    add(
+        "program",
+        type=Path,
+        metavar="FILE",
+        help="a program: .oi, .json as graph JSON, or .oip as `openinfer compile` writes it",
+    )
     add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
     add(
         "--input",
@@ -41,6 +51,22 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, default=1, metavar="K", help="run K steps (default 1)")
     add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
     add("--strict", action="store_true", help="unknown hints and attributes are errors")
+
+
+def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Session:
+    """A session for a program that was compiled beforehand."""
+    from openinfer.compiler.tools.compiled_session import (
+        CompiledSession,
+        compiled_parts,
+        open_program,
+    )
+
+    if args.strict:
+        raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
+    program = open_program(args.program, args.model)
+    graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
+    rest = (given, args.seed, args.steps, args.threads, args.strict)
+    return CompiledSession(graph, package, sizes, *rest, program=program)
 
 
 def read_program(path: Path) -> Graph:
@@ -85,6 +111,8 @@ class Session:
         if args.seed < 0:
             raise UsageError("--seed takes a number from 0")
         given = _assignments(args.input, "--input", "x=x.npy or x=1,2,3")
+        if is_compiled(args.program):
+            return _compiled_session(args, given)
         graph = graph_file(args.program)
         if args.strict:
             graph = graph.strictly
@@ -104,12 +132,15 @@ class Session:
         try:
             executor = Simulator(self.graph, self.package, self.sizes).make_executor(self.threads)
         except OpenInferError as error:
-            raise self._advised(error) from error
+            raise advised(error, self.graph, self.package) from error
         self._show_warnings()
         return executor
 
-    def compiled(self) -> BaseExecutor:
-        """An executor of the compiled program, from the cache when it is there."""
+    def compiled(self, trace: bool | None = None) -> BaseExecutor:
+        """An executor of the compiled program, from the cache when it is there.
+
+        With `trace` its steps leave events (None: as the environment asks).
+        """
         from openinfer.runtime.host import cpu_unavailable_reason
 
         reason = cpu_unavailable_reason()
@@ -118,11 +149,12 @@ class Session:
         try:
             with waiting(f"compiling {self.graph.file}"):
                 program = compile(self.graph, self.package, sizes=self.sizes, strict=self.strict)
+                executor = program.make_executor(self.threads, trace=trace)
         except OpenInferError as error:
-            raise self._advised(error) from error
+            raise advised(error, self.graph, self.package) from error
         self._show_warnings()
         warn_of_cache()
-        return program.make_executor(self.threads)
+        return executor
 
     def inputs(self, executor: BaseExecutor, step: int) -> dict[str, Tensor]:
         """Every dynamic variable: as given, else drawn from the seed, the name and the step."""
@@ -136,15 +168,16 @@ class Session:
             self._warned = True
             show_warnings(self.graph)
 
-    def _advised(self, error: OpenInferError) -> Exception:
-        """The error, with what a program without a package may miss."""
-        if self.package is not None:
-            return error
-        stem = self.graph.file.removesuffix(".oi")
-        looked = " or ".join(f"{stem}{suffix}" for suffix in PACKAGE_SUFFIXES)
-        return AdvisedError(
-            error, f"no model package was given, and there is no {looked}; --model FILE names one"
-        )
+
+def advised(error: OpenInferError, graph: Graph, package: Package | None) -> Exception:
+    """The error, with what a program without a package may miss."""
+    if package is not None:
+        return error
+    stem = graph.file.removesuffix(".oi").removesuffix(".json")
+    looked = " or ".join(f"{stem}{suffix}" for suffix in PACKAGE_SUFFIXES)
+    return AdvisedError(
+        error, f"no model package was given, and there is no {looked}; --model FILE names one"
+    )
 
 
 @cache

@@ -161,8 +161,12 @@ def print_dict(printer: Printer, keyword: str, entries: DictionaryAttr | None) -
     printer.print_attr_dict(entries.data)
 
 
+OPEN = "_"
+"""The dtype of a variable whose type is not known yet, and a dimension that is not."""
+
+
 def check_dtype(op: Operation, dtype: StringAttr) -> None:
-    if dtype.data not in DTYPES:
+    if dtype.data not in DTYPES and dtype.data != OPEN:
         raise VerifyException(f"{op.name}: unknown dtype {dtype.data!r}")
 
 

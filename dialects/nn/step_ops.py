@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
+    TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -58,6 +59,24 @@ class SizeOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(str(self.size.data))
+
+
+@irdl_op_definition
+class FromIndexOp(IRDLOperation):
+    """An index as a tensor of one element: `%t = nn.from_index %i : tensor<i64>`."""
+
+    name = "nn.from_index"
+    index = operand_def(IndexType())
+    value = result_def(TensorType)
+    assembly_format = "$index attr-dict `:` type($value)"
+    traits = traits_def(Pure())
+
+    def __init__(self, index: SSAValue) -> None:
+        super().__init__(operands=[index], result_types=[TensorType(i64, [])])
+
+    def verify_(self) -> None:
+        expect_element(self, "the result", element(self.value), i64)
+        expect_shape(self, "the result", shape_of(self.value), ())
 
 
 @irdl_op_definition
@@ -180,6 +199,19 @@ class PublishOp(IRDLOperation):
 
     def __init__(self, buffer: SSAValue, output: str) -> None:
         super().__init__(operands=[buffer], properties={"output": StringAttr(output)})
+
+
+@irdl_op_definition
+class KeepOp(IRDLOperation):
+    """The value is computed although nobody reads it: `nn.keep %h : tensor<4xf32>`."""
+
+    name = "nn.keep"
+    value = operand_def()
+    assembly_format = "$value attr-dict `:` type($value)"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=[value])
 
 
 @irdl_op_definition

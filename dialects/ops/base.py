@@ -19,6 +19,9 @@ INTEGERS: Final = SIGNED + UNSIGNED
 NUMBERS: Final = FLOATS + INTEGERS
 SIGNED_NUMBERS: Final = FLOATS + SIGNED
 EVERYTHING: Final = (*NUMBERS, "bool", "bitset")
+TERNARY: Final = ("t2", "t1")
+STORED: Final = (*EVERYTHING, *TERNARY)
+"""What ops take that move, choose, compare or convert elements: ternary values have no arithmetic."""
 
 
 class OpError(ValueError):
@@ -104,7 +107,8 @@ class Setting:
     """One named parameter of an op.
 
     `kind`: "int", "float", "number" (int or float), "bool", "string", "dtype", "size" (an int, or a
-    `Size` over names), "ints" (a tuple of ints and `Size`s), "dtypes" (one or a tuple of names).
+    `Size` over names), "ints" (a tuple of ints and `Size`s), "numbers" (a tuple of ints and floats),
+    "padding" (as "ints", or one of `choices`), "dtypes" (one or a tuple of names).
     """
 
     name: str
@@ -113,7 +117,7 @@ class Setting:
     doc: str
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
-    """The legal values of a "string" setting; empty for any."""
+    """The legal values of a "string" setting; empty for any. Those of "padding" besides ints."""
 
     @property
     def required(self) -> bool:
@@ -128,8 +132,10 @@ class OpSpec:
     operands: tuple[str, ...]
     infer: Infer
     """Types of the results from the operand types and the *resolved* settings. For an op with any
-    number of outputs the settings hold their number under "outputs". A declared output may have
-    another float dtype than the inferred one: the op computes wide and rounds once (`accepts`)."""
+    number of outputs the settings hold their number under "outputs", and for one that has the
+    shape of its output the declared types under "declared", None where there are none. A declared
+    output may have another float dtype than the inferred one: the op computes wide and rounds once
+    (`accepts`)."""
     doc: str
     family: str
     dtypes: tuple[str, ...] = EVERYTHING

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from openinfer.dialects.ops.base import (
     ACC,
-    EVERYTHING,
     FLOATS,
     INTEGERS,
     NUMBERS,
     REQUIRED,
     SIGNED,
     SIGNED_NUMBERS,
+    STORED,
+    TERNARY,
     UNSIGNED,
     Infer,
     OpDTypeError,
@@ -86,6 +87,8 @@ def _fits(value: int, dtype: str) -> bool:
     row = DTYPES[dtype]
     if row.kind == "bool":
         return value in (0, 1)
+    if row.kind == "ternary":
+        return value in ((-1, 1) if row.name == "t1" else (-1, 0, 1))
     if row.kind == "int":
         return -(1 << (row.bits - 1)) <= value < 1 << (row.bits - 1)
     return 0 <= value < 1 << row.bits
@@ -106,10 +109,12 @@ def _filter(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> l
 
 
 def _check_condition(condition: TensorSpec, dtype: str) -> None:
-    if condition.dtype not in ("bool", "bitset", *INTEGERS, dtype):
+    if condition.dtype not in ("bool", "bitset", *INTEGERS, dtype) or condition.dtype == "t1":
         raise OpDTypeError(
             f"the condition is {condition.dtype}",
-            f"use bool, an integer, or {dtype}, the dtype of the values",
+            f"use bool, an integer, or {dtype}, the dtype of the values"
+            if dtype != "t1"
+            else "use bool or an integer: a t1 is never 0",
         )
 
 
@@ -156,6 +161,9 @@ def _compare(name: str, symbol: str, dtypes: tuple[str, ...] = NUMBERS) -> OpSpe
 
 _SUMS = (*NUMBERS, "bool", "bitset")
 _BITS = (*INTEGERS, "bool")
+_ORDERED = (*NUMBERS, *TERNARY)
+# A t1 is never 0.
+_CONDITIONS = tuple(name for name in STORED if name != "t1")
 _LIMIT = "absent: no limit; NaN is replaced by the limit"
 
 SPECS: tuple[OpSpec, ...] = (
@@ -241,12 +249,12 @@ SPECS: tuple[OpSpec, ...] = (
         Setting("clamp_min", "number", None, "lower limit of the result"),
         Setting("clamp_max", "number", None, "upper limit of the result"),
     ),
-    _compare("eq", "==", EVERYTHING),
-    _compare("ne", "!=", EVERYTHING),
-    _compare("lt", "<"),
-    _compare("le", "<="),
-    _compare("gt", ">"),
-    _compare("ge", ">="),
+    _compare("eq", "==", STORED),
+    _compare("ne", "!=", STORED),
+    _compare("lt", "<", _ORDERED),
+    _compare("le", "<=", _ORDERED),
+    _compare("gt", ">", _ORDERED),
+    _compare("ge", ">=", _ORDERED),
     OpSpec(
         "is_finite",
         ("x",),
@@ -264,7 +272,7 @@ SPECS: tuple[OpSpec, ...] = (
         _filter,
         "`x` where the condition is not zero, else `y`.",
         "elementwise",
-        EVERYTHING,
+        STORED,
         broadcast=True,
         inplace=True,
     ),
@@ -274,7 +282,7 @@ SPECS: tuple[OpSpec, ...] = (
         _select,
         "`x` where the condition is not zero, else `y`.",
         "elementwise",
-        EVERYTHING,
+        _CONDITIONS,
         broadcast=True,
         inplace=True,
         aliases=("select",),
@@ -283,17 +291,19 @@ SPECS: tuple[OpSpec, ...] = (
         "cast",
         ("x",),
         _cast,
-        "Another dtype: to floats rounding to nearest even, to integers as the settings say.",
+        "Another dtype: to floats rounding to nearest even, to integers as the settings say; to t2 "
+        "and t1 always the nearest value, for t1 -1 where x is not above 0.",
         "elementwise",
-        EVERYTHING,
+        STORED,
         (
             Setting("to", "dtype", REQUIRED, "the dtype of the result", aliases=("dtype",)),
             Setting(
                 "rounding_mode",
                 "string",
                 "trunc",
-                "float to integer: trunc, floor, ceil, nearest (halves away from zero)",
-                choices=("trunc", "floor", "ceil", "nearest"),
+                "float to integer: trunc, floor, ceil, nearest (halves away from zero), even "
+                "(nearest, halves to even)",
+                choices=("trunc", "floor", "ceil", "nearest", "even"),
             ),
             Setting("saturate", "bool", True, "out of range: the nearest value, else wraps"),
         ),
@@ -301,7 +311,7 @@ SPECS: tuple[OpSpec, ...] = (
     _unary(
         "fill",
         "Every element is `value`.",
-        EVERYTHING,
+        STORED,
         Setting("value", "number", REQUIRED, "the value of every element"),
     ),
     _unary(

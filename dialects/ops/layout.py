@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from openinfer.dialects.ops.base import (
-    EVERYTHING,
     NUMBERS,
     REQUIRED,
+    STORED,
     Infer,
     OpSpec,
     Setting,
@@ -251,7 +251,7 @@ def _layout(
     name: str, infer: Infer, doc: str, *settings: Setting, variadic: bool = False
 ) -> OpSpec:
     operands = ("x",)
-    return OpSpec(name, operands, infer, doc, "layout", EVERYTHING, settings, variadic=variadic)
+    return OpSpec(name, operands, infer, doc, "layout", STORED, settings, variadic=variadic)
 
 
 SPECS: tuple[OpSpec, ...] = (
@@ -268,7 +268,7 @@ SPECS: tuple[OpSpec, ...] = (
         _split,
         "Consecutive parts along an axis, equal ones unless `sizes` is given.",
         "layout",
-        EVERYTHING,
+        STORED,
         (
             Setting("axis", "int", 0, "the axis to cut", ("dim",)),
             Setting("sizes", "ints", None, "the size of each part"),

@@ -13,6 +13,7 @@ from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
 from openinfer.dialects.extensions import get_all_dialects
+from openinfer.lowering.cpu.add_jobs import JOB, add_jobs, fork_functions
 
 MARK = "openinfer_team_wait"
 
@@ -44,6 +45,11 @@ class AddTeam(ModulePass):
         if mark is None or mark.body.blocks:
             return
         text = files("openinfer.lowering.cpu").joinpath("team.mlir").read_text(encoding="utf-8")
+        if fork_functions(op):
+            # The lead alone runs the step; what it opens to the others are jobs.
+            text = text.replace("@openinfer_step", f"@{JOB}")
+            add_jobs(op)
+            declared = {f.sym_name.data: f for f in op.body.ops if isinstance(f, llvm.FuncOp)}
         context = Context()
         for name, dialect in get_all_dialects().items():
             context.register_dialect(name, dialect)

@@ -4,8 +4,8 @@
     add(x, y, out)
 
 Arrays are passed by address, with the sizes, the offset and the strides that the memref types of
-the function leave open. Numbers go in as they are. The step that the compiler makes does not come
-here.
+the function leave open; a `Tensor` brings dtypes that NumPy lacks. Numbers go in as they are. The
+step that the compiler makes does not come here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ from openinfer.dialects.extensions import get_all_dialects
 from openinfer.lowering.cpu.add_entry import ENTRY_PREFIX, AddEntry
 from openinfer.lowering.cpu.convert_to_llvm import ConvertToLlvm
 from openinfer.lowering.cpu.emit_llvm import emit_llvm
+from openinfer.lowering.cpu.expand_f8 import ExpandF8
 from openinfer.lowering.cpu.expand_math import ExpandMath
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.runtime.devices.cpu_codegen import compile_llvm_text, host_target, load_object
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.storage import element_count
 from openinfer.runtime.target import TargetDescription
+from openinfer.runtime.tensors import Tensor
 
-LOOPS_TO_LLVM: tuple[ModulePass, ...] = (ExpandMath(), ConvertToLlvm())
+LOOPS_TO_LLVM: tuple[ModulePass, ...] = (ExpandF8(), ExpandMath(), ConvertToLlvm())
 
 
 def make_context() -> Context:
@@ -120,18 +123,24 @@ class CompiledFunction:
         return _unpack_number(frame.raw[-8:], outputs[0])
 
 
-def _array_parts(array: np.ndarray[Any, Any], type: MemRefType) -> list[int]:
+def _array_parts(array: np.ndarray[Any, Any] | Tensor, type: MemRefType) -> list[int]:
     shape = type.get_shape()
-    fits = len(shape) == array.ndim and all(
+    fits = len(shape) == len(array.shape) and all(
         want in (-1, have) or want < 0 for want, have in zip(shape, array.shape, strict=True)
     )
     if not fits:
         raise InputError("OI0580", f"an array of shape {array.shape} is no {type}")
     parts = argument_parts(type)
-    numbers = {"ptr": array.ctypes.data, "offset": 0}
-    for i, (size, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
+    if isinstance(array, Tensor):
+        address = array.storage.ctypes.data
+        strides = [element_count(array.shape[i + 1 :]) for i in range(len(array.shape))]
+    else:
+        address = array.ctypes.data
+        strides = [stride // array.itemsize for stride in array.strides]
+    numbers = {"ptr": address, "offset": 0}
+    for i, (size, stride) in enumerate(zip(array.shape, strides, strict=True)):
         numbers[f"size{i}"] = size
-        numbers[f"stride{i}"] = stride // array.itemsize
+        numbers[f"stride{i}"] = stride
     return [numbers[part] for part in parts]
 
 

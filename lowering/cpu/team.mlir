@@ -9,12 +9,19 @@
 //    32  sleepers  workers that wait in the kernel for the sequence to change
 //    40  active    workers that are inside a step, or about to find out whether it is still open
 //    48  next      the ticket at which the next step starts
+//    49  lost      cycles that somebody waited for a chunk in long waits of the open step
+//    50  alone     the lead runs steps alone until the cycle counter gets here
+//    51  patience  how many times the time it lost the lead stays alone; doubles while it goes on
 //    56  words     length of a frame, its last two words being the first ticket and the thread
 //    64  frame     what the open step was called with
 //
 // The lead opens a step, runs it, and closes it; it waits for chunks, not for workers. A worker that
 // comes late finds its tickets taken and runs through without touching anything; the host keeps all
 // memory of a step until `active` is 0 after the step was closed.
+//
+// A worker that loses its processor while it holds a chunk makes everybody wait for a time slice.
+// Where such waits take more than a third of a step, the machine is busy with something else: the
+// lead then runs alone for a while, which never costs more than what sharing had cost.
 
 llvm.func @syscall(i64, i64, i64, i64, i64, i64, i64) -> i64
 llvm.func @sched_yield() -> i32
@@ -24,20 +31,32 @@ llvm.func @openinfer_team_wait(%team: !llvm.ptr, %ticket: i64) {
   %one = llvm.mlir.constant(1 : i64) : i64
   %patience = llvm.mlir.constant(4000 : i64) : i64
   %done = llvm.getelementptr inbounds %team[64] : (!llvm.ptr) -> !llvm.ptr, i8
-  llvm.br ^look(%zero : i64)
-^look(%spins: i64):
+  llvm.br ^look(%zero, %zero : i64, i64)
+^look(%spins: i64, %since: i64):
   %now = "llvm.load"(%done) <{ordering = 4 : i64, alignment = 8 : i64}> : (!llvm.ptr) -> i64
   %ready = llvm.icmp "sge" %now, %ticket : i64
-  llvm.cond_br %ready, ^leave, ^wait
+  llvm.cond_br %ready, ^over, ^wait
 ^wait:
   llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
   %more = llvm.add %spins, %one : i64
   %tired = llvm.icmp "sge" %more, %patience : i64
-  llvm.cond_br %tired, ^yield, ^look(%more : i64)
+  llvm.cond_br %tired, ^yield, ^look(%more, %since : i64, i64)
 ^yield:
+  %first = llvm.icmp "eq" %since, %zero : i64
+  %clock = llvm.call_intrinsic "llvm.readcyclecounter"() : () -> i64
+  %begin = llvm.select %first, %clock, %since : i1, i64
   // Whoever holds the chunk may be waiting for this processor.
   %ignored = llvm.call @sched_yield() : () -> i32
-  llvm.br ^look(%zero : i64)
+  llvm.br ^look(%zero, %begin : i64, i64)
+^over:
+  %short = llvm.icmp "eq" %since, %zero : i64
+  llvm.cond_br %short, ^leave, ^note
+^note:
+  %lost = llvm.getelementptr inbounds %team[392] : (!llvm.ptr) -> !llvm.ptr, i8
+  %end = llvm.call_intrinsic "llvm.readcyclecounter"() : () -> i64
+  %span = llvm.sub %end, %since : i64
+  %before = llvm.atomicrmw add %lost, %span acq_rel : !llvm.ptr, i64
+  llvm.br ^leave
 ^leave:
   llvm.return
 }
@@ -69,9 +88,15 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %two = llvm.mlir.constant(2 : i64) : i64
+  %three = llvm.mlir.constant(3 : i64) : i64
+  %eight = llvm.mlir.constant(8 : i64) : i64
+  %most = llvm.mlir.constant(256 : i64) : i64
   %sequence = llvm.getelementptr inbounds %team[128] : (!llvm.ptr) -> !llvm.ptr, i8
   %sleepers = llvm.getelementptr inbounds %team[256] : (!llvm.ptr) -> !llvm.ptr, i8
   %next = llvm.getelementptr inbounds %team[384] : (!llvm.ptr) -> !llvm.ptr, i8
+  %lost = llvm.getelementptr inbounds %team[392] : (!llvm.ptr) -> !llvm.ptr, i8
+  %alone = llvm.getelementptr inbounds %team[400] : (!llvm.ptr) -> !llvm.ptr, i8
+  %patience = llvm.getelementptr inbounds %team[408] : (!llvm.ptr) -> !llvm.ptr, i8
   %words = llvm.getelementptr inbounds %team[448] : (!llvm.ptr) -> !llvm.ptr, i8
   %open = llvm.getelementptr inbounds %team[512] : (!llvm.ptr) -> !llvm.ptr, i8
   %count = "llvm.load"(%words) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
@@ -79,7 +104,16 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %place = llvm.sub %count, %two : i64
   %first = llvm.getelementptr inbounds %frame[%place] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   llvm.store %ticket, %first : i64, !llvm.ptr
-  llvm.br ^copy(%zero : i64)
+  %after = llvm.getelementptr inbounds %frame[%count] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %until = "llvm.load"(%alone) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
+  %begin = llvm.call_intrinsic "llvm.readcyclecounter"() : () -> i64
+  %share = llvm.icmp "sge" %begin, %until : i64
+  llvm.cond_br %share, ^copy(%zero : i64), ^solo
+^solo:
+  llvm.call @openinfer_step(%frame) : (!llvm.ptr) -> ()
+  %solo_last = "llvm.load"(%after) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
+  llvm.store %solo_last, %next : i64, !llvm.ptr
+  llvm.return
 ^copy(%i: i64):
   %from = llvm.getelementptr inbounds %frame[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %to = llvm.getelementptr inbounds %open[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
@@ -89,6 +123,7 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %again = llvm.icmp "slt" %j, %count : i64
   llvm.cond_br %again, ^copy(%j : i64), ^begin
 ^begin:
+  "llvm.store"(%zero, %lost) <{ordering = 2 : i64, alignment = 8 : i64}> : (i64, !llvm.ptr) -> ()
   %closed = llvm.atomicrmw add %sequence, %one acq_rel : !llvm.ptr, i64
   %asleep = "llvm.load"(%sleepers) <{ordering = 7 : i64, alignment = 8 : i64}> : (!llvm.ptr) -> i64
   %wake = llvm.icmp "sgt" %asleep, %zero : i64
@@ -102,10 +137,32 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   llvm.br ^run
 ^run:
   llvm.call @openinfer_step(%frame) : (!llvm.ptr) -> ()
-  %after = llvm.getelementptr inbounds %frame[%count] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %last = "llvm.load"(%after) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
   llvm.store %last, %next : i64, !llvm.ptr
   %opened = llvm.atomicrmw add %sequence, %one acq_rel : !llvm.ptr, i64
+  %gone = "llvm.load"(%lost) <{ordering = 4 : i64, alignment = 8 : i64}> : (!llvm.ptr) -> i64
+  %none = llvm.icmp "eq" %gone, %zero : i64
+  llvm.cond_br %none, ^good, ^judge
+^judge:
+  %end = llvm.call_intrinsic "llvm.readcyclecounter"() : () -> i64
+  %took = llvm.sub %end, %begin : i64
+  %tripled = llvm.mul %gone, %three : i64
+  %bad = llvm.icmp "sgt" %tripled, %took : i64
+  llvm.cond_br %bad, ^busy, ^good
+^busy:
+  %factor = "llvm.load"(%patience) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
+  %double = llvm.mul %factor, %two : i64
+  %low = llvm.icmp "slt" %double, %eight : i64
+  %atleast = llvm.select %low, %eight, %double : i1, i64
+  %high = llvm.icmp "sgt" %atleast, %most : i64
+  %times = llvm.select %high, %most, %atleast : i1, i64
+  llvm.store %times, %patience : i64, !llvm.ptr
+  %pause = llvm.mul %gone, %times : i64
+  %deadline = llvm.add %end, %pause : i64
+  llvm.store %deadline, %alone : i64, !llvm.ptr
+  llvm.return
+^good:
+  llvm.store %zero, %patience : i64, !llvm.ptr
   llvm.return
 }
 

@@ -11,7 +11,9 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
+    Signedness,
     StringAttr,
     f64,
     i1,
@@ -31,6 +33,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.lowering.graph.infer_types import with_types
 from openinfer.lowering.graph.sources import (
     package_name,
     pattern_of,
@@ -60,8 +63,9 @@ class BindModel(ModulePass):
         graph.variable W(l) constant f32 [D, D] {pattern = "W.{l}"}
 
     Requires: level `graph`; every mistake of the program that shows now is reported at once.
-    Leaves: every tensor of the package that a declaration names stands in the module, with the
-        declaration's dtype and shape; every size that the package or the caller fixes, too.
+    Leaves: no type is open (`infer_types`); every tensor of the package that a declaration names
+        stands in the module, with the declaration's dtype and shape; every size that the package or
+        the caller fixes, too.
     """
 
     name: ClassVar[str] = "bind-model"
@@ -72,6 +76,9 @@ class BindModel(ModulePass):
         options = current()
         op.attributes["openinfer.target"] = StringAttr(target_kind(options.target_name))
         _Binder(op, options.package, options.sizes).bind()
+
+
+_UI64 = IntegerType(64, Signedness.UNSIGNED)
 
 
 def target_kind(name: str) -> str:
@@ -95,6 +102,7 @@ class _Binder:
     def bind(self) -> None:
         if self.package is None:
             self._refuse_without_model()
+        with_types(self.module, self.package, self.given, in_place=True)
         view = ProgramView.of(self.module, self.package, self.given)
         problems = check_program(view)
         if problems:
@@ -152,7 +160,7 @@ class _Binder:
 
     def _wanted_values(self) -> set[str]:
         """Names that may be metadata: of settings, and of variables that the package may fill."""
-        wanted = {package_name(v) for v in self.variables if v.memory.data != "dynamic"}
+        wanted = {package_name(v) for v in self.variables if ProgramView.takes_metadata(v)}
         for op in self.module.walk():
             if isinstance(op, OpOp):
                 for value in op.settings.data.values():
@@ -178,7 +186,8 @@ def _attribute(value: object) -> Attribute | None:
         case bool():
             return IntegerAttr(int(inner), i1)
         case int():
-            return IntegerAttr(inner, i64)
+            # Signless attributes hold a number of 2**63 and more as a negative one.
+            return IntegerAttr(inner, i64 if inner < 1 << 63 else _UI64)
         case float():
             return FloatAttr(inner, f64)
         case str():

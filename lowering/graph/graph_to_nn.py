@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
-    IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
@@ -22,13 +21,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from openinfer.dialects import nn
+from openinfer.dialects import nn, opset
 from openinfer.dialects.graph import (
     AssignOp,
+    AwaitOp,
     BarrierOp,
     BlockOp,
     BranchOp,
@@ -38,12 +38,24 @@ from openinfer.dialects.graph import (
     ReturnOp,
     ScopeOp,
     TransferOp,
+    YieldOp,
 )
 from openinfer.lowering.graph import op_rules
-from openinfer.lowering.graph.liveness import Names, live_before, nodes_of, written
-from openinfer.lowering.graph.variable_values import Index, Problem, Scope, VariableValues
+from openinfer.lowering.graph.carried import CarriedValues, Left
+from openinfer.lowering.graph.liveness import (
+    Names,
+    consumer_nodes,
+    consumers_of,
+    live_before,
+    nodes_of,
+)
+from openinfer.lowering.graph.scalars import scalar_settings
+from openinfer.lowering.graph.stamps import block_rows, block_stamp, node_stamp, turn_stamp
+from openinfer.lowering.graph.state_access import translate_cache
+from openinfer.lowering.graph.variable_values import Index, Problem, Scope
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ def _refusal(problem: Problem | op_rules.RuleError, op: Operation) -> ProgramErr
     return ProgramError([Diagnostic(problem.code, problem.message, place, hint=problem.hint)])
 
 
-class Translator(VariableValues):
+class Translator(CarriedValues):
     """Walks the nodes in program order with the current SSA value of every variable."""
 
     # The function
@@ -99,22 +111,59 @@ class Translator(VariableValues):
             argument = self.entry.insert_arg(kind, len(self.entry.args))
             argument.name_hint = variable.variable.data
             scope.values[variable.variable.data] = argument
+        self._held(scope)
+        self.published: dict[str, SSAValue] = {}
+        self.finished: set[str] = set()
+        """Consumers that have run since their values were yielded."""
+        self.ordered: set[Operation] = set()
+        """Nodes that are to stay although nobody may read what they give."""
         nodes = nodes_of(facts.blocks["entry"])
         outputs = facts.outputs()
-        live = frozenset(outputs)
+        live = frozenset(outputs) | frozenset(self.held)
         self.no_fuse = _kept_apart(facts.blocks["entry"])
+        self.say(block_stamp(facts.blocks["entry"], "enter"))
         self.translate_nodes(nodes, scope, live, live)
+        self.say(block_stamp(facts.blocks["entry"], "exit"))
         try:
             results = [self.value_of(name, scope) for name in outputs]
         except Problem as problem:
             raise _refusal(problem, facts.blocks["entry"]) from problem
+        self.shapes = {n: [str(d) for d in nn.dims_of(v)] for n, v in zip(outputs, results)}
+        for name, start in self.held.items():
+            if (value := scope.values[name]) is not start:
+                self.insert(nn.CommitOp(value, name))
         self.insert(FuncReturnOp(*results))
         self._replace_module(outputs, results)
+
+    def _held(self, scope: Scope) -> None:
+        """An argument for each persistent variable that does not grow."""
+        self.held: dict[str, SSAValue] = {}
+        for name, state in self.facts.states.items():
+            if state.plain:
+                kind = self.tensor_type(state.dtype, state.dims)
+                argument = self.entry.insert_arg(kind, len(self.entry.args))
+                argument.name_hint = name
+                scope.values[name] = self.held[name] = argument
 
     def _replace_module(self, outputs: list[str], results: list[SSAValue]) -> None:
         types = FunctionType.from_lists(self.entry.arg_types, [r.type for r in results])
         function = FuncOp("step", types, Region(self.entry))
         entries = self.facts.attributes(outputs, list(self.weights))
+        entries["blocks"] = block_rows(self.facts.blocks)
+        entries["held"] = ArrayAttr([StringAttr(name) for name in self.held])
+        used = {o.size.data for o in function.walk() if isinstance(o, nn.DefineSizeOp)}
+        late = [name for name in self.late.names if name in used]
+        entries["late"] = ArrayAttr([StringAttr(name) for name in late])
+        entries["shapes"] = DictionaryAttr(
+            {n: ArrayAttr([StringAttr(d) for d in dims]) for n, dims in self.shapes.items()}
+        )
+        if self.watched_dims:
+            entries["watched_dims"] = DictionaryAttr(
+                {
+                    key: ArrayAttr([StringAttr(d) for d in dims])
+                    for key, dims in self.watched_dims.items()
+                }
+            )
         entries["requires"] = ArrayAttr(
             [
                 DictionaryAttr(
@@ -138,13 +187,23 @@ class Translator(VariableValues):
 
     def translate_nodes(
         self, nodes: Sequence[Operation], scope: Scope, after: Names, at_return: Names
-    ) -> bool:
-        """Translates nodes; True when a return was met (what follows it never runs)."""
+    ) -> Left:
+        """Translates nodes; says whether a return was met: what follows it never runs."""
+        self.ordered |= _ordered(nodes)
         for position, op in enumerate(nodes):
-            live = live_before(nodes[position + 1 :], after, at_return, self.facts.blocks)
+            rest = nodes[position + 1 :]
+            live = live_before(rest, after, at_return, self.facts.blocks)
             self.where = op
+            if isinstance(op, ScopeOp) and self._may_leave(nodes_of(op)):
+                return self.translate_nodes([*nodes_of(op), *rest], scope, after, at_return)
+            if isinstance(op, LoopOp) and self._may_leave([op]):
+                try:
+                    return self._leave_or_go_on(op, rest, scope, after, at_return)
+                except (Problem, op_rules.RuleError) as problem:
+                    raise _refusal(problem, op) from problem
             outside = self.no_fuse
             self.no_fuse = outside or _kept_apart(op)
+            self.say(node_stamp(op, self.node))
             try:
                 if self.translate_node(op, scope, live, at_return):
                     return True
@@ -161,82 +220,161 @@ class Translator(VariableValues):
             case TransferOp():
                 self.transfer(op, scope)
             case AssignOp():
-                # A temporary starts as zeros where it is first read.
-                pass
+                self.assign(op, scope, live)
             case BarrierOp() | DepOp():
                 # A barrier where a `dep` stands orders all that is before it and behind it.
                 self.insert(nn.BarrierOp())
             case ScopeOp():
-                return self.translate_nodes(nodes_of(op), scope, live, at_return)
+                return self.translate_nodes(nodes_of(op), scope, live, at_return) is True
             case LoopOp():
                 return self.loop(op, scope, live, at_return)
             case BranchOp():
                 self.branch(op, scope, live)
             case ReturnOp():
                 return True
+            case YieldOp():
+                # Values do not change: what was published is what stands here now.
+                self.published.update({n: self.value_of(n, scope) for n in op.names})
+                self.finished -= {
+                    b.block_name.data for b in consumers_of(op.names, self.facts.blocks)
+                }
+            case AwaitOp():
+                self.consumers(op, scope, live)
+            case _ if translate_cache(self, op, scope):
+                pass
             case _:
                 raise Problem("OI0713", f"{op.name} is not implemented in compiled programs yet")
         return False
 
+    def assign(self, op: AssignOp, scope: Scope, live: Names) -> None:
+        """A temporary starts as zeros where it is first read, and again in another shape."""
+        if not self.facts.names_scalars(op):
+            return
+        name = op.variable.data
+        _, declared = self.facts.declared(op)
+        dims = [d if d.single_name == "_" else self.late.symbolic(d, scope) for d in declared]
+        scope.dims[name] = dims
+        value = scope.values.get(name)
+        if value is None or any(d.single_name == "_" for d in dims):
+            return
+        have = list(nn.dims_of(value))
+        flag = scope.unset.pop(name, None)
+        if have == dims and flag is None:
+            return
+        if name not in live:
+            # What it was is written over before anybody reads it.
+            scope.values.pop(name)
+            return
+        zero = self.constant_index(0)
+        same = None if flag is None else self.add(arith.CmpiOp(flag, zero, "ne"))
+        for a, b in zip(have, dims):
+            if a != b:
+                left, right = self.index_value(a, scope), self.index_value(b, scope)
+                equal = self.add(arith.CmpiOp(left, right, "eq"))
+                same = equal if same is None else self.add(arith.AndIOp(same, equal))
+        assert same is not None
+        kind = self.tensor_type(op.dtype.data, dims)
+        outer = self.builder
+        regions: list[Region] = []
+        for kept in (True, False):
+            block = Block()
+            self.builder = Builder(InsertPoint.at_end(block))
+            if kept:
+                new = value if value.type == kind else self.add(nn.CastDimsOp(value, kind))
+            else:
+                new = self.first_content(op, dims)
+            self.insert(scf.YieldOp(new))
+            regions.append(Region(block))
+        self.builder = outer
+        new = self.add(scf.IfOp(same, [kind], regions[0], regions[1]))
+        new.name_hint = name
+        scope.values[name] = new
+
     def op_node(self, op: OpOp, scope: Scope) -> None:
         operands = [self.read(ref, scope) for ref in op.inputs]
-        outputs = [self.facts.type_of(ref) for ref in op.outputs]
-        results = op_rules.translate(
-            self, op.op_name.data, operands, outputs, self.facts.settings(op)
-        )
+        name = op.op_name.data
+        outputs = [self.written_type(ref.variable.data, scope) for ref in op.outputs]
+        settings = self.late_settings(name, self.facts.settings(op), scope)
+        settings = scalar_settings(self, name, settings, scope)
+        operands = op_rules.unified(self, name, operands, len(outputs), settings, scope)
+        results = op_rules.translate(self, name, operands, outputs, settings)
         for ref, result in zip(op.outputs, results):
             self.write(ref, result, scope)
-            if self.observe:
-                self.insert(nn.ObserveOp(result, self.facts.node_number(op), ref.variable.data))
+            self.watch(scope.values[ref.variable.data], op, ref)
+            if op in self.ordered:
+                self.insert(nn.KeepOp(result))
+
+    def late_settings(
+        self, name: str, settings: Mapping[str, object], scope: Scope
+    ) -> dict[str, object]:
+        """The settings with sizes over scalars and loop indices as late sizes."""
+        spec = opset.find(name)
+
+        def replaced(value: object) -> object:
+            if isinstance(value, tuple):
+                return tuple(replaced(item) for item in value)
+            if isinstance(value, opset.NameRef):
+                value = Size.name(value.name)
+            return self.late.symbolic(value, scope) if isinstance(value, Size) else value
+
+        found: dict[str, object] = {}
+        for key, value in settings.items():
+            setting = spec.setting(key) if spec else None
+            sized = setting is not None and setting.kind in ("size", "ints")
+            found[key] = replaced(value) if sized else value
+        return found
 
     def transfer(self, op: TransferOp, scope: Scope) -> None:
-        value = self.read(op.source, scope)
-        wanted = self.tensor_type(*self.facts.type_of(op.target))
-        if value.type != wanted:
-            raise Problem(
-                "OI0312",
-                f"transfer of {value.type} to {op.target.text}, which is {wanted}",
-                "source and target of a transfer have one dtype and shape",
-            )
-        self.write(op.target, value, scope)
-        if self.observe:
-            name = op.target.variable.data
-            self.insert(nn.ObserveOp(value, self.facts.node_number(op), name))
+        self.write(op.target, self.read(op.source, scope), scope)
+        self.watch(scope.values[op.target.variable.data], op, op.target)
 
     def loop(self, op: LoopOp, scope: Scope, live: Names, at_return: Names) -> bool:
+        """A loop that is left nowhere, or by its first round for sure."""
         body = nodes_of(op)
-        blocks = self.facts.blocks
-        leaves = self._returns(body)
-        names = written(body, blocks)
-        needed = live | at_return | live_before(body, live, at_return, blocks)
+        if self._returns(body):
+            return self._once(op, scope, live, at_return)
+        self._rounds(op, scope, live, at_return)
+        return False
+
+    def _rounds(
+        self, op: LoopOp, scope: Scope, live: Names, at_return: Names, *, leaves: bool = False
+    ) -> SSAValue | None:
+        """The rounds of a loop; with `leaves`, whether one of them left the block."""
+        body = nodes_of(op)
+        names = self.assigned(body)
+        self._fix_dims(body, names, scope)
+        needed = live | at_return | live_before(body, live, at_return, self.facts.blocks)
         carried = [name for name in names if name in needed]
         start = self.index_value(op.start.data, scope)
         stop = self.index_value(op.stop.data, scope)
-        bounds = self.constant_bounds(op)
-        initial = [self.value_of(name, scope) for name in carried]
-        if leaves:
-            # A return in a loop leaves the block: the body runs once.
-            return self._once(op, scope, live, at_return, carried, initial, start, stop)
-        block = Block(arg_types=[IndexType(), *(v.type for v in initial)])
-        block.args[0].name_hint = op.index.data
-        one = self.constant_index(1)
-        inner = Scope(dict(scope.values), dict(scope.indices))
-        inner.indices[op.index.data] = Index(block.args[0], bounds)
-        for name, argument in zip(carried, block.args[1:]):
-            inner.values[name] = argument
-            argument.name_hint = name
-        for name in names:
-            if name not in carried:
-                inner.values.pop(name, None)
-        loop = scf.ForOp(start, stop, one, initial, Region(block))
-        self.insert(loop)
-        outer, self.builder = self.builder, Builder(InsertPoint.at_end(block))
-        self.translate_nodes(body, inner, needed, at_return)
-        self.where = op
-        self.insert(scf.YieldOp(*(self.value_of(name, inner) for name in carried)))
-        self.builder = outer
-        self._leave(scope, names, carried, loop.results)
-        return False
+
+        def translate(inner: Scope, number: SSAValue) -> tuple[Scope, Left]:
+            inner.indices[op.index.data] = Index(number, self.constant_bounds(op))
+            self.say(turn_stamp(op, self.node, number))
+            return inner, self.translate_nodes(body, inner, needed, at_return)
+
+        def turn(inner: Scope, number: SSAValue, left: SSAValue | None) -> tuple[Scope, Left]:
+            number.name_hint = op.index.data
+            if left is None:
+                return translate(inner, number)
+            sides = [lambda s: translate(s, number), lambda s: (s, True)]
+            found = self.either(self.goes_on(left), sides, names, carried, inner, op)
+            return inner, found
+
+        return self.rounds((start, stop), names, carried, scope, op, turn, leaves=leaves)
+
+    def _fix_dims(
+        self, nodes: Sequence[Operation], names: Names | dict[str, None], scope: Scope
+    ) -> None:
+        """Sizes that no round of a loop changes get their value in front of it."""
+        for op in nodes:
+            if isinstance(op, LoopOp | ScopeOp):
+                self._fix_dims(nodes_of(op), names, scope)
+            elif isinstance(op, AssignOp) and self.facts.names_scalars(op):
+                for dim in op.sizes:
+                    unknown = dim.names - self.late.known - self.facts.static.keys()
+                    if all(n in self.facts.variables and n not in names for n in unknown):
+                        self.late.symbolic(dim, scope)
 
     def _returns(self, nodes: Sequence[Operation]) -> bool:
         """Whether the nodes themselves may return, other than in a block that they call."""
@@ -250,29 +388,61 @@ class Translator(VariableValues):
                 return True
         return False
 
-    def _once(
+    def _may_leave(self, nodes: Sequence[Operation]) -> bool:
+        """Whether a return stands in a loop of which only the step knows if it runs at all."""
+        for op in nodes:
+            if isinstance(op, ScopeOp) and self._may_leave(nodes_of(op)):
+                return True
+            if isinstance(op, LoopOp) and self._returns(nodes_of(op)):
+                bounds = self.constant_bounds(op)
+                if bounds is None or (bounds[0] < bounds[1] and self._may_leave(nodes_of(op))):
+                    return True
+        return False
+
+    def _leave_or_go_on(
         self,
         op: LoopOp,
+        rest: Sequence[Operation],
         scope: Scope,
-        live: Names,
+        after: Names,
         at_return: Names,
-        carried: list[str],
-        initial: list[SSAValue],
-        start: SSAValue,
-        stop: SSAValue,
-    ) -> bool:
+    ) -> Left:
+        """A loop that may leave the block, then what follows it where it did not."""
+        body = nodes_of(op)
+        live = live_before(rest, after, at_return, self.facts.blocks)
+        names = self.assigned(rest)
+
+        def go_on(inner: Scope) -> tuple[Scope, Left]:
+            return inner, self.translate_nodes(rest, inner, after, at_return)
+
+        if self._may_leave(body):
+            left = self._rounds(op, scope, live, at_return, leaves=True)
+            assert left is not None
+            kept = [name for name in names if name in at_return | after]
+            sides = [go_on, lambda inner: (inner, True)]
+            return self.either(self.goes_on(left), sides, names, kept, scope, op)
+        start = self.index_value(op.start.data, scope)
+        stop = self.index_value(op.stop.data, scope)
+        runs = self.add(arith.CmpiOp(start, stop, "slt"))
+
+        def once(inner: Scope) -> tuple[Scope, Left]:
+            inner.indices[op.index.data] = Index(start)
+            self.say(turn_stamp(op, self.node, start))
+            return inner, self.translate_nodes(body, inner, live, at_return)
+
+        names = {**self.assigned(body), **names}
+        kept = [name for name in names if name in at_return | after]
+        return self.either(runs, [once, go_on], names, kept, scope, op)
+
+    def _once(self, op: LoopOp, scope: Scope, live: Names, at_return: Names) -> bool:
         bounds = self.constant_bounds(op)
-        if bounds is None:
-            raise Problem(
-                "OI0714",
-                "a `return` inside a loop whose bounds are only known at run time "
-                "is not implemented in compiled programs yet",
-                "run it with the simulator, or put the return behind the loop",
-            )
+        assert bounds is not None
         if bounds[0] >= bounds[1]:
             return False
-        inner = Scope(scope.values, dict(scope.indices))
+        start = self.index_value(op.start.data, scope)
+        inner = Scope(scope.values, dict(scope.indices), scope.dims, scope.late, scope.unset)
         inner.indices[op.index.data] = Index(start, (bounds[0], bounds[0] + 1))
+        self.say(turn_stamp(op, self.node, start))
         self.translate_nodes(nodes_of(op), inner, live, at_return)
         return True
 
@@ -280,50 +450,103 @@ class Translator(VariableValues):
         blocks = self.facts.blocks
         then = blocks[op.then_block.data]
         if op.condition is None or op.else_block is None:
-            self.called_block(then, scope.values, live)
+            self.called_block(then, scope, live)
             return
         otherwise = blocks[op.else_block.data]
-        names = {**written(nodes_of(then), blocks), **written(nodes_of(otherwise), blocks)}
-        results = [name for name in names if name in live]
+        names = {**self.assigned(nodes_of(then)), **self.assigned(nodes_of(otherwise))}
+        kept = [name for name in names if name in live]
         condition = self.condition(op.condition, scope)
-        regions: list[Region] = []
-        types: list[Attribute] = []
-        outer = self.builder
-        # Values that both sides start from must stand before the branch.
-        for name in results:
-            self.value_of(name, scope)
-        for target in (then, otherwise):
-            block = Block()
-            self.builder = Builder(InsertPoint.at_end(block))
-            inner = self.called_block(target, dict(scope.values), live)
-            self.where = op
-            values = [self.value_of(name, inner) for name in results]
-            types = [value.type for value in values]
-            self.insert(scf.YieldOp(*values))
-            regions.append(Region(block))
-        self.builder = outer
-        op_if = scf.IfOp(condition, types, regions[0], regions[1])
-        self.insert(op_if)
-        self._leave(scope, names, results, op_if.results)
 
-    def called_block(self, target: BlockOp, values: dict[str, SSAValue], live: Names) -> Scope:
+        def side(target: BlockOp) -> Callable[[Scope], tuple[Scope, Left]]:
+            return lambda inner: (self.called_block(target, inner, live), False)
+
+        self.either(condition, [side(then), side(otherwise)], names, kept, scope, op)
+
+    def consumers(self, op: AwaitOp, scope: Scope, live: Names) -> None:
+        """The blocks that await what entry takes back, as sections that may run side by side."""
+        # A consumer of several values runs once, when entry asks for the first of them.
+        blocks = [
+            b
+            for b in consumers_of(op.names, self.facts.blocks)
+            if b.block_name.data not in self.finished
+        ]
+        self.finished |= {b.block_name.data for b in blocks}
+        regions: list[Region] = []
+        results: list[str] = []
+        values: list[SSAValue] = []
+        outer = self.builder
+        changed: dict[str, None] = {}
+        # What several sections read must stand in front of them.
+        for block in blocks:
+            needed = live_before(consumer_nodes(block), frozenset(), frozenset(), self.facts.blocks)
+            for name in sorted(needed & self.facts.variables.keys()):
+                state = self.facts.states.get(name)
+                if state is None or state.plain:
+                    self.start(name, scope)
+        for target in blocks:
+            body = Block()
+            self.builder = Builder(InsertPoint.at_end(body))
+            inner = Scope(
+                {**scope.values, **self.published},
+                {},
+                dict(scope.dims),
+                dict(scope.late),
+                {n: flag for n, flag in scope.unset.items() if n not in self.published},
+            )
+            outside = self.no_fuse
+            self.no_fuse = outside or _kept_apart(target)
+            nodes = consumer_nodes(target)
+            self.translate_nodes(nodes, inner, live, live)
+            self.no_fuse = outside
+            self.where = op
+            names = self.assigned(nodes)
+            kept = [name for name in names if name in live]
+            given = [self.value_of(name, inner) for name in kept]
+            self.insert(nn.EndSectionOp(*given))
+            regions.append(Region(body))
+            changed.update(names)
+            results += kept
+            values += given
+        self.builder = outer
+        if regions:
+            types = [value.type for value in values]
+            sections = nn.SectionsOp([b.block_name.data for b in blocks], regions, types)
+            self.insert(sections)
+            self.leave(scope, changed)
+            for name, value in zip(results, sections.values):
+                value.name_hint = name
+                scope.values[name] = value
+        for name in op.names:
+            self.published.pop(name, None)
+
+    def called_block(self, target: BlockOp, caller: Scope, live: Names) -> Scope:
         """Translates a block that is called; it sees no loop index of its caller."""
-        scope = Scope(values)
+        scope = Scope(caller.values, {}, caller.dims, caller.late, caller.unset)
         outside = self.no_fuse
         self.no_fuse = outside or _kept_apart(target)
+        self.say(block_stamp(target, "enter"))
         self.translate_nodes(nodes_of(target), scope, live, live)
+        self.say(block_stamp(target, "exit"))
         self.no_fuse = outside
         return scope
 
-    @staticmethod
-    def _leave(
-        scope: Scope, names: dict[str, None], kept: list[str], results: Sequence[SSAValue]
-    ) -> None:
-        for name in names:
-            scope.values.pop(name, None)
-        for name, result in zip(kept, results):
-            result.name_hint = name
-            scope.values[name] = result
+
+def _ordered(nodes: Sequence[Operation]) -> set[Operation]:
+    """The nodes of a list that a `dep` puts in order, and those with `no_reorder = true`."""
+    found: set[Operation] = set()
+    for position, op in enumerate(nodes):
+        if isinstance(op, OpOp) and op.hints is not None:
+            if op.hints.data.get("no_reorder") == IntegerAttr(1, i1):
+                found.add(op)
+        if isinstance(op, DepOp):
+            before = [o for o in nodes[:position] if _named(o) == op.after.data]
+            behind = [o for o in nodes[position:] if _named(o) == op.before.data]
+            found.update([*before[-1:], *behind[:1]])
+    return found
+
+
+def _named(op: Operation) -> str | None:
+    return op.op_name.data if isinstance(op, OpOp) else None
 
 
 def _kept_apart(op: Operation) -> bool:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Operation
 
-from openinfer.dialects.graph import BlockOp, BranchOp, LoopOp, ReturnOp, ScopeOp
+from openinfer.dialects.graph import (
+    AssignOp,
+    AwaitOp,
+    BlockOp,
+    BranchOp,
+    LoopOp,
+    NameAttr,
+    RefAttr,
+    ReturnOp,
+    ScopeOp,
+    SizeAttr,
+    SliceAttr,
+    YieldOp,
+)
 from openinfer.dialects.graph.syntax import GraphOp
 
 Names = frozenset[str]
@@ -15,6 +29,22 @@ Names = frozenset[str]
 def nodes_of(op: BlockOp | LoopOp | ScopeOp) -> list[Operation]:
     """The nodes of a body, in order."""
     return list(op.body.block.ops)
+
+
+def consumers_of(names: Collection[str], blocks: Mapping[str, BlockOp]) -> list[BlockOp]:
+    """The blocks that await any of some values, in text order."""
+    found: list[BlockOp] = []
+    for block in blocks.values():
+        first = block.body.block.first_op
+        if block.block_name.data != "entry" and isinstance(first, AwaitOp):
+            if set(first.names) & set(names):
+                found.append(block)
+    return found
+
+
+def consumer_nodes(block: BlockOp) -> list[Operation]:
+    """What a consumer does between its `await` and its `yield`."""
+    return [op for op in nodes_of(block)[1:] if not isinstance(op, YieldOp)]
 
 
 def written(nodes: Sequence[Operation], blocks: Mapping[str, BlockOp]) -> dict[str, None]:
@@ -27,8 +57,29 @@ def written(nodes: Sequence[Operation], blocks: Mapping[str, BlockOp]) -> dict[s
             for target in (op.then_block, op.else_block):
                 if target is not None:
                     found.update(written(nodes_of(blocks[target.data]), blocks))
+        elif isinstance(op, AwaitOp):
+            for consumer in consumers_of(op.names, blocks):
+                found.update(written(consumer_nodes(consumer), blocks))
         elif isinstance(op, GraphOp):
             found.update({ref.variable.data: None for ref in op.writes()})
+    return found
+
+
+def assigned_in(nodes: Sequence[Operation], blocks: Mapping[str, BlockOp]) -> list[AssignOp]:
+    """Every declaration of a temporary that the nodes may come to."""
+    found: list[AssignOp] = []
+    for op in nodes:
+        if isinstance(op, AssignOp):
+            found.append(op)
+        elif isinstance(op, LoopOp | ScopeOp):
+            found += assigned_in(nodes_of(op), blocks)
+        elif isinstance(op, BranchOp):
+            for target in (op.then_block, op.else_block):
+                if target is not None:
+                    found += assigned_in(nodes_of(blocks[target.data]), blocks)
+        elif isinstance(op, AwaitOp):
+            for consumer in consumers_of(op.names, blocks):
+                found += assigned_in(consumer_nodes(consumer), blocks)
     return found
 
 
@@ -45,6 +96,32 @@ def live_before(
     return live
 
 
+def _indices(op: GraphOp) -> Names:
+    """Names in indices, dimensions and settings; those that are no variables do no harm."""
+    found: set[str] = set()
+
+    def gather(value: object) -> None:
+        if isinstance(value, NameAttr):
+            found.add(value.data)
+        elif isinstance(value, SizeAttr):
+            found.update(value.data.names)
+        elif isinstance(value, SliceAttr):
+            gather(value.start)
+            gather(value.stop)
+        elif isinstance(value, RefAttr):
+            gather(value.indices)
+        elif isinstance(value, ArrayAttr):
+            for item in value:  # pyright: ignore[reportUnknownVariableType]
+                gather(item)
+        elif isinstance(value, DictionaryAttr):
+            for item in value.data.values():
+                gather(item)
+
+    for value in op.properties.values():
+        gather(value)
+    return frozenset(found)
+
+
 def _step(op: Operation, after: Names, at_return: Names, blocks: Mapping[str, BlockOp]) -> Names:
     match op:
         case ReturnOp():
@@ -57,15 +134,21 @@ def _step(op: Operation, after: Names, at_return: Names, blocks: Mapping[str, Bl
             again = once | live_before(nodes_of(op), once, at_return, blocks)
             return (again - {op.index.data}) | op.start.data.names | op.stop.data.names
         case BranchOp():
-            live: Names = frozenset()
+            live: Names = _indices(op)
             for target in (op.then_block, op.else_block):
                 if target is not None:
                     # A return in the called block comes back here.
                     live |= live_before(nodes_of(blocks[target.data]), after, after, blocks)
             return live | frozenset(ref.variable.data for ref in op.reads())
+        case AwaitOp():
+            # The consumers run, or have run by now.
+            live = after | frozenset(op.names)
+            for consumer in consumers_of(op.names, blocks):
+                live |= live_before(consumer_nodes(consumer), after, after, blocks)
+            return live
         case GraphOp():
             killed = frozenset(ref.variable.data for ref in op.writes())
             needed = frozenset(ref.variable.data for ref in op.reads())
-            return (after - killed) | needed
+            return (after - killed) | needed | _indices(op)
         case _:
             return after

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FloatAttr,
+    IntegerType,
     StringAttr,
     TensorType,
     UnitAttr,
@@ -22,7 +25,12 @@ from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.dialects.ops.structured import attention_split
 from openinfer.dialects.opset import OpError, OpSpec, TensorSpec
 from openinfer.lowering.graph.settings import attribute_of
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
+
+if TYPE_CHECKING:
+    from openinfer.lowering.graph.late_sizes import LateSizes
+    from openinfer.lowering.graph.variable_values import Scope, VariableValues
 
 Settings = Mapping[str, object]
 
@@ -45,6 +53,11 @@ class Emitter(Protocol):
 
     def add(self, op: Operation) -> SSAValue: ...
     def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]: ...
+    @property
+    def late(self) -> LateSizes:
+        """Sizes that only the step knows."""
+        ...
+
     def require(self, low: Size, high: Size) -> None:
         """The step may run only where low <= high; known violations were reported before."""
         ...
@@ -132,25 +145,53 @@ Rule = Callable[[Call], Sequence[SSAValue]]
 _RULES: dict[str, Rule] = {}
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
+_MODULES = (
+    *("border_rules", "index_rules", "number_rules", "scalar_rules"),
+    *("window_rules", "sequence_rules", "composed_rules"),
+)
+"""The files beside this one that hold rules, too."""
+
+
+_SCALARS: dict[str, Collection[str]] = {}
+"""For each op the settings that only the step may know; its rule takes them as `Scalar`."""
+
+
+def op_rule(*names: str, scalars: Collection[str] = ()) -> Callable[[Rule], Rule]:
+    """Registers the function as the rule of the ops `names`.
+
+    `scalars` are the settings that may name a scalar variable, a loop index or a run-time size: the
+    rule finds a `lowering.graph.scalars.Scalar` there.
+    """
+
     def register(rule: Rule) -> Rule:
         for name in names:
             _RULES[name] = rule
+            _SCALARS[name] = scalars
         return rule
 
     return register
+
+
+_rule = op_rule
+
+
+@cache
+def _load() -> None:
+    for module in _MODULES:
+        importlib.import_module(f"openinfer.lowering.graph.{module}")
 
 
 def translate(
     emitter: Emitter,
     name: str,
     operands: Sequence[SSAValue],
-    outputs: Sequence[tuple[str, list[Size]]],
+    outputs: Sequence[tuple[str, list[Size | None]]],
     given: Settings,
 ) -> Sequence[SSAValue]:
-    """Emits the `nn` ops of one `graph.op`; the results have the declared types.
+    """Emits the `nn` ops of one `graph.op`; the results have the declared dtypes.
 
-    Raises RuleError for a wrong use, with both sides shown.
+    They have the declared dimensions, but for those that are open (None), or that only the step
+    can compare. Raises RuleError for a wrong use, with both sides shown.
     """
     spec = opset.find(name)
     if spec is None:
@@ -162,17 +203,22 @@ def translate(
     try:
         settings = opset.resolve_settings(spec, given)
         opset.check_operands(spec, specs, len(outputs))
-        inferred = spec.infer(specs, {**settings, "outputs": len(outputs)})
+        types = tuple(TensorSpec(n, _open(dims)) for n, dims in outputs)
+        inferred = spec.infer(specs, {**settings, "outputs": len(outputs), "declared": types})
     except OpError as error:
         raise RuleError("OI0322", f"{name}: {error.message}", error.hint) from error
+    _load()
     for setting, value in settings.items():
-        if isinstance(value, opset.NameRef):
+        if isinstance(value, opset.NameRef) and setting not in _SCALARS.get(spec.name, ()):
             raise RuleError(
                 "OI0720",
                 f"{name}: setting {setting} names {value}, which has no value at compile time",
                 "use a literal, a constant with @init, or model metadata",
             )
-    declared = [TensorSpec(dtype, tuple(dims)) for dtype, dims in outputs]
+    declared = [
+        TensorSpec(dtype, _settled(emitter, dims, have))
+        for (dtype, dims), have in zip(outputs, inferred)
+    ]
     for want, have in zip(declared, inferred):
         floats = want.dtype.lstrip("b").startswith("f") and have.dtype.lstrip("b").startswith("f")
         if want.dims != have.dims or (want.dtype != have.dtype and not floats):
@@ -182,11 +228,92 @@ def translate(
                 "declare the output with the type that the op gives",
             )
     call = Call(emitter, spec, operands, settings, declared, inferred)
-    rule = _RULES.get(spec.name, _elementwise)
+    rule = _RULES.get(spec.name, elementwise_rule)
     return rule(call)
 
 
-def _elementwise(call: Call) -> Sequence[SSAValue]:
+def _open(dims: Sequence[Size | None]) -> tuple[Size, ...]:
+    """Declared dimensions, open ones as the name `_`."""
+    return tuple(Size.name("_") if dim is None else dim for dim in dims)
+
+
+def _settled(emitter: Emitter, dims: Sequence[Size | None], have: TensorSpec) -> tuple[Size, ...]:
+    """The declared dimensions; the inferred ones where a declaration leaves them to the step."""
+    if len(dims) != have.rank:
+        return tuple(Size.of(0) if d is None else d for d in dims)
+    late = emitter.late
+    return tuple(
+        h if d is None or late.is_late(d) or late.is_late(h) else d for d, h in zip(dims, have.dims)
+    )
+
+
+def unified(
+    emitter: VariableValues,
+    name: str,
+    operands: Sequence[SSAValue],
+    outputs: int,
+    given: Settings,
+    scope: Scope,
+) -> list[SSAValue]:
+    """The operands with late sizes said to be equal where the op needs it; the step checks that."""
+    spec = opset.find(name)
+    found = list(operands)
+    while spec is not None:
+        specs = [TensorSpec(dtype_name(nn.element_of(v)), nn.dims_of(v)) for v in found]
+        pair = _clash(emitter, spec, specs, outputs, given)
+        if pair is None:
+            break
+        old, new = pair
+        emitter.require_equal(old, new, scope)
+        for i, value in enumerate(found):
+            dims = nn.dims_of(value)
+            replaced = [new if d == old else d for d in dims]
+            if tuple(replaced) != dims:
+                kind = nn.tensor_type(nn.element_of(value), replaced)
+                found[i] = emitter.add(nn.CastDimsOp(value, kind))
+    return found
+
+
+def _clash(
+    emitter: VariableValues,
+    spec: OpSpec,
+    specs: Sequence[TensorSpec],
+    outputs: int,
+    given: Settings,
+) -> tuple[Size, Size] | None:
+    """Two sizes, the first of them late, without whose equality the op's rule refuses its operands."""
+
+    def refused(operands: Sequence[TensorSpec]) -> bool:
+        try:
+            settings = opset.resolve_settings(spec, given)
+            opset.check_operands(spec, operands, outputs)
+            spec.infer(operands, {**settings, "outputs": outputs})
+        except opset.ShapeError:
+            return True
+        except OpError:
+            return False
+        return False
+
+    sizes = list(dict.fromkeys(d for s in specs for d in s.dims))
+    late = [d for d in sizes if emitter.late.is_late(d)]
+    if not late or not refused(specs):
+        return None
+    fallback: tuple[Size, Size] | None = None
+    for old in late:
+        for new in sizes:
+            if new == old or new.constant == 1:
+                continue
+            trial = [
+                TensorSpec(s.dtype, tuple(new if d == old else d for d in s.dims)) for s in specs
+            ]
+            if not refused(trial):
+                return old, new
+            if fallback is None and len(late) > 1:
+                fallback = (old, new)
+    return fallback
+
+
+def elementwise_rule(call: Call) -> Sequence[SSAValue]:
     if call.spec.family not in ("elementwise", "compare"):
         raise RuleError(
             "OI0721",
@@ -219,42 +346,17 @@ def _cast(call: Call) -> Sequence[SSAValue]:
     return [call.elementwise("cast", call.operands, call.type, **settings)]
 
 
-@_rule("fill", "fill_nan_like")
-def _fill(call: Call) -> Sequence[SSAValue]:
-    value = call.settings["value"]
-    return [call.add(nn.FillOp, [], call.type, value=attribute_of(value))]
-
-
-@_rule("iota")
-def _iota(call: Call) -> Sequence[SSAValue]:
-    rank = call.results[0].rank
-    axis = _axis(call.settings["axis"], rank) if rank else 0
-    counts = nn.with_element(call.type, element_type("i64") or call.type.element_type)
-    value = call.add(nn.IotaOp, [], counts, axis=nn.int_setting(axis))
-    step, start = call.settings["step"], call.settings["start"]
-    for kind, number, neutral in (("mul", step, 1), ("add", start, 0)):
-        if number != neutral:
-            constant = call.add(
-                nn.FillOp, [], nn.tensor_type(counts.element_type, []), value=attribute_of(number)
-            )
-            value = call.elementwise(kind, [value, constant], counts)
-    if value.type == call.type:
-        return [value]
-    # Integers wrap where a cast would stop at the limit.
-    return [call.elementwise("cast", [value], call.type, saturate=False)]
-
-
 @_rule("reshape", "squeeze", "unsqueeze")
 def _reshape(call: Call) -> Sequence[SSAValue]:
-    source = TensorSpec("f32", nn.dims_of(call.operands[0]))
-    if source.count != call.results[0].count:
-        raise RuleError(
-            "OI0724",
-            f"{call.spec.name}: that {source.count} elements fill {call.results[0]} follows only "
-            "from the numbers of a step: not implemented in compiled programs yet",
-            "run it with the simulator, or name the sizes so that the counts agree",
-        )
-    return [call.convert(call.reshape(call.operands[0], call.results[0].dims), call.type)]
+    value, target = call.operands[0], call.results[0]
+    source = TensorSpec("f32", nn.dims_of(value))
+    if source.count != target.count:
+        # Whether the elements fill the result follows only from the numbers of a step.
+        call.emitter.require(source.count, target.count)
+        call.emitter.require(target.count, source.count)
+        kind = nn.tensor_type(nn.element_of(value), target.dims)
+        value = call.add(nn.ReshapeOp, [value], kind, checked=UnitAttr())
+    return [call.convert(call.reshape(value, target.dims), call.type)]
 
 
 @_rule("transpose", "permute")
@@ -322,7 +424,7 @@ def _axis(value: object, rank: int) -> int:
 def _axes(value: object, rank: int) -> list[int]:
     assert isinstance(value, tuple)
     found = {int(v) if isinstance(v, int) else v.evaluate({}) for v in value}
-    return sorted(a % rank for a in found)
+    return sorted({a % rank for a in found})
 
 
 @_rule("sum_axis", "mean_axis", "prod_axis", "max_axis", "min_axis")
@@ -336,19 +438,32 @@ def _reduce(call: Call) -> Sequence[SSAValue]:
     elif mean and dtype[0] in "iu":
         # A sum may wrap, for its last bits stay true; a mean may not.
         accumulator = f"{dtype[0]}64"
-    value = _widen(call, value, element_type(accumulator) or nn.element_of(value))
+    value = _widen(call, value, element_type(accumulator))
     axes = call.settings["axes"]
     if call.spec.name in ("max_axis", "min_axis"):
         _require_elements(call, _axes(axes, rank))
+    kind = call.type
+    mixed = DTYPES[accumulator].is_float is not DTYPES[call.results[0].dtype].is_float
+    if call.settings.get("acc") is not None and not mixed:
+        kind = nn.with_element(kind, element_type(accumulator) or kind.element_type)
     result = call.add(
         nn.ReduceOp,
         [value],
-        call.type,
+        kind,
         kind=StringAttr(call.spec.name.removesuffix("_axis")),
         axes=nn.ints_setting(_axes(axes, rank)),
         keepdims=UnitAttr() if call.settings["keepdims"] else None,
     )
-    return [result]
+    return [_accumulated(call, result)]
+
+
+def _accumulated(call: Call, value: SSAValue) -> SSAValue:
+    """What an accumulator holds at the end in the declared type; integers wrap."""
+    if value.type == call.type:
+        return value
+    if isinstance(nn.element_of(value), IntegerType):
+        return call.elementwise("cast", [value], call.type, saturate=False)
+    return call.convert(value, call.type)
 
 
 def _require_elements(call: Call, axes: Sequence[int]) -> None:
@@ -393,8 +508,12 @@ def _softmax(call: Call) -> Sequence[SSAValue]:
     return [call.add(nn.SoftmaxOp, call.operands, call.type, axis=axis, log=log)]
 
 
-@_rule("layer_norm", "rms_norm")
+@_rule("layer_norm", "rms_norm", scalars=("eps",))
 def _norm(call: Call) -> Sequence[SSAValue]:
+    if isinstance(call.settings["eps"], opset.NameRef):
+        from openinfer.lowering.graph.scalar_rules import norm_in_parts
+
+        return norm_in_parts(call)
     x, *rest = call.operands
     dims = nn.dims_of(x)
     axis = _axis(call.settings["axis"], len(dims))
@@ -423,14 +542,19 @@ def _norm(call: Call) -> Sequence[SSAValue]:
 
 @_rule("matmul")
 def _matmul(call: Call) -> Sequence[SSAValue]:
+    kind = call.type
+    acc = call.settings["acc"]
+    if isinstance(acc, tuple):
+        # A product is accumulated in the type of its result.
+        kind = nn.with_element(kind, element_type(str(acc[0])) or kind.element_type)
     result = call.add(
         nn.MatmulOp,
         call.operands,
-        call.type,
+        kind,
         transpose_a=UnitAttr() if call.settings["transpose_a"] else None,
         transpose_b=UnitAttr() if call.settings["transpose_b"] else None,
     )
-    return [result]
+    return [_accumulated(call, result)]
 
 
 @_rule("gather")
@@ -446,8 +570,12 @@ def _gather(call: Call) -> Sequence[SSAValue]:
     return [call.convert(value, call.type)]
 
 
-@_rule("attention")
+@_rule("attention", scalars=("scale",))
 def _attention(call: Call) -> Sequence[SSAValue]:
+    if isinstance(call.settings["scale"], opset.NameRef):
+        from openinfer.lowering.graph.scalar_rules import scaled_queries
+
+        call = scaled_queries(call)
     q, k, v, *rest = call.operands
     specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
     if attention_split(specs[0], specs[1]):

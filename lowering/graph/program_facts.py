@@ -19,11 +19,12 @@ from xdsl.ir import Attribute, Operation
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
+    CacheResetOp,
     LoopOp,
     OpOp,
     RefAttr,
     ReturnOp,
-    TransferOp,
+    SizeAttr,
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
@@ -31,6 +32,7 @@ from openinfer.dialects.opset import NameRef
 from openinfer.lowering.graph.liveness import nodes_of, written
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
+from openinfer.lowering.graph.states import State, state_of
 from openinfer.lowering.interface import Weight, weight_row
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
@@ -53,6 +55,8 @@ class Facts:
     """Sizes that the inputs of a step fix."""
     extents: dict[str, list[int]]
     """For each prefix table, how many members each of its indices has."""
+    states: dict[str, State] = field(default_factory=dict[str, State])
+    """Persistent variables."""
     nodes: dict[Operation, NodeInfo] = field(default_factory=dict[Operation, NodeInfo])
     """Nodes in program order."""
 
@@ -82,7 +86,14 @@ class Facts:
             for name, v in variables.items()
             if isinstance(v, VariableOp) and (pattern := pattern_of(v)) is not None
         }
-        return Facts(bindings, variables, blocks, static, runtime, extents, number_nodes(module))
+        states: dict[str, State] = {}
+        for name, variable in variables.items():
+            if isinstance(variable, VariableOp):
+                state = state_of(variable, len(states), static)
+                if state is not None:
+                    states[name] = state
+        nodes = number_nodes(module)
+        return Facts(bindings, variables, blocks, static, runtime, extents, states, nodes)
 
     def problems(self) -> list[Diagnostic]:
         """Dimensions with a size that nothing fixes, and a missing entry block."""
@@ -93,15 +104,22 @@ class Facts:
         for variable in self.variables.values():
             for dim in variable.sizes:
                 unknown = sorted(dim.names - known)
-                scalars = [n for n in unknown if n in self.variables]
+                loops = {op.index.data for op in self.nodes if isinstance(op, LoopOp)}
+                scalars = [n for n in unknown if n in self.variables or n in loops]
+                held = isinstance(variable, VariableOp) and variable.memory.data in (
+                    "persistent",
+                    "dynamic",
+                )
+                if dim.single_name == "_" or (unknown == scalars and not held):
+                    continue
                 if scalars:
                     found.append(
                         Diagnostic(
                             "OI0719",
                             f"dimension {dim} of {variable.variable.data} names the scalar "
-                            f"variable {scalars[0]}: not implemented in compiled programs yet",
+                            f"variable {scalars[0]}, but its shape is fixed before a step runs",
                             location_of(variable),
-                            hint="run it with the simulator",
+                            hint="only temporaries and volatile variables may do that",
                         )
                     )
                 elif unknown:
@@ -115,6 +133,11 @@ class Facts:
                         )
                     )
         return found
+
+    def names_scalars(self, variable: VariableOp | AssignOp) -> bool:
+        """Whether a dimension of a declaration is fixed by a scalar variable of the step."""
+        known = self.static.keys() | self.runtime | {"_"}
+        return any(dim.names - known for dim in variable.sizes)
 
     def inputs(self) -> list[VariableOp]:
         """Dynamic variables in the order of their declaration."""
@@ -162,9 +185,10 @@ class Facts:
     def constant_of(self, variable: VariableOp) -> int | float | None:
         """The number that fills a variable without a tensor: metadata, else `@init`, else None."""
         name = package_name(variable)
+        named = variable.memory.data == "constant"
         for value in (
-            self.bindings.values.get(name),
-            self.bindings.sizes.get(name),
+            self.bindings.values.get(name) if named else None,
+            self.bindings.sizes.get(name) if named else None,
             variable.option("init"),
         ):
             if isinstance(value, IntegerAttr | FloatAttr):
@@ -212,17 +236,25 @@ class Facts:
             "returns": _strings(self.returned()),
             "weights": ArrayAttr([self._weight(name) for name in weights]),
             "variables": ArrayAttr([self._variable(v) for v in self.variables.values()]),
-            "nodes": ArrayAttr(
-                [
-                    self._node_row(op)
-                    for op in self.nodes
-                    if isinstance(op, OpOp | TransferOp | LoopOp)
-                ]
-            ),
+            "nodes": ArrayAttr([self._node_row(op) for op in self.nodes]),
+            "states": ArrayAttr([self._state(state) for state in self.states.values()]),
             "fixed": DictionaryAttr(
                 {name: IntegerAttr(value, i64) for name, value in self.static.items()}
             ),
         }
+
+    def _state(self, state: State) -> DictionaryAttr:
+        variable = self.variables[state.name]
+        assert isinstance(variable, VariableOp)
+        known = self._variable(variable).data
+        first = {k: v for k, v in known.items() if k in ("sources", "value")}
+        partly = any(
+            isinstance(op, CacheResetOp)
+            and op.target.variable.data == state.name
+            and any(isinstance(i, SizeAttr) for i in op.target.indices)
+            for op in self.nodes
+        )
+        return state.row({**first, "marks": IntegerAttr(int(partly), i64)})
 
     def _weight(self, name: str) -> DictionaryAttr:
         variable = self.variables[name]
@@ -266,11 +298,23 @@ class Facts:
                 entry["value"] = number or IntegerAttr(int(value), i64)
         return DictionaryAttr(entry)
 
+    def _loops_around(self, op: Operation) -> list[int]:
+        """The numbers of the loops around a node, outermost first."""
+        found: list[int] = []
+        parent = op.parent_op()
+        while parent is not None:
+            if isinstance(parent, LoopOp):
+                found.insert(0, self.nodes[parent].index)
+            parent = parent.parent_op()
+        return found
+
     def _node_row(self, op: Operation) -> DictionaryAttr:
         """What messages and events say of a node."""
         info = self.nodes[op]
         reads = [ref.text for ref in op.reads()] if isinstance(op, GraphOp) else []
         writes = [ref.text for ref in op.writes()] if isinstance(op, GraphOp) else []
+        if isinstance(op, AssignOp):
+            writes = [op.variable.data]
         place = info.location
         return DictionaryAttr(
             {
@@ -286,6 +330,8 @@ class Facts:
                 "file": StringAttr(place.file if place else ""),
                 "line": IntegerAttr(place.line if place else 0, i64),
                 "column": IntegerAttr(place.column if place else 0, i64),
+                "scope": StringAttr(info.scope),
+                "loops": ArrayAttr([IntegerAttr(n, i64) for n in self._loops_around(op)]),
             }
         )
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
+    AnyFloat,
     FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     ModuleOp,
+    Signedness,
     TensorType,
     UnitAttr,
     UnknownLoc,
+    UnrealizedConversionCastOp,
     i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
+from openinfer.dialects.extensions.arith import IndexCastUIOp
 from openinfer.dialects.graph import (
     AssignOp,
     LoopOp,
@@ -30,7 +35,10 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.nn.elements import element_type
 from openinfer.lowering.fusing import NO_FUSE
+from openinfer.lowering.graph.index_arithmetic import IndexArithmetic
+from openinfer.lowering.graph.late_sizes import LateSizes
 from openinfer.lowering.graph.program_facts import Facts
+from openinfer.lowering.locations import node_location
 from openinfer.lowering.options import current
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.sizes import Size
@@ -58,6 +66,22 @@ class Scope:
 
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     indices: dict[str, Index] = field(default_factory=dict[str, Index])
+    dims: dict[str, list[Size]] = field(default_factory=dict[str, list[Size]])
+    """Dimensions of variables that name scalars, as they were where the declaration stands."""
+    late: dict[object, str] = field(default_factory=dict[object, str])
+    """Late sizes that have a value here, by what they are the value of."""
+    unset: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """For a variable that may have no value yet the index that is 0 then."""
+
+    def nested(self) -> Scope:
+        """A copy for a body: what it defines is not seen behind it."""
+        return Scope(
+            dict(self.values),
+            dict(self.indices),
+            dict(self.dims),
+            dict(self.late),
+            dict(self.unset),
+        )
 
 
 class VariableValues:
@@ -71,6 +95,9 @@ class VariableValues:
         self.where: Operation | None = None
         self.weights: dict[str, SSAValue] = {}
         self.observe = current().observe
+        self.late = LateSizes(self)
+        self.watched_dims: dict[str, list[str]] = {}
+        """`NODE NAME` to the dimensions of what a watched build shows there."""
         self.requirements: dict[tuple[str, str], int] = {}
         self.no_fuse = False
         """Whether a hint around the node that is being translated keeps it apart from others."""
@@ -83,11 +110,21 @@ class VariableValues:
 
     def insert(self, op: Operation) -> Operation:
         if self.where is not None and isinstance(op.location, UnknownLoc):
-            op.location = self.where.location
+            op.location = self.place_of(self.where)
         if self.no_fuse and isinstance(op, nn.NNOp):
             op.attributes[NO_FUSE] = UnitAttr()
         self.builder.insert(op)
         return op
+
+    def place_of(self, node: Operation) -> LocationAttr:
+        """The location of what a node becomes; in a traced build it names the node."""
+        info = self.facts.nodes.get(node) if current().trace else None
+        return node.location if info is None else node_location(node.location, info.index)
+
+    def say(self, stamp: nn.StampOp | None) -> None:
+        """Inserts a stamp, if there is one."""
+        if stamp is not None:
+            self.insert(stamp)
 
     def add(self, op: Operation) -> SSAValue:
         """Inserts an op and returns its first result."""
@@ -105,13 +142,18 @@ class VariableValues:
                 f"the condition {ref.text} is {kind}, not a bool or an integer",
                 "compare it: `op ne(x, zero) >> c`",
             )
-        if kind.signedness.data.name != "SIGNLESS":
-            kind = IntegerType(kind.width.data)
-            from xdsl.dialects.builtin import UnrealizedConversionCastOp
-
-            element = self.add(UnrealizedConversionCastOp.get([element], [kind]))
-        zero = self.add(arith.ConstantOp(IntegerAttr(0, kind)))
+        element = self.signless(element)
+        zero = self.add(arith.ConstantOp(IntegerAttr(0, IntegerType(kind.width.data))))
         return self.add(arith.CmpiOp(element, zero, "ne"))
+
+    def signless(self, element: SSAValue) -> SSAValue:
+        """An integer as `arith` takes it: the type says nothing of a sign."""
+        kind = element.type
+        assert isinstance(kind, IntegerType)
+        if kind.signedness.data is Signedness.SIGNLESS:
+            return element
+        plain = IntegerType(kind.width.data)
+        return self.add(UnrealizedConversionCastOp.get([element], [plain]))
 
     def element(self, value: SSAValue) -> SSAValue:
         """The only element of a tensor."""
@@ -175,13 +217,111 @@ class VariableValues:
         return (min(ends), max(ends)) if all(len(m) <= 1 for m, _ in size.terms) else None
 
     def write(self, ref: RefAttr, value: SSAValue, scope: Scope) -> None:
-        if ref.bracketed.data:
+        """A variable has a new value from here on; its type must be the declared one.
+
+        Sizes that only the step knows are compared by the step.
+        """
+        name = ref.variable.data
+        if ref.bracketed.data and name not in self.facts.states:
             raise Problem("OI0716", f"{ref.text}: a member of a prefix table cannot be written")
-        value.name_hint = ref.variable.data
-        scope.values[ref.variable.data] = value
+        dtype, dims = self.written_type(name, scope)
+        wanted = self.tensor_type(dtype, [h if d is None else d for d, h in _pairs(dims, value)])
+        if value.type != wanted:
+            value = self._checked(ref, value, wanted, scope)
+        value.name_hint = name
+        scope.values[name] = value
+        scope.unset.pop(name, None)
+
+    def written_type(self, name: str, scope: Scope) -> tuple[str, list[Size | None]]:
+        """Declared dtype and dimensions of a variable now; None for a dimension `_`."""
+        variable = self.facts.variables.get(name)
+        if variable is None:
+            raise Problem("OI0210", f"{name} is not declared")
+        dtype, _ = self.facts.declared(variable)
+        dims = self.dims_now(variable, scope)
+        return dtype, [None if d.single_name == "_" else d for d in dims]
+
+    def dims_now(self, variable: VariableOp | AssignOp, scope: Scope) -> list[Size]:
+        """The dimensions that a declaration has here: as its `assign` gave them, or evaluated now."""
+        name = variable.variable.data
+        found = scope.dims.get(name)
+        if found is not None:
+            return found
+        _, dims = self.facts.declared(variable)
+        if not self.facts.names_scalars(variable):
+            return dims
+        if not self.has_shape(name, scope, open_too=True):
+            raise Problem(
+                "OI0603",
+                f"a dimension of {name} names the index of a loop that does not run here",
+                "declare it where the loop is around it",
+            )
+        return [d if d.single_name == "_" else self.late.symbolic(d, scope) for d in dims]
+
+    def has_shape(self, name: str, scope: Scope, *, open_too: bool = False) -> bool:
+        """Whether all dimensions of a declaration have a value here, or are open with `open_too`."""
+        if name in scope.dims:
+            return open_too or all(d.single_name != "_" for d in scope.dims[name])
+        for dim in self.facts.variables[name].sizes:
+            if dim.single_name == "_":
+                if not open_too:
+                    return False
+                continue
+            for used in dim.names - self.late.known - self.facts.static.keys():
+                if used not in scope.indices and used not in self.facts.variables:
+                    return False
+        return True
+
+    def _checked(
+        self, ref: RefAttr, value: SSAValue, wanted: TensorType[Attribute], scope: Scope
+    ) -> SSAValue:
+        """The value as `wanted`, its late sizes compared when the step runs."""
+        have, want = nn.dims_of(value), nn.dims_of(wanted)
+        fits = nn.element_of(value) == wanted.element_type and len(have) == len(want)
+        for a, b in zip(have, want):
+            fits = fits and (a == b or self.late.is_late(a) or self.late.is_late(b))
+        if not fits:
+            raise Problem(
+                "OI0312",
+                f"{ref.text} is {wanted}, the value is {value.type}",
+                "source and target have one dtype and shape",
+            )
+        for a, b in zip(have, want):
+            if a != b:
+                self.require_equal(a, b, scope)
+        return self.add(nn.CastDimsOp(value, wanted))
+
+    def require_equal(self, a: Size, b: Size, scope: Scope) -> None:
+        """The step fails where two sizes differ."""
+        left, right = self.index_value(a, scope), self.index_value(b, scope)
+        same = self.add(arith.CmpiOp(left, right, "eq"))
+        self.insert(nn.RequireOp(same, "shape", left, right, self.node))
+
+    def watch(self, value: SSAValue, op: Operation, ref: RefAttr) -> None:
+        """Shows a value to the host after a node, in a watched build."""
+        if self.observe:
+            node, name = self.facts.node_number(op), ref.variable.data
+            self.insert(nn.ObserveOp(value, node, name))
+            self.watched_dims[f"{node} {name}"] = [str(d) for d in nn.dims_of(value)]
 
     def value_of(self, name: str, scope: Scope) -> SSAValue:
-        """The current value of a variable; its first content when nothing was written yet."""
+        """The current value of a variable; its first content when nothing was written yet.
+
+        Where only the step knows whether there is one, the step checks that.
+        """
+        value = self.content(name, scope)
+        flag = scope.unset.pop(name, None)
+        if flag is not None:
+            zero = self.constant_index(0)
+            written = self.add(arith.CmpiOp(flag, zero, "ne"))
+            sizes = self.facts.variables[name].sizes
+            open_dims = any(dim.single_name == "_" for dim in sizes)
+            kind = "unwritten" if open_dims else "unassigned"
+            self.insert(nn.RequireOp(written, kind, zero, zero, self.node))
+        return value
+
+    def content(self, name: str, scope: Scope) -> SSAValue:
+        """The same, for one that is only handed on."""
         found = scope.values.get(name)
         if found is not None:
             return found
@@ -194,12 +334,19 @@ class VariableValues:
                     "use it in an expression, or `op fill`",
                 )
             raise Problem("OI0210", f"{name} is not declared")
-        value = self.first_content(variable)
+        dims = self.dims_now(variable, scope) if self.facts.names_scalars(variable) else None
+        value = self.first_content(variable, dims)
         scope.values[name] = value
         return value
 
-    def first_content(self, variable: VariableOp | AssignOp) -> SSAValue:
-        """Model tensor, else metadata, else `@init`, else zeros."""
+    def zeros(self, kind: TensorType[Attribute]) -> SSAValue:
+        """A tensor of zeros."""
+        return self.add(nn.FillOp([], [kind], properties={"value": fill_value(None, kind)}))
+
+    def first_content(
+        self, variable: VariableOp | AssignOp, dims: Sequence[Size] | None = None
+    ) -> SSAValue:
+        """Model tensor, else metadata, else `@init`, else zeros; `dims` where they name scalars."""
         if isinstance(variable, VariableOp):
             if self.facts.tensor_of(variable) is not None:
                 return self.weight(variable)
@@ -207,7 +354,15 @@ class VariableValues:
         else:
             constant = None
         kind = self.declared_type(variable)
-        fill = nn.FillOp([], [kind], properties={"value": _element_value(constant, kind)})
+        if dims is not None:
+            kind = nn.tensor_type(kind.element_type, dims)
+        if any(d.single_name == "_" for d in nn.dims_of(kind)):
+            raise Problem(
+                "OI0602",
+                f"{variable.variable.data} has an open dimension and was not written yet",
+                "write it before it is read",
+            )
+        fill = nn.FillOp([], [kind], properties={"value": fill_value(constant, kind)})
         fill.result[0].name_hint = variable.variable.data
         return self.add(fill)
 
@@ -228,30 +383,43 @@ class VariableValues:
         return self.tensor_type(*self.facts.declared(variable))
 
     def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]:
-        element = element_type(ALIASES.get(dtype, dtype))
-        if element is None:
-            raise Problem(
-                "OI0710",
-                f"dtype {dtype} is not implemented in compiled programs yet",
-                "run it with the simulator, or use a wider dtype",
-            )
-        return nn.tensor_type(element, dims)
+        return nn.tensor_type(element_type(ALIASES.get(dtype, dtype)), dims)
 
     def require(self, low: Size, high: Size) -> None:
         """Records low <= high for the runtime to check, unless it always holds."""
         if all(coefficient >= 0 for _, coefficient in (high - low).terms):
             return
-        unknown = sorted((low.names | high.names) - self.facts.runtime)
+        names = low.names | high.names
+        if names <= self.facts.runtime:
+            self.requirements.setdefault((str(low), str(high)), self.node)
+            return
+        unknown = sorted(names - self.late.known)
         if unknown:
             raise Problem(
                 "OI0712",
-                f"a bound names {unknown[0]}: bounds that only a step knows are not implemented "
-                "in compiled programs yet",
+                f"a bound names {unknown[0]}, which has no value here",
                 "run it with the simulator",
             )
-        self.requirements.setdefault((str(low), str(high)), self.node)
+        left, right = self.index_value(low, Scope()), self.index_value(high, Scope())
+        holds = self.add(arith.CmpiOp(left, right, "sle"))
+        self.insert(nn.RequireOp(holds, "bound", left, right, self.node))
 
     # Index arithmetic
+
+    def never_negative(self, value: SSAValue) -> bool:
+        """Whether an index is known to be 0 or more: a constant, a size, the index of a loop."""
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp):
+            number = owner.value
+            return isinstance(number, IntegerAttr) and number.value.data >= 0
+        if isinstance(owner, arith.AddiOp | arith.MuliOp):
+            return all(self.never_negative(operand) for operand in owner.operands)
+        if isinstance(owner, Block):
+            loop = owner.parent_op()
+            return isinstance(loop, scf.ForOp) and self.never_negative(loop.lb)
+        if isinstance(owner, nn.SizeOp):
+            return all(coefficient >= 0 for _, coefficient in owner.size.data.terms)
+        return isinstance(owner, nn.ExtentOp)
 
     def constant_index(self, value: int) -> SSAValue:
         return self.add(arith.ConstantOp(IntegerAttr(value, IndexType())))
@@ -261,37 +429,26 @@ class VariableValues:
         size = size.substitute(self.facts.static)
         if size.constant is not None:
             return self.constant_index(size.constant)
-        if size.names <= self.facts.runtime:
-            for divisor in _divisors(size):
+        late = any(self.late.is_late(divisor) for divisor in divisors(size))
+        if size.names <= self.late.known and not late:
+            for divisor in divisors(size):
                 self.require(Size.of(1), divisor)
             return self.add(nn.SizeOp(size))
-        return self._evaluate(size, lambda name: self._named_index(name, scope))
+        return IndexArithmetic(self, lambda name: self.named_index(name, scope)).value(size)
 
-    def _named_index(self, name: str, scope: Scope) -> SSAValue:
+    def named_index(self, name: str, scope: Scope) -> SSAValue:
         if name in scope.indices:
             return scope.indices[name].value
-        if name in self.facts.runtime:
+        if name in self.late.known:
             return self.add(nn.SizeOp(name))
         element = self.element(self.value_of(name, scope))
-        if not isinstance(element.type, IntegerType):
+        kind = element.type
+        if not isinstance(kind, IntegerType):
             raise Problem("OI0306", f"{name} is not an integer scalar")
-        return self.add(arith.IndexCastOp(element, IndexType()))
-
-    def _evaluate(self, size: Size, named: Callable[[str], SSAValue]) -> SSAValue:
-        total: SSAValue | None = None
-        for monomial, coefficient in size.terms:
-            product: SSAValue | None = None
-            for atom in monomial:
-                if atom[0] != "name":
-                    raise Problem("OI0718", f"{size}: division of run-time values in an index")
-                factor = named(str(atom[1]))
-                product = factor if product is None else self.add(arith.MuliOp(product, factor))
-            if product is None:
-                product = self.constant_index(coefficient)
-            elif coefficient != 1:
-                product = self.add(arith.MuliOp(product, self.constant_index(coefficient)))
-            total = product if total is None else self.add(arith.AddiOp(total, product))
-        return total if total is not None else self.constant_index(0)
+        plain = self.signless(element)
+        if kind.signedness.data is Signedness.UNSIGNED:
+            return self.add(IndexCastUIOp(plain, IndexType()))
+        return self.add(arith.IndexCastOp(plain, IndexType()))
 
     def constant_bounds(self, op: LoopOp) -> tuple[int, int] | None:
         start = op.start.data.substitute(self.facts.static).constant
@@ -299,7 +456,14 @@ class VariableValues:
         return (start, stop) if start is not None and stop is not None else None
 
 
-def _divisors(size: Size) -> Iterator[Size]:
+def _pairs(dims: Sequence[Size | None], value: SSAValue) -> Iterator[tuple[Size | None, Size]]:
+    """Declared and actual dimensions; the declared ones alone where the ranks differ."""
+    have = nn.dims_of(value)
+    for axis, dim in enumerate(dims):
+        yield dim, have[axis] if axis < len(have) else Size.of(1)
+
+
+def divisors(size: Size) -> Iterator[Size]:
     """Everything that an expression divides by."""
     for monomial, _ in size.terms:
         for atom in monomial:
@@ -307,14 +471,14 @@ def _divisors(size: Size) -> Iterator[Size]:
             if atom[0] == "floordiv":
                 yield operands[1]
             for operand in operands:
-                yield from _divisors(operand)
+                yield from divisors(operand)
 
 
-def _element_value(value: object, kind: TensorType[Attribute]) -> Attribute:
+def fill_value(value: object, kind: TensorType[Attribute]) -> Attribute:
     """A Python number as an attribute of the element type; None is zero."""
     element = kind.element_type
     number = 0 if value is None else value
     assert isinstance(number, int | float)
-    if isinstance(element, IntegerType):
-        return IntegerAttr(int(number), IntegerType(64))
-    return FloatAttr(float(number), 64)
+    if isinstance(element, AnyFloat):
+        return FloatAttr(float(number), 64)
+    return IntegerAttr(int(number), IntegerType(64))

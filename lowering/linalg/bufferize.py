@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -16,7 +17,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
-    FixedBitwidthType,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -35,11 +36,12 @@ from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.extensions.memref import CopyOp
-from openinfer.dialects.nn.elements import memory_type
+from openinfer.dialects.nn.elements import byte_size, whole_bytes
 from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.interface import input_count, strings
 from openinfer.lowering.linalg.scratch import scratch_of
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.memory.state_layout import layout_of
 from openinfer.runtime.sizes import Size
 
 
@@ -73,16 +75,7 @@ def buffer_type(value: SSAValue | Attribute) -> MemRefType[Attribute]:
     """The contiguous buffer that holds a tensor."""
     kind = value.type if isinstance(value, SSAValue) else value
     assert isinstance(kind, TensorType)
-    return MemRefType(memory_type(kind.element_type), kind.get_shape())
-
-
-def byte_size(element: Attribute, dims: Sequence[Size]) -> Size:
-    """Bytes of a contiguous buffer."""
-    assert isinstance(element, FixedBitwidthType)
-    total = Size.of(element.size)
-    for dim in dims:
-        total = total * dim
-    return total
+    return MemRefType(kind.element_type, kind.get_shape())
 
 
 class _Bufferizer:
@@ -93,6 +86,7 @@ class _Bufferizer:
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.dims: dict[SSAValue, tuple[Size, ...]] = {}
         """Sizes of each buffer that stands for a tensor."""
+        self.buffers_of_arguments: list[SSAValue] = []
         self.dead: list[Operation] = []
         self.current: Operation | None = None
         self.errors: SSAValue | None = None
@@ -117,30 +111,51 @@ class _Bufferizer:
         """A buffer argument for each tensor argument, then the error record of a step."""
         step = self.function.sym_name.data == "step"
         inputs = strings(self.module, "inputs")
+        held = strings(self.module, "held")
         count = input_count(self.module)
         roles: list[str] = []
         originals = list(block.args)
         for number, old in enumerate(originals):
             assert isinstance(old.type, TensorType)
-            family = any(
-                isinstance(u.operation, nn.MemberOp) and u.operation.family is old for u in old.uses
-            )
+            members = [u.operation for u in old.uses if isinstance(u.operation, nn.MemberOp)]
             kind: MemRefType[Attribute] = buffer_type(old)
-            if family:
-                kind = MemRefType(IntegerType(8), [byte_size_of(old)])
+            if members:
+                kind = MemRefType(IntegerType(8), [_family_bytes(members[0])])
             new = block.insert_arg(kind, len(block.args))
             new.name_hint = old.name_hint
             self.buffers[old] = new
+            self.buffers_of_arguments.append(new)
             self.dims[new] = nn.dims_of(old)
             if step:
-                roles.append(
-                    f"input {inputs[number]}" if number < count else f"weight {number - count}"
-                )
+                roles.append(_role(number, inputs, held, count))
         if step:
             self.errors = block.insert_arg(MemRefType(i64, [4]), len(block.args))
             self.errors.name_hint = "errors"
             roles.append("errors")
+            self._state_arguments(block, roles)
         return roles
+
+    def _state_arguments(self, block: Block, roles: list[str]) -> None:
+        """The memory of growing states, the cells, the undo log."""
+        layout = layout_of(self.module)
+        if not layout.needed:
+            return
+        wanted: list[tuple[str, MemRefType[Attribute]]] = [
+            ("cells", MemRefType(i64, [layout.count]))
+        ]
+        octets = MemRefType(IntegerType(8), [DYNAMIC_INDEX])
+        for name, place in layout.states.items():
+            wanted.append((f"state {name}", octets))
+            if place.counted:
+                wanted.append((f"counts {name}", MemRefType(i64, [DYNAMIC_INDEX])))
+            if place.marks:
+                wanted.append((f"marks {name}", octets))
+        if layout.states:
+            wanted.append(("log", octets))
+        for role, kind in wanted:
+            argument = block.insert_arg(kind, len(block.args))
+            argument.name_hint = role.replace(" ", "_")
+            roles.append(role)
 
     def block(self, block: Block) -> None:
         for op in list(block.ops):
@@ -212,6 +227,19 @@ def byte_size_of(value: SSAValue) -> int:
     return byte_size(kind.element_type, nn.dims_of(value)).evaluate({})
 
 
+def _family_bytes(op: nn.MemberOp) -> int:
+    """Bytes of all members; each one begins with a byte of its own."""
+    extents = nn.dims_of(op.family)[: len(op.indices)]
+    return prod(d.evaluate({}) for d in extents) * byte_size_of(op.member)
+
+
+def _role(number: int, inputs: Sequence[str], held: Sequence[str], count: int) -> str:
+    """What an argument of the step is: inputs, then persistent values, then weights."""
+    if number < len(inputs):
+        return f"input {inputs[number]}"
+    return f"held {held[number - len(inputs)]}" if number < count else f"weight {number - count}"
+
+
 Rule = Callable[[_Bufferizer, Operation], None]
 
 
@@ -229,7 +257,7 @@ def _destination(b: _Bufferizer, op: Operation) -> None:
         b.buffers[old] = new
     for element, dims in scratch_of(op):
         outs.append(b.allocate(element, dims, "scratch"))
-    if isinstance(op, nn.GatherOp) and b.errors is not None:
+    if isinstance(op, nn.GatherOp | nn.ScatterOp) and b.errors is not None:
         outs.append(b.errors)
     properties = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
     body: Region | None = None
@@ -331,21 +359,26 @@ def _observe(b: _Bufferizer, op: Operation) -> None:
     b.retire(op)
 
 
+def _keep_value(b: _Bufferizer, op: Operation) -> None:
+    assert isinstance(op, nn.KeepOp)
+    b.insert(nn.KeepOp(b.buffer(op.value)))
+    b.retire(op)
+
+
 def _loop(b: _Bufferizer, op: Operation) -> None:
     """Carried tensors live in buffers made before the loop; each round ends by filling them."""
     assert isinstance(op, scf.ForOp)
     carried: list[SSAValue] = []
     for initial, argument in zip(op.iter_args, op.body.block.args[1:]):
         target = b.allocate_for(argument)
-        b.copy(b.buffer(initial), target)
+        _hand_on(b, initial, b.buffer(initial), target)
         carried.append(target)
         b.define(argument, target)
     body = op.body.block
     b.block(body)
     b.current = body.last_op
     assert isinstance(b.current, scf.YieldOp)
-    yielded = [b.buffer(v) for v in b.current.operands]
-    _assign_together(b, yielded, carried)
+    _assign_together(b, list(b.current.operands), carried)
     Rewriter.replace_op(b.current, [scf.YieldOp()], [])
     b.current = op
     for result, buffer in zip(op.res, carried):
@@ -365,11 +398,12 @@ def _loop(b: _Bufferizer, op: Operation) -> None:
 
 
 def _assign_together(
-    b: _Bufferizer, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
+    b: _Bufferizer, values: Sequence[SSAValue], targets: Sequence[SSAValue]
 ) -> None:
-    """All targets take their sources' values at once: a source that is also a target is saved."""
+    """All targets take their values at once: a value that lies in another target is saved."""
     saved: list[SSAValue] = []
-    for source, own in zip(sources, targets):
+    for value, own in zip(values, targets):
+        source = b.buffer(value)
         root = root_of(source)
         if root in targets and root is not own:
             element = source.type
@@ -379,9 +413,19 @@ def _assign_together(
             saved.append(copy)
         else:
             saved.append(source)
-    for source, target in zip(saved, targets):
-        if source is not target:
-            b.copy(source, target)
+    for value, source, target in zip(values, saved, targets):
+        # A view of the target holds the value already.
+        if root_of(source) is not target:
+            _hand_on(b, value, source, target)
+
+
+def _hand_on(b: _Bufferizer, value: SSAValue, source: SSAValue, target: SSAValue) -> None:
+    """Copies a value to where it is handed on; a loosened one keeps its own shape there."""
+    if isinstance(value.owner, nn.LoosenOp):
+        kind = source.type
+        assert isinstance(kind, MemRefType)
+        target = b.value(nn.ViewOp(target, _dynamic(b, b.dims[source]), kind))
+    b.copy(source, target)
 
 
 def root_of(buffer: SSAValue) -> SSAValue:
@@ -403,7 +447,7 @@ def _branch(b: _Bufferizer, op: Operation) -> None:
             b.current = block.last_op
             if isinstance(b.current, scf.YieldOp):
                 for value, target in zip(b.current.operands, targets):
-                    b.copy(b.buffer(value), target)
+                    _hand_on(b, value, b.buffer(value), target)
                 Rewriter.replace_op(b.current, [scf.YieldOp()], [])
             b.current = op
         regions.append(region)
@@ -413,6 +457,32 @@ def _branch(b: _Bufferizer, op: Operation) -> None:
     for region in regions:
         op.detach_region(region)
     b.insert(scf.IfOp(condition, [], regions[0], regions[1]))
+    b.retire(op)
+
+
+def _sections(b: _Bufferizer, op: Operation) -> None:
+    """Each section fills buffers made before all of them."""
+    assert isinstance(op, nn.SectionsOp)
+    targets = [b.allocate_for(result) for result in op.values]
+    rest = list(targets)
+    for region in op.bodies:
+        b.block(region.block)
+        end = b.current = region.block.last_op
+        assert isinstance(end, nn.EndSectionOp)
+        for value in end.operands:
+            b.copy(b.buffer(value), rest.pop(0))
+        Rewriter.replace_op(end, [nn.EndSectionOp()], [])
+    b.current = op
+    for result, target in zip(op.values, targets):
+        b.define(result, target)
+    regions = list(op.bodies)
+    for region in regions:
+        op.detach_region(region)
+    made = nn.SectionsOp([n.data for n in op.names], regions, [])
+    if any(isinstance(o, nn.GrowOp | nn.StateWriteOp | nn.StateResetOp) for o in made.walk()):
+        # They share the undo log, and extents may grow by reading.
+        made.attributes["openinfer.serial"] = UnitAttr()
+    b.insert(made)
     b.retire(op)
 
 
@@ -436,8 +506,132 @@ def _return(b: _Bufferizer, op: Operation) -> None:
             source = root = copy
         published.add(root)
         b.insert(nn.PublishOp(source, b.outputs[number]))
+    if step:
+        _keep(b)
     b.insert(ReturnOp())
     b.retire(op)
+
+
+def _keep(b: _Bufferizer) -> None:
+    """Persistent values take what was committed, all at once and after all results."""
+    commits = _commits(b)
+    held = strings(b.module, "held")
+    inputs = len(strings(b.module, "inputs"))
+    own = {name: b.buffers_of_arguments[inputs + i] for i, name in enumerate(held)}
+    saved: list[tuple[SSAValue, str]] = []
+    for source, name in commits:
+        root = root_of(source)
+        if root in own.values() and root is not own[name]:
+            kind = source.type
+            assert isinstance(kind, MemRefType)
+            copy = b.allocate(kind.element_type, b.dims[source], "saved")
+            b.copy(source, copy)
+            source = copy
+        saved.append((source, name))
+    for source, name in saved:
+        b.insert(nn.CommitOp(source, name))
+
+
+def _commit(b: _Bufferizer, op: Operation) -> None:
+    """Collected until the end: what is committed may be read until then."""
+    b.retire(op)
+
+
+def _cast_dims(b: _Bufferizer, op: Operation) -> None:
+    assert isinstance(op, nn.CastDimsOp)
+    source = b.buffer(op.source)
+    target = buffer_type(op.result)
+    if source.type == target:
+        b.buffers[op.result] = source
+    else:
+        view = b.value(nn.ViewOp(source, _dynamic(b, nn.dims_of(op.result)), target))
+        view.name_hint = op.result.name_hint
+        b.buffers[op.result] = view
+        b.dims[view] = nn.dims_of(op.result)
+    b.retire(op)
+
+
+def _loosen(b: _Bufferizer, op: Operation) -> None:
+    """The buffer as it is: who takes the value over copies it."""
+    assert isinstance(op, nn.LoosenOp)
+    b.buffers[op.result] = b.buffer(op.source)
+    b.retire(op)
+
+
+def _settle(b: _Bufferizer, op: Operation) -> None:
+    """A view with the sizes that hold now."""
+    assert isinstance(op, nn.SettleOp)
+    sizes = nn.dims_of(op.result)
+    view = b.value(nn.ViewOp(b.buffer(op.source), _dynamic(b, sizes), buffer_type(op.result)))
+    view.name_hint = op.result.name_hint
+    b.define(op.result, view)
+    b.retire(op)
+
+
+def _state_read(b: _Bufferizer, op: Operation) -> None:
+    """A view of the state's own memory where the part lies together and stays as it is; a copy else."""
+    assert isinstance(op, nn.StateReadOp)
+    kept = list(op.kept.get_values())
+    offsets = list(op.offsets)
+    dims = nn.dims_of(op.value)
+    element = buffer_type(op.value).element_type
+    together = not kept or (kept == [len(offsets) - 1] and whole_bytes(element, dims[1:]))
+    if together and not _changes_meanwhile(op):
+        kind = buffer_type(op.value)
+        view = b.value(nn.StateViewOp(op.state.data, offsets, _dynamic(b, dims), kind))
+        view.name_hint = op.value.name_hint
+        b.define(op.value, view)
+    else:
+        target = b.allocate_for(op.value)
+        b.insert(nn.StateLoadOp(op.state.data, offsets, kept, target))
+        b.define(op.value, target)
+    b.retire(op)
+
+
+_SAME_BUFFER = (nn.CastDimsOp, nn.LoosenOp, nn.SettleOp, nn.ReshapeOp)
+"""What gives another type to a buffer."""
+
+
+def _changes_meanwhile(op: nn.StateReadOp) -> bool:
+    """Whether a state may be written between a read and the last use of what was read."""
+    block = op.parent_block()
+    assert block is not None
+    order = {inner: i for i, inner in enumerate(block.ops)}
+    last = -1
+    pending: list[SSAValue] = [op.value]
+    while pending:
+        for use in pending.pop().uses:
+            holder: Operation | None = use.operation
+            while holder is not None and holder.parent_block() is not block:
+                holder = holder.parent_op()
+            if holder is None:
+                return True
+            last = max(last, order[holder])
+            # The same buffer under another type, or handed on as what a body gives.
+            if isinstance(use.operation, _SAME_BUFFER):
+                pending.append(use.operation.results[0])
+    for holder in list(block.ops)[order[op] + 1 : last + 1]:
+        for inner in holder.walk():
+            if isinstance(inner, nn.StateWriteOp | nn.StateResetOp):
+                if inner.state.data == op.state.data:
+                    return True
+    return False
+
+
+def _state_write(b: _Bufferizer, op: Operation) -> None:
+    assert isinstance(op, nn.StateWriteOp)
+    kept = list(op.kept.get_values())
+    node = op.node.value.data
+    b.insert(nn.StateWriteOp(b.buffer(op.value), op.state.data, list(op.offsets), kept, node))
+    b.retire(op)
+
+
+def _commits(b: _Bufferizer) -> list[tuple[SSAValue, str]]:
+    return [
+        (b.buffer(op.value), op.state.data)
+        for op in b.function.walk()
+        if isinstance(op, nn.CommitOp) and isinstance(op.value.type, TensorType)
+    ]
 
 
 def _empty(b: _Bufferizer, op: Operation) -> None:
@@ -450,9 +644,17 @@ _RULES: dict[type[Operation], Rule] = {
     nn.ReshapeOp: _reshape,
     nn.MemberOp: _member,
     nn.ObserveOp: _observe,
+    nn.KeepOp: _keep_value,
+    nn.CommitOp: _commit,
+    nn.CastDimsOp: _cast_dims,
+    nn.LoosenOp: _loosen,
+    nn.SettleOp: _settle,
+    nn.StateReadOp: _state_read,
+    nn.StateWriteOp: _state_write,
     tensor.ExtractOp: _extract,
     tensor.EmptyOp: _empty,
     scf.ForOp: _loop,
     scf.IfOp: _branch,
+    nn.SectionsOp: _sections,
     ReturnOp: _return,
 }

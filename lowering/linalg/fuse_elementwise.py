@@ -21,7 +21,7 @@ from openinfer.lowering.linalg.generic import (
     is_elementwise,
     uses_index,
 )
-from openinfer.lowering.locations import give_location
+from openinfer.lowering.locations import absorb_nodes, give_location
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ def fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) 
         _both(producer.doc, consumer.doc),
     )
     give_location(consumer.location, new)
+    absorb_nodes(new, producer, consumer)
     new.attributes.update(consumer.attributes)
     for old, result in zip(consumer.res, new.res):
         result.name_hint = old.name_hint

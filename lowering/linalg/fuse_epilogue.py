@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    IntegerType,
     ModuleOp,
     TensorType,
     f32,
@@ -30,7 +31,8 @@ from openinfer.lowering.linalg.generic import (
     is_elementwise,
     uses_index,
 )
-from openinfer.lowering.locations import give_location
+from openinfer.lowering.locations import absorb_nodes, give_location
+from openinfer.lowering.loops.elements import accumulator_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class FuseEpilogue(ModulePass):
 
 
 def accumulator_type(op: nn.MatmulOp) -> Attribute:
-    """What products are summed in: f32 for floats up to f32, else the result's own type."""
+    """What products are summed in: f32 for floats up to f32, i32 for packed integers, else the
+    result's own type."""
     if op.body:
         return op.body[0].block.args[0].type
     element = nn.element_of(op.inputs[0])
@@ -68,7 +71,7 @@ def accumulator_type(op: nn.MatmulOp) -> Attribute:
         wider = nn.element_of(op.inputs[1])
         assert isinstance(wider, AnyFloat)
         return element if element.bitwidth == 64 else wider if wider.bitwidth == 64 else f32
-    return nn.element_of(op.output)
+    return accumulator_of(nn.element_of(op.output))
 
 
 def _fuse_one(matmul: nn.MatmulOp) -> nn.MatmulOp | None:
@@ -131,6 +134,7 @@ def _fuse(matmul: nn.MatmulOp, consumer: linalg.GenericOp) -> nn.MatmulOp:
     )
     new.attributes.update(matmul.attributes)
     give_location(matmul.location, new)
+    absorb_nodes(new, matmul, consumer)
     new.result[0].name_hint = consumer.res[0].name_hint
     Rewriter.replace_op(consumer, [new], new.result)
     matmul.detach()
@@ -138,7 +142,9 @@ def _fuse(matmul: nn.MatmulOp, consumer: linalg.GenericOp) -> nn.MatmulOp:
     return new
 
 
-def _narrow(value: SSAValue, element: Attribute) -> arith.TruncFOp | arith.ExtFOp:
+def _narrow(value: SSAValue, element: Attribute) -> arith.TruncFOp | arith.ExtFOp | arith.TruncIOp:
+    if isinstance(element, IntegerType):
+        return arith.TruncIOp(value, element)
     assert isinstance(element, AnyFloat)
     assert isinstance(value.type, AnyFloat)
     if element.bitwidth < value.type.bitwidth:

@@ -29,7 +29,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
-from openinfer.dialects.nn.elements import dtype_name, memory_type
+from openinfer.dialects.nn.elements import dtype_name, is_packed, memory_type
 from openinfer.lowering.graph.settings import python_value
 from openinfer.lowering.linalg.generic import (
     PARALLEL,
@@ -40,9 +40,13 @@ from openinfer.lowering.linalg.generic import (
     identity_map,
 )
 from openinfer.lowering.linalg.scalar_bodies import emit_body
+from openinfer.lowering.linalg.scalar_emitter import memory_number
+from openinfer.lowering.linalg.scalar_emitter import memory_type as scalar_type
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.storage import round_values
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,9 @@ class _Lowering:
         found = self.dtypes.get(value)
         return found if found is not None else dtype_name(nn.element_of(value))
 
+    def is_unsigned(self, value: SSAValue) -> bool:
+        return DTYPES[self.dtype(value)].kind == "uint"
+
     def record(self, old: SSAValue, new: SSAValue) -> SSAValue:
         self.dtypes[new] = self.dtype(old)
         return new
@@ -128,18 +135,14 @@ def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
     return value.type
 
 
-def scalar_constant(b: LoopBuilder, value: Attribute, element: Attribute) -> SSAValue:
-    """The value of an `nn.fill` as a constant of an element type."""
+def scalar_constant(b: LoopBuilder, value: Attribute, dtype: str) -> SSAValue:
+    """The value of an `nn.fill` as a constant in the memory type of a dtype."""
     assert isinstance(value, IntegerAttr | FloatAttr)
+    row = DTYPES[dtype]
     number = value.value.data
-    if isinstance(element, AnyFloat):
-        return b.insert(arith.ConstantOp(FloatAttr(float(number), element)))
-    assert isinstance(element, IntegerType)
-    width = element.width.data
-    wrapped = int(number) & ((1 << width) - 1)
-    if wrapped >> (width - 1):
-        wrapped -= 1 << width
-    return b.insert(arith.ConstantOp(IntegerAttr(wrapped, element)))
+    if row.is_float:
+        number = float(round_values(row, float(number)))
+    return b.constant(memory_number(number, row), scalar_type(dtype))
 
 
 def _elementwise(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
@@ -156,9 +159,9 @@ def _elementwise(low: _Lowering, op: Operation) -> tuple[list[Operation], list[S
     def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         scalars: list[SSAValue] = []
         rest = iter(args)
-        for i, value in enumerate(op.inputs):
+        for i in range(len(op.inputs)):
             if i in fills:
-                scalars.append(scalar_constant(b, fills[i].value, nn.element_of(value)))
+                scalars.append(scalar_constant(b, fills[i].value, dtypes[i]))
             else:
                 scalars.append(next(rest))
         return emit_body(b, kind, settings, scalars, dtypes, out_dtype)
@@ -173,18 +176,20 @@ def _fill(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue
     if all(isinstance(use.operation, nn.ElementwiseOp) for use in op.result[0].uses):
         return [], []  # Every user takes the constant into its body.
     result = _tensor_type(op.result[0])
-    new, value = fill_ops(op.value, result)
+    new, value = fill_ops(op.value, result, low.dtype(op.result[0]))
     return new, [low.record(op.result[0], value)]
 
 
-def fill_ops(value: Attribute, result: TensorType[Attribute]) -> tuple[list[Operation], SSAValue]:
-    """`tensor.empty` filled with one value."""
+def fill_ops(
+    value: Attribute, result: TensorType[Attribute], dtype: str
+) -> tuple[list[Operation], SSAValue]:
+    """`tensor.empty` filled with one value of a dtype."""
     from xdsl.dialects.builtin import ModuleOp as Holder
 
     new, start = empty(result)
     holder = Holder([])
     b = LoopBuilder(InsertPoint.at_end(holder.body.block))
-    constant = scalar_constant(b, value, result.element_type)
+    constant = scalar_constant(b, value, dtype)
     constants = list(holder.body.block.ops)
     for op in constants:
         op.detach()
@@ -234,17 +239,17 @@ def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
     assert isinstance(op, nn.ReduceOp)
     kind = op.kind.data
     if kind in ("argmax", "argmin"):
-        return [], []
+        return _marked(low, op)
     source, result = op.inputs[0], _tensor_type(op.result[0])
     dtype, out_dtype = low.dtype(source), low.dtype(op.result[0])
-    unsigned = dtype.startswith("u") or dtype == "bool"
+    unsigned = low.is_unsigned(source) or dtype == "bool"
     dims = nn.dims_of(source)
     axes = set(op.axes.get_values())
     kept = [d for d in range(len(dims)) if d not in axes]
     element = _accumulator(kind, nn.element_of(source), result.element_type)
     partial = nn.tensor_type(element, [dims[d] for d in kept])
     start = _neutral(kind, element, unsigned)
-    new, initial = fill_ops(start, partial)
+    new, initial = fill_ops(start, partial, _dtype_of(element))
 
     def combine(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         value = emit_cast(b, args[0], dtype, element)
@@ -290,7 +295,7 @@ def _finish(
     target = nn.with_element(kind, _tensor_type(op.result[0]).element_type)
     size_op = nn.SizeOp(count)
     mean = op.kind.data == "mean"
-    unsigned = low.dtype(op.inputs[0]).startswith("u")
+    unsigned = low.is_unsigned(op.inputs[0])
 
     def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         current = args[0]
@@ -306,7 +311,8 @@ def _finish(
                 current = b.insert(divide(current, _count(b, count, size_op, current.type, 1)))
         if mean and isinstance(current.type, AnyFloat):
             current = b.insert(arith.DivfOp(current, _count(b, count, size_op, current.type, 0)))
-        return emit_body(b, "cast", {}, [current], [dtype], out_dtype)
+        # Sums in a wider integer are as good as sums in their own: both wrap.
+        return emit_body(b, "cast", {"saturate": False}, [current], [dtype], out_dtype)
 
     rank = len(kind.get_shape())
     new, made = generic([value], [identity_map(rank)], target, body)
@@ -343,13 +349,14 @@ def emit_cast(b: LoopBuilder, value: SSAValue, dtype: str, element: Attribute) -
 def _accumulator(kind: str, source: Attribute, result: Attribute) -> Attribute:
     """f32 for floats narrower than it, else the wider float; for integers what the result is.
 
-    The integers of a mean come in what they are to be summed in.
+    The integers of a mean come in what they are to be summed in; packed ones are joined in 32 bits.
     """
     if isinstance(source, AnyFloat):
         wide = [t for t in (source, result) if isinstance(t, AnyFloat)]
         best = max(wide, key=lambda t: t.bitwidth)
         return best if best.bitwidth >= 32 else f32
-    return source if kind == "mean" else result
+    own = source if kind == "mean" else result
+    return IntegerType(32) if is_packed(own) else own
 
 
 def _neutral(kind: str, element: Attribute, unsigned: bool) -> Attribute:
@@ -410,6 +417,15 @@ def _extract(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVa
     return [new, zero, truth], [truth.result]
 
 
+def _from_index(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    """A buffer of one element that is filled with the number."""
+    assert isinstance(op, nn.FromIndexOp)
+    number = arith.IndexCastOp(op.index, IntegerType(64))
+    new, start = empty(_tensor_type(op.value))
+    fill = linalg.FillOp([number.result], [start], [op.value.type])
+    return [number, *new, fill], [low.record(op.value, fill.res[0])]
+
+
 def _sign_cast(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
     assert isinstance(op, UnrealizedConversionCastOp)
     if op.inputs[0].type == op.outputs[0].type:
@@ -417,11 +433,15 @@ def _sign_cast(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSA
     return [], []
 
 
-def _matmul(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
-    """The kernel learns from an attribute that bytes are truth values."""
-    assert isinstance(op, nn.MatmulOp)
+def _marked(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    """The kernel learns from attributes that bytes are truth values, and integers unsigned."""
+    assert isinstance(op, nn.NNOp)
     if low.dtype(op.inputs[0]) == "bool":
         op.attributes["openinfer.bool"] = UnitAttr()
+    elif low.is_unsigned(op.inputs[0]):
+        op.attributes["openinfer.unsigned"] = UnitAttr()
+    if isinstance(op, nn.GatherOp | nn.ScatterOp) and low.is_unsigned(op.inputs[1]):
+        op.attributes["openinfer.unsigned_indices"] = UnitAttr()
     return [], []
 
 
@@ -432,7 +452,11 @@ _RULES: dict[type[Operation], Rule] = {
     nn.BroadcastOp: _broadcast,
     nn.IotaOp: _iota,
     nn.ReduceOp: _reduce,
-    nn.MatmulOp: _matmul,
+    nn.MatmulOp: _marked,
+    nn.GatherOp: _marked,
+    nn.ScatterOp: _marked,
+    nn.SortOp: _marked,
     tensor.ExtractOp: _extract,
+    nn.FromIndexOp: _from_index,
     UnrealizedConversionCastOp: _sign_cast,
 }

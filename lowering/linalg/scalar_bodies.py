@@ -2,8 +2,8 @@
 
 A body works on scalars and on 1-D vectors alike. Values come in their memory types: bool is i8 of 0
 or 1, unsigned integers are signless and the dtype name says so. Floats narrower than f32 are
-computed in f32 and rounded once. What a kind computes is defined by its twin in
-`lowering/reference/`.
+computed in f32 and rounded once; packed integers are computed in bytes and wrapped once. What a kind
+computes is defined by its twin in `lowering/reference/`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from openinfer.lowering.linalg.scalar_emitter import (
     MEMORY,
     Body,
     Scalar,
+    memory_number,
     memory_type,
     registrar,
     resize_integer,
     unsupported,
-    wrapped,
 )
 from openinfer.lowering.linalg.scalar_functions import FUNCTIONS
 from openinfer.lowering.loops.builder import LoopBuilder
@@ -33,11 +33,10 @@ from openinfer.lowering.loops.numeric import (
     absolute,
     compare_floats,
     compare_integers,
-    element_type,
     is_float,
     like,
 )
-from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import UnsupportedError
 
 __all__ = ["emit_body", "memory_type", "scalar_kinds"]
@@ -202,7 +201,7 @@ def _rem(s: Scalar, args: list[SSAValue]) -> SSAValue:
 @body("sign")
 def _sign(s: Scalar, args: list[SSAValue]) -> SSAValue:
     """(x > 0) - (x < 0) in the result's integer."""
-    (x,) = args if not s.dtype.is_float else s.computed(args)
+    (x,) = s.computed(args)
     zero = s.constant(0, x)
     kind = like(x, MEMORY[s.target.name])
     above = s.b.insert(extended.ExtUIOp(s.compare("gt", x, zero), kind))
@@ -228,6 +227,9 @@ def _relu(s: Scalar, args: list[SSAValue]) -> SSAValue:
     below = zero
     if slope != 0:
         below = s.f("mulf" if is_float(x) else "muli", x, s.constant(slope, x))
+        if s.dtype.packed:
+            # The product wraps before it is limited, as that of every other integer does.
+            below = s.unpacked(resize_integer(s.b, below, s.dtype.bits, signed=True))
     x = s.select(s.compare("lt", x, zero), below, x)
     low, high = s.limit("clamp_min", x), s.limit("clamp_max", x)
     if low is not None:
@@ -242,21 +244,22 @@ def _relu(s: Scalar, args: list[SSAValue]) -> SSAValue:
 def _bitwise(s: Scalar, args: list[SSAValue]) -> SSAValue:
     if s.dtype.is_float:
         raise s.no_code()
-    return s.f(f"{s.kind}i", *args)
+    return s.f(f"{s.kind}i", *s.computed(args))
 
 
 @body("not")
 def _not(s: Scalar, args: list[SSAValue]) -> SSAValue:
     if s.dtype.is_float:
         raise s.no_code()
-    return s.f("xori", args[0], s.constant(1 if s.dtype.kind == "bool" else -1, args[0]))
+    (x,) = s.computed(args)
+    return s.f("xori", x, s.constant(1 if s.dtype.kind == "bool" else -1, x))
 
 
 @body("shl", "shr")
 def _shift(s: Scalar, args: list[SSAValue]) -> SSAValue:
     """Places modulo 64; the bits are those of the value widened to 64 bits."""
     s.require_integer()
-    (x,) = args
+    (x,) = s.computed(args)
     bits = s.setting("bits")
     assert isinstance(bits, int)
     fills_with_sign = s.kind == "shr" and s.signed
@@ -272,7 +275,7 @@ def _shift(s: Scalar, args: list[SSAValue]) -> SSAValue:
 def _popcount(s: Scalar, args: list[SSAValue]) -> SSAValue:
     """Counts in fields of 2, 4, 8, … bits, each the sum of two fields of half its width."""
     s.require_integer()
-    (x,) = args
+    x = s.unpacked(args[0])
     bits, width = s.dtype.bits, 1
     while width < bits:
         # Ones in every other field.
@@ -288,7 +291,7 @@ def _popcount(s: Scalar, args: list[SSAValue]) -> SSAValue:
 
 @body("eq", "ne", "lt", "le", "gt", "ge")
 def _comparison(s: Scalar, args: list[SSAValue]) -> SSAValue:
-    x, y = s.computed(args) if s.dtype.is_float else args
+    x, y = s.computed(args) if s.dtype.is_float else map(s.unpacked, args)
     return s.compare(s.kind, x, y)
 
 
@@ -311,7 +314,7 @@ def _is_inf(s: Scalar, args: list[SSAValue]) -> SSAValue:
 @body("is_neg")
 def _is_neg(s: Scalar, args: list[SSAValue]) -> SSAValue:
     """The sign bit; false for unsigned integers and bools."""
-    (x,) = args
+    x = s.unpacked(args[0])
     if s.dtype.is_float:
         x = s.b.insert(arith.BitcastOp(x, like(x, IntegerType(s.dtype.bits))))
     elif not s.signed:
@@ -322,19 +325,25 @@ def _is_neg(s: Scalar, args: list[SSAValue]) -> SSAValue:
 @body("filter")
 def _filter(s: Scalar, args: list[SSAValue]) -> SSAValue:
     x, y, condition = args
-    return _chosen(s, condition, x, y)
+    return _chosen(s, condition, s.sources, x, y)
 
 
 @body("where")
 def _where(s: Scalar, args: list[SSAValue]) -> SSAValue:
     condition, x, y = args
-    return _chosen(Scalar(s.b, s.kind, s.settings, s.sources[1:], s.target), condition, x, y)
+    return _chosen(s, condition, (*s.sources[1:], s.sources[0]), x, y)
 
 
-def _chosen(s: Scalar, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
-    stays = all(source.name == s.target.name for source in s.sources[:2])
-    values = [x, y] if stays else s.computed([x, y])
-    return s.select(s.holds(condition), *values)
+def _chosen(
+    s: Scalar, condition: SSAValue, dtypes: Sequence[DType], x: SSAValue, y: SSAValue
+) -> SSAValue:
+    """`dtypes` are those of x, y and the condition."""
+    values, chooses = (
+        Scalar(s.b, s.kind, s.settings, list(own), s.target) for own in (dtypes[:2], dtypes[2:])
+    )
+    stays = all(source.name == s.target.name for source in values.sources)
+    results = [x, y] if stays else values.computed([x, y])
+    return s.select(chooses.holds(chooses.unpacked(condition)), *results)
 
 
 @body("fill", "fill_nan_like")
@@ -342,7 +351,4 @@ def _fill(s: Scalar, args: list[SSAValue]) -> SSAValue:
     value = s.setting("value", float("nan"))
     assert isinstance(value, int | float)
     kind = like(args[0], MEMORY[s.target.name])
-    element = element_type(kind)
-    if isinstance(element, IntegerType):
-        value = wrapped(int(value), element.bitwidth)
-    return s.b.constant(value, kind)
+    return s.b.constant(memory_number(value, s.target), kind)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -17,10 +15,12 @@ from xdsl.dialects.builtin import (
     StringAttr,
     f32,
     f64,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions import arith as extended
+from openinfer.dialects.nn import elements
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.numeric import (
     compare_floats,
@@ -32,19 +32,13 @@ from openinfer.lowering.loops.numeric import (
     select,
     wide_type,
 )
-from openinfer.runtime.dtypes import DType
+from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import UnsupportedError
 
 MEMORY: dict[str, Attribute] = {
-    "f64": f64,
-    "f32": f32,
-    "f16": Float16Type(),
-    "bf16": BFloat16Type(),
-    **{f"{sign}{bits}": IntegerType(bits) for sign in "iu" for bits in (8, 16, 32, 64)},
-    "bool": IntegerType(8),
-    "bitset": IntegerType(8),
+    name: elements.memory_type(elements.element_type(name)) for name in DTYPES
 }
-"""The element types of buffers, for the dtypes that kernels compute with."""
+"""The element types of buffers."""
 
 
 def memory_type(dtype: str) -> Attribute:
@@ -101,7 +95,7 @@ class Scalar:
 
     @property
     def signed(self) -> bool:
-        return self.dtype.kind == "int"
+        return self.dtype.kind in ("int", "ternary")
 
     def no_code(self) -> UnsupportedError:
         return unsupported(self.kind, self.dtype.name)
@@ -115,27 +109,43 @@ class Scalar:
             raise self.no_code()
 
     def computed(self, args: Sequence[SSAValue]) -> list[SSAValue]:
-        """Operands in the type of the computation: f32 or f64, or the integer of the result when
-        that is wider (`acc`)."""
+        """Operands in the type of the computation: f32 or f64, bytes for packed integers, or the
+        integer of the result when that is wider (`acc`)."""
         if self.dtype.is_float:
             kinds = [wide_type(element_type(a)) for a in args]
             wide = f64 if f64 in kinds else f32
             return [resize_float(self.b, a, wide) for a in args]
+        args = [self.unpacked(a) for a in args]
         bits = self.target.bits
-        if self.target.kind == self.dtype.kind and bits > self.dtype.bits:
+        if self.target.kind == self.dtype.kind and bits > max(8, self.dtype.bits):
             return [resize_integer(self.b, a, bits, self.signed) for a in args]
-        return list(args)
+        return args
+
+    def unpacked(self, x: SSAValue) -> SSAValue:
+        """A packed operand as an i8 of the same value; others as they are."""
+        if not self.dtype.packed:
+            return x
+        wide = resize_integer(self.b, x, 8, self.signed and self.dtype.name != "t1")
+        if self.dtype.name != "t1":
+            return wide
+        # The bit 0 stands for -1, the bit 1 for 1.
+        doubled = self.f("addi", wide, wide)
+        return self.f("subi", doubled, self.constant(1, doubled))
 
     def stored(self, value: SSAValue) -> SSAValue:
-        """A result in its memory type."""
+        """A result in its memory type; integers wrap to the width of a packed one."""
         element = MEMORY[self.target.name]
         source = element_type(value)
         if source == element:
             return value
-        if source == IntegerType(1):
+        if source == i1 and self.target.kind == "bool":
             return self.b.insert(extended.ExtUIOp(value, like(value, element)))
         if is_float(value) and self.target.is_float:
             return resize_float(self.b, value, element)
+        if self.target.packed and isinstance(source, IntegerType) and source.bitwidth > 1:
+            if self.target.name == "t1":
+                return compare_integers(self.b, "sgt", value, self.constant(0, value))
+            return resize_integer(self.b, value, self.target.bits, signed=True)
         raise UnsupportedError(
             "OI0711", f"{self.kind} of {self.dtype.name} cannot give {self.target.name}"
         )
@@ -212,6 +222,7 @@ OPS: dict[str, Callable[..., Operation]] = {
     "remsi": arith.RemSIOp,
     "remui": extended.RemUIOp,
     "round": math_dialect.RoundOp,
+    "roundeven": math_dialect.RoundEvenOp,
     "shli": arith.ShLIOp,
     "shrsi": arith.ShRSIOp,
     "shrui": arith.ShRUIOp,
@@ -242,9 +253,20 @@ def range_of(dtype: DType) -> tuple[int, int]:
     """The smallest and largest value of an integer dtype (bool: 0 and 1)."""
     if dtype.kind == "bool":
         return 0, 1
+    if dtype.kind == "ternary":
+        return -1, 1
     if dtype.kind == "int":
         return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
     return 0, (1 << dtype.bits) - 1
+
+
+def memory_number(value: float | int, dtype: DType) -> float | int:
+    """A value of a dtype as a constant of its memory type; integers wrap."""
+    if dtype.is_float:
+        return value
+    if dtype.kind == "bool":
+        return int(value != 0)
+    return -int(value > 0) if dtype.name == "t1" else wrapped(int(value), dtype.bits)
 
 
 def wrapped(value: int, bits: int) -> int:

@@ -6,7 +6,10 @@ from xdsl.ir import Attribute
 
 from openinfer.dialects import nn
 from openinfer.lowering.loops.lower_attention import attention_scratch
+from openinfer.lowering.loops.lower_fourier import fourier_scratch
+from openinfer.lowering.loops.lower_indexing import sort_scratch
 from openinfer.lowering.loops.lower_matmul import scratch_types
+from openinfer.lowering.loops.lower_recurrence import recurrent_scratch
 from openinfer.runtime.sizes import Size
 
 Scratch = tuple[Attribute, tuple[Size, ...]]
@@ -19,4 +22,10 @@ def scratch_of(op: nn.NNOp) -> list[Scratch]:
         return scratch_types(op)
     if isinstance(op, nn.AttentionOp):
         return attention_scratch(op)
+    if isinstance(op, nn.SortOp):
+        return sort_scratch(op)
+    if isinstance(op, nn.RecurrentOp):
+        return recurrent_scratch(op)
+    if isinstance(op, nn.FourierOp):
+        return fourier_scratch(op)
     return []

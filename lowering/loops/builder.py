@@ -6,6 +6,7 @@ schedule reads like the loops that it makes. Bodies of loops are Python callable
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from xdsl.builder import Builder
@@ -27,6 +28,15 @@ from xdsl.rewriter import InsertPoint
 
 Index = SSAValue | int
 """An index value: SSA, or a Python int that becomes a constant."""
+
+
+def _within(value: float, kind: AnyFloat) -> float:
+    """The value, or infinity where rounding it to a float type gives that."""
+    try:
+        kind.pack([value])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return value
 
 
 class LoopBuilder:
@@ -54,12 +64,14 @@ class LoopBuilder:
         return constant
 
     def constant(self, value: float | int, kind: Attribute) -> SSAValue:
-        """A scalar or splat vector constant of type `kind`."""
+        """A scalar or splat vector constant of type `kind`; floats beyond its range are infinite."""
         if isinstance(kind, VectorType):
+            if isinstance(kind.element_type, AnyFloat):
+                value = _within(float(value), kind.element_type)
             data = DenseIntOrFPElementsAttr.from_list(kind, [value])
             return self.insert(arith.ConstantOp(data, kind))
         if isinstance(kind, AnyFloat):
-            return self.insert(arith.ConstantOp(FloatAttr(float(value), kind)))
+            return self.insert(arith.ConstantOp(FloatAttr(_within(float(value), kind), kind)))
         assert isinstance(kind, IntegerType | IndexType)
         return self.insert(arith.ConstantOp(IntegerAttr(int(value), kind)))
 

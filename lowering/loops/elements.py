@@ -1,31 +1,33 @@
 """Elements of a product: widened to the accumulator's type, multiplied and added in any type.
 
-Integers wrap in the accumulator's type; bools are i8 of 0 or 1 with `and` for times, `or` for plus.
+Integers wrap in the accumulator's type, packed ones are added up in 32 bits; bools are i8 of 0 or 1
+with `and` for times, `or` for plus.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, Float64Type, f32
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, Float64Type, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.arith import ExtSIOp, ExtUIOp, FPToSIOp, SIToFPOp, TruncIOp
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.numeric import element_type, is_float, like, resize_float
-from openinfer.lowering.loops.target import bits_of
 
 
 def accumulator_of(kind: Attribute) -> Attribute:
-    """The type that sums of `kind` are kept in: f32 for narrow floats, else the type itself."""
+    """The type that sums of `kind` are kept in: f32 for narrow floats, i32 for packed integers, else
+    the type itself."""
     if isinstance(kind, AnyFloat) and not isinstance(kind, Float64Type):
         return f32
-    return kind
+    return i32 if is_packed(kind) else kind
 
 
 def convert(
     build: LoopBuilder, value: SSAValue, kind: Attribute, *, unsigned: bool = False
 ) -> SSAValue:
-    """A scalar or vector with its elements turned into `kind`; i1 is never signed."""
+    """A scalar or vector with its elements turned into `kind`."""
     source = element_type(value)
     if source == kind:
         return value
@@ -36,9 +38,11 @@ def convert(
         return build.insert(FPToSIOp(value, target))
     if is_float(kind):
         return build.insert(SIToFPOp(value, target))
-    if bits_of(source) > bits_of(kind):
+    assert isinstance(source, FixedBitwidthType)
+    assert isinstance(kind, FixedBitwidthType)
+    if source.bitwidth > kind.bitwidth:
         return build.insert(TruncIOp(value, target))
-    extend = ExtUIOp if unsigned or bits_of(source) == 1 else ExtSIOp
+    extend = ExtUIOp if unsigned else ExtSIOp
     return build.insert(extend(value, target))
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, i64
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.extensions.arith import IndexCastOp
+from openinfer.dialects.extensions.arith import IndexCastOp, IndexCastUIOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
 from openinfer.lowering.loops.numeric import compare_integers, index_to, select
-from openinfer.lowering.loops.runs import Extent, collapse, each, extent_of, view_around
+from openinfer.lowering.loops.runs import collapse, each, extent_of, view_around
 
 
 def gather(
@@ -22,10 +22,13 @@ def gather(
     axis: int,
     lanes: int,
     report: Callable[[SSAValue, Index], None] | None,
+    *,
+    unsigned: bool = False,
 ) -> None:
     """`target[outer, j…, inner] = table[outer, indices[j…], inner]`.
 
-    An index outside of the table reads row 0, and `report(index, bound)` is built for it.
+    An index outside of the table reads row 0, and `report(index, bound)` is built for it. `unsigned`
+    says that the indices have no sign.
     """
     assert isinstance(table.type, MemRefType)
     assert isinstance(indices.type, MemRefType)
@@ -38,8 +41,8 @@ def gather(
     bound = rows.count.value(b)
 
     def element(outer: SSAValue, j: SSAValue) -> None:
-        raw = b.load(flat, [j] if index_rank else [])
-        row = _checked(b, raw, bound, report)
+        index = as_index(b, b.load(flat, [j] if index_rank else []), unsigned)
+        row = _checked(b, index, bound, report)
         copy_run(
             b,
             rows.inner,
@@ -57,50 +60,44 @@ def gather(
             parallel=True,
         )
 
+    def report_first() -> None:
+        """Any index into an empty table is wrong: the first one is reported."""
+        tell = report
+        assert tell is not None
+
+        def first() -> None:
+            tell(as_index(b, b.load(flat, [0] if index_rank else []), unsigned), bound)
+
+        b.when(b.compare("ne", count.value(b), 0), first)
+
     if isinstance(bound, int):
         if bound > 0:
             all_elements()
         elif report is not None:
-            _report_first(b, flat, count, bound, report, index_rank)
+            report_first()
         return
     # An empty table has no row 0 to read.
     b.when(
         b.compare("ne", bound, 0),
         lambda: all_elements(),
-        lambda: _report_first(b, flat, count, bound, report, index_rank) if report else None,
+        lambda: report_first() if report else None,
     )
 
 
 def _checked(
-    b: LoopBuilder, raw: SSAValue, bound: Index, report: Callable[[SSAValue, Index], None] | None
+    b: LoopBuilder, index: SSAValue, bound: Index, report: Callable[[SSAValue, Index], None] | None
 ) -> SSAValue:
     """The index if it lies in the table, else 0 and a report (unsigned: below 0 is too large)."""
-    index = _as_index(b, raw)
     outside = b.compare("uge", index, bound)
     if report is not None:
         b.when(outside, lambda: report(index, bound))
     return select(b, outside, b.index(0), index)
 
 
-def _as_index(b: LoopBuilder, raw: SSAValue) -> SSAValue:
+def as_index(b: LoopBuilder, raw: SSAValue, unsigned: bool) -> SSAValue:
+    """An integer with or without a sign as an index."""
     assert isinstance(raw.type, IntegerType)
-    return b.insert(IndexCastOp(raw, IndexType()))
-
-
-def _report_first(
-    b: LoopBuilder,
-    flat: SSAValue,
-    count: Extent,
-    bound: Index,
-    report: Callable[[SSAValue, Index], None],
-    index_rank: int,
-) -> None:
-    """Any index into an empty table is wrong: the first one is reported."""
-
-    def first() -> None:
-        report(_as_index(b, b.load(flat, [0] if index_rank else [])), bound)
-
-    b.when(b.compare("ne", count.value(b), 0), first)
+    return b.insert((IndexCastUIOp if unsigned else IndexCastOp)(raw, IndexType()))
 
 
 def report_into(b: LoopBuilder, errors: SSAValue, node: int) -> Callable[[SSAValue, Index], None]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
+from openinfer.lowering.loops.elements import convert
 from openinfer.lowering.loops.numeric import element_type, is_float, resize_float, select
 from openinfer.lowering.loops.runs import (
     AxisView,
@@ -42,6 +43,8 @@ class Line:
     """Whether vectors lie along the line."""
     mask: SSAValue | None = None
     """The lanes that exist, when vectors lie across."""
+    unsigned: bool = False
+    """Whether integers that are widened have no sign."""
 
     @property
     def vector(self) -> VectorType:
@@ -55,7 +58,11 @@ class Line:
         raw = self.b.vload(
             view.buffer, view.at(self.outer, k, self.inner), self.lanes, mask or self.mask
         )
-        return resize_float(self.b, raw, self.computed) if is_float(raw) else raw
+        if is_float(raw):
+            return resize_float(self.b, raw, self.computed)
+        if element_type(raw) == self.computed or not isinstance(self.computed, IntegerType):
+            return raw
+        return convert(self.b, raw, self.computed, unsigned=self.unsigned)
 
     def store(self, value: SSAValue, view: AxisView, k: Index, mask: SSAValue | None) -> None:
         if is_float(value):
@@ -101,18 +108,24 @@ class Line:
 
 
 def over_lines(
-    b: LoopBuilder, view: AxisView, lanes: int, computed: Attribute, body: Callable[[Line], None]
+    b: LoopBuilder,
+    view: AxisView,
+    lanes: int,
+    computed: Attribute,
+    body: Callable[[Line], None],
+    *,
+    unsigned: bool = False,
 ) -> None:
     """`body` for every line (or vector of lines) of a view; the outermost loop may be parallel."""
     lanes = fitting_lanes(view.inner if view.parts[2] else view.count, lanes)
 
     def row(outer: SSAValue) -> None:
         if not view.parts[2]:
-            body(Line(b, lanes, computed, view.count, outer, 0, along=True))
+            body(Line(b, lanes, computed, view.count, outer, 0, along=True, unsigned=unsigned))
             return
 
         def chunk(i: SSAValue, mask: SSAValue | None) -> None:
-            body(Line(b, lanes, computed, view.count, outer, i, along=False, mask=mask))
+            body(Line(b, lanes, computed, view.count, outer, i, False, mask, unsigned))
 
         vector_run(b, view.inner, lanes, chunk, parallel=view.outer.static == 1, hint="j")
 

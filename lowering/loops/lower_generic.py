@@ -22,13 +22,15 @@ from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from openinfer.dialects.nn import element_of
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.clone_body import can_be_vector, clone_body
 from openinfer.lowering.loops.nest import Access, Nest, nest_extents
 from openinfer.lowering.loops.numeric import INF
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.schedule import Combiner, Kernel, Values, emit_kernel
-from openinfer.lowering.loops.target import bits_of, lanes_of
+from openinfer.lowering.loops.target import PACKED_LANES, bits_of, lanes_of
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,19 @@ def _wanted_indices(block: Block) -> Sequence[int]:
 
 
 def _lanes(op: GenericOp, block: Block) -> int:
-    """Vectors are as long as the registers of the widest float in use, else the widest integer."""
+    """Vectors are as long as the registers of the widest float in use, else the widest integer.
+
+    Where packed integers are read or written they are as long as those of packed integers.
+    """
     types = [argument.type for argument in block.args]
     types += [result.type for inner in block.ops for result in inner.results]
     floats = [t for t in types if isinstance(t, AnyFloat)]
     integers = [t for t in types if isinstance(t, IntegerType) and t.bitwidth > 1]
     widest = max(floats or integers, key=bits_of, default=IndexType())
     assert isinstance(widest, FixedBitwidthType | IndexType)
+    buffers = [v for v in (*op.inputs, *op.outputs) if isinstance(v.type, MemRefType)]
+    if any(is_packed(element_of(buffer)) for buffer in buffers):
+        return PACKED_LANES
     return lanes_of(op, widest)
 
 

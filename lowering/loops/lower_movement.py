@@ -59,7 +59,8 @@ class LowerMovement(ModulePass):
           scf.for %j = %c0 to %c32 step %c16 { … } // %b to %y[%i, %j + 16]
         } {openinfer.parallel}
 
-    Requires: bufferised; contiguous operands. A gather's second destination takes its errors.
+    Requires: bufferised; contiguous operands. A gather's second destination takes its errors; its
+    indices are signed, unless it has an attribute `openinfer.unsigned_indices`.
     Leaves: `nn.size` for starts that only the run knows; the same ops on tensors.
     """
 
@@ -238,5 +239,6 @@ def _gather(b: LoopBuilder, op: Operation) -> bool:
     report = report_into(b, op.outs[1], node) if len(op.outs) > 1 else None
     table, indices = op.inputs
     lanes = lanes_of(op, element_of(op.output))
-    gather(b, table, indices, op.output, op.axis.value.data, lanes, report)
+    unsigned = "openinfer.unsigned_indices" in op.attributes
+    gather(b, table, indices, op.output, op.axis.value.data, lanes, report, unsigned=unsigned)
     return True

@@ -15,11 +15,13 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     VectorType,
+    i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import ReduceOp, element_of
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.lines import Line, over_lines
 from openinfer.lowering.loops.numeric import (
@@ -127,6 +129,8 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
     source = view_around(b, op.inputs[0], axis)
     element = element_of(op.inputs[0])
     computed = wide_type(element) if isinstance(element, AnyFloat) else element
+    if is_packed(element):
+        computed = i8
     order = _Order(
         op.kind.data == "argmax", op.select_last is not None, "openinfer.unsigned" in op.attributes
     )
@@ -138,7 +142,8 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
         else:
             place.store(_across(line, source, order), line, line.mask)
 
-    over_lines(b, source, lanes_of(op, computed), computed, one)
+    lanes = lanes_of(op, element if is_packed(element) else computed)
+    over_lines(b, source, lanes, computed, one, unsigned=order.unsigned)
     return True
 
 

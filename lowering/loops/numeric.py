@@ -11,6 +11,8 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -32,6 +34,7 @@ from openinfer.runtime.errors import UnsupportedError
 
 REASSOCIATE = FastMathFlagsAttr((FastMathFlag.REASSOC,))
 INF = float("inf")
+_COMPUTED_IN_F32 = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
 
 
 def element_type(value: SSAValue | Attribute) -> Attribute:
@@ -59,7 +62,7 @@ def wide_type(element: Attribute) -> Attribute:
     """
     if isinstance(element, Float64Type):
         return f64
-    if isinstance(element, Float32Type | Float16Type | BFloat16Type):
+    if isinstance(element, _COMPUTED_IN_F32):
         return f32
     raise UnsupportedError(
         "OI0710", f"kernels do not compute in {element}", hint="cast to f32 before this op"
@@ -73,13 +76,15 @@ def resize_float(b: LoopBuilder, value: SSAValue, element: Attribute) -> SSAValu
         return value
     assert isinstance(source, AnyFloat)
     assert isinstance(element, AnyFloat)
+    if source.bitwidth == 64 and element.bitwidth <= 16:
+        return resize_float(b, _round_to_odd(b, value), element)
+    if min(source.bitwidth, element.bitwidth) == 8 and f32 not in (source, element):
+        return resize_float(b, resize_float(b, value, f32), element)
     if element.bitwidth > source.bitwidth:
         return b.insert(extended.ExtFOp(value, like(value, element)))
     if source.bitwidth == element.bitwidth:
         # f16 and bf16 hold neither the other's range nor its precision.
         return resize_float(b, resize_float(b, value, f32), element)
-    if source.bitwidth == 64 and element.bitwidth == 16:
-        value = _round_to_odd(b, value)
     return b.insert(extended.TruncFOp(value, like(value, element)))
 
 

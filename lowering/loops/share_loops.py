@@ -28,6 +28,8 @@ from openinfer.dialects import nn
 from openinfer.lowering.interface import strings
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.fork_kernels import fork_step, one_by_one
+from openinfer.lowering.loops.packed_loops import writes_own_bytes
 from openinfer.lowering.options import current
 
 TEAM = MemRefType(i64, [64])
@@ -52,11 +54,15 @@ class ShareLoops(ModulePass):
 
     Every chunk of a step has a number, its ticket. A thread may take ticket t when all before it are
     taken, and a loop starts when all chunks before it are done; the step waits for chunks, never for
-    threads. What is not a parallel loop and writes memory is a chunk of its own. Results do not
-    depend on the number of threads: chunks do not change any sum.
+    threads. What is not a parallel loop and writes memory is a chunk of its own, and so is a loop
+    whose rounds may write into one byte of a packed buffer. Results do not depend on the number of
+    threads: chunks do not change any sum.
 
-    Requires: schedules and sizes lowered, `@step` without control flow that depends on data.
-    Leaves: other programs as they are; they run on one thread.
+    A step that looks at its data, or that holds sections, is run by one thread, and the others help
+    with its large kernels and its sections (`fork_kernels`).
+
+    Requires: schedules and sizes lowered.
+    Leaves: no `nn.sections`.
     """
 
     name: ClassVar[str] = "share-loops"
@@ -64,8 +70,12 @@ class ShareLoops(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         step = functions.get("step")
-        if step is None or current().observe or not _shareable(step):
+        if step is None or current().observe:
+            _flatten(op)
             _alone(op)
+            return
+        if not _shareable(step):
+            _fork(op, step)
             return
         called: dict[str, FuncOp] = {}
         for inner in step.walk():
@@ -78,13 +88,42 @@ class ShareLoops(ModulePass):
         frame = [StringAttr(slot) for slot in strings(op, "frame")]
         roles = [StringAttr(role) for role in ("team", "ticket", "thread")]
         nn.update_interface(op, {"frame": ArrayAttr([*frame, *roles])})
-        op.body.block.add_ops(
-            [
-                FuncOp.external(WAIT, [TEAM, i64], []),
-                FuncOp.external(TAKE, [TEAM, i64], [i1]),
-                FuncOp.external(DONE, [TEAM], []),
-            ]
-        )
+        op.body.block.add_ops(_team_functions())
+
+
+def _flatten(module: ModuleOp) -> None:
+    for op in [o for o in module.walk() if isinstance(o, nn.SectionsOp)]:
+        one_by_one(op)
+
+
+def _fork(module: ModuleOp, step: FuncOp) -> None:
+    """The lead alone runs the step; the team helps with kernels and sections that are worth it."""
+    before = len(step.body.block.args)
+    shared = fork_step(module, step, TEAM)
+    for kernel in shared:
+        _share_kernel(kernel)
+        end = kernel.body.block.last_op
+        assert isinstance(end, ReturnOp)
+        team = kernel.body.block.args[-3]
+        # A job is over when all of its chunks are done, also those that others took.
+        _call(LoopBuilder(InsertPoint.before(end)), WAIT, [team, end.arguments[0]])
+    _alone(module)
+    rows = step.properties.get("arg_attrs")
+    added = list(rows.data)[before:] if isinstance(rows, ArrayAttr) else []
+    roles = [row.data["openinfer.arg"] for row in added if isinstance(row, DictionaryAttr)]
+    if roles:
+        frame = [StringAttr(slot) for slot in strings(module, "frame")]
+        nn.update_interface(module, {"frame": ArrayAttr([*frame, *roles])})
+    if shared:
+        module.body.block.add_ops(_team_functions())
+
+
+def _team_functions() -> list[Operation]:
+    return [
+        FuncOp.external(WAIT, [TEAM, i64], []),
+        FuncOp.external(TAKE, [TEAM, i64], [i1]),
+        FuncOp.external(DONE, [TEAM], []),
+    ]
 
 
 def _alone(module: ModuleOp) -> None:
@@ -105,6 +144,7 @@ def _shareable(step: FuncOp) -> bool:
         memref.CopyOp,
         memref.CollapseShapeOp,
         memref.ExpandShapeOp,
+        nn.StampOp,
     )
     return all(
         isinstance(op, allowed) or op.name.startswith("arith.")
@@ -125,6 +165,12 @@ def _writes(op: Operation) -> bool:
         return True
     effects = get_effects(op)
     return effects is not None and any(e.kind == MemoryEffectKind.WRITE for e in effects)
+
+
+def _may_share(loop: scf.ForOp) -> bool:
+    """Whether rounds of a loop may run on several threads; elements that share a byte may not be
+    written by two of them."""
+    return "openinfer.parallel" in loop.attributes and writes_own_bytes(loop)
 
 
 def _share_kernel(kernel: FuncOp) -> None:
@@ -156,7 +202,7 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
         return _whole(ops, team, ticket)
     for op in effects:
         build = _behind(op)
-        if isinstance(op, scf.ForOp) and "openinfer.parallel" in op.attributes:
+        if isinstance(op, scf.ForOp) and _may_share(op):
             ticket = _chunks(build, op, team, ticket)
         else:
             ticket = _single(build, op, team, ticket)
@@ -283,6 +329,12 @@ def _thread_through(block: Block, team: SSAValue, ticket: SSAValue, thread: SSAV
             ticket = _single(build, op, team, ticket)
         elif isinstance(op, scf.ForOp):
             ticket = _loop(op, team, ticket, thread)
+        elif isinstance(op, nn.StampOp):
+            if op.phase.data in ("begin", "end"):
+                # The clock of a kernel runs while any thread is at it.
+                _call(LoopBuilder(InsertPoint.before(op)), WAIT, [team, ticket])
+            stamp = nn.StampOp(op.phase.data, op.what.data, op.numbers, op.value, thread)
+            Rewriter.replace_op(op, [stamp], [])
     return ticket
 
 

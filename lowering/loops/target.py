@@ -5,9 +5,11 @@ from __future__ import annotations
 from xdsl.dialects.builtin import FixedBitwidthType, IndexType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target
 
+PACKED_LANES = 16
 TARGET_ATTRIBUTE = "openinfer.target"
 """The module attribute that names the CPU description: "avx512", "avx2" or "generic"."""
 
@@ -25,7 +27,7 @@ def target_name_of(op: Operation) -> str:
 
 
 def bits_of(element: Attribute) -> int:
-    """The bits that one element takes in memory; index counts as 64.
+    """The bits that one element takes in a register; index counts as 64, packed elements as 8.
 
     Raises CompileError OI0931 for a type that is no element.
     """
@@ -39,6 +41,10 @@ def bits_of(element: Attribute) -> int:
 def lanes_of(op: Operation, element: Attribute) -> int:
     """How many values of type `element` a vector register of the target around `op` holds.
 
+    Of packed integers PACKED_LANES: whole bytes of each of them, and no more than 64 bits.
+
     Raises UnsupportedError OI0710 when the module names an unknown target.
     """
+    if is_packed(element):
+        return PACKED_LANES
     return named_target(target_name_of(op)).vector_bits // bits_of(element)

@@ -13,6 +13,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from openinfer.lowering.fusing import holds_barrier
 from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise_on_buffers
 from openinfer.lowering.memory.uses import ancestor_in, positions, root_of, users
 
@@ -28,7 +29,8 @@ class ElideCopies(ModulePass):
         nn.softmax(%x) outs(%carried) …
 
     Requires: buffers, before kernels are outlined.
-    Leaves: a copy whose two buffers are alive at the same time.
+    Leaves: a copy whose two buffers are alive at the same time, or with a barrier between what
+        computes the value and the copy.
     """
 
     name: ClassVar[str] = "elide-copies"
@@ -55,6 +57,8 @@ def _elide(copy: memref.CopyOp) -> None:
     if any(place is None or place > here for place in own) or not own:
         return
     first = min(place for place in own if place is not None)
+    if any(holds_barrier(op) for op in list(block.ops)[first:here]):
+        return
     for user in users(target):
         if user is copy:
             continue

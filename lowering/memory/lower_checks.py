@@ -49,7 +49,7 @@ class LowerChecks(ModulePass):
                 elif isinstance(inner, nn.ObserveOp):
                     _observe(op, inner)
                     watched = True
-                elif isinstance(inner, nn.BarrierOp):
+                elif isinstance(inner, nn.BarrierOp | nn.KeepOp):
                     Rewriter.erase_op(inner)
         declared = any(isinstance(f, FuncOp) and f.sym_name.data == OBSERVER for f in op.body.ops)
         if watched and not declared:

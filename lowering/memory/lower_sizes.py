@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
-    FixedBitwidthType,
     IndexType,
     IntegerAttr,
     MemRefType,
@@ -25,8 +25,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.interface import variable_dims
 from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.memory.lower_state import argument_roles
+from openinfer.lowering.memory.state_layout import layout_of
 from openinfer.runtime.sizes import Size
 
 
@@ -65,7 +68,8 @@ class LowerSizes(ModulePass):
             needs["step"] = _names(step)
         for name, function in functions.items():
             if not function.is_declaration:
-                _lower(function, needs[name], step=name == "step")
+                late = layout_of(op).late if name == "step" else ()
+                _lower(function, needs[name], late, step=name == "step")
         if step is not None:
             nn.update_interface(
                 op, {"frame": _frame(op, step), "weight_bytes": _weight_bytes(step)}
@@ -80,22 +84,35 @@ def _names(function: FuncOp) -> list[str]:
     return sorted(found)
 
 
-def _lower(function: FuncOp, names: list[str], *, step: bool) -> None:
+def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: bool) -> None:
     block = function.body.block
     values: dict[str, SSAValue] = {}
     roles: list[DictionaryAttr] = []
     for name in names:
+        if name in late:
+            continue
         argument = block.insert_arg(IndexType(), len(block.args))
         argument.name_hint = name
         values[name] = argument
         roles.append(DictionaryAttr({"openinfer.arg": StringAttr(f"size {name}")}))
     sizes = [o for o in function.walk() if isinstance(o, nn.SizeOp)]
-    if sizes:
+    settled = [o for o in sizes if not o.size.data.names & set(late)]
+    if settled:
         # Size ops go away: the anchor is the first op that stays.
         first = next(op for op in block.ops if not isinstance(op, nn.SizeOp))
         emit = _Arithmetic(LoopBuilder(InsertPoint.before(first)), values)
-        for op in sizes:
+        for op in settled:
             Rewriter.replace_op(op, [], [emit.value(op.size.data)])
+    cells = argument_roles(function).get("cells")
+    for op in sizes:
+        if op not in settled:
+            assert cells is not None
+            build = LoopBuilder(InsertPoint.before(op))
+            here = dict(values)
+            for name in sorted(op.size.data.names & set(late)):
+                word = build.load(cells, [late.index(name)])
+                here[name] = build.insert(arith.IndexCastOp(word, IndexType()))
+            Rewriter.replace_op(op, [], [_Arithmetic(build, here).value(op.size.data)])
     function.update_function_type()
     given = function.properties.get("arg_attrs")
     if step and isinstance(given, ArrayAttr):
@@ -161,6 +178,11 @@ def _frame(module: ModuleOp, step: FuncOp) -> ArrayAttr[Attribute]:
         shape: list[int] = list(argument.type.get_shape())
         if role.data == "arena":
             slots.append("arena_size")
+        elif role.data == "log" or role.data.partition(" ")[0] in ("state", "counts", "marks"):
+            slots.append(f"length {role.data}")
+        elif role.data.startswith("held "):
+            dims = variable_dims(module, role.data.removeprefix("held "))
+            slots += [f"value {d}" for d, e in zip(dims, shape) if e == DYNAMIC_INDEX]
         elif role.data.startswith("input "):
             dims = variable_dims(module, role.data.removeprefix("input "))
             slots += [f"value {d}" for d, e in zip(dims, shape) if e == DYNAMIC_INDEX]
@@ -177,9 +199,6 @@ def _weight_bytes(step: FuncOp) -> ArrayAttr[Attribute]:
         if isinstance(role, StringAttr) and role.data.startswith("weight "):
             kind = argument.type
             assert isinstance(kind, MemRefType)
-            assert isinstance(kind.element_type, FixedBitwidthType)
-            count = kind.element_type.size
-            for extent in kind.get_shape():
-                count *= extent
-            found.append(IntegerAttr(count, i64))
+            dims = [Size.of(extent) for extent in kind.get_shape()]
+            found.append(IntegerAttr(byte_size(kind.element_type, dims).evaluate({}), i64))
     return ArrayAttr(found)

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.lowering.linalg.generic import REDUCTION
-from openinfer.lowering.locations import give_location
+from openinfer.lowering.locations import absorb_nodes, give_location
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,7 @@ def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
         module.body.block.add_op(kernel)
     call = CallOp(name, passed, [])
     give_location(op.location, call)
+    absorb_nodes(call, op)
     parent = op.parent_block()
     assert parent is not None
     parent.insert_op_before(call, op)

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
-    FixedBitwidthType,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -27,10 +26,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.memory.arena import Buffer, Plan, place
+from openinfer.lowering.memory.state_layout import late_capacity_name, layout_of
 from openinfer.lowering.memory.uses import root_of, users
 from openinfer.lowering.options import current
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import Atom, Size
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,15 @@ class _Planner:
     def __init__(self, module: ModuleOp, function: FuncOp) -> None:
         self.module = module
         self.function = function
-        self.order = {op: i for i, op in enumerate(function.walk())}
+        self.late = layout_of(module).late
+        self.order: dict[Operation, int] = {}
         """Program order; an operation with a body comes before what it holds."""
+        count = 0
+        for op in function.walk():
+            self.order[op] = count
+            # A traced build is laid out as the plain one is.
+            count += not isinstance(op, nn.StampOp)
+        self.end = count
 
     def run(self) -> None:
         allocations = [op for op in self.function.walk() if isinstance(op, memref.AllocOp)]
@@ -93,19 +101,23 @@ class _Planner:
     def _buffer(self, op: memref.AllocOp, number: int) -> Buffer:
         kind = op.memref.type
         assert isinstance(kind, MemRefType)
-        element = kind.element_type
-        assert isinstance(element, FixedBitwidthType)
-        total = Size.of(element.size)
-        for dim in allocation_dims(op):
-            total = total * dim
+        total = byte_size(kind.element_type, allocation_dims(op))
+        # A late size has no value while the step is laid out: its bound has.
+        total = upper_bound(total, frozenset(self.late))
         first, last = self._interval(op.memref, op)
         name = op.memref.name_hint or f"buffer{number}"
         return Buffer(name, total, first, last)
 
     def _interval(self, buffer: SSAValue, made: Operation) -> tuple[int, int]:
         """First and last operation that touches a buffer; a loop around a use counts whole."""
-        first, last = len(self.order), self.order[made]
+        first, last = self.end, self.order[made]
         home = made.parent_block()
+        # Sections run side by side: what one of them uses is no other's for as long as they run.
+        around = made.parent_op()
+        while around is not None:
+            if isinstance(around, nn.SectionsOp):
+                first, last = min(first, self.order[around]), max(last, self._end(around))
+            around = around.parent_op()
         for user in users(buffer):
             outer = user
             while outer.parent_block() is not home:
@@ -115,7 +127,7 @@ class _Planner:
             first = min(first, self.order[outer])
             last = max(last, self._end(outer))
             if isinstance(user, nn.PublishOp):
-                last = len(self.order)
+                last = self.end
         return min(first, last), last
 
     def _end(self, op: Operation) -> int:
@@ -184,3 +196,32 @@ def allocation_dims(op: memref.AllocOp) -> list[Size]:
         assert isinstance(owner, nn.SizeOp)
         dims.append(owner.size.data)
     return dims
+
+
+def upper_bound(size: Size, late: frozenset[str]) -> Size:
+    """An expression that is never less, with the bounds of late sizes; no size is negative."""
+    total = Size.of(0)
+    for monomial, coefficient in size.terms:
+        product, exact = Size.of(1), True
+        for atom in monomial:
+            factor = _atom_bound(atom, late)
+            product, exact = product * factor[0], exact and factor[1]
+        # What is taken away may be nothing.
+        if exact or coefficient > 0:
+            total = total + coefficient * product
+    return total
+
+
+def _atom_bound(atom: Atom, late: frozenset[str]) -> tuple[Size, bool]:
+    """The bound of a name, a quotient or an extreme, and whether it is the value itself."""
+    if atom[0] == "name":
+        name = str(atom[1])
+        return Size.name(late_capacity_name(name) if name in late else name), name not in late
+    operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+    exact = not any(operand.names & late for operand in operands)
+    bounds = operands if exact else [upper_bound(operand, late) for operand in operands]
+    if atom[0] == "floordiv":
+        divisor = operands[1]
+        # A divisor that only the step knows is 1 at least.
+        return (bounds[0] if divisor.names & late else bounds[0] // divisor), exact
+    return (Size.max(*bounds) if atom[0] == "max" else Size.min(*bounds)), exact

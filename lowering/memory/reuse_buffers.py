@@ -13,6 +13,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from openinfer.lowering.fusing import holds_barrier
 from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise_on_buffers
 from openinfer.lowering.memory.uses import ancestor_in, positions, root_of, users
 from openinfer.lowering.options import current
@@ -28,7 +29,8 @@ class ReuseBuffers(ModulePass):
         linalg.generic … ins(%a, %b) outs(%a) { … }
 
     Requires: buffers, copies elided.
-    Leaves: operands that are inputs, weights, views, of another type, or read later.
+    Leaves: operands that are inputs, weights, views, of another type, read later, or computed in
+        front of a barrier.
     """
 
     name: ClassVar[str] = "reuse-buffers"
@@ -85,8 +87,11 @@ def _dies(
     for v, mapping in zip(op.inputs, input_maps(op)):
         if root_of(v) is value and (v is not value or mapping != identity_map(rank)):
             return False
+    first = here
     for user in users(value):
         holder = ancestor_in(user, block)
         if user is not op and (holder is None or order[holder] >= here):
             return False
-    return True
+        if holder is not None:
+            first = min(first, order[holder])
+    return not any(holds_barrier(other) for other in list(block.ops)[first:here])

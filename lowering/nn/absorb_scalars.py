@@ -17,6 +17,7 @@ from xdsl.pattern_rewriter import (
 
 from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
+from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.matching import constant_of, elementwise, single_use
 from openinfer.lowering.options import current
 from openinfer.lowering.rewriting import rewrite
@@ -93,6 +94,7 @@ class ScaledOperand(RewritePattern):
             if isinstance(inner, Operation) and may_join(inner, op):
                 op.operands[position] = found[0]
                 op.properties["alpha"] = _multiply(op, found[1])
+                absorb_nodes(op, inner)
                 rewriter.notify_op_modified(op)
                 return
 
@@ -119,5 +121,6 @@ class ScaledResult(RewritePattern):
             },
         )
         new.attributes.update(inner.attributes)
+        absorb_nodes(new, inner, op)
         rewriter.replace(op, new)
         rewriter.erase(inner)

@@ -17,6 +17,7 @@ from xdsl.pattern_rewriter import (
 
 from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
+from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -73,14 +74,13 @@ class MergeTransposes(RewritePattern):
             return
         first = _order(inner)
         merged = [first[d] for d in order]
-        rewriter.replace(
-            op,
-            nn.TransposeOp(
-                [inner.inputs[0]],
-                [op.result[0].type],
-                properties={"permutation": nn.ints_setting(merged)},
-            ),
+        new = nn.TransposeOp(
+            [inner.inputs[0]],
+            [op.result[0].type],
+            properties={"permutation": nn.ints_setting(merged)},
         )
+        absorb_nodes(new, inner, op)
+        rewriter.replace(op, new)
 
 
 class MatmulOfTranspose(RewritePattern):
@@ -99,6 +99,7 @@ class MatmulOfTranspose(RewritePattern):
                 del op.properties[flag]
             else:
                 op.properties[flag] = UnitAttr()
+            absorb_nodes(op, inner)
             rewriter.notify_op_modified(op)
             return
 
@@ -121,6 +122,7 @@ class AttentionOfTranspose(RewritePattern):
                 op.operands[position] = inner.inputs[0]
                 layouts[position] = _OTHER[layouts[position]]
                 op.properties["layouts"] = _strings(layouts)
+                absorb_nodes(op, inner)
                 rewriter.notify_op_modified(op)
                 return
 
@@ -149,6 +151,7 @@ class TransposeOfAttention(RewritePattern):
             },
         )
         new.attributes.update(inner.attributes)
+        absorb_nodes(new, inner, op)
         rewriter.replace(op, new)
         rewriter.erase(inner)
 

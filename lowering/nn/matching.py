@@ -29,12 +29,12 @@ def elementwise(value: SSAValue, kind: str) -> nn.ElementwiseOp | None:
     return None
 
 
-def may_become_one(op: Operation, edges: Sequence[SSAValue]) -> bool:
-    """Whether the ops that compute `op` from the values `edges` may be replaced together.
+def parts_of(op: Operation, edges: Sequence[SSAValue]) -> list[Operation] | None:
+    """`op` and the ops that compute it from the values `edges`; None when they must stay apart.
 
     Constants may stand anywhere; the others have no barrier and no hint between them and `op`.
     """
-    seen: set[Operation] = {op}
+    seen: dict[Operation, None] = {op: None}
     pending = [op]
     while pending:
         for value in pending.pop().operands:
@@ -42,10 +42,10 @@ def may_become_one(op: Operation, edges: Sequence[SSAValue]) -> bool:
             if value in edges or constant_of(value) is not None or part in seen:
                 continue
             if not isinstance(part, Operation) or not may_join(part, op):
-                return False
-            seen.add(part)
+                return None
+            seen[part] = None
             pending.append(part)
-    return True
+    return list(seen)
 
 
 def single_use(value: SSAValue) -> bool:

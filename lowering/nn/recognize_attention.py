@@ -25,8 +25,9 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
+from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.absorb_scalars import scaled
-from openinfer.lowering.nn.matching import elementwise, may_become_one, single_use
+from openinfer.lowering.nn.matching import elementwise, parts_of, single_use
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.sizes import Size
 
@@ -83,12 +84,14 @@ class _Attention(RewritePattern):
         if scores is None or not _fits(scores, op):
             return
         edges = [*scores.product.inputs, op.inputs[1]]
-        if not may_become_one(op, edges if scores.mask is None else [*edges, scores.mask]):
-            return
-        self._replace(op, scores, rewriter)
+        parts = parts_of(op, edges if scores.mask is None else [*edges, scores.mask])
+        if parts is not None:
+            self._replace(op, scores, parts, rewriter)
 
     @staticmethod
-    def _replace(op: nn.MatmulOp, scores: _Scores, rewriter: PatternRewriter) -> None:
+    def _replace(
+        op: nn.MatmulOp, scores: _Scores, parts: list[Operation], rewriter: PatternRewriter
+    ) -> None:
         result = op.result[0].type
         assert isinstance(result, TensorType)
         batch, heads = _leading(scores.product.inputs[0])
@@ -121,6 +124,7 @@ class _Attention(RewritePattern):
             },
         )
         new.append(attention)
+        absorb_nodes(attention, *parts)
         value = _reshape(attention.result[0], result, new)
         rewriter.replace(op, new, [value])
 

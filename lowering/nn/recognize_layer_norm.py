@@ -17,7 +17,8 @@ from xdsl.pattern_rewriter import (
 
 from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
-from openinfer.lowering.nn.matching import constant_of, elementwise, may_become_one
+from openinfer.lowering.locations import absorb_nodes
+from openinfer.lowering.nn.matching import constant_of, elementwise, parts_of
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -109,9 +110,12 @@ class Normalise(RewritePattern):
         x, mean = difference.inputs
         if _last_axis_mean(mean) is not x or nn.element_of(x) not in (f32, f64):
             return
-        if op.result[0].type != x.type or not may_become_one(op, [x]):
+        parts = parts_of(op, [x])
+        if op.result[0].type != x.type or parts is None:
             return
-        rewriter.replace(op, nn.LayerNormOp([x], [x.type], properties={"eps": FloatAttr(eps, f64)}))
+        new = nn.LayerNormOp([x], [x.type], properties={"eps": FloatAttr(eps, f64)})
+        absorb_nodes(new, *parts)
+        rewriter.replace(op, new)
 
 
 class ScaleAndShift(RewritePattern):
@@ -141,6 +145,7 @@ class ScaleAndShift(RewritePattern):
                     "has_bias": UnitAttr() if weighted else None,
                 },
             )
+            absorb_nodes(new, norm, op)
             rewriter.replace(op, new)
             rewriter.erase(norm)
             return

@@ -14,6 +14,7 @@ from openinfer.lowering.reference.program import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, Location, Note
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.storage import value_range
 
 OPEN = "_"
 """A dimension that is taken from the value that is written."""
@@ -83,6 +84,8 @@ class DeclarationChecks:
         op = self.view.declaration(name)
         if op is None or not (DTYPES[dtype_of(op)].is_integer or dtype_of(op) == "bool"):
             return False
+        if isinstance(op, VariableOp) and op.indices.data:
+            return False
         return all(d.substitute(self.view.sizes).constant == 1 for d in op.sizes)
 
     def package(self, variable: VariableOp) -> None:
@@ -96,6 +99,8 @@ class DeclarationChecks:
             self.tensor(variable, info.name, info.dtype_name, info.shape)
         if infos:
             return
+        if view.takes_metadata(variable):
+            self.metadata_number(variable)
         tensors = view.package.tensors if view.package is not None else {}
         if pattern is not None:
             missing = "needs a model" if view.package is None else "matches no tensor of the model"
@@ -113,12 +118,44 @@ class DeclarationChecks:
                     self.near(wanted, tensors),
                 )
 
+    def metadata_number(self, variable: VariableOp) -> None:
+        """A metadata number or bool that fills a constant must be a value of its dtype.
+
+        Floats are rounded to the declared float dtype, as a literal is.
+        """
+        wanted, declared = package_name(variable), dtype_of(variable)
+        value = self.view.metadata(wanted)
+        if value is None:
+            return
+        row = DTYPES[declared]
+        if isinstance(value, bool):
+            fits = row.kind == "bool"
+        elif isinstance(value, int):
+            bounds = value_range(row)
+            fits = row.kind != "bool" and (bounds is None or bounds[0] <= value <= bounds[1])
+            fits = fits and (value != 0 or row.name != "t1")
+        else:
+            fits = isinstance(value, float) and row.is_float
+        if not fits:
+            shown = "true" if value is True else "false" if value is False else f"{value!r:.40}"
+            self.report(
+                "OI0320",
+                f"{variable.variable.data} is declared {declared}, but metadata {wanted!r} of the "
+                f"model is {shown}",
+                variable,
+                "declare a dtype that holds it, or give the variable another name",
+            )
+
     def tensor(self, variable: VariableOp, tensor: str, dtype: str, shape: tuple[int, ...]) -> None:
         name, declared = variable.variable.data, dtype_of(variable)
+        if self.view.package is not None and tensor not in self.view.package.tensors:
+            what = f"metadata {tensor!r}"
+        else:
+            what = f"tensor {tensor!r}"
         if dtype != declared:
             self.report(
                 "OI0320",
-                f"{name} is declared {declared}, but tensor {tensor!r} of the model is {dtype}",
+                f"{name} is declared {declared}, but {what} of the model is {dtype}",
                 variable,
                 f"declare it as {dtype} and use `op cast`",
             )
@@ -132,8 +169,8 @@ class DeclarationChecks:
             where = ", ".join(f"{n} = {self.view.sizes[n]}" for n in used)
             self.report(
                 "OI0321",
-                f"{name} is declared [{shown}]{f' with {where}' if where else ''}, but tensor "
-                f"{tensor!r} of the model has shape {list(shape)}",
+                f"{name} is declared [{shown}]{f' with {where}' if where else ''}, but {what} "
+                f"of the model has shape {list(shape)}",
                 variable,
                 "make the declaration fit the model",
             )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from openinfer.dialects.graph import OpOp
-from openinfer.dialects.opset import NameRef, OpSpec
+from openinfer.dialects.opset import NameRef, OpSpec, Setting
+from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.check_declarations import DeclarationChecks
-from openinfer.lowering.reference.program import written_settings
+from openinfer.lowering.reference.program import dtype_of, written_settings
+from openinfer.lowering.reference.scalar_settings import number_dtype, refused
 from openinfer.runtime.sizes import Size
 
 
@@ -24,9 +26,28 @@ class SettingChecks(DeclarationChecks):
                 continue
             if isinstance(value, NameRef) and setting is not None:
                 value = self.named(value, name, kind, node)
-                good = good and value is not None
+                good = good and value is not None and self.suits(node, spec, setting, value)
             found[name] = self.filled(value)
         return found if good else None
+
+    def suits(self, node: OpOp, spec: OpSpec, setting: Setting, value: object) -> bool:
+        """Whether a variable has a dtype that the setting takes; reports where it has not."""
+        op = self.view.declaration(value.name) if isinstance(value, NameRef) else None
+        if op is None or not isinstance(value, NameRef) or value.name in self.scope:
+            return True
+        found = [self.view.declaration(ref.variable.data) for ref in node.inputs]
+        dtypes = [dtype_of(operand) for operand in found if operand is not None]
+        computed = number_dtype(spec, dtypes, written_settings(node))
+        wanted = refused(setting, dtype_of(op), computed)
+        if wanted is not None:
+            self.report(
+                "OI0304",
+                f"setting {setting.name} names {value}, which is {dtype_of(op)}",
+                node,
+                f"it takes {wanted}",
+                ("declared here", location_of(op)),
+            )
+        return wanted is None
 
     def named(self, value: NameRef, setting: str, kind: str, node: OpOp) -> object | None:
         """What a bare name in a setting stands for; None after reporting that it is nothing."""

@@ -23,9 +23,7 @@ from openinfer.dialects.graph import (
     RefAttr,
     ReturnOp,
     ScopeOp,
-    SizeAttr,
     TransferOp,
-    VariableOp,
     YieldOp,
 )
 from openinfer.dialects.opset import (
@@ -40,21 +38,16 @@ from openinfer.dialects.opset import (
     infer_outputs,
     nearest,
 )
-from openinfer.lowering.graph.sources import pattern_of
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.check_caches import CacheChecks
 from openinfer.lowering.reference.check_declarations import OPEN
-from openinfer.lowering.reference.check_settings import SettingChecks
-from openinfer.lowering.reference.nodes import body_of, form_of
+from openinfer.lowering.reference.nodes import body_of
 from openinfer.lowering.reference.program import (
     ProgramView,
-    dtype_of,
     targets_of,
 )
 from openinfer.runtime.dtypes import ALIASES, DTYPES
-from openinfer.runtime.errors import Diagnostic, UnsupportedError
-
-UNSUPPORTED = (CacheReadOp, CacheWriteOp, CacheStepOp, CacheResetOp, YieldOp, AwaitOp)
-"""Forms of the language that the simulator does not run yet."""
+from openinfer.runtime.errors import Diagnostic
 
 
 def check_program(view: ProgramView) -> list[Diagnostic]:
@@ -62,23 +55,11 @@ def check_program(view: ProgramView) -> list[Diagnostic]:
     return _Checker(view).run()
 
 
-def check_supported(view: ProgramView) -> None:
-    """Raises UnsupportedError that names the first form which the simulator does not run yet."""
-    for node, info in view.nodes.items():
-        if isinstance(node, UNSUPPORTED):
-            place = f"{info.location}: " if info.location else ""
-            raise UnsupportedError(
-                "OI0701",
-                f"{place}`{form_of(node)}` is not available in this version ({info.text})",
-                hint="this version runs assign, op, loop, branch, scope, barrier, dep, transfer, "
-                "return",
-            )
-
-
-class _Checker(SettingChecks):
+class _Checker(CacheChecks):
     def run(self) -> list[Diagnostic]:
         for variable in self.view.variables.values():
             self.declaration(variable)
+            self.cache_declaration(variable)
             self.package(variable)
         for node in self.view.nodes:
             if isinstance(node, AssignOp):
@@ -99,7 +80,7 @@ class _Checker(SettingChecks):
 
     def body(self, op: BlockOp | LoopOp | ScopeOp) -> None:
         nodes = body_of(op)
-        if isinstance(op, BlockOp) and not (nodes and isinstance(nodes[-1], ReturnOp | YieldOp)):
+        if isinstance(op, BlockOp) and not _ends(nodes):
             self.report(
                 "OI0240",
                 f"block {op.block_name.data} does not end in return or yield",
@@ -125,6 +106,10 @@ class _Checker(SettingChecks):
                 self.branch(node)
             case TransferOp():
                 self.transfer(node)
+            case CacheReadOp() | CacheWriteOp() | CacheStepOp() | CacheResetOp():
+                self.cache(node)
+            case YieldOp() | AwaitOp():
+                self.yielded(node)
             case ReturnOp():
                 for name in node.names:
                     self.known(name, node)
@@ -139,66 +124,6 @@ class _Checker(SettingChecks):
                     )
             case _:
                 pass
-
-    def reference(self, ref: RefAttr, node: Operation) -> TensorSpec | None:
-        """The type of a use, or None after reporting why there is none."""
-        name = ref.variable.data
-        if not self.known(name, node):
-            return None
-        op = self.view.declaration(name)
-        assert op is not None
-        slots = [i.data for i in op.indices] if isinstance(op, VariableOp) else []
-        if len(ref.indices) != len(slots) or (not slots and ref.bracketed.data):
-            form = f"{name}[{', '.join(slots)}]" if slots else name
-            self.report("OI0230", f"{ref.text}: {name} is used as {form}", node)
-            return None
-        for index in ref.indices:
-            if isinstance(index, SizeAttr):
-                self.size_names(index.data, node, f"the index of {ref.text}")
-            else:
-                self.report("OI0232", f"{ref.text}: a slice belongs to cache.read", node)
-                return None
-        if isinstance(op, VariableOp) and slots:
-            self.member(ref, op, node)
-        dims = self.learned.get(name) or tuple(d.substitute(self.view.sizes) for d in op.sizes)
-        return TensorSpec(dtype_of(op), dims)
-
-    def member(self, ref: RefAttr, variable: VariableOp, node: Operation) -> None:
-        """A constant index of a prefix table must exist in the package."""
-        if self.view.package is None or pattern_of(variable) is None:
-            return
-        extents = self.view.extents(variable)
-        for size, extent, index in zip(ref.sizes, extents, variable.indices):
-            value = size.substitute(self.view.sizes).constant
-            if value is not None and extent and not 0 <= value < extent:
-                self.report(
-                    "OI0327",
-                    f"{ref.text}: {index.data} = {value}, but the model has "
-                    f"{variable.variable.data} for {index.data} in 0..{extent}",
-                    node,
-                    "use an index that the model has",
-                    (f"@pattern {pattern_of(variable)!r}", location_of(variable)),
-                )
-
-    def target(self, ref: RefAttr, node: Operation) -> TensorSpec | None:
-        """The type of what a node writes; reports a memory kind that may not be written."""
-        spec = self.reference(ref, node)
-        variable = self.view.variables.get(ref.variable.data)
-        if variable is None or variable.memory.data == "volatile":
-            return spec
-        how = {
-            "dynamic": "it belongs to the caller",
-            "constant": "constants are never written",
-            "persistent": "it is written by cache.write",
-        }[variable.memory.data]
-        self.report(
-            "OI0220",
-            f"{ref.variable.data} is {variable.memory.data}: {how}",
-            node,
-            "write to a volatile variable or a temporary",
-            ("declared here", location_of(variable)),
-        )
-        return None
 
     def op(self, node: OpOp) -> None:
         name = node.op_name.data
@@ -217,7 +142,7 @@ class _Checker(SettingChecks):
         if any(operand is None for operand in operands):
             return
         known = [operand for operand in operands if operand is not None]
-        inferred = self.infer(node, spec, known, len(outputs))
+        inferred = self.infer(node, spec, known, outputs)
         if inferred is None:
             return
         for ref, have, want in zip(node.outputs, inferred, outputs):
@@ -225,13 +150,19 @@ class _Checker(SettingChecks):
                 self.compare(name, ref, have, want, node)
 
     def infer(
-        self, node: OpOp, spec: OpSpec, operands: Sequence[TensorSpec], outputs: int
+        self,
+        node: OpOp,
+        spec: OpSpec,
+        operands: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec | None],
     ) -> list[TensorSpec] | None:
         given = self.settings(node, spec)
         if given is None:
             return None
         try:
-            return infer_outputs(spec, operands, given, outputs)
+            declared = [output for output in outputs if output is not None]
+            whole = declared if len(declared) == len(outputs) else None
+            return infer_outputs(spec, operands, given, len(outputs), whole)
         except ShapeError as error:
             if any(OPEN in d.names for o in operands for d in o.dims):
                 return None  # Known only when it runs; the interpreter checks again.
@@ -345,3 +276,10 @@ class _Checker(SettingChecks):
         for name in calls:
             if name not in done:
                 visit(name)
+
+
+def _ends(nodes: Sequence[Operation]) -> bool:
+    """Whether the nodes of a block, or the scope that they end with, end in a terminator."""
+    if nodes and isinstance(nodes[-1], ScopeOp):
+        return _ends(body_of(nodes[-1]))
+    return bool(nodes) and isinstance(nodes[-1], ReturnOp | YieldOp)

@@ -46,6 +46,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "setting names nothing",
         "A bare name in a setting is a scalar variable, a size, a loop index or a metadata entry.",
     ),
+    "OI0329": (
+        "type that cannot be inferred",
+        "A temporary of type `_`, such as `y = op …` defines, takes the type of the first value "
+        "that is written to it. The type of the operands is not known, or the op refuses them.",
+    ),
     "OI0501": ("unknown variable", "The program declares no variable of that name."),
     "OI0502": ("not an input", "Only dynamic variables are inserted."),
     "OI0503": (
@@ -82,6 +87,31 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0603": ("size cannot be computed", "A size is negative, divides by zero, or has no value."),
     "OI0604": ("out of memory", "The step needs more memory than there is."),
     "OI0605": ("not one element", "A condition or a setting needs a value of one element."),
+    "OI0606": (
+        "cache index outside its bound",
+        "An index is negative or beyond the bound of `@fixed`, a slice starts below 0 or ends before "
+        "it starts, or a row, column or range lies outside of a matrix as it is now. The message "
+        "names variable, index, value and bound; the step has changed nothing.",
+    ),
+    "OI0607": (
+        "matrices that cannot be stacked",
+        "A slice over a table of growing matrices stacks them, so all of them must have one shape.",
+    ),
+    "OI0608": (
+        "persistent shape changed",
+        "The dimensions of a persistent variable are those of the step that first touched it. With "
+        "other sizes, call `reset()` on the executor first.",
+    ),
+    "OI0609": (
+        "too much state",
+        "Persistent variables would outgrow `max_state_bytes`, an option of `make_executor` (half of "
+        "the machine's memory when it is not given). Nothing was allocated.",
+    ),
+    "OI0610": (
+        "value yielded to other blocks",
+        "Between `yield` and `await`, entry leaves the value alone, and one consumer at most, which "
+        "awaits it, writes it.",
+    ),
     "OI0901": ("two twins", "Two NumPy twins are registered for one op."),
     "OI0902": (
         "twin and rule differ",

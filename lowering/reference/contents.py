@@ -14,7 +14,6 @@ from openinfer.lowering.reference.values import narrow
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.storage import AnyArray, to_values
-from openinfer.runtime.tensors import Tensor
 
 
 class Contents:
@@ -43,11 +42,16 @@ class Contents:
                     hint="make the declaration fit the model",
                 )
             return stored
-        if not indices:
+        if not indices and self._view.takes_metadata(variable):
             metadata = self._metadata(variable, shape)
             if metadata is not None:
                 return metadata
         return init if init is not None else self.zeros(dtype_of(variable), shape)
+
+    def fill(self, variable: VariableOp, shape: Sequence[int]) -> AnyArray:
+        """An array of `@init`, else of zeros, to write into: what a matrix grows by."""
+        init = self._init(variable, shape)
+        return self.zeros(dtype_of(variable), shape) if init is None else np.array(init)
 
     @staticmethod
     def zeros(dtype: str, shape: Sequence[int]) -> AnyArray:
@@ -66,10 +70,12 @@ class Contents:
             name = member_name(pattern, dict(zip(order, indices)))
             if name not in package.tensors:
                 self._missing(variable, indices, name)
-        if name not in package.tensors or not package.tensors[name].has_data:
+        info = package.tensors.get(name)
+        if info is None and self._view.takes_metadata(variable):
+            info = package.array_info(name)
+        if info is None or not info.has_data:
             return None
         if name not in self._tensors:
-            info = package.tensors[name]
             self._tensors[name] = to_values(info.dtype, package.read(name), info.shape)
         return self._tensors[name]
 
@@ -90,9 +96,6 @@ class Contents:
         value = self._view.metadata(name)
         if value is None:
             value = self._view.sizes.get(name)
-        if isinstance(value, Tensor):
-            array = value.values()
-            return narrow(array, dtype) if array.shape == tuple(shape) else None
         if isinstance(value, bool | int | float):
             return np.broadcast_to(narrow(np.asarray(value), dtype), tuple(shape))
         return None

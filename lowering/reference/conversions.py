@@ -10,7 +10,13 @@ from openinfer.lowering.reference.values import wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray, value_range
 
-_ROUNDING = {"trunc": np.trunc, "floor": np.floor, "ceil": np.ceil, "nearest": round_half_away}
+_ROUNDING = {
+    "trunc": np.trunc,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "nearest": round_half_away,
+    "even": np.rint,
+}
 # The largest float64 that uint64 can hold.
 _BELOW_U64 = np.nextafter(2.0**64, 0)
 
@@ -24,7 +30,7 @@ def _cast(call: Call) -> AnyArray:
         return x.astype(np.uint8) if source.kind == "bool" else x
     if target.kind == "bool":
         return np.asarray(x != 0)
-    saturate = bool(call.settings["saturate"])
+    saturate = bool(call.settings["saturate"]) or target.kind == "ternary"
     bounds = value_range(target)
     assert bounds is not None
     if source.is_float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.lowering.reference.elementwise import limited
 from openinfer.lowering.reference.twins import Call, twin
+from openinfer.lowering.reference.values import wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray
 
@@ -91,10 +92,13 @@ def _relu(call: Call) -> AnyArray:
     slope = settings["negative_slope"]
     assert isinstance(slope, int | float)
     if not DTYPES[call.dtypes[0]].is_float:
-        slope = int(slope)
+        # A product wraps, so its factor may.
+        slope = int(wrap(np.asarray(int(slope)), call.dtypes[0]))
     # With slope 0 the negative side is 0, also at -inf; NaN is on that side and stays.
     below = np.where(x < 0, np.zeros_like(x), x) if slope == 0 else x * np.asarray(slope, x.dtype)
     result = np.where(x >= 0, x, below)
+    if result.dtype.kind != "f":
+        result = wrap(result, call.dtypes[0])
     clamped = limited(call, result, settings["clamp_min"], settings["clamp_max"])
     return np.where(np.isnan(result), result, clamped) if result.dtype.kind == "f" else clamped
 

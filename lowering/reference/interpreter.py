@@ -1,71 +1,71 @@
-"""Runs one step of a program, node by node, on NumPy value arrays."""
+"""Runs the nodes of a block in order: control flow, ops, and an event for each node."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from xdsl.ir import Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
+    AwaitOp,
     BarrierOp,
     BranchOp,
+    CacheReadOp,
+    CacheResetOp,
+    CacheStepOp,
+    CacheWriteOp,
     DepOp,
     LoopOp,
     OpOp,
-    RefAttr,
     ReturnOp,
     ScopeOp,
     TransferOp,
-    VariableOp,
+    YieldOp,
 )
-from openinfer.dialects.opset import NameRef, OpError, find
-from openinfer.lowering.reference.contents import Contents
+from openinfer.dialects.opset import OpError
+from openinfer.lowering.reference.cache_nodes import Done, run_cache_node
 from openinfer.lowering.reference.nodes import NodeInfo, block_info, body_of, form_of, kind_of
-from openinfer.lowering.reference.program import ProgramView, dtype_of, written_settings
+from openinfer.lowering.reference.program import dtype_of
+from openinfer.lowering.reference.scope import Overlay, Scope, StepData
 from openinfer.lowering.reference.twins import IndexFault, evaluate
 from openinfer.runtime.errors import StepError, UnsupportedError
-from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.trace import Event
 
-Key = tuple[str, tuple[int, ...]]
-"""A variable, with the indices of a prefix-table member."""
-Steps = Generator[Event, None, bool]
-"""Events of some nodes; the result says whether a `return` was met."""
+Steps = Generator[Event | None, None, bool]
+"""Events of some nodes, None for waiting; the result says whether the block was left."""
 
 
-class StepRun:
-    """The state of one step: values by name, loop indices, and the generator that runs it."""
+class Exchange(Protocol):
+    """Gives the values that entry yields to consumers, and takes them back."""
+
+    def publish(self, names: Sequence[str]) -> None: ...
+
+    def is_away(self, names: Sequence[str]) -> bool: ...
+
+    def take_back(self, names: Sequence[str]) -> None: ...
+
+
+class Interpreter(Scope):
+    """Runs entry and what it calls, or a consumer."""
 
     def __init__(
-        self,
-        view: ProgramView,
-        contents: Contents,
-        inputs: Mapping[str, AnyArray],
-        sizes: Mapping[str, int],
-        persistent: Mapping[Key, AnyArray],
+        self, step: StepData, overlay: Overlay | None = None, exchange: Exchange | None = None
     ) -> None:
-        """`inputs` and `persistent` are value arrays; neither is ever written into."""
-        self.view = view
-        self.contents = contents
-        self.sizes = dict(sizes)
-        self.values: dict[Key, AnyArray] = {(name, ()): a for name, a in inputs.items()}
-        self.persistent: dict[Key, AnyArray] = dict(persistent)
-        """A copy: the executor takes it over when the step ends well."""
-        self.indices: dict[str, int] = {}
-        self.settings: dict[str, object] = {}
-        """The settings of the op that ran last, for its event."""
-
-    def run(self) -> Generator[Event, None, None]:
-        """Runs `entry`."""
-        yield from self.block("entry")
+        """Entry has an exchange, a consumer an overlay."""
+        super().__init__(step, overlay)
+        self.exchange = exchange
+        self.depth = 0
+        """How many calls deep the block is that runs."""
 
     # Control flow
 
     def block(self, name: str) -> Steps:
+        """Runs a block from its first node to where it is left."""
         op = self.view.blocks[name]
         info = block_info(op)
         yield self.event(op, info, kind="BlockEnter")
@@ -90,6 +90,10 @@ class StepRun:
                     return (yield from self.nodes(body_of(node)))
                 case BranchOp():
                     return (yield from self.branch(node, info))
+                case YieldOp():
+                    return (yield from self.yield_(node, info))
+                case AwaitOp():
+                    return (yield from self.await_(node, info))
                 case _:
                     yield self.simple(node, info)
                     return isinstance(node, ReturnOp)
@@ -129,11 +133,45 @@ class StepRun:
         yield self.event(node, info, params=params)
         # A called block sees no loop index of its caller, and its `return` ends only itself.
         outer, self.indices = self.indices, {}
+        self.depth += 1
         try:
             yield from self.block(target)
         finally:
             self.indices = outer
+            self.depth -= 1
         return False
+
+    def yield_(self, node: YieldOp, info: NodeInfo) -> Steps:
+        """In entry, gives values to the consumers; a consumer ends here."""
+        self._check_exchange("yield", info)
+        if self.exchange is not None:
+            self.exchange.publish(node.names)
+        yield self.event(node, info, params=node.names)
+        return self.exchange is None
+
+    def await_(self, node: AwaitOp, info: NodeInfo) -> Steps:
+        """In entry, waits for the consumers; a consumer starts here, with its values there."""
+        self._check_exchange("await", info)
+        if self.exchange is not None:
+            while self.exchange.is_away(node.names):
+                yield None
+            self.exchange.take_back(node.names)
+        elif self.overlay is not None and not self.overlay.names.issuperset(node.names):
+            raise StepError(
+                "OI0610",
+                f"block {info.block} awaits more than it started with",
+                hint="name all values in the `await` that the block starts with",
+            )
+        yield self.event(node, info, output=node.names)
+        return False
+
+    def _check_exchange(self, form: str, info: NodeInfo) -> None:
+        if self.depth:
+            raise StepError(
+                "OI0610",
+                f"block {info.block} is called, it cannot {form}",
+                hint="yield and await in entry, or in a block that starts with await",
+            )
 
     # Nodes
 
@@ -146,9 +184,13 @@ class StepRun:
                 self.assign(node)
                 return self.event(node, info, output=(node.variable.data,))
             case TransferOp():
-                self.write(node.target, self.read(node.source), dtype_of_ref(self, node.source))
+                self.write(node.target, self.read(node.source), self.dtype_of_ref(node.source))
                 source, target = self.name_of(node.source), self.name_of(node.target)
                 return self.event(node, info, params=(source,), output=(target,))
+            case CacheReadOp() | CacheWriteOp() | CacheStepOp() | CacheResetOp():
+                begin = _now()
+                done = run_cache_node(self, node)
+                return self.done(node, info, done, begin, _now() - begin)
             case ReturnOp():
                 return self.event(node, info, params=node.names)
             case BarrierOp() | DepOp():
@@ -160,41 +202,64 @@ class StepRun:
 
     def assign(self, node: AssignOp) -> None:
         """Zeros at the first `assign` of a step, and again when its shape has changed."""
-        if any(d.single_name == "_" for d in node.sizes):
-            return
-        key, shape = (node.variable.data, ()), self.shape(node.sizes)
-        if key not in self.values or self.values[key].shape != shape:
-            self.values[key] = self.contents.zeros(dtype_of(node), shape)
+        name, base = node.variable.data, self.base(node.sizes)
+        self.step.assigned[name] = base
+        shape = tuple(extent for extent in base if extent is not None)
+        if len(shape) == len(base) and self.shape_of(name) != shape:
+            self._store(name, (), self.step.contents.zeros(dtype_of(node), shape))
 
     def op(self, node: OpOp, info: NodeInfo) -> Event:
         name = node.op_name.data
         settings = self.evaluated(node)
         arrays = [self.read(ref) for ref in node.inputs]
-        dtypes = [dtype_of_ref(self, ref) for ref in node.inputs]
-        outputs = [dtype_of_ref(self, ref) for ref in node.outputs]
+        dtypes = [self.dtype_of_ref(ref) for ref in node.inputs]
+        outputs = [self.dtype_of_ref(ref) for ref in node.outputs]
         begin = _now()
-        results = evaluate(name, arrays, dtypes, settings, outputs)
+        declared = None if arrays else [self.declared_now(ref) for ref in node.outputs]
+        results = evaluate(name, arrays, dtypes, settings, outputs, declared=declared)
         duration = _now() - begin
         params = tuple(self.name_of(ref) for ref in node.inputs)
         targets = tuple(self.name_of(ref) for ref in node.outputs)
         shapes = {n: a.shape for n, a in zip(params, arrays)}
         for ref, array, dtype in zip(node.outputs, results, outputs):
             self.write(ref, array, dtype)
-        return Event(
-            kind_of(node),
-            info.block,
-            info.index,
-            info.uuid,
-            name,
-            info.text,
+        done = Done(
             params,
             targets,
             {**shapes, **{n: a.shape for n, a in zip(targets, results)}},
             {**dict(zip(params, dtypes)), **dict(zip(targets, outputs))},
             settings,
+        )
+        return self.done(node, info, done, begin, duration, name)
+
+    # Events
+
+    def done(
+        self,
+        node: Operation,
+        info: NodeInfo,
+        done: Done,
+        begin: int,
+        duration: int = 0,
+        op_name: str = "",
+    ) -> Event:
+        """The event of a node that has run."""
+        return Event(
+            kind_of(node),
+            info.block,
+            info.index,
+            info.uuid,
+            op_name,
+            info.text,
+            done.params,
+            done.output,
+            done.shapes,
+            done.dtypes,
+            done.settings,
             begin,
             duration,
             info.location,
+            scope=info.scope,
         )
 
     def event(
@@ -207,14 +272,13 @@ class StepRun:
         description: str | None = None,
         kind: str | None = None,
     ) -> Event:
-        """The event of a node that is not an op."""
+        """The event of a node that computes nothing."""
         shapes: dict[str, tuple[int, ...]] = {}
         dtypes: dict[str, str] = {}
         for name in (*params, *output):
-            array = self.values.get((name, ()))
-            op = self.view.declaration(name)
-            if array is not None and op is not None:
-                shapes[name], dtypes[name] = array.shape, dtype_of(op)
+            shape, op = self.shape_of(name), self.view.declaration(name)
+            if shape is not None and op is not None:
+                shapes[name], dtypes[name] = shape, dtype_of(op)
         return Event(
             kind or kind_of(node),
             info.block,
@@ -227,152 +291,8 @@ class StepRun:
             dtypes=dtypes,
             start_ns=_now(),
             location=info.location,
+            scope=info.scope,
         )
-
-    # Values
-
-    def read(self, ref: RefAttr) -> AnyArray:
-        """The value array of a use."""
-        return self.value(ref.variable.data, tuple(self.size(s) for s in ref.sizes))
-
-    def value(self, name: str, indices: tuple[int, ...] = ()) -> AnyArray:
-        """The present value of a variable; its first content when nothing has touched it."""
-        key = (name, indices)
-        op = self.view.declaration(name)
-        kept = isinstance(op, VariableOp) and op.memory.data == "persistent"
-        store = self.persistent if kept else self.values
-        if key not in store:
-            if op is None:
-                raise StepError("OI0603", f"{name} is not declared")
-            if any(d.single_name == "_" for d in op.sizes):
-                raise StepError(
-                    "OI0602",
-                    f"{name} has an open dimension and was not written yet",
-                    hint="write it before it is read",
-                )
-            shape = self.shape(op.sizes)
-            if isinstance(op, VariableOp):
-                store[key] = self.contents.first(op, indices, shape)
-            else:
-                store[key] = self.contents.zeros(dtype_of(op), shape)
-        return store[key]
-
-    def write(self, ref: RefAttr, array: AnyArray, dtype: str) -> None:
-        """Stores a result; its shape must be the declared one, evaluated now."""
-        name = ref.variable.data
-        op = self.view.declaration(name)
-        if op is None:
-            raise StepError("OI0603", f"{name} is not declared")
-        wanted = [None if d.single_name == "_" else self.size(d) for d in op.sizes]
-        fits = len(wanted) == array.ndim and all(
-            w is None or w == n for w, n in zip(wanted, array.shape)
-        )
-        if not fits:
-            declared = ", ".join(str(d) for d in op.sizes)
-            raise StepError(
-                "OI0602",
-                f"{ref.text} is declared {dtype}[{declared}] = "
-                f"{['_' if w is None else w for w in wanted]}, the value has shape "
-                f"{list(array.shape)}",
-                hint="declare the output with the shape that the op gives",
-            )
-        self.values[(name, tuple(self.size(s) for s in ref.sizes))] = array
-
-    def scalar(self, ref: RefAttr) -> int:
-        """The one element of a bool or integer variable."""
-        array = self.read(ref)
-        if array.size != 1:
-            raise StepError(
-                "OI0605",
-                f"{ref.text} has shape {list(array.shape)} where one element is needed",
-                hint="a condition is a bool or integer of one element",
-            )
-        return int(array.reshape(-1)[0])
-
-    def name_of(self, ref: RefAttr) -> str:
-        """The use as a trace shows it: `W[l=0]`."""
-        if not ref.indices.data:
-            return ref.variable.data
-        slots: list[str] = []
-        for size in ref.sizes:
-            constant = size.constant is not None
-            slots.append(str(size) if constant else f"{size}={self.size(size)}")
-        return f"{ref.variable.data}[{', '.join(slots)}]"
-
-    # Numbers
-
-    def shape(self, dims: Sequence[Size]) -> tuple[int, ...]:
-        """The extents of a declaration now. Raises StepError for a negative one."""
-        extents = tuple(self.size(d) for d in dims)
-        for dim, extent in zip(dims, extents):
-            if extent < 0:
-                raise StepError("OI0603", f"dimension {dim} is {extent}")
-        return extents
-
-    def size(self, size: Size) -> int:
-        """The value of a size expression over sizes, loop indices and integer scalars."""
-        if size.constant is not None:
-            return size.constant
-        values = {name: self.number(name, str(size)) for name in size.names}
-        try:
-            return size.evaluate(values)
-        except ZeroDivisionError:
-            shown = ", ".join(f"{n} = {v}" for n, v in sorted(values.items()))
-            raise StepError("OI0603", f"{size} divides by zero ({shown})") from None
-
-    def number(self, name: str, where: str) -> int:
-        """The integer that a name stands for: loop index, scalar variable, size."""
-        if name in self.indices:
-            return self.indices[name]
-        if name in self.sizes:
-            return self.sizes[name]
-        if self.view.declaration(name) is None:
-            raise StepError("OI0603", f"{name} in `{where}` has no value")
-        return self.scalar(RefAttr.of(name))
-
-    def evaluated(self, node: OpOp) -> dict[str, object]:
-        """The settings of a node with every name and size replaced by its value."""
-        spec = find(node.op_name.data)
-        found: dict[str, object] = {}
-        for name, value in written_settings(node).items():
-            setting = spec.setting(name) if spec else None
-            dtype = setting is not None and setting.kind in ("dtype", "dtypes")
-            found[name] = value if dtype else self.plain(value)
-        return found
-
-    def plain(self, value: object) -> object:
-        if isinstance(value, tuple):
-            return tuple(self.plain(item) for item in value)
-        if isinstance(value, Size):
-            return self.size(value)
-        if isinstance(value, NameRef):
-            return self.named(value.name)
-        return value
-
-    def named(self, name: str) -> object:
-        """What a bare name in a setting stands for now."""
-        if name in self.indices:
-            return self.indices[name]
-        op = self.view.declaration(name)
-        if op is not None:
-            array = self.value(name)
-            if array.size != 1:
-                raise StepError("OI0605", f"{name} has shape {list(array.shape)}, not one element")
-            return array.reshape(-1)[0].item()
-        if name in self.sizes:
-            return self.sizes[name]
-        value = self.view.metadata(name)
-        if isinstance(value, bool | int | float | str):
-            return value
-        raise StepError("OI0603", f"{name} has no value")
-
-
-def dtype_of_ref(run: StepRun, ref: RefAttr) -> str:
-    """The declared dtype of a use. Raises StepError when it is not declared."""
-    op = run.view.declaration(ref.variable.data)
-    if op is None:
-        raise StepError("OI0603", f"{ref.variable.data} is not declared")
-    return dtype_of(op)
 
 
 def detached(array: AnyArray, inputs: Mapping[str, AnyArray]) -> AnyArray:

@@ -14,7 +14,7 @@ def _int(value: object) -> int:
     return value
 
 
-def _ints(value: object) -> tuple[int, ...]:
+def ints(value: object) -> tuple[int, ...]:
     assert isinstance(value, tuple)
     return tuple(_int(item) for item in value)
 
@@ -29,7 +29,7 @@ def _split(call: Call) -> list[AnyArray]:
     x, axis = call.inputs[0], _int(call.settings["axis"])
     if call.settings["sizes"] is None:
         return np.split(x, _int(call.settings["outputs"]), axis=axis)
-    cuts = np.cumsum(_ints(call.settings["sizes"]))[:-1]
+    cuts = np.cumsum(ints(call.settings["sizes"]))[:-1]
     return np.split(x, cuts.tolist(), axis=axis)
 
 
@@ -46,11 +46,11 @@ def _slice(call: Call) -> AnyArray:
             _int(settings["step"]),
         )
         return x[tuple(cuts)]
-    count = max(len(_ints(v)) for v in (*lists.values(), settings["axes"]) if v is not None)
-    axes = range(count) if settings["axes"] is None else _ints(settings["axes"])
+    count = max(len(ints(v)) for v in (*lists.values(), settings["axes"]) if v is not None)
+    axes = range(count) if settings["axes"] is None else ints(settings["axes"])
     for number, axis in enumerate(axes):
         start, stop, step = (
-            _ints(lists[name])[number] if name in lists else None
+            ints(lists[name])[number] if name in lists else None
             for name in ("starts", "stops", "steps")
         )
         cuts[axis] = slice(start, stop, step)
@@ -61,19 +61,19 @@ def _slice(call: Call) -> AnyArray:
 def _transpose(call: Call) -> AnyArray:
     x, settings = call.inputs[0], call.settings
     if settings["perm"] is not None:
-        return np.transpose(x, _ints(settings["perm"]))
-    first, second = (-2, -1) if settings["axes"] is None else _ints(settings["axes"])
+        return np.transpose(x, ints(settings["perm"]))
+    first, second = (-2, -1) if settings["axes"] is None else ints(settings["axes"])
     return np.swapaxes(x, first, second)
 
 
 @twin("permute")
 def _permute(call: Call) -> AnyArray:
-    return np.transpose(call.inputs[0], _ints(call.settings["perm"]))
+    return np.transpose(call.inputs[0], ints(call.settings["perm"]))
 
 
 @twin("reshape")
 def _reshape(call: Call) -> AnyArray:
-    x, shape = call.inputs[0], list(_ints(call.settings["shape"]))
+    x, shape = call.inputs[0], list(ints(call.settings["shape"]))
     if -1 in shape and x.size == 0:
         rest = int(np.prod([n for n in shape if n != -1]))
         shape[shape.index(-1)] = x.size // rest
@@ -83,17 +83,17 @@ def _reshape(call: Call) -> AnyArray:
 @twin("squeeze")
 def _squeeze(call: Call) -> AnyArray:
     axes = call.settings["axes"]
-    return np.squeeze(call.inputs[0], None if axes is None else _ints(axes))
+    return np.squeeze(call.inputs[0], None if axes is None else ints(axes))
 
 
 @twin("unsqueeze")
 def _unsqueeze(call: Call) -> AnyArray:
-    return np.expand_dims(call.inputs[0], _ints(call.settings["axes"]))
+    return np.expand_dims(call.inputs[0], ints(call.settings["axes"]))
 
 
 @twin("expand")
 def _expand(call: Call) -> AnyArray:
-    x, shape = call.inputs[0], list(_ints(call.settings["shape"]))
+    x, shape = call.inputs[0], list(ints(call.settings["shape"]))
     lead = len(shape) - x.ndim
     kept = [x.shape[i - lead] if n == -1 else n for i, n in enumerate(shape)]
     return np.broadcast_to(x, kept)
@@ -101,7 +101,7 @@ def _expand(call: Call) -> AnyArray:
 
 @twin("iota")
 def _iota(call: Call) -> AnyArray:
-    shape, settings = _ints(call.settings["shape"]), call.settings
+    shape, settings = ints(call.settings["shape"]), call.settings
     start, step = _int(settings["start"]), _int(settings["step"])
     if not shape:
         return np.asarray(start)

@@ -45,6 +45,8 @@ class NodeInfo:
     block: str
     text: str
     location: Location | None
+    scope: str = ""
+    """Labels of the scopes around it, outermost first: `layers/attention`."""
 
     def __str__(self) -> str:
         """`node 3 in block entry: op add(x, a) >> t0`, with its place in front."""
@@ -67,10 +69,10 @@ def number_nodes(module: ModuleOp) -> dict[Operation, NodeInfo]:
     for op in module.body.ops:
         if isinstance(op, BlockOp):
             name = op.block_name.data
-            for node, path in _walk(op, name):
+            for node, path, scope in _walk(op, name):
                 identity = str(uuid.uuid5(_NAMESPACE, f"{path}:{node.name}"))
                 found[node] = NodeInfo(
-                    len(found), identity, name, describe(node), location_of(node)
+                    len(found), identity, name, describe(node), location_of(node), scope
                 )
     return found
 
@@ -82,12 +84,15 @@ def block_info(op: BlockOp) -> NodeInfo:
     return NodeInfo(-1, identity, name, f"block {name}", location_of(op))
 
 
-def _walk(parent: Body, path: str) -> Iterator[tuple[Operation, str]]:
+def _walk(parent: Body, path: str, scope: str = "") -> Iterator[tuple[Operation, str, str]]:
     for position, node in enumerate(body_of(parent)):
         here = f"{path}/{position}"
-        yield node, here
-        if isinstance(node, LoopOp | ScopeOp):
-            yield from _walk(node, here)
+        yield node, here, scope
+        if isinstance(node, LoopOp):
+            yield from _walk(node, here, scope)
+        elif isinstance(node, ScopeOp):
+            label = node.label.data
+            yield from _walk(node, here, f"{scope}/{label}" if scope else label)
 
 
 def form_of(op: Operation) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
+    AwaitOp,
     BlockOp,
     BranchOp,
     LoopOp,
@@ -111,13 +119,19 @@ class ProgramView:
     # Sources
 
     def linked_tensors(self, variable: VariableOp) -> list[TensorInfo]:
-        """The tensors of the package that a declaration names; all members of a prefix table."""
+        """The tensors of the package that a declaration names; all members of a prefix table.
+
+        A constant without a tensor may name an array of the metadata.
+        """
         if self.package is None or variable.memory.data == "dynamic":
             return []
         tensors = self.package.tensors
         if pattern_of(variable) is None:
             name = package_name(variable)
-            return [tensors[name]] if name in tensors else []
+            if name in tensors:
+                return [tensors[name]]
+            array = self.package.array_info(name) if self.takes_metadata(variable) else None
+            return [array] if array is not None else []
         members = self.member_names(variable)
         return [tensors[name] for name in members if name in tensors]
 
@@ -136,6 +150,11 @@ class ProgramView:
         for index, extent in zip(variable.indices, self.extents(variable)):
             places = [{**p, index.data: i} for p in places for i in range(extent)]
         return [member_name(pattern, place) for place in places]
+
+    @staticmethod
+    def takes_metadata(variable: VariableOp) -> bool:
+        """Whether metadata may fill a variable: constants alone, and no prefix tables."""
+        return variable.memory.data == "constant" and pattern_of(variable) is None
 
     def metadata(self, name: str) -> object | None:
         """A metadata entry as a plain value (bool, int, float, str, Bitset, Tensor), or None."""
@@ -160,6 +179,8 @@ class ProgramView:
                 dtype_of(op),
                 op.sizes,
                 tuple(i.data for i in op.indices),
+                auto_indices(op),
+                tuple(fixed_bounds(op).items()),
             )
             for name, op in self.variables.items()
         ]
@@ -169,6 +190,15 @@ class ProgramView:
         return found
 
     # Control flow
+
+    def consumers(self) -> dict[str, frozenset[str]]:
+        """The blocks that run when what they await is yielded, in text order, with those names."""
+        found: dict[str, frozenset[str]] = {}
+        for name, block in self.blocks.items():
+            nodes = body_of(block)
+            if name != "entry" and nodes and isinstance(nodes[0], AwaitOp):
+                found[name] = frozenset(nodes[0].names)
+        return found
 
     def returned(self) -> list[str]:
         """The names that `return a, b;` of entry lists."""
@@ -182,26 +212,38 @@ class ProgramView:
         returned = self.returned()
         if returned or "entry" not in self.blocks:
             return returned
-        names = self._written(self.blocks["entry"], set())
+        names = self._written(body_of(self.blocks["entry"]), set())
         return [n for n in names if n in self.variables and self._is_volatile(n)]
 
     def _is_volatile(self, name: str) -> bool:
         variable = self.variables[name]
         return variable.memory.data == "volatile" and not variable.indices.data
 
-    def _written(self, body: BlockOp | LoopOp | ScopeOp, seen: set[str]) -> dict[str, None]:
-        """Names that a body may write, called blocks included, in order of the first write."""
+    def _written(self, nodes: Sequence[Operation], seen: set[str]) -> dict[str, None]:
+        """Names that some nodes may write, in order of the first write; called blocks and consumers
+        included."""
         found: dict[str, None] = {}
-        for node in body_of(body):
+        for node in nodes:
             if isinstance(node, LoopOp | ScopeOp):
-                found.update(self._written(node, seen))
+                found.update(self._written(body_of(node), seen))
             elif isinstance(node, BranchOp):
-                for target in targets_of(node):
-                    if target in self.blocks and target not in seen:
-                        seen.add(target)
-                        found.update(self._written(self.blocks[target], seen))
+                found.update(self._written_in(targets_of(node), seen))
+            elif isinstance(node, AwaitOp):
+                consumers = [n for n, own in self.consumers().items() if own & set(node.names)]
+                found.update(self._written_in(consumers, seen))
             elif isinstance(node, GraphOp):
                 found.update({ref.variable.data: None for ref in node.writes()})
+        return found
+
+    def _written_in(self, blocks: Iterable[str], seen: set[str]) -> dict[str, None]:
+        """The same for blocks that nodes call, or whose values they await."""
+        found: dict[str, None] = {}
+        for name in blocks:
+            if name in self.blocks and name not in seen:
+                seen.add(name)
+                nodes = body_of(self.blocks[name])
+                # The first node of a consumer is its own `await`.
+                found.update(self._written(nodes[1:] if name in self.consumers() else nodes, seen))
         return found
 
 
@@ -222,6 +264,20 @@ def targets_of(branch: BranchOp) -> list[str]:
 def dtype_of(op: VariableOp | AssignOp) -> str:
     """The declared dtype under its own name."""
     return ALIASES.get(op.dtype.data, op.dtype.data)
+
+
+def auto_indices(variable: VariableOp) -> tuple[str, ...]:
+    """The indices of `@auto_dim`, one for each dimension."""
+    option = variable.option("auto_dim")
+    names = option.data if isinstance(option, ArrayAttr) else ()
+    return tuple(name.data for name in names if isinstance(name, StringAttr))
+
+
+def fixed_bounds(variable: VariableOp) -> dict[str, int]:
+    """The bounds of `@fixed`, by index."""
+    option = variable.option("fixed")
+    bounds = option.data if isinstance(option, DictionaryAttr) else {}
+    return {n: v.value.data for n, v in bounds.items() if isinstance(v, IntegerAttr)}
 
 
 def _plain(value: Attribute) -> object:

@@ -23,7 +23,7 @@ def _keep(call: Call) -> bool:
     return bool(call.settings["keepdims"])
 
 
-def _accumulator(call: Call) -> str:
+def accumulator_of(call: Call) -> str:
     """The dtype in which to add up: of `acc`, else f32 or f64 for floats, 64 bits for integers.
 
     Sums and products of integers are the same modulo 2**n whichever width adds them; a mean is not.
@@ -39,7 +39,7 @@ def _accumulator(call: Call) -> str:
 
 def _fold(call: Call, function: Any) -> AnyArray:
     """`np.sum` or `np.prod` over the axes in the accumulator's dtype."""
-    dtype = _accumulator(call)
+    dtype = accumulator_of(call)
     x = call.inputs[0].astype(DTYPES[dtype].value)
     return np.asarray(function(x, axis=_axes(call), keepdims=_keep(call), dtype=x.dtype))
 
@@ -59,7 +59,7 @@ def _mean(call: Call) -> AnyArray:
     total = _fold(call, np.sum)
     shape = call.inputs[0].shape
     count = int(np.prod([shape[axis] for axis in _axes(call)]))
-    accumulator = DTYPES[_accumulator(call)]
+    accumulator = DTYPES[accumulator_of(call)]
     if accumulator.is_float:
         return total / total.dtype.type(count)
     total = wrap(total, accumulator.name)
@@ -67,8 +67,9 @@ def _mean(call: Call) -> AnyArray:
         return total.astype(np.float64) / count
     if count == 0:
         return np.zeros_like(total)
-    magnitude = np.abs(total) // total.dtype.type(count)
-    return np.where(total < 0, -magnitude.astype(np.int64), magnitude).astype(total.dtype)
+    floored = total // total.dtype.type(count)
+    inexact = floored * total.dtype.type(count) != total
+    return floored + (inexact & (total < 0)).astype(total.dtype)
 
 
 def _extreme(call: Call, function: Any, largest: bool) -> AnyArray:

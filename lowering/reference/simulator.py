@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
-from openinfer.lowering.reference.checks import check_program, check_supported
+from openinfer.dialects.graph import VariableOp
+from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.reference.caches import Cache
+from openinfer.lowering.reference.checks import check_program
+from openinfer.lowering.reference.consumers import Order, StepRun
 from openinfer.lowering.reference.contents import Contents
-from openinfer.lowering.reference.interpreter import Key, StepRun, detached
+from openinfer.lowering.reference.interpreter import detached
+from openinfer.lowering.reference.outline import outline_from
 from openinfer.lowering.reference.program import ProgramView, dtype_of
+from openinfer.lowering.reference.scope import Key
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, ProgramError, StepError
-from openinfer.runtime.executor import BaseExecutor
+from openinfer.runtime.executor import BaseExecutor, VariableInfo
+from openinfer.runtime.outline import Outline
+from openinfer.runtime.state import State, StateValue
 from openinfer.runtime.storage import AnyArray, to_storage
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
@@ -38,33 +46,52 @@ class Simulator:
         package: Package | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> None:
-        """Raises ProgramError with every mistake, UnsupportedError for a form not run yet, and
-        InputError for a size that contradicts the package."""
+        """Raises ProgramError with every mistake, InputError for a size that contradicts the
+        package."""
         module = program if isinstance(program, ModuleOp) else program.module
+        module = with_types(module, package, sizes or {})
         self._view = ProgramView.of(module, package, sizes or {})
         problems = check_program(self._view)
         if problems:
             raise ProgramError(problems)
-        check_supported(self._view)
         self._contents = Contents(self._view)
 
-    def make_executor(self) -> SimulatorExecutor:
-        """A fresh executor with state of its own; weights that were read are shared."""
-        return SimulatorExecutor(self._view, self._contents)
+    def make_executor(self, max_state_bytes: int | None = None) -> SimulatorExecutor:
+        """A fresh executor with state of its own; weights that were read are shared.
+
+        `max_state_bytes` limits what persistent variables take (default: half of the memory of the
+        machine). Raises InputError OI0552 for what is no number of bytes.
+        """
+        return SimulatorExecutor(self._view, self._contents, max_state_bytes)
 
 
 class SimulatorExecutor(BaseExecutor):
     """Interprets a program; `trace()` has an event for every node that ran."""
 
-    def __init__(self, view: ProgramView, contents: Contents) -> None:
-        super().__init__(view.infos(), sizes=view.sizes, results=view.results())
+    consumer_order: Order | None = None
+    """For tests: picks the block whose next node runs; no order changes a result."""
+
+    def __init__(
+        self, view: ProgramView, contents: Contents, max_state_bytes: int | None = None
+    ) -> None:
+        super().__init__(
+            view.infos(),
+            sizes=view.sizes,
+            results=view.results(),
+            max_state_bytes=max_state_bytes,
+        )
         self._view = view
         self._contents = contents
-        self._persistent: dict[Key, AnyArray] = {}
+        self._state: dict[str, Cache] = {}
+        """The persistent variables that were touched."""
         self._kept: dict[Key, AnyArray] = {}
         """What can be fetched between steps: volatile variables and returned values."""
         self._last_sizes: dict[str, int] = dict(view.sizes)
         self._active: StepRun | None = None
+
+    def outline(self) -> Outline:
+        """See `BaseExecutor.outline`."""
+        return outline_from(self._view.blocks, self._view.nodes)
 
     def _run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
         for _ in self._iterate_step(inputs, sizes):
@@ -74,7 +101,7 @@ class SimulatorExecutor(BaseExecutor):
         self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]
     ) -> Generator[Event, None, None]:
         arrays = {name: tensor.values() for name, tensor in inputs.items()}
-        run = StepRun(self._view, self._contents, arrays, sizes, self._persistent)
+        run = self._step(arrays, sizes)
         self._active = run
         try:
             for event in run.run():
@@ -87,37 +114,54 @@ class SimulatorExecutor(BaseExecutor):
         finally:
             self._active = None
 
+    def _step(self, inputs: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> StepRun:
+        return StepRun(
+            self._view,
+            self._contents,
+            inputs,
+            sizes,
+            self._state,
+            self.max_state_bytes,
+            self.consumer_order,
+        )
+
     def _finish(self, run: StepRun, inputs: Mapping[str, AnyArray]) -> None:
         """The step ended well: its state becomes the executor's."""
-        # Returned values may never have been touched: evaluate them now.
         for name in self.results:
-            run.value(name)
-        self._persistent = {k: detached(a, inputs) for k, a in run.persistent.items()}
-        self._last_sizes = run.sizes
+            if self.variables[name].memory != "persistent":
+                run.scope.value(name)  # A returned value may never have been touched.
+        self._state = run.data.caches.committed()
+        self._last_sizes = run.data.sizes
         self._kept = {
             key: detached(array, inputs)
-            for key, array in run.values.items()
+            for key, array in run.data.values.items()
             if key[0] in self.results or self.variables[key[0]].memory in ("volatile", "constant")
         }
 
+    # Values between the nodes of a step, and between steps
+
     def _value(self, name: str) -> Tensor:
         base, indices = _split(name)
+        op = self._view.declaration(base)
+        assert op is not None
         info = self.variables[base]
-        if len(indices) != len(info.indices):
+        if isinstance(op, VariableOp) and info.memory == "persistent":
+            array = self._persistent_array(op, info, indices)
+        elif len(indices) == len(info.indices):
+            array = self._array(base, indices)
+        else:
             raise InputError(
                 "OI0506",
                 f"{base} is a table over {', '.join(info.indices)}; {name!r} names no member",
                 hint=f"fetch one member: fetch('{base}[{', '.join('0' for _ in info.indices)}]')",
             )
-        array = self._array(base, indices)
-        op = self._view.declaration(base)
-        assert op is not None
         row = DTYPES[dtype_of(op)]
         return Tensor(row, array.shape, to_storage(row, array))
 
     def _array(self, name: str, indices: tuple[int, ...]) -> AnyArray:
         if self._active is not None:
-            return self._active.value(name, indices)
+            with self._active.scope.looking() as scope:
+                return scope.value(name, indices)
         info, key = self.variables[name], (name, indices)
         if key in self._kept:
             return self._kept[key]
@@ -127,19 +171,92 @@ class SimulatorExecutor(BaseExecutor):
                 f"{name} is a temporary: it lives only inside a step",
                 hint="return it, write it to a volatile variable, or fetch while iterating",
             )
-        missing = sorted({n for d in info.dims for n in d.names if n not in self._last_sizes})
+        self._check_sizes(info)
+        # Not touched by the last step: what a step would start from.
+        try:
+            return self._step({}, self._last_sizes).scope.value(name, indices)
+        except StepError as error:
+            raise InputError("OI0506", error.message, hint=error.hint) from None
+
+    def _unknown(self, info: VariableInfo) -> list[str]:
+        """The sizes of a declaration that nothing has fixed yet."""
+        known = self._active.data.sizes if self._active is not None else self._last_sizes
+        names = {name for dim in info.dims for name in dim.names}
+        return sorted(names - known.keys() - self.variables.keys() - {"_"})
+
+    def _check_sizes(self, info: VariableInfo) -> None:
+        missing = self._unknown(info)
         if missing:
             raise InputError(
                 "OI0508",
                 f"{info.text} has no shape before the first step: {missing[0]} is not known yet",
                 hint="run a step first",
             )
-        # Not touched by the last step: what a step would start from.
-        run = StepRun(self._view, self._contents, {}, self._last_sizes, self._persistent)
-        return run.value(name, indices)
+
+    def _persistent_array(
+        self, op: VariableOp, info: VariableInfo, indices: tuple[int, ...]
+    ) -> AnyArray:
+        """A dense copy of a cache, or of the entries below some indices."""
+        run = self._active or self._step({}, self._last_sizes)
+        with run.scope.looking() as scope:
+            cache = scope.cache_now(op)
+            base = cache.base
+            if base is None and not (cache.entries and self._unknown(info)):
+                self._check_sizes(info)
+                base = scope.base(op.sizes)
+            inside = len(indices) <= len(info.table) and all(
+                0 <= i < extent for i, extent in zip(indices, cache.extents)
+            )
+            if not inside:
+                reach = "".join(f"[0..{extent}]" for extent in cache.extents)
+                raise InputError(
+                    "OI0547",
+                    f"{info.name}{list(indices)} is no entry: it has {info.name}{reach}",
+                    hint=f"fetch('{info.name}') gives all of it",
+                )
+            try:
+                return cache.look(base, indices)
+            except StepError as error:
+                raise InputError("OI0506", error.message, hint=error.hint) from None
+            except MemoryError:
+                raise InputError(
+                    "OI0506",
+                    f"there is not enough memory for all of {info.name}",
+                    hint="fetch single entries",
+                ) from None
+
+    # State
+
+    def _snapshot_state(self) -> State:
+        values: dict[str, StateValue] = {}
+        for name, info in self.variables.items():
+            op = self._view.variables.get(name)
+            if op is None or info.memory != "persistent":
+                continue
+            cache = self._state.get(name) or Cache(op, self._contents)
+            if not info.table and not cache.entries:
+                cache = self._untouched(op, cache)
+            values[name] = cache.value()
+        return State(values)
+
+    def _untouched(self, op: VariableOp, cache: Cache) -> Cache:
+        """A plain variable or matrix with its first content, where its shape is always the same."""
+        if any(dim.names - self.sizes.keys() for dim in op.sizes):
+            return cache
+        cache = cache.copy()
+        cache.settle(tuple(dim.evaluate(self.sizes) for dim in op.sizes))
+        cache.whole()
+        return cache
+
+    def _restore_state(self, state: State) -> None:
+        self._state = {
+            name: Cache.of(self._view.variables[name], self._contents, value)
+            for name, value in state.items()
+            if value.entries or any(value.extents)
+        }
 
     def _reset_state(self) -> None:
-        self._persistent = {}
+        self._state = {}
         self._kept = {}
 
     def _close(self) -> None:

@@ -102,14 +102,18 @@ def _gather(call: Call) -> AnyArray:
     table, indices = call.inputs
     axis = call.settings["axis"]
     assert isinstance(axis, int)
-    extent = table.shape[axis]
+    check_indices(indices, table.shape[axis], f"axis {axis} of the table")
+    return np.take(table, indices.astype(np.int64), axis=axis)
+
+
+def check_indices(indices: AnyArray, extent: int, what: str) -> None:
+    """Raises IndexFault for the first index that is outside `0..extent`."""
     wrong = (indices < 0) | (indices >= extent)
     if wrong.any():
         place = np.argwhere(wrong)[0].tolist()
         index = int(indices[tuple(place)])
         raise IndexFault(
             f"index {index} at position {place} of the indices is outside 0..{extent}, the "
-            f"bounds of axis {axis} of the table",
+            f"bounds of {what}",
             "check the data that the indices come from",
         )
-    return np.take(table, indices.astype(np.int64), axis=axis)

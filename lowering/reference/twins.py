@@ -20,7 +20,24 @@ from openinfer.lowering.reference.values import narrow, wide
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.storage import AnyArray
 
-_MODULES = ("elementwise", "functions", "conversions", "reduce", "structured", "layout")
+_MODULES = (
+    "elementwise",
+    "functions",
+    "conversions",
+    "reduce",
+    "structured",
+    "layout",
+    "borders",
+    "indexing",
+    "quantization",
+    "random",
+    "convolution",
+    "pooling",
+    "normalise",
+    "recurrent",
+    "signal",
+    "rotary",
+)
 
 
 class IndexFault(OpError):
@@ -35,6 +52,8 @@ class Call:
     dtypes: tuple[str, ...]
     settings: Mapping[str, object]
     outputs: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the results."""
 
     def wide(self, number: int = 0) -> AnyArray:
         """Operand `number`, floats narrower than f32 as f32."""
@@ -82,8 +101,11 @@ def evaluate(
     out_dtypes: Sequence[str] | None = None,
     *,
     outputs: int = 1,
+    declared: Sequence[TensorSpec] | None = None,
 ) -> list[AnyArray]:
     """The results of op `name` as value arrays of `out_dtypes` (default: the inferred dtypes).
+
+    `declared` is what the outputs are declared as, for the ops whose shape only that says.
 
     Shapes, dtypes and settings are checked by the op's rule first. Raises OpError for what the rule
     refuses, IndexFault for an index that lies outside its bound.
@@ -94,16 +116,16 @@ def evaluate(
         raise OpError(f"unknown op {name!r}")
     count = len(out_dtypes) if out_dtypes is not None else outputs
     specs = [TensorSpec.of(d, array.shape) for d, array in zip(dtypes, inputs)]
-    inferred = infer_outputs(spec, specs, settings, count)
-    declared = tuple(out_dtypes) if out_dtypes is not None else tuple(s.dtype for s in inferred)
+    inferred = infer_outputs(spec, specs, settings, count, declared)
+    targets = tuple(out_dtypes) if out_dtypes is not None else tuple(s.dtype for s in inferred)
     resolved = {**resolve_settings(spec, settings or {}), "outputs": count}
-    call = Call(tuple(inputs), tuple(dtypes), resolved, declared)
+    shapes = tuple(tuple(d.evaluate({}) for d in s.dims) for s in inferred)
+    call = Call(tuple(inputs), tuple(dtypes), resolved, targets, shapes)
     with np.errstate(all="ignore"):
         found = _TWINS[spec.name](call)
         arrays = found if isinstance(found, list) else [found]
-        results = [narrow(array, dtype) for array, dtype in zip(arrays, declared)]
-    for result, expected in zip(results, inferred):
-        shape = tuple(d.constant for d in expected.dims)
+        results = [narrow(array, dtype) for array, dtype in zip(arrays, targets)]
+    for result, shape in zip(results, shapes):
         if result.shape != shape:
             raise CompileError(
                 "OI0902",

@@ -26,8 +26,15 @@ def narrow(array: AnyArray, dtype: str) -> AnyArray:
 
 
 def wrap(array: AnyArray, dtype: str) -> AnyArray:
-    """Integers (or bools) modulo two to the width of `dtype`, as its value array."""
+    """Integers (or bools) modulo two to the width of `dtype`, as its value array.
+
+    Ternary values are limited to -1..1 instead; of t1, which has no 0, what is not above 0 is -1.
+    """
     row = DTYPES[dtype]
+    if row.kind == "ternary":
+        positive = np.asarray(array > 0).astype(np.int8)
+        below = np.ones_like(positive) if row.name == "t1" else np.asarray(array < 0)
+        return positive - below.astype(np.int8) * (1 - positive)
     if row.bits >= 8:
         return array.astype(row.value)
     low = array.astype(np.int64) & ((1 << row.bits) - 1)

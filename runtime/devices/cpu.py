@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_codegen import host_target, load_object
+from openinfer.runtime.devices.cpu_codegen import load_object
+from openinfer.runtime.devices.cpu_state import CpuState, aligned_bytes
+from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.devices.cpu_team import Team
+from openinfer.runtime.devices.cpu_trace import TraceReader, TraceRecord
+from openinfer.runtime.devices.cpu_watch import Watcher
+from openinfer.runtime.devices.failures import FAILURES
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import ArtefactError, InputError, Location, StepError
+from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.executor import NUMPY_DTYPES, BaseExecutor, StepNode, VariableInfo
-from openinfer.runtime.manifest import NodeRow, VariableRow, WeightRow
+from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow, WeightRow
 from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.state import State
 from openinfer.runtime.storage import AnyArray, to_storage
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
 
 if TYPE_CHECKING:
+    from openinfer.runtime.breakpoints import Breakpoint
+    from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.program import Program
 
 PREFIX = "openinfer_"
 OBSERVER = "openinfer_observe"
-ALIGNMENT = 64
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-
-
-def aligned_bytes(count: int) -> AnyArray:
-    """Zeroed bytes that start at a cache line."""
-    block = np.zeros(count + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
-    return block[start : start + count]
 
 
 class LoadedProgram:
@@ -50,8 +49,7 @@ class LoadedProgram:
     def __init__(self, program: Program) -> None:
         """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
         manifest = program.manifest
-        kind = manifest.target.partition(";")[0]
-        _check_target(kind)
+        check_target(manifest.target)
         self.manifest = manifest
         self.package = program.package
         self.variables = {row.name: row for row in manifest.variables}
@@ -82,8 +80,16 @@ class LoadedProgram:
 
     @property
     def frame_length(self) -> int:
-        """Words of a step's frame."""
-        return len(self.manifest.frame)
+        """Words of what the team shares: a step's frame, or the jobs that a step hands out."""
+        return self.job_words or len(self.manifest.frame)
+
+    @property
+    def job_words(self) -> int:
+        """Words of a job; 0 when the team shares whole steps."""
+        for slot in self.manifest.frame:
+            if slot.startswith("job "):
+                return int(slot.partition(" ")[2])
+        return 0
 
     def _observe(self, node: int, output: int, address: int) -> None:
         # An exception cannot pass through native code: it waits until the step is over.
@@ -120,26 +126,23 @@ class LoadedProgram:
         return packed
 
 
-def _check_target(kind: str) -> None:
-    order = ("generic", "avx2", "avx512")
-    have = host_target().name
-    if kind not in order or order.index(kind) > order.index(have):
-        raise ArtefactError(
-            "OI0806",
-            f"the program was compiled for {kind}, this processor is {have}",
-            hint="compile it again on this machine, or with target='generic'",
-        )
-
-
 class CpuExecutor(BaseExecutor):
     """Runs a compiled program: one native call per step."""
 
-    def __init__(self, program: Program, loaded: LoadedProgram, threads: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        loaded: LoadedProgram,
+        threads: int,
+        max_state_bytes: int | None = None,
+    ) -> None:
         manifest = loaded.manifest
+        states = {row.name: row for row in manifest.states}
         super().__init__(
-            [_info(row) for row in manifest.variables],
+            [_info(row, states.get(row.name)) for row in manifest.variables],
             sizes=manifest.sizes,
             results=manifest.returns or manifest.outputs,
+            max_state_bytes=max_state_bytes,
         )
         self.threads = threads
         self._program = program
@@ -158,12 +161,23 @@ class CpuExecutor(BaseExecutor):
         self._ready: dict[str, AnyArray] = {}
         self._views: dict[str, AnyArray] = {}
         self._shape_sizes: dict[str, int] | None = None
+        self._plan_sizes: dict[str, int] = {}
+        """The sizes of the last step with threads and capacities: what offsets are made of."""
         self._input_slots: list[tuple[int, str]] = []
         self._live: dict[str, Tensor] = {}
         self._done = False
+        self._state = CpuState(manifest, loaded.package, self.max_state_bytes)
+        self._retry: Any = None
+        self._trace_record = TraceRecord() if manifest.traced else None
+        self._muted = False
+        """Whether the step that runs leaves no events: they were given already."""
+        self._trace_reader = TraceReader(manifest)
+        self._tracing = manifest.traced
         self.arena_growths = 0
         """How often the arena grew: between steps, when a run-time size grew."""
         self._team = Team(loaded, threads) if loaded.shared else None
+        self._job = np.zeros(loaded.job_words + 1, np.int64)
+        self._section_errors = np.zeros(64 * 4, np.int64)
         self._fill_constant_slots()
 
     def _fill_constant_slots(self) -> None:
@@ -175,13 +189,22 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = self._errors.ctypes.data
             elif role == "team" and self._team is not None:
                 self._frame[slot] = self._team.address
+            elif role == "job":
+                self._frame[slot] = self._job.ctypes.data
+            elif role == "section_errors":
+                self._frame[slot] = self._section_errors.ctypes.data
+            elif role == "trace" and self._trace_record is not None:
+                self._frame[slot] = self._trace_record.address
             elif role == "input":
                 self._input_slots.append((slot, rest))
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
         self._check_requirements(sizes)
+        self._state.prepare(sizes)
+        given = sizes
         sizes = {**sizes, THREADS: self.threads if self._team is not None else 1}
+        sizes.update(self._state.capacities())
         wanted = self._arena_size.evaluate(sizes)
         if wanted > self._arena.nbytes:
             self._quiesce()
@@ -197,13 +220,15 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = self._arena.ctypes.data
             elif role == "arena_size":
                 self._frame[slot] = self._arena.nbytes
-        del sizes[THREADS]
-        self._shape_sizes = sizes
+            elif role in ("held", "state", "counts", "marks", "cells", "log", "length"):
+                self._frame[slot] = self._state.slots(role, rest)
+        self._shape_sizes = dict(given)
+        self._plan_sizes = sizes
         self._known = {}
         self._views = {
-            name: self._output(self._rows[name], sizes).storage
+            name: self._output(self._rows[name]).storage
             for name in self._offsets
-            if self._rows[name].dtype in NUMPY_DTYPES
+            if self._rows[name].dtype in NUMPY_DTYPES and not self._is_late(name)
         }
 
     # The quick way: inputs of the dtypes and shapes of the last step.
@@ -240,6 +265,7 @@ class CpuExecutor(BaseExecutor):
                     self._frame[slot] = ready[name].ctypes.data
                 try:
                     self._call()
+                    self.finished_steps += 1
                 finally:
                     if self._team is not None:
                         self._team.keep(ready)
@@ -248,15 +274,19 @@ class CpuExecutor(BaseExecutor):
         self._take_ready()
         super().step()
 
-    def iterate(self) -> Generator[StepNode, None, None]:
+    def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """See `BaseExecutor.iterate`."""
         self._take_ready()
-        return super().iterate()
+        return super().iterate(breakpoints)
+
+    def outline(self) -> Outline | None:
+        """See `BaseExecutor.outline`; a loaded program has none."""
+        return self._program.outline()
 
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """See `BaseExecutor.fetch`."""
         view = self._views.get(name)
-        if view is not None and self._done and not self._live and not self._closed:
+        if view is not None and self._done and self._stepping is None and not self._closed:
             return view.copy() if copy else view
         return super().fetch(name, copy=copy)
 
@@ -284,15 +314,47 @@ class CpuExecutor(BaseExecutor):
         }
 
     def _call(self) -> None:
-        """One native call with the frame as it stands."""
+        """One native call with the frame as it stands; another one when it asks for memory."""
         self._done = False
-        if self._team is not None:
-            self._team.run(self._frame_address)
-        else:
-            self._loaded.step(self._frame_address)
-        if self._errors[0]:
-            self._fail()
+        while True:
+            self._state.begin()
+            if self._trace_record is not None:
+                self._trace_record.begin()
+            if self._team is not None:
+                self._team.run(self._frame_address)
+            else:
+                self._loaded.step(self._frame_address)
+            if not self._errors[0]:
+                break
+            self._recover()
         self._done = True
+        if self._trace_record is not None:
+            self._collect(self._trace_record)
+
+    def _collect(self, record: TraceRecord) -> None:
+        """Takes over what a traced step wrote down; it is read when somebody asks for it."""
+        entries, dropped = record.take()
+        if self._muted or not len(entries):
+            return
+        assert self._shape_sizes is not None
+        self._trace.dropped += dropped
+        sizes, step = {**self._shape_sizes, **self._state.late_sizes()}, self.finished_steps
+        reader = self._trace_reader
+        self._trace.add_later(len(entries), lambda: reader.events(entries, sizes, step))
+        if self._log.enabled:
+            for event in reader.events(entries, sizes, step):
+                self._log.event(event)
+
+    def _set_tracing(self, on: bool) -> None:
+        if self._trace_record is not None:
+            self._trace_record.enabled = on
+        elif on:
+            raise InputError(
+                "OI0553",
+                "this executor runs the plain build of the program, which leaves no trace",
+                hint="make one with make_executor(trace=True)",
+            )
+        super()._set_tracing(on)
 
     def _check_requirements(self, sizes: Mapping[str, int]) -> None:
         for row in self._manifest.requires:
@@ -312,36 +374,46 @@ class CpuExecutor(BaseExecutor):
         row = rows.get(node)
         return _node_text(row) if row is not None else f"node {node}"
 
-    def _fail(self) -> None:
-        node, index, bound, _ = (int(v) for v in self._errors)
+    def _recover(self) -> None:
+        """Puts back what the failed step changed; gives it more memory when it asks for that.
+
+        Raises the StepError of any other failure.
+        """
+        node, a, b, kind = (int(v) for v in self._errors)
         self._errors[:] = 0
-        raise StepError(
-            "OI0601",
-            f"{self._where(node - 1)}: index {index} is outside 0..{bound}",
-            hint="check the indices that the step is given",
-        )
+        self._quiesce()
+        self._state.undo()
+        name = list(FAILURES)[kind]
+        failure = FAILURES[name]
+        if not failure.memory:
+            message = self._state.describe(name, a, b)
+            raise StepError(
+                failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
+            )
+        self._state.provide(name, a, b)
+        assert self._shape_sizes is not None
+        known = self._known
+        self._resize(self._shape_sizes)
+        self._known = known
+        if self._retry is not None:
+            self._retry()
 
     def _iterate_step(
         self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]
     ) -> Iterator[Event]:
         watched = self._program.observed()
-        executor = CpuExecutor(watched, watched.loaded(), self.threads)
-        seen: list[tuple[Event, str, Tensor]] = []
-        rows = {row.index: row for row in watched.manifest.nodes}
-        clock = time.perf_counter_ns()
-
-        def record(node: int, output: int, address: int) -> None:
-            nonlocal clock
-            now = time.perf_counter_ns()
-            name = watched.manifest.watched[output]
-            tensor = executor.tensor_at(name, address, sizes)
-            shapes = executor.shapes_of((*rows[node].params, *rows[node].output), sizes)
-            event = _event(rows[node], executor.dtypes_of(shapes), shapes, clock, now - clock)
-            seen.append((event, name, tensor))
-            clock = time.perf_counter_ns()
-
+        executor = CpuExecutor(watched, watched.loaded(), self.threads, self.max_state_bytes)
+        if self._manifest.states:
+            executor._state.restore(self._state.snapshot(), sizes)
+        watcher = Watcher(
+            watched.manifest,
+            executor.tensor_at,
+            lambda: {**sizes, **executor._state.late_sizes()},
+            self.finished_steps,
+        )
         loaded = watched.loaded()
-        loaded.on_value = record
+        loaded.on_value = watcher.record
+        executor._retry = watcher.clear
         try:
             executor._run_step(inputs, sizes)
         finally:
@@ -350,51 +422,57 @@ class CpuExecutor(BaseExecutor):
         if failure is not None:
             raise failure
         self._live.clear()
-        for event, name, tensor in seen:
-            self._live[name] = tensor
-            self._record(event)
-            yield event
-        # The state after an iterated step is that of a step.
-        self._run_step(inputs, sizes)
-        self._live.clear()
+        try:
+            for shown in watcher.seen:
+                self._live.update(shown.values)
+                self._record(shown.event)
+                yield shown.event
+            # The state after an iterated step is that of a step, which leaves no events of its own.
+            self._muted = True
+            self._run_step(inputs, sizes)
+        finally:
+            # Also where the iteration was left early: its values are those of no step.
+            self._muted = False
+            self._live.clear()
 
-    def shapes_of(
-        self, names: Iterable[str], sizes: Mapping[str, int]
-    ) -> dict[str, tuple[int, ...]]:
-        """The shapes of variables, and of members of prefix tables, in this step."""
-        return {
-            name: tuple(Size.of(d).evaluate(sizes) for d in row.dims)
-            for name in names
-            if (row := self._rows.get(name.partition("[")[0])) is not None
-        }
-
-    def dtypes_of(self, names: Iterable[str]) -> dict[str, str]:
-        """The dtypes of variables."""
-        return {name: self._rows[name.partition("[")[0]].dtype for name in names}
-
-    def tensor_at(self, name: str, address: int, sizes: Mapping[str, int]) -> Tensor:
+    def tensor_at(
+        self, name: str, address: int, sizes: Mapping[str, int], dims: list[str] | None = None
+    ) -> Tensor:
         """A copy of the value of a variable that the code holds at an address."""
         row = self._rows[name]
-        shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+        shape = tuple(Size.of(d).evaluate(sizes) for d in (row.dims if dims is None else dims))
         dtype = DTYPES[row.dtype]
         storage = np.dtype(dtype.storage)
         count = int(np.prod(shape, dtype=np.int64))
+        stored = (dtype.nbytes(count),) if dtype.packed else shape
         if count == 0:
-            return Tensor(dtype, shape, np.zeros(shape, storage))
-        raw = ctypes.string_at(address, count * storage.itemsize)
-        return Tensor(dtype, shape, np.frombuffer(raw, storage).reshape(shape).copy())
+            return Tensor(dtype, shape, np.zeros(stored, storage))
+        raw = ctypes.string_at(address, dtype.nbytes(count))
+        return Tensor(dtype, shape, np.frombuffer(raw, storage).reshape(stored).copy())
 
     def _value(self, name: str) -> Tensor:
         if name in self._live:
             return self._live[name]
         base = name.partition("[")[0]
         row = self._rows[base]
-        if name in self._offsets:
+        if self._stepping is not None and row.memory == "volatile":
+            # This step has not written it yet: it holds what every step begins with.
+            return self._first_content(row, name)
+        if name in self._offsets and self._stepping is None:
             if not self._done or self._shape_sizes is None:
                 raise InputError(
                     "OI0545", f"{name} has no value before the first step", hint="step first"
                 )
-            return self._output(row, self._shape_sizes)
+            return self._output(row)
+        if row.memory == "persistent":
+            if self.variables[base].indices and self._stepping is not None:
+                # Scalars and tensors are shown as they are written; of these, only reads are.
+                raise InputError(
+                    "OI0549",
+                    f"{base} has no value inside a compiled step: its entries are not shown there",
+                    hint="fetch it after the step, or iterate on the simulator",
+                )
+            return self._persistent(base, name)
         if row.memory == "temporary":
             raise InputError(
                 "OI0546",
@@ -403,14 +481,40 @@ class CpuExecutor(BaseExecutor):
             )
         return self._first_content(row, name)
 
-    def _output(self, row: VariableRow, sizes: Mapping[str, int]) -> Tensor:
-        threads = self.threads if self._team is not None else 1
-        start = self._offsets[row.name].evaluate({**sizes, THREADS: threads})
-        shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+    def _is_late(self, name: str) -> bool:
+        """Whether the step itself fixes the shape of an output."""
+        late = set(self._manifest.late)
+        return any(Size.of(d).names & late for d in self._manifest.shapes.get(name, ()))
+
+    def _output(self, row: VariableRow) -> Tensor:
+        sizes = {**self._plan_sizes, **self._state.late_sizes()}
+        start = self._offsets[row.name].evaluate(sizes)
+        dims = self._manifest.shapes.get(row.name, row.dims)
+        shape = tuple(Size.of(d).evaluate(sizes) for d in dims)
         dtype = DTYPES[row.dtype]
         nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
         data = self._arena[start : start + nbytes].view(np.dtype(dtype.storage))
-        return Tensor(dtype, shape, data.reshape(shape))
+        return Tensor(dtype, shape, data if dtype.packed else data.reshape(shape))
+
+    def _persistent(self, base: str, name: str) -> Tensor:
+        if self._shape_sizes is None:
+            unknown = {n for d in self._rows[base].dims for n in Size.of(d).names}
+            if unknown - self.sizes.keys():
+                raise InputError(
+                    "OI0545", f"{name} has no shape before the first step", hint="step first"
+                )
+            self._state.prepare_one(base, self.sizes)
+        index = None if base == name else _indices(name)
+        return self._state.value(base, index)
+
+    def _snapshot_state(self) -> State:
+        return self._state.snapshot()
+
+    def _restore_state(self, state: State) -> None:
+        self._quiesce()
+        self._state.restore(state, self.sizes)
+        self._shape_sizes, self._known = None, {}
+        self._done = False
 
     def _first_content(self, row: VariableRow, name: str) -> Tensor:
         dtype = DTYPES[row.dtype]
@@ -421,6 +525,8 @@ class CpuExecutor(BaseExecutor):
             return package.tensor(row.sources[_member(row, name)])
         unknown = {n for d in row.dims for n in Size.of(d).names} - self.sizes.keys()
         sizes = self._shape_sizes or self.sizes
+        if self._stepping is not None:
+            sizes = self.step_sizes
         if unknown - sizes.keys():
             raise InputError(
                 "OI0545", f"{name} has no shape before the first step", hint="step first"
@@ -432,6 +538,9 @@ class CpuExecutor(BaseExecutor):
     def _reset_state(self) -> None:
         self._done = False
         self._ready.clear()
+        self._quiesce()
+        self._state.reset()
+        self._shape_sizes, self._known = None, {}
 
     def _quiesce(self) -> None:
         """Nobody touches the arena or the last inputs any more."""
@@ -448,40 +557,35 @@ class CpuExecutor(BaseExecutor):
         self._live.clear()
 
 
-def _info(row: VariableRow) -> VariableInfo:
+def _info(row: VariableRow, state: StateRow | None) -> VariableInfo:
     dims = tuple(Size.of(d) for d in row.dims)
-    return VariableInfo(row.name, row.memory, row.dtype, dims, tuple(row.indices))
+    if state is None:
+        return VariableInfo(row.name, row.memory, row.dtype, dims, tuple(row.indices))
+    return VariableInfo(
+        row.name,
+        row.memory,
+        row.dtype,
+        dims,
+        tuple(state.axes),
+        tuple(state.axes[state.tables :]),
+        tuple(state.fixed.items()),
+    )
+
+
+def _indices(name: str) -> tuple[int, ...]:
+    """The numbers of `K[0, 3]`. Raises InputError OI0547 for anything else."""
+    base, _, text = name.rstrip("]").partition("[")
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            "OI0547", f"{name} names no entry of {base}", hint=f"fetch {base}[0], say"
+        ) from None
 
 
 def _node_text(row: NodeRow) -> str:
     place = f"{row.file}:{row.line}:{row.column}: " if row.file else ""
     return f"{place}node {row.index} in block {row.block}: {row.text}"
-
-
-def _event(
-    row: NodeRow,
-    dtypes: Mapping[str, str],
-    shapes: Mapping[str, tuple[int, ...]],
-    start: int,
-    duration: int,
-) -> Event:
-    place = Location(row.file, row.line, row.column) if row.file else None
-    return Event(
-        kind=row.kind,
-        block_name=row.block,
-        node_index=row.index,
-        node_uuid=row.uuid,
-        op_name=row.op,
-        description=row.text,
-        params=tuple(row.params),
-        output=tuple(row.output),
-        shapes=shapes,
-        dtypes=dtypes,
-        settings=row.settings,
-        start_ns=start,
-        duration_ns=duration,
-        location=place,
-    )
 
 
 def _member(row: VariableRow, name: str) -> int:

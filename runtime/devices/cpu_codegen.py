@@ -59,6 +59,7 @@ def unavailable_reason() -> str | None:
 def host_target() -> TargetDescription:
     """The description of this machine's processor."""
     if reason := unavailable_reason():
+        _llvm()  # Where only llvmlite is missing, that is what the message says.
         raise UnsupportedError("OI0781", reason, hint="use the simulator")
     binding = _llvm()
     features = dict(binding.get_host_cpu_features())

@@ -29,6 +29,8 @@ class HasEntries(Protocol):
 
     @property
     def frame_length(self) -> int: ...
+    @property
+    def job_words(self) -> int: ...
 
 
 class Team:
@@ -58,7 +60,11 @@ class Team:
         """One step with everybody."""
         if not self._started and self._workers:
             self._start()
-        self._program.lead(frame, self.address)
+        if self._program.job_words:
+            # The step itself hands out jobs.
+            self._program.step(frame)
+        else:
+            self._program.lead(frame, self.address)
 
     def keep(self, arrays: Mapping[str, AnyArray]) -> None:
         """Holds on to the inputs of the step that just ended until no worker can read them."""

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from openinfer.runtime.dtypes import DTYPES, DType
-from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor
@@ -113,13 +113,21 @@ class Package(ABC):
     def data_identity(self) -> str:
         """A key that changes whenever the files on disk are replaced or rewritten."""
 
+    @property
+    def origin(self) -> str:
+        """The path of the package as its user knows it."""
+        return os.fspath(self.path)
+
     @abstractmethod
     def close(self) -> None:
         """Release the files; reading afterwards raises PackageError. May be called again."""
 
     def info(self, name: str) -> TensorInfo:
-        """The entry of tensor `name`. Raises PackageError, with near names, when absent."""
-        found = self.tensors.get(name)
+        """The entry of tensor or metadata array `name`; a tensor comes first.
+
+        Raises PackageError, with near names, when there is none.
+        """
+        found = self.tensors.get(name) or self.array_info(name)
         if found is None:
             raise PackageError(
                 "OI0407",
@@ -128,8 +136,22 @@ class Package(ABC):
             )
         return found
 
+    def array_info(self, name: str) -> TensorInfo | None:
+        """Metadata `name` as a tensor, None unless it is an array or a bit array.
+
+        A bit array counts as bools. Raises PackageError when the entry is damaged.
+        """
+        if name not in self.metadata:
+            return None
+        value = self.metadata[name]
+        if isinstance(value, Bitset):
+            return TensorInfo(name, "bool", (len(value),), len(value))
+        if isinstance(value, Tensor):
+            return TensorInfo(name, value.dtype.name, value.shape, value.nbytes)
+        return None
+
     def read(self, name: str) -> AnyArray:
-        """The storage array of tensor `name`: a read-only view of the mapped file.
+        """The storage array of tensor or metadata array `name`: a read-only view of the file.
 
         Shape and storage dtype follow the entry; packed dtypes give 1-D uint8. The array is a copy
         only where the file holds it unaligned for its dtype. Raises PackageError for a name that
@@ -142,12 +164,15 @@ class Package(ABC):
                 f"{self.path}: tensor {name!r} is declared without data",
                 hint="give the variable an @init, or write the tensor with data",
             )
+        if name not in self.tensors:
+            value = self.metadata[name]
+            return value.bits if isinstance(value, Bitset) else cast(Tensor, value).storage
         return self._storage(info, info.dtype)
 
     def tensor(self, name: str) -> Tensor:
-        """Tensor `name` with its dtype and shape; the storage is that of `read`."""
+        """Tensor or metadata array `name` with dtype and shape; the storage is that of `read`."""
         storage = self.read(name)
-        info = self.tensors[name]
+        info = self.info(name)
         return Tensor(info.dtype, info.shape, storage)
 
     def header_hash(self) -> str:
@@ -181,6 +206,17 @@ class Package(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.format} package {os.fspath(self.path)!r}: {len(self.tensors)} tensors>"
+
+
+def checked_package(model: object) -> Package | None:
+    """The package, or None. Raises InputError OI0525 for what is neither."""
+    if model is None or isinstance(model, Package):
+        return model
+    raise InputError(
+        "OI0525",
+        f"model is a {type(model).__name__}, not an opened package",
+        hint="open it with open_model: openinfer.open_model(path)",
+    )
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

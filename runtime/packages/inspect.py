@@ -66,7 +66,13 @@ def inspect_json(package: Package) -> dict[str, Any]:
 
 def _name(name: str) -> str:
     """A name as it stands, quoted when it could confuse a reader or a terminal."""
-    return name if _PLAIN.fullmatch(name) else json.dumps(name)
+    return name if _PLAIN.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes; what a terminal does not show, or could act on, is escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted)
 
 
 def _text(value: Any) -> str:
@@ -93,7 +99,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def _metadata(value: MetadataValue) -> str:
     if isinstance(value, str):
-        return f"str = {json.dumps(value)}"
+        return f"str = {_quoted(value)}"
     if isinstance(value, Bitset):
         return f"bitset[{len(value)}] = {_listing(value.bits.astype(np.uint8))}"
     if isinstance(value, ScalarValue):
@@ -115,7 +121,7 @@ def _tensor_lines(package: Package, info: TensorInfo) -> Iterator[str]:
         listing = _listing(values) if info.shape else _text(values[()])
         yield f"{head} = {listing}"
         if values.size:
-            stats = _statistics(values)
+            stats = statistics(values)
             yield "  stats: " + " ".join(f"{key}={_number(stats[key])}" for key in stats)
             bins = _histogram(values)
             if bins:
@@ -148,7 +154,11 @@ def _finite(values: AnyArray) -> AnyArray:
     return flat if mask.all() else flat[mask]
 
 
-def _statistics(values: AnyArray) -> dict[str, Any]:
+def statistics(values: AnyArray) -> dict[str, Any]:
+    """nbytes of the values, then min, max, mean, median and std of the finite ones, if any.
+
+    `nan` and `inf` count the others, if any.
+    """
     finite = _finite(values)
     stats: dict[str, Any] = {"nbytes": values.nbytes}
     if finite.size:
@@ -232,7 +242,7 @@ def _tensor_json(package: Package, info: TensorInfo) -> dict[str, Any]:
         values = tensor.values()
         entry |= _listing_json(values)
         if values.size:
-            entry["stats"] = {key: _plain(value) for key, value in _statistics(values).items()}
+            entry["stats"] = {key: _plain(value) for key, value in statistics(values).items()}
             entry["histogram"] = [
                 {"bin": label, "count": count} for label, count in _histogram(values)
             ]

@@ -16,6 +16,7 @@ from openinfer.runtime.errors import PackageError
 from openinfer.runtime.storage import AnyArray, element_count, find_invalid, storage_dtype
 
 REWRITE = "the file is damaged or was cut off: fetch or write it again"
+T2_HINT = "the original's Python writer lets -2 pass: write the values again as -1, 0 or 1"
 
 
 class MappedFile:
@@ -85,7 +86,8 @@ class MappedFile:
             view = flat.reshape(stored_shape)
         problem = find_invalid(dtype, view, count)
         if problem:
-            raise PackageError("OI0405", f"{self.path}: {field}: {problem}", hint=REWRITE)
+            hint = T2_HINT if dtype.name == "t2" else REWRITE
+            raise PackageError("OI0405", f"{self.path}: {field}: {problem}", hint=hint)
         if not view.flags.aligned or not element.isnative:
             view = view.astype(element.newbyteorder("="))
             view.flags.writeable = False

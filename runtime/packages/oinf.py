@@ -7,24 +7,22 @@ file, so that nothing later can point outside it; values are decoded when they a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from openinfer.runtime.dtypes import BY_OINF_ID, DType
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.packages.base import (
     MAX_EXTENT,
-    MAX_RANK,
     LazyMapping,
     Package,
     TensorInfo,
-    check_shape,
 )
-from openinfer.runtime.packages.mapped import REWRITE, Cursor, MappedFile, align
+from openinfer.runtime.packages.mapped import REWRITE, Cursor, MappedFile
+from openinfer.runtime.packages.oinf_decode import metadata_decoder, read_quant, read_shape
+from openinfer.runtime.packages.oinf_defects import TensorPlaces, check_interleaved
 from openinfer.runtime.packages.oinf_format import (
     HAS_DATA,
     HAS_QUANT,
@@ -34,27 +32,12 @@ from openinfer.runtime.packages.oinf_format import (
     MAGIC,
     METADATA_ENTRY,
     METADATA_ENTRY_MIN,
-    MODES,
-    QUANT,
-    QUANT_SIZE,
-    SCHEMES,
     SIZE_ENTRY_MIN,
     TENSOR_ENTRY_MIN,
-    TYPE_ARRAY,
-    TYPE_BITSET,
-    TYPE_STRING,
     VERSION,
 )
-from openinfer.runtime.packages.values import (
-    Bitset,
-    MetadataValue,
-    QuantParams,
-    QuantScale,
-    QuantZeroPoint,
-    ScalarValue,
-)
-from openinfer.runtime.storage import AnyArray, clear_tail, element_count, to_values
-from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.packages.values import MetadataValue, QuantParams
+from openinfer.runtime.storage import AnyArray, element_count
 
 
 @dataclass(frozen=True)
@@ -102,39 +85,62 @@ class OinfPackage(Package):
         cursor = Cursor(self._file, header.offset_tensors, header.offset_data, "tensor index")
         minimum = TENSOR_ENTRY_MIN + (16 if header.version >= 2 else 0)
         _check_count(cursor, "n_tensors", header.n_tensors, minimum)
-        tensors: dict[str, TensorInfo] = {}
+        entries: dict[str, TensorPlaces] = {}
         for index in range(header.n_tensors):
-            name = _entry_name(cursor, index, tensors)
-            type_id, rank, flags = cursor.take("<3I", "dtype, ndim and flags")
-            row = BY_OINF_ID.get(type_id)
-            if row is None:
-                raise cursor.error("dtype", f"has the unknown id {type_id}")
-            known = HAS_DATA | (HAS_QUANT if header.version >= 2 else 0)
-            if flags & ~known:
-                raise cursor.error("flags", f"has unknown bits: {flags:#x}")
-            shape = _read_shape(cursor, rank, row)
-            nbytes, offset = cursor.take("<2Q", "data_nbytes and data_offset")
-            quant_nbytes, quant_offset = 0, 0
-            if header.version >= 2:
-                quant_nbytes, quant_offset = cursor.take("<2Q", "quant_nbytes and quant_offset")
-            if flags & HAS_DATA:
-                _check_payload(cursor, "data", nbytes, offset, header)
-                expected = row.nbytes(element_count(shape))
-                if nbytes != expected:
-                    raise cursor.error(
-                        "data_nbytes", f"is {nbytes}, {row}{list(shape)} takes {expected}"
-                    )
-            elif nbytes or offset:
-                raise cursor.error("data_nbytes and data_offset", "must be 0 without data")
-            quant = None
-            if flags & HAS_QUANT:
-                _check_payload(cursor, "quant", quant_nbytes, quant_offset, header)
-                quant = _read_quant(cursor, quant_nbytes, quant_offset, shape)
-            elif quant_nbytes or quant_offset:
-                raise cursor.error("quant_nbytes and quant_offset", "must be 0 without quant")
-            self._offsets[name] = offset
-            tensors[name] = TensorInfo(name, row.name, shape, nbytes, bool(flags & HAS_DATA), quant)
+            name = _entry_name(cursor, index, entries)
+            entries[name] = _read_entry(cursor, name, header)
+        tensors: dict[str, TensorInfo] = {}
+        for name, entry in entries.items():
+            self._offsets[name] = entry.data_offset
+            tensors[name] = TensorInfo(
+                name,
+                entry.row.name,
+                entry.shape,
+                entry.data_nbytes,
+                bool(entry.flags & HAS_DATA),
+                self._quant(cursor, entry, list(entries.values())),
+            )
         return tensors
+
+    def _quant(
+        self, cursor: Cursor, entry: TensorPlaces, entries: Sequence[TensorPlaces]
+    ) -> QuantParams | None:
+        if not entry.flags & HAS_QUANT:
+            return None
+        cursor.entry = f"entry {entry.name!r}"
+        try:
+            return read_quant(cursor, entry.quant_nbytes, entry.quant_offset, entry.shape)
+        except PackageError:
+            # Bytes that are no record where the table says one is: maybe a known defect.
+            check_interleaved(self._file, entries)
+            raise
+
+
+def _read_entry(cursor: Cursor, name: str, header: _Header) -> TensorPlaces:
+    type_id, rank, flags = cursor.take("<3I", "dtype, ndim and flags")
+    row = BY_OINF_ID.get(type_id)
+    if row is None:
+        raise cursor.error("dtype", f"has the unknown id {type_id}")
+    known = HAS_DATA | (HAS_QUANT if header.version >= 2 else 0)
+    if flags & ~known:
+        raise cursor.error("flags", f"has unknown bits: {flags:#x}")
+    shape = read_shape(cursor, rank, row)
+    nbytes, offset = cursor.take("<2Q", "data_nbytes and data_offset")
+    quant_nbytes, quant_offset = 0, 0
+    if header.version >= 2:
+        quant_nbytes, quant_offset = cursor.take("<2Q", "quant_nbytes and quant_offset")
+    if flags & HAS_DATA:
+        _check_payload(cursor, "data", nbytes, offset, header)
+        expected = row.nbytes(element_count(shape))
+        if nbytes != expected:
+            raise cursor.error("data_nbytes", f"is {nbytes}, {row}{list(shape)} takes {expected}")
+    elif nbytes or offset:
+        raise cursor.error("data_nbytes and data_offset", "must be 0 without data")
+    if flags & HAS_QUANT:
+        _check_payload(cursor, "quant", quant_nbytes, quant_offset, header)
+    elif quant_nbytes or quant_offset:
+        raise cursor.error("quant_nbytes and quant_offset", "must be 0 without quant")
+    return TensorPlaces(name, row, shape, flags, nbytes, offset, quant_nbytes, quant_offset)
 
 
 def _read_header(file: MappedFile) -> _Header:
@@ -216,55 +222,6 @@ def _check_payload(cursor: Cursor, field: str, nbytes: int, offset: int, header:
         )
 
 
-def _read_shape(cursor: Cursor, rank: int, row: DType) -> tuple[int, ...]:
-    if rank > MAX_RANK:
-        raise cursor.error("ndim", f"is {rank}, at most {MAX_RANK} is possible")
-    shape = cursor.take(f"<{rank}Q", "dims")
-    problem = check_shape(shape, row.bits)
-    if problem:
-        raise cursor.error("dims", f"{list(shape)}: {problem}")
-    return shape
-
-
-def _read_quant(cursor: Cursor, nbytes: int, offset: int, shape: tuple[int, ...]) -> QuantParams:
-    if nbytes < QUANT_SIZE:
-        raise cursor.error("quant_nbytes", f"is {nbytes}, at least {QUANT_SIZE} are needed")
-    fields = struct.unpack_from(QUANT, cursor.file.map, offset)
-    scheme, scale_mode, zp_mode, reserved, scale_axis, scale_count, zp_axis, zp_count = fields
-    if scheme not in SCHEMES:
-        raise cursor.error("quant scheme", f"is {scheme}, must be 1 or 2")
-    if scale_mode not in MODES:
-        raise cursor.error("quant scale_mode", f"is {scale_mode}, must be 1 or 2")
-    if zp_mode != 0 and zp_mode not in MODES:
-        raise cursor.error("quant zp_mode", f"is {zp_mode}, must be 0, 1 or 2")
-    if reserved:
-        raise cursor.error("quant reserved", f"is {reserved}, must be 0")
-    if zp_mode == 0 and (zp_axis or zp_count):
-        raise cursor.error("quant zp_axis and zp_count", "must be 0 without zero points")
-    if nbytes != align(QUANT_SIZE + 4 * (scale_count + zp_count)):
-        raise cursor.error(
-            "quant_nbytes",
-            f"is {nbytes}, does not fit scale_count {scale_count} and zp_count {zp_count}",
-        )
-    start = offset + QUANT_SIZE
-    scales = _numbers(cursor, "<f4", scale_count, start)
-    scale = QuantScale(MODES[scale_mode], scale_axis, scales)
-    zero_point = None
-    if zp_mode:
-        points = _numbers(cursor, "<i4", zp_count, start + 4 * scale_count)
-        zero_point = QuantZeroPoint(MODES[zp_mode], zp_axis, points)
-    quant = QuantParams(SCHEMES[scheme], scale, zero_point)
-    problem = quant.problem(shape)
-    if problem:
-        raise cursor.error("quant", f"record is wrong: {problem}")
-    return quant
-
-
-def _numbers(cursor: Cursor, kind: str, count: int, offset: int) -> AnyArray:
-    """A view of numbers that were checked to lie in the file; NumPy refuses an empty one."""
-    return np.frombuffer(cursor.file.map, kind, count, offset) if count else np.empty(0, kind)
-
-
 def _read_metadata(file: MappedFile, header: _Header) -> LazyMapping[MetadataValue]:
     cursor = Cursor(file, header.offset_metadata, header.offset_tensors, "metadata table")
     _check_count(cursor, "n_metadata", header.n_metadata, METADATA_ENTRY_MIN)
@@ -277,50 +234,5 @@ def _read_metadata(file: MappedFile, header: _Header) -> LazyMapping[MetadataVal
         _check_payload(cursor, "value", nbytes, offset, header)
         payload = Cursor(file, offset, offset + nbytes, "metadata")
         payload.entry = repr(name)
-        decoders[name] = _metadata_decoder(payload, type_id, nbytes)
+        decoders[name] = metadata_decoder(payload, type_id, nbytes)
     return LazyMapping(decoders, lambda name: decoders[name]())
-
-
-def _metadata_decoder(payload: Cursor, type_id: int, nbytes: int) -> Callable[[], MetadataValue]:
-    """Check the head of a payload and return what decodes it."""
-
-    def check(expected: int) -> None:
-        if nbytes != expected:
-            raise payload.error("value_nbytes", f"is {nbytes}, the value takes {expected}")
-
-    file, start = payload.file, payload.position
-    if type_id == TYPE_STRING:
-        (length,) = payload.take("<I", "string length")
-        check(align(4 + length))
-        return lambda: payload.text(file.bytes(start + 4, length), "value")
-    if type_id == TYPE_BITSET:
-        count, size = payload.take("<2I", "bit_count and byte_count")
-        if size != (count + 7) // 8:
-            raise payload.error("byte_count", f"is {size}, {count} bits take {(count + 7) // 8}")
-        check(align(8 + size))
-        return lambda: Bitset.from_bytes(file.bytes(start + 8, size), count)
-    if type_id == TYPE_ARRAY:
-        element, rank = payload.take("<2I", "element_type and ndim")
-        row = BY_OINF_ID.get(element)
-        if row is None or element == TYPE_BITSET:
-            raise payload.error("element_type", f"has the unknown id {element}")
-        shape = _read_shape(payload, rank, row)
-        count = element_count(shape)
-        check(align(8 + 8 * rank + row.nbytes(count)))
-        data = payload.position
-
-        def array() -> Tensor:
-            stored = file.array(row, shape, data, f"metadata {payload.entry}")
-            return Tensor(row, shape, clear_tail(row, stored, count))
-
-        return array
-    row = BY_OINF_ID.get(type_id)
-    if row is None:
-        raise payload.error("value_type", f"has the unknown id {type_id}")
-    check(row.nbytes(1))
-
-    def scalar() -> ScalarValue:
-        stored = file.array(row, (), start, f"metadata {payload.entry}")
-        return ScalarValue(to_values(row, stored, ()).item(), row)
-
-    return scalar

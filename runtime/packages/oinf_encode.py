@@ -103,7 +103,8 @@ def _written_dtype(name: str, dtype: DType) -> DType:
     return dtype
 
 
-def _blob(tensor: Tensor) -> Blob:
+def tensor_blob(tensor: Tensor) -> Blob:
+    """The stored bytes of a tensor, unused bits of packed ones zero; not copied where possible."""
     clean = clear_tail(tensor.dtype, tensor.storage, tensor.size)
     stored = np.asarray(clean, dtype=storage_dtype(tensor.dtype), order="C")
     flat = stored.reshape(-1).view(np.uint8)
@@ -144,14 +145,15 @@ def tensor_entry(name: str, value: Any) -> Entry:
         shape = tuple(int(extent) for extent in value.shape)
         if any(extent < 0 for extent in shape) or check_shape(shape, row.bits):
             raise _bad(name, f"{list(shape)} is no shape")
-        return Entry(row, shape, None, _quant(name, value.quant, shape))
+        return Entry(row, shape, None, quant_blob(name, value.quant, shape))
     spec = value if isinstance(value, TensorSpec) else TensorSpec(value)
     tensor = _as_tensor(name, spec.data, spec.dtype)
     row = _written_dtype(name, tensor.dtype)
-    return Entry(row, tensor.shape, _blob(tensor), _quant(name, spec.quant, tensor.shape))
+    return Entry(row, tensor.shape, tensor_blob(tensor), quant_blob(name, spec.quant, tensor.shape))
 
 
-def _quant(name: str, quant: QuantParams | None, shape: tuple[int, ...]) -> Blob | None:
+def quant_blob(name: str, quant: QuantParams | None, shape: tuple[int, ...]) -> Blob | None:
+    """The quantisation record of a tensor, None when it has none."""
     if quant is None:
         return None
     problem = quant.problem(shape)
@@ -195,11 +197,9 @@ def metadata_entry(name: str, value: Any) -> tuple[int, Blob]:
     if isinstance(value, list | tuple | np.ndarray | Tensor | TensorSpec):
         tensor = _metadata_array(name, value)
         row = _written_dtype(name, tensor.dtype)
-        if row.oinf_id == TYPE_BITSET:
-            raise _bad(name, "a metadata array has no element type bitset; use u8 or Bitset")
         rank = len(tensor.shape)
         head = struct.pack(f"<2I{rank}Q", row.oinf_id, rank, *tensor.shape)
-        return TYPE_ARRAY, _padded(head + bytes(_blob(tensor).data))
+        return TYPE_ARRAY, _padded(head + bytes(tensor_blob(tensor).data))
     scalar = value if isinstance(value, ScalarValue) else ScalarValue(value)
     return _scalar(name, scalar)
 
@@ -221,7 +221,7 @@ def _scalar(name: str, scalar: ScalarValue) -> tuple[int, Blob]:
     assert row.oinf_id is not None
     if row.oinf_id == TYPE_BITSET:
         raise _bad(name, "a metadata number has no dtype bitset; use u8 or Bitset")
-    return row.oinf_id, _blob(tensor)
+    return row.oinf_id, tensor_blob(tensor)
 
 
 def _metadata_array(name: str, value: Any) -> Tensor:

@@ -115,6 +115,14 @@ def _table(content: object, name: str) -> dict[str, Any]:
     return value
 
 
+def annotations_of(owner: type) -> dict[str, object]:
+    """The base type that each field of a dataclass is annotated with."""
+    hints = _hints(owner)
+    return {
+        row.name: _annotation(hints.get(row.name, row.type))[0] for row in dataclasses.fields(owner)
+    }
+
+
 def _hints(owner: type) -> dict[str, Any]:
     try:
         return get_type_hints(owner, include_extras=True)

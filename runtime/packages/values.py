@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openinfer.runtime.dtypes import DType
+from openinfer.runtime.errors import PackageError
 from openinfer.runtime.tensors import Tensor
 
 
@@ -77,7 +78,10 @@ MetadataValue: TypeAlias = ScalarValue | str | Bitset | Tensor
 
 @dataclass(frozen=True, eq=False)
 class QuantScale:
-    """Scales of a quantised tensor: one, or one per index of `axis`."""
+    """Scales of a quantised tensor: one, or one per index of `axis`.
+
+    The two constructors raise PackageError OI0412 for what are no numbers.
+    """
 
     mode: str
     """"per_tensor" or "per_channel"."""
@@ -86,16 +90,19 @@ class QuantScale:
 
     @staticmethod
     def per_tensor(value: float) -> QuantScale:
-        return QuantScale("per_tensor", 0, np.array([value], dtype=np.float32))
+        return QuantScale("per_tensor", 0, _scales([value]))
 
     @staticmethod
     def per_channel(axis: int, values: Sequence[float] | NDArray[Any]) -> QuantScale:
-        return QuantScale("per_channel", axis, np.asarray(values, dtype=np.float32))
+        return QuantScale("per_channel", axis, _scales(values))
 
 
 @dataclass(frozen=True, eq=False)
 class QuantZeroPoint:
-    """Zero points of an asymmetrically quantised tensor, laid out as its scales are."""
+    """Zero points of an asymmetrically quantised tensor.
+
+    One for a scale per tensor, or one per index of the scale's axis (0 for a scale per tensor).
+    """
 
     mode: str
     axis: int
@@ -103,11 +110,11 @@ class QuantZeroPoint:
 
     @staticmethod
     def per_tensor(value: int) -> QuantZeroPoint:
-        return QuantZeroPoint("per_tensor", 0, np.array([value], dtype=np.int32))
+        return QuantZeroPoint("per_tensor", 0, _zero_points([value]))
 
     @staticmethod
     def per_channel(axis: int, values: Sequence[int] | NDArray[Any]) -> QuantZeroPoint:
-        return QuantZeroPoint("per_channel", axis, np.asarray(values, dtype=np.int32))
+        return QuantZeroPoint("per_channel", axis, _zero_points(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +135,39 @@ class QuantParams:
             return wrong
         if self.scheme == "symmetric":
             return "symmetric quantisation has no zero_point"
-        if (self.zero_point.mode, self.zero_point.axis) != (self.scale.mode, self.scale.axis):
-            return "zero_point must have the mode and axis of scale"
+        if self.zero_point.mode == "per_tensor" and self.scale.mode != "per_tensor":
+            return "a per_tensor zero_point needs a per_tensor scale"
+        if self.zero_point.axis != self.scale.axis:
+            return f"zero_point must have the axis of scale, {self.scale.axis}"
         return _layout_problem("zero_point", self.zero_point, shape)
+
+
+def _scales(values: Any) -> NDArray[np.float32]:
+    try:
+        array = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise _no_numbers("scales", values) from error
+    if array.ndim != 1:
+        raise _no_numbers("scales", values)
+    return array
+
+
+def _zero_points(values: Any) -> NDArray[np.int32]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise _no_numbers("zero points", values) from error
+    limits = np.iinfo(np.int32)
+    whole = array.ndim == 1 and (array.dtype.kind in "iu" or not array.size)
+    if not whole or (array.size and not (limits.min <= array.min() and array.max() <= limits.max)):
+        raise _no_numbers("zero points", values, "whole numbers of 32 bits")
+    return array.astype(np.int32)
+
+
+def _no_numbers(what: str, values: Any, wanted: str = "numbers") -> PackageError:
+    return PackageError(
+        "OI0412", f"{what} {values!r:.60} are no list of {wanted}", hint=f"give {wanted}"
+    )
 
 
 def _layout_problem(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from edges import edge_rows, edges
 from table import Case
 
 from openinfer.dialects.opset import TensorSpec, find, infer_outputs
@@ -30,28 +31,35 @@ def _values(
     case: Case, number: int, shape: Sequence[int], dtype: str, random: np.random.Generator
 ) -> Any:
     row = DTYPES[dtype]
-    if case.draw == "indices" and number == 1:
+    if case.draw == "indices" and number == (0 if case.op == "one_hot" else 1):
         axis = int(case.settings.get("axis", 0))
-        return random.integers(0, case.shapes[0][axis], shape)
+        bound = int(case.settings.get("depth", 0)) or case.shapes[0][axis]
+        most = value_range(row)
+        assert most is not None
+        return random.integers(0, min(bound, most[1] + 1), shape)
+    if case.draw == "edges":
+        return edges(dtype, number, shape)
+    if case.draw == "edge rows":
+        return edge_rows(dtype, shape)
     if row.kind == "bool":
         return random.random(shape) < 0.6
     if row.is_float:
         return _floats(case.draw, number, shape, random)
+    if row.name == "t1":  # It has no 0.
+        return 2 * random.integers(0, 2, shape) - 1
     bounds = value_range(row)
     assert bounds is not None
     low, high = max(bounds[0], -9), min(bounds[1], 9)
     if case.draw == "extreme":
-        choices = [bounds[0], bounds[1], 0, 1, max(bounds[0], -1)]
-        return np.array([choices[i] for i in random.integers(0, 5, int(np.prod(shape)))]).reshape(
-            shape
-        )
+        choices = [bounds[0], bounds[1], 0, min(bounds[1], 1), max(bounds[0], -1)]
+        return np.array(choices, row.value)[random.integers(0, 5, shape)]
     if case.draw == "wide":
         low, high = max(bounds[0], -1000), min(bounds[1], 1000)
     if case.draw == "small":
-        low, high = max(bounds[0], -1), 1
+        low, high = max(bounds[0], -1), min(bounds[1], 1)
     values = random.integers(low, high + 1, shape)
     if case.draw == "nonzero":
-        return np.where(values == 0, 1, values)
+        return np.where(values == 0, 1 if bounds[1] else -1, values)
     if case.draw == "zeros":
         return np.where(random.random(shape) < 0.5, 0, values)
     return values
@@ -71,6 +79,13 @@ def _floats(draw: str, number: int, shape: Sequence[int], random: np.random.Gene
             return np.where(np.abs(values) < 0.1, 0.5, values)
         case "zeros":
             return np.where(random.random(shape) < 0.5, 0.0, values)
+        case "variance":
+            return np.abs(values) + 0.1 if number == 2 else values
+        case "gaps" if number == 0:
+            chosen = random.integers(0, 30, shape)
+            for place, value in enumerate((np.nan, np.inf, -np.inf, -0.0)):
+                values = np.where(chosen == place, value, values)
+            return values
         case "wide":
             return values * 30
         case "halves":
@@ -92,6 +107,8 @@ def program_text(case: Case) -> str:
         for position, shape in enumerate(case.shapes[1:], 1):
             if shape and len(shape) == len(case.shapes[0]) and dims[position][0] == first:
                 dims[position][0] = "N"
+    for position, names in enumerate(case.names):
+        dims[position] = list(names)
     operands = [TensorSpec.of(dtype, d) for dtype, d in zip(case.dtypes, dims)]
     results = infer_outputs(spec, operands, case.settings, case.outputs)
     inputs = [f"a{i}: {_declared(o)};" for i, o in enumerate(operands)]
@@ -100,6 +117,10 @@ def program_text(case: Case) -> str:
         for i, r in enumerate(results)
     ]
     arguments = [f"a{i}" for i in range(len(operands))]
+    first = ""
+    if case.inplace is not None:
+        first = f"  transfer a{case.inplace} >> r0;"
+        arguments[case.inplace] = "r0"
     arguments += [f"{name}={_literal(value)}" for name, value in case.settings.items()]
     targets = ", ".join(f"r{i}" for i in range(case.outputs))
     return "\n".join(
@@ -107,6 +128,7 @@ def program_text(case: Case) -> str:
             f"dynamic {{ {' '.join(inputs)} }}" if inputs else "",
             f"volatile {{ {' '.join(outputs)} }}",
             "block entry {",
+            first,
             f"  op {case.op}({', '.join(arguments)}) >> {targets};",
             "  return;",
             "}",
@@ -116,7 +138,8 @@ def program_text(case: Case) -> str:
 
 
 def _declared(spec: TensorSpec) -> str:
-    dims = ", ".join(str(d) for d in spec.dims)
+    # A quotient or an extreme is left open: taken from the value that is written.
+    dims = ", ".join("_" if "(" in str(d) else str(d) for d in spec.dims)
     return f"{spec.dtype}[{dims}]" if dims else spec.dtype
 
 

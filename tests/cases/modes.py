@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from case import dtype_of
 from drawing import draw_inputs, program_text
 from limitations import limitation_of
 from table import CASES, Case, tolerance
@@ -78,6 +79,17 @@ def uncovered() -> list[str]:
     """Ops of the registry without a case."""
     covered = {spec.name for case in CASES.values() if (spec := find(case.op)) is not None}
     return [name for name in names() if name not in covered]
+
+
+def uncovered_dtypes() -> list[str]:
+    """`OP DTYPE` for each dtype that an op's row allows and that no case has."""
+    covered = {
+        (spec.name, dtype)
+        for case in CASES.values()
+        if (spec := find(case.op)) is not None and (dtype := dtype_of(case)) is not None
+    }
+    wanted = ((name, dtype) for name in names() if (spec := find(name)) for dtype in spec.dtypes)
+    return [f"{name} {dtype}" for name, dtype in wanted if (name, dtype) not in covered]
 
 
 def _check(case: Case) -> str:

@@ -1,196 +1,103 @@
 """THE case table: op × dtype × shape, as data. Modes that read it are in `modes.py`.
 
-A new op needs a row here: the coverage test fails until it has one.
+A new op needs a row: the coverage test fails until it has one. Rows of a family may stand in a file
+of their own, whose `rows` is named in `_all`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-Shape = tuple[int, ...]
-Shapes = tuple[Shape, ...]
-
-FLOATS = ("f32", "f16", "bf16", "f64", "f8")
-INTS = ("i32", "i64", "i8", "u8", "i4")
-MAIN_INTS = ("i32", "i64", "i8")
-NUMBERS = FLOATS + INTS
-BOTH = ("f32", "i32", "f16", "bf16", "i64", "i8")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One use of one op."""
-
-    op: str
-    shapes: Shapes
-    dtypes: tuple[str, ...]
-    settings: Mapping[str, Any] = field(default_factory=lambda: {})
-    outputs: int = 1
-    out: str | None = None
-    """Declared output dtype when it is not the inferred one."""
-    draw: str = "normal"
-    """How inputs are drawn, see `drawing.py`."""
-    seed: int = 0
-    runtime: bool = False
-    """Declare the first dimension of operand 0 as a size that only the input fixes."""
-    note: str = ""
-
-    @property
-    def name(self) -> str:
-        """Unique in the table, readable in a test id."""
-        shapes = ",".join("x".join(map(str, s)) or "scalar" for s in self.shapes)
-        settings = ",".join(f"{k}={v}" for k, v in self.settings.items())
-        kinds = ",".join(dict.fromkeys(self.dtypes))
-        parts = [self.op, kinds + (f">{self.out}" if self.out else ""), shapes, settings, self.note]
-        if self.draw != "normal":
-            parts.append(self.draw)
-        if self.runtime:
-            parts.append("runtime")
-        return "-".join(p for p in parts if p).replace(" ", "")
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far a compiled result may lie from the simulator's."""
-
-    rtol: float
-    atol: float
-    reason: str
-
-
-EXACT = Tolerance(0.0, 0.0, "one correctly rounded operation, or integers")
-# One unit in the last place of each dtype, relative; a result that lies next to the middle of two
-# values may be rounded either way when the wide computation differs in its last bits.
-_UNIT = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8": 2.0**-2}
-_SMALLEST = {"f64": 0.0, "f32": 1e-38, "f16": 2.0**-24, "bf16": 1e-38, "f8": 2.0**-16}
-_STEPS: dict[str, tuple[float, float, str]] = {
-    "functions": (8, 2, "a polynomial in f32 within a few units of the exact function"),
-    "sums": (64, 16, "another order of summation: about the square root of the terms in units"),
-    "contracted": (2, 2, "a * b + c may be contracted into one rounding"),
-}
-_EXACT_OPS = frozenset(
-    "add sub mul div neg abs recip sign min max clamp floor ceil round trunc sqrt cast fill "
-    "fill_nan_like relu filter where max_axis min_axis argmax_axis argmin_axis gather concat split "
-    "slice transpose permute reshape squeeze unsqueeze expand iota eq ne lt le gt ge is_finite "
-    "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount".split()
-)
-_SUM_OPS = frozenset(
-    "matmul sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention".split()
+import dtype_rows
+import edge_rows
+import indexing_rows
+import sequence_rows
+import window_rows
+from case import (
+    BOTH,
+    FLOATS,
+    INTS,
+    MAIN_INTS,
+    NUMBERS,
+    PAIRS,
+    SINGLES,
+    Case,
+    Shapes,
+    Tolerance,
+    grid,
+    tolerance,
 )
 
+from openinfer.runtime.dtypes import DTYPES
 
-def tolerance(op: str, dtype: str, accumulator: str | None = None) -> Tolerance:
-    """The tolerance of an op's result dtype, with its reason.
-
-    A result that is wider than its accumulator is as good as the accumulator. The absolute part is
-    relative to values of size 1: near zero a sum keeps the errors of its terms.
-    """
-    if dtype not in _UNIT or op in _EXACT_OPS:
-        return EXACT
-    kind = "contracted" if op == "fma" else "sums" if op in _SUM_OPS else "functions"
-    relative, absolute, reason = _STEPS[kind]
-    if dtype == "f64" and accumulator == "f32":
-        dtype = accumulator
-    unit = _UNIT[dtype]
-    if dtype in ("f16", "bf16", "f8"):
-        # Computed in f32 and rounded once: at most one unit of the narrow dtype.
-        wide = absolute * _UNIT["f32"]
-        return Tolerance(unit, wide + _SMALLEST[dtype], f"one unit of {dtype}; {reason}")
-    if dtype == "f64":
-        # The same number of units of f64; functions come from the C library or a longer polynomial.
-        return Tolerance(relative * unit * 4, absolute * unit * 4, reason)
-    return Tolerance(relative * unit, absolute * unit, reason)
-
-
-# Rows ---------------------------------------------------------------------------------------------
-
-_PAIRS: tuple[Shapes, ...] = (
-    ((3, 5), (3, 5)),
-    ((), ()),
-    ((1,), (1,)),
-    ((4, 17), (17,)),
-    ((2, 1, 3), (5, 1)),
-    ((0, 3), (3,)),
-)
-_SINGLES: tuple[Shapes, ...] = (((3, 5),), ((),), ((33,),), ((0, 3),))
-
-
-def _grid(
-    op: str, shapes: Sequence[Shapes], dtypes: Sequence[str], **options: Any
-) -> Iterator[Case]:
-    """All shapes in the first dtype, the first shape in the others."""
-    for number, dtype in enumerate(dtypes):
-        for shape in shapes if number == 0 else shapes[:1]:
-            yield Case(op, shape, (dtype,) * len(shape), **options)
-    yield Case(op, shapes[0], (dtypes[0],) * len(shapes[0]), **options, runtime=True)
+__all__ = ["CASES", "Case", "Tolerance", "tolerance"]
 
 
 def _elementwise() -> Iterator[Case]:
     for op in ("add", "sub", "mul"):
-        yield from _grid(op, _PAIRS, NUMBERS)
+        yield from grid(op, PAIRS, NUMBERS)
         yield Case(op, ((5,), (5,)), ("i8", "i8"), {"acc": "i32"}, draw="extreme")
         yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
         yield Case(op, ((9,), (9,)), ("i8", "i8"), draw="extreme")
     yield Case("add", ((5,), (5,)), ("bool", "bool"))
     yield Case("mul", ((5,), (5,)), ("bool", "bool"))
     yield Case("add", ((5,), (5,)), ("bf16", "bf16"), out="f32")
-    yield from _grid("div", _PAIRS, NUMBERS, draw="nonzero")
+    yield from grid("div", PAIRS, NUMBERS, draw="nonzero")
     yield Case("div", ((9,), (9,)), ("f32", "f32"), draw="special")
     yield Case("div", ((9,), (9,)), ("i32", "i32"), draw="extreme")
     yield Case("div", ((9,), (9,)), ("i32", "i32"), {"div_by_zero_mask": 7}, draw="zeros")
     yield Case("div", ((9,), (9,)), ("f32", "f32"), {"div_by_zero_mask": 7.0}, draw="zeros")
     for op in ("floor_div", "rem"):
-        yield from _grid(op, _PAIRS, INTS, draw="nonzero")
+        yield from grid(op, PAIRS, INTS, draw="nonzero")
         yield Case(op, ((9,), (9,)), ("i32", "i32"), draw="extreme")
         yield Case(op, ((9,), (9,)), ("i32", "i32"), draw="zeros")
-    yield from _grid("pow", _PAIRS, FLOATS[:4], draw="positive")
+    yield from grid("pow", PAIRS, FLOATS[:4], draw="positive")
     for op in ("min", "max"):
-        yield from _grid(op, _PAIRS, BOTH)
+        yield from grid(op, PAIRS, BOTH)
         yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
-    yield from _grid("fma", (((3, 5), (3, 5), (3, 5)), ((2, 3), (3,), ())), FLOATS[:4])
+    yield from grid("fma", (((3, 5), (3, 5), (3, 5)), ((2, 3), (3,), ())), FLOATS[:4])
     for op in ("neg", "abs", "sign"):
-        yield from _grid(op, _SINGLES, (*FLOATS, "i32", "i8"))
+        yield from grid(op, SINGLES, (*FLOATS, "i32", "i8"))
         yield Case(op, ((9,),), ("f32",), draw="special")
         yield Case(op, ((9,),), ("i8",), draw="extreme")
-    yield from _grid("recip", _SINGLES, FLOATS, draw="nonzero")
+    yield from grid("recip", SINGLES, FLOATS, draw="nonzero")
     yield Case("recip", ((9,),), ("f32",), draw="special")
     for settings in ({"min": -0.5, "max": 0.5}, {"min": 0.0}, {"max": 0.25}):
-        yield from _grid("clamp", _SINGLES[:1], FLOATS[:4], settings=settings)
+        yield from grid("clamp", SINGLES[:1], FLOATS[:4], settings=settings)
         yield Case("clamp", ((9,),), ("f32",), settings, draw="special")
     yield Case("clamp", ((7,),), ("i8",), {"min": -3, "max": 100}, draw="extreme")
+    yield Case("clamp", ((7,),), ("u8",), {"min": 0, "max": 1}, draw="extreme")
     for op in ("floor", "ceil", "round", "trunc"):
-        yield from _grid(op, _SINGLES, FLOATS[:4], draw="halves")
+        yield from grid(op, SINGLES, FLOATS[:4], draw="halves")
         yield Case(op, ((9,),), ("f32",), draw="special")
     for op in ("and", "or", "xor"):
-        yield from _grid(op, _PAIRS, ("i32", "i64", "i8", "u8", "bool", "i4"))
-    yield from _grid("not", _SINGLES, ("i32", "i64", "i8", "u8", "bool", "i4"))
+        yield from grid(op, PAIRS, ("i32", "i64", "i8", "u8", "bool", "i4"))
+    yield from grid("not", SINGLES, ("i32", "i64", "i8", "u8", "bool", "i4"))
     for op in ("shl", "shr"):
         for bits in (1, 7):
-            yield from _grid(op, _SINGLES[:1], ("i32", "i64", "i8", "u8"), settings={"bits": bits})
-    yield from _grid("popcount", _SINGLES, ("i32", "i64", "i8", "u8", "i4"))
+            yield from grid(op, SINGLES[:1], ("i32", "i64", "i8", "u8"), settings={"bits": bits})
+    yield from grid("popcount", SINGLES, ("i32", "i64", "i8", "u8", "i4"))
     for op in ("exp", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "softplus"):
-        yield from _grid(op, _SINGLES, FLOATS)
+        yield from grid(op, SINGLES, FLOATS)
         yield Case(op, ((33,),), ("f32",), draw="wide")
         if op not in ("sin", "cos"):
             yield Case(op, ((9,),), ("f32",), draw="special")
     for op in ("log", "sqrt", "rsqrt"):
-        yield from _grid(op, _SINGLES, FLOATS, draw="positive")
+        yield from grid(op, SINGLES, FLOATS, draw="positive")
         yield Case(op, ((9,),), ("f32",), draw="special")
     for mode in ("none", "tanh"):
-        yield from _grid("gelu", _SINGLES, FLOATS, settings={"approximate": mode})
+        yield from grid("gelu", SINGLES, FLOATS, settings={"approximate": mode})
         yield Case("gelu", ((33,),), ("f32",), {"approximate": mode}, draw="wide")
-    yield from _grid("relu", _SINGLES, (*FLOATS, "i32", "i8"))
+    yield from grid("relu", SINGLES, (*FLOATS, "i32", "i8"))
     yield Case("relu", ((9,),), ("f32",), draw="special")
     yield Case("relu", ((3, 5),), ("f32",), {"negative_slope": 0.1, "clamp_max": 0.5})
     yield Case("relu", ((3, 5),), ("f32",), {"alpha": 0.5, "clamp_min": -0.25})
     for op in ("eq", "ne", "lt", "le", "gt", "ge"):
-        yield from _grid(op, _PAIRS, BOTH, draw="small")
+        yield from grid(op, PAIRS, BOTH, draw="small")
         yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
     yield Case("eq", ((5,), (5,)), ("bool", "bool"))
     for op in ("is_finite", "is_nan", "is_inf", "is_neg"):
-        yield from _grid(op, _SINGLES[:2], FLOATS[:4])
+        yield from grid(op, SINGLES[:2], FLOATS[:4])
         yield Case(op, ((9,),), ("f32",), draw="special")
     yield Case("is_neg", ((5,),), ("i32",))
     yield Case("filter", ((3, 5), (3, 5), (3, 5)), ("f32", "f32", "f32"), draw="zeros")
@@ -198,8 +105,18 @@ def _elementwise() -> Iterator[Case]:
     for dtype in BOTH:
         yield Case("where", ((3, 5), (3, 5), (5,)), ("bool", dtype, dtype))
     yield Case("where", ((3, 1), (), (3, 5)), ("bool", "f32", "f32"))
+    yield Case("where", ((3, 5), (3, 5), (3, 5)), ("f32", "f32", "f32"), draw="zeros")
+    for dtype in DTYPES:
+        yield Case("where", ((3, 5), (3, 5), (5,)), ("bool", dtype, dtype), column=True)
     yield from _casts()
-    for dtype, value in (("f32", 1.5), ("f16", 0.1), ("bf16", 0.1), ("i32", -7), ("i8", 127)):
+    for dtype, value in (
+        ("f32", 1.5),
+        ("f16", 0.1),
+        ("bf16", 0.1),
+        ("i32", -7),
+        ("i8", 127),
+        ("i1", -1),
+    ):
         yield Case("fill", ((3, 5),), (dtype,), {"value": value})
     yield Case("fill", ((3,),), ("bool",), {"value": True})
     yield Case("fill_nan_like", ((3,),), ("f32",))
@@ -225,7 +142,7 @@ def _reductions() -> Iterator[Case]:
     for op in ("sum_axis", "mean_axis", "prod_axis", "max_axis", "min_axis"):
         dtypes = (*FLOATS[:4], *MAIN_INTS, "u8")
         fold = shapes[:4] if op in ("mean_axis", "max_axis", "min_axis") else shapes
-        yield from _grid(op, fold, dtypes, settings={"axes": [-1]})
+        yield from grid(op, fold, dtypes, settings={"axes": [-1]})
         yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [0, 2], "keepdims": True})
         yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [0, 1, 2]})
         yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [1]})
@@ -234,20 +151,20 @@ def _reductions() -> Iterator[Case]:
     yield Case("sum_axis", ((3, 9),), ("f32",), {"axes": [1], "acc": "f64"})
     yield Case("mean_axis", ((3, 9),), ("i32",), {"axes": [1], "acc": ["i32", "f32"]})
     for op in ("argmax_axis", "argmin_axis"):
-        yield from _grid(op, shapes[:4], ("f32", "f16", "i32", "i8"), settings={"axis": -1})
+        yield from grid(op, shapes[:4], ("f32", "f16", "i32", "i8"), settings={"axis": -1})
         yield Case(op, ((4, 6),), ("i32",), {"axis": 0, "keepdims": True}, draw="small")
         yield Case(op, ((4, 6),), ("i32",), {"axis": 1, "select_first": False}, draw="small")
         yield Case(op, ((9,),), ("f32",), {"axis": 0}, draw="special")
     for op in ("softmax", "log_softmax"):
-        yield from _grid(op, (((4, 6),), ((2, 3, 17),), ((1, 1),), ((0, 3),)), FLOATS[:4])
+        yield from grid(op, (((4, 6),), ((2, 3, 17),), ((1, 1),), ((0, 3),)), FLOATS[:4])
         yield Case(op, ((4, 6),), ("f32",), {"axis": 0})
         yield Case(op, ((3, 33),), ("f32",), draw="wide")
     norms: tuple[Shapes, ...] = (((4, 6), (6,), (6,)), ((4, 6), (6,)), ((4, 6),), ((2, 3, 65),))
-    yield from _grid("layer_norm", norms, FLOATS[:4])
+    yield from grid("layer_norm", norms, FLOATS[:4])
     yield Case("layer_norm", ((4, 6), (6,), (6,)), ("f32",) * 3, {"eps": 1e-12})
     yield Case("layer_norm", ((2, 3, 4), (3, 4)), ("f32",) * 2, {"axis": 1})
     yield Case("layer_norm", ((4, 6), (6,), (6,)), ("f16", "f32", "f32"))
-    yield from _grid("rms_norm", (((4, 6), (6,)), ((4, 6),), ((2, 3, 65), (65,))), FLOATS[:4])
+    yield from grid("rms_norm", (((4, 6), (6,)), ((4, 6),), ((2, 3, 65), (65,))), FLOATS[:4])
 
 
 def _structured() -> Iterator[Case]:
@@ -262,7 +179,7 @@ def _structured() -> Iterator[Case]:
         ((0, 4), (4, 5)),
         ((3, 0), (0, 5)),
     )
-    yield from _grid("matmul", products, (*FLOATS, *MAIN_INTS, "u8", "bool", "i4"))
+    yield from grid("matmul", products, (*FLOATS, *MAIN_INTS, "u8", "bool", "i4"))
     for flags in ((True, False), (False, True), (True, True)):
         a, b = ((6, 4) if flags[0] else (4, 6)), ((5, 6) if flags[1] else (6, 5))
         settings = {"transpose_a": flags[0], "transpose_b": flags[1]}
@@ -273,7 +190,7 @@ def _structured() -> Iterator[Case]:
     yield Case("matmul", ((4, 6), (6, 5)), ("bf16", "f32"))
     yield Case("matmul", ((4, 6), (6, 5)), ("f16", "f16"), out="f32")
     same: Shapes = ((2, 3, 5, 8),) * 3
-    yield from _grid("attention", (same, ((5, 8),) * 3), FLOATS[:4])
+    yield from grid("attention", (same, ((5, 8),) * 3), FLOATS[:4])
     grouped: Shapes = ((2, 4, 3, 8), (2, 2, 7, 8), (2, 2, 7, 6))
     yield Case("attention", grouped, ("f32",) * 3)
     yield Case("attention", grouped, ("f32",) * 3, {"causal": True})
@@ -293,7 +210,7 @@ def _structured() -> Iterator[Case]:
 
 def _layout() -> Iterator[Case]:
     kinds = ("f32", "f16", "bf16", "i64", "i8", "bool", "i4")
-    yield from _grid("concat", (((2, 3), (4, 3)), ((2, 3),), ((1, 3), (2, 3), (3, 3))), kinds)
+    yield from grid("concat", (((2, 3), (4, 3)), ((2, 3),), ((1, 3), (2, 3), (3, 3))), kinds)
     yield Case("concat", ((2, 3), (2, 4)), ("f32", "f32"), {"axis": -1})
     yield Case("split", ((6, 4),), ("f32",), {"axis": 1}, outputs=2)
     yield Case("split", ((6, 4),), ("i32",), {"sizes": [1, 2, 3]}, outputs=3)
@@ -307,7 +224,7 @@ def _layout() -> Iterator[Case]:
         yield Case("slice", ((4, 6),), ("f32",), settings)
     for dtype in kinds[1:]:
         yield Case("slice", ((4, 6),), (dtype,), {"axis": 1, "start": 1, "stop": 4})
-    yield from _grid("transpose", (((4, 6),), ((2, 3, 5),), ((33, 17),)), kinds)
+    yield from grid("transpose", (((4, 6),), ((2, 3, 5),), ((33, 17),)), kinds)
     yield Case("transpose", ((2, 3, 5),), ("f32",), {"perm": [2, 0, 1]})
     yield Case("transpose", ((2, 3, 5),), ("f32",), {"axes": [0, 2]})
     yield Case("permute", ((2, 3, 5, 4),), ("f32",), {"perm": [0, 2, 1, 3]})
@@ -328,9 +245,13 @@ def _layout() -> Iterator[Case]:
 
 def _all() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    for family in (_elementwise, _reductions, _structured, _layout):
+    families = (_elementwise, _reductions, _structured, _layout)
+    families = (*families, indexing_rows.rows, window_rows.rows, sequence_rows.rows)
+    for family in families:
         for case in family():
             found.setdefault(case.name, case)
+    for case in (*dtype_rows.rows(list(found.values())), *edge_rows.rows()):
+        found.setdefault(case.name, case)
     return found
 
 

@@ -159,3 +159,15 @@ def test_bf16_programs_compile_for_processors_without_it(target: str) -> None:
     expected: Any = openinfer.Simulator(text).make_executor().run(x=x)["h"]
     found: Any = openinfer.compile(text, target=target).make_executor(1).run(x=x)["h"]
     np.testing.assert_allclose(found.values(), expected.values(), rtol=2**-7, atol=2**-7)
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "generic"])
+def test_short_bf16_vectors_move_as_bits(target: str) -> None:
+    # Four of them are no register: LLVM took them apart, by way of f32 and the same conversion.
+    text = (
+        "dynamic { x: bf16[2, 4]; } "
+        "block entry { assign h: bf16[1, 4]; op slice(x, start=1) >> h; return h; }"
+    )
+    x = openinfer.Tensor.from_values("bf16", np.arange(8, dtype=np.float32).reshape(2, 4))
+    found: Any = openinfer.compile(text, target=target).make_executor(1).run(x=x)["h"]
+    np.testing.assert_array_equal(found.values(), x.values()[1:])

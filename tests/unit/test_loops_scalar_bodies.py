@@ -232,8 +232,8 @@ def test_unknown_kind_and_dtype_are_named() -> None:
         emit_body(b, "mish", {}, [x], ["i64"], "i64")
     with pytest.raises(UnsupportedError, match="exp has no code for dtype i64"):
         emit_body(b, "exp", {}, [x], ["i64"], "i64")
-    with pytest.raises(UnsupportedError, match="add has no code for dtype i4"):
-        emit_body(b, "add", {}, [x, x], ["i4", "i4"], "i4")
+    with pytest.raises(UnsupportedError, match="add has no code for dtype q8_0"):
+        emit_body(b, "add", {}, [x, x], ["q8_0", "q8_0"], "q8_0")
 
 
 def test_attributes_are_settings_too() -> None:

@@ -87,8 +87,9 @@ def test_version_1_is_read_and_rewritten_as_version_2(reopen: Write) -> None:
 
 @needs_samples
 def test_the_corrupt_file_of_the_original_is_refused() -> None:
-    with pytest.raises(PackageError, match="'a': quant scheme is 67305985"):
+    with pytest.raises(PackageError, match="so 'a', 'z' point at the wrong bytes") as caught:
         open_model(SAMPLES / "malformed" / "quant_first.oinf")
+    assert caught.value.code == "OI0413"
 
 
 @needs_samples
@@ -341,7 +342,15 @@ def test_a_dtype_without_an_id_is_refused_by_name() -> None:
             QuantParams(
                 "asymmetric", QuantScale.per_channel(0, [1, 1]), QuantZeroPoint.per_tensor(1)
             ),
-            "mode and axis",
+            "a per_tensor zero_point needs a per_tensor scale",
+        ),
+        (
+            QuantParams(
+                "asymmetric",
+                QuantScale.per_channel(0, [1, 1]),
+                QuantZeroPoint.per_channel(1, [1, 1, 1]),
+            ),
+            "zero_point must have the axis of scale, 0",
         ),
     ],
 )
@@ -350,6 +359,19 @@ def test_quantisation_records_are_checked(quant: QuantParams, message: str) -> N
         to_oinf_bytes(
             OinfContent(tensors={"w": TensorSpec(np.zeros((2, 3), np.int8), quant=quant)})
         )
+
+
+@pytest.mark.parametrize("value", [2**31, 1.5, "a", [1, 2]])
+def test_zero_points_are_whole_numbers(value: Any) -> None:
+    with pytest.raises(PackageError, match="no list of whole numbers of 32 bits"):
+        QuantZeroPoint.per_channel(0, [value])
+
+
+def test_scales_are_numbers() -> None:
+    with pytest.raises(PackageError, match="no list of numbers"):
+        QuantScale.per_tensor(cast(Any, "a"))
+    with pytest.raises(PackageError, match="no list of numbers"):
+        QuantScale.per_channel(0, np.ones((2, 2)))
 
 
 def test_writing_is_atomic(tmp_path: Path) -> None:
@@ -459,7 +481,7 @@ def test_the_quantisation_record_is_checked(
         ("text", 4, "<B", 0xFF, "value is not UTF-8"),
         (Bitset([1]), 4, "<I", 2, "byte_count is 2, 1 bits take 1"),
         (Bitset([1]), 0, "<I", 0xFFFFFFFF, "byte_count"),
-        ([1, 2], 0, "<I", 13, "element_type has the unknown id 13"),
+        ([1, 2], 0, "<I", 14, "element_type has the unknown id 14"),
         ([1, 2], 4, "<I", 9, "dims takes 72 bytes"),
         ([1, 2], 8, "<Q", 1 << 50, "value_nbytes is 24, the value takes"),
         (True, 0, "<B", 2, "neither 0 nor 1"),

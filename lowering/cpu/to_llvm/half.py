@@ -75,15 +75,11 @@ def widen(c: Converter, value: SSAValue) -> SSAValue:
 
 
 def narrow(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
-    """An f32 or f64 value rounded once to nearest even; `type` is of f16 or bf16.
-
-    An f64 value becomes a bf16 by way of f32, as NumPy programs do it.
-    """
+    """An f32 or f64 value rounded once to nearest even; `type` is of f16 or bf16."""
     to_f16 = isinstance(element_of(type), Float16Type)
     if isinstance(element_of(value.type), Float64Type):
-        narrower = like(type, f32)
-        rounded = c.emit(llvm.FPTruncOp, (value,), narrower)
-        value = _round_to_odd(c, value, rounded) if to_f16 else rounded
+        rounded = c.emit(llvm.FPTruncOp, (value,), like(type, f32))
+        value = _round_to_odd(c, value, rounded)
     bits = _Bits(c, like(type, i32))
     if not to_f16:
         return bits.narrow_bf16(value, type)

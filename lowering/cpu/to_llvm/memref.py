@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     SymbolRefAttr,
+    i8,
 )
 from xdsl.dialects.llvm import LLVMArrayType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -18,6 +19,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp
 from openinfer.dialects.extensions.llvm_intrinsics import MemcpyOp, PrefetchOp
 from openinfer.dialects.extensions.memref import ATOMIC_KINDS
+from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.cpu.to_llvm import packed
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int, Rule
 from openinfer.lowering.cpu.to_llvm.types import (
     POINTER,
@@ -57,6 +60,9 @@ def _is_nontemporal(op: Operation) -> bool:
 
 def _load(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[0])
+    if is_packed(buffer.element):
+        c.set(op.results[0], packed.load(c, buffer, op.operands[1:]))
+        return
     address = c.element_address(buffer, op.operands[1:])
     type = convert_type(buffer.element)
     c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
@@ -64,6 +70,9 @@ def _load(c: Converter, op: Operation) -> None:
 
 def _store(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[1])
+    if is_packed(buffer.element):
+        packed.store(c, c.value(op.operands[0]), buffer, op.operands[2:])
+        return
     address = c.element_address(buffer, op.operands[2:])
     alignment = alignment_of(op, buffer.element)
     c.store(c.value(op.operands[0]), address, alignment, nontemporal=_is_nontemporal(op))
@@ -79,14 +88,16 @@ def _alloca(c: Converter, op: Operation) -> None:
             hint="only small static buffers lie on the stack; use the arena",
         )
     sizes, strides, offset = layout_of(type)
-    count = prod(cast("list[int]", sizes))
+    count, element = prod(cast("list[int]", sizes)), convert_type(type.element_type)
+    if is_packed(element):
+        count, element = packed.bytes_for(count, element), i8
     alignment = op.alignment.value.data if op.alignment else 64
     allocation = llvm.AllocaOp.create(
         operands=(c.as_value(count),),
         result_types=(POINTER,),
         properties={
             "alignment": IntegerAttr(alignment, 64),
-            "elem_type": convert_type(type.element_type),
+            "elem_type": element,
         },
     )
     # In the entry block, so that one in a loop does not grow the stack with each round.
@@ -120,6 +131,10 @@ def _get_global(c: Converter, op: Operation) -> None:
 
 def _copy(c: Converter, op: Operation) -> None:
     source, target = c.buffer(op.operands[0]), c.buffer(op.operands[1])
+    if is_packed(source.element):
+        assert isinstance(op, memref.CopyOp)
+        packed.copy(c, op)
+        return
     _copy_dimensions(c, source, target, _contiguous_from(c, source, target), 0, [], [])
 
 
@@ -180,6 +195,8 @@ def _copy_dimensions(
 
 def _atomic(c: Converter, op: Operation) -> None:
     assert isinstance(op, memref.AtomicRMWOp)
+    if is_packed(c.buffer(op.memref).element):
+        raise CompileError("OI0980", "'memref.atomic_rmw' of an element that shares its byte")
     kind = ATOMIC_KINDS[op.kind.value.data]
     if kind not in _ATOMIC:
         raise CompileError("OI0980", f"'memref.atomic_rmw {kind}' has no machine instruction")
@@ -192,7 +209,10 @@ def _atomic(c: Converter, op: Operation) -> None:
 def _prefetch(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[0])
     # The line asked for may lie behind the end of the buffer.
-    address = c.element_address(buffer, op.operands[1:], inbounds=False)
+    if is_packed(buffer.element):
+        address = packed.byte_address(c, buffer, op.operands[1:])
+    else:
+        address = c.element_address(buffer, op.operands[1:], inbounds=False)
     write = cast(IntegerAttr, op.properties["isWrite"]).value.data
     hint = cast(IntegerAttr, op.properties["localityHint"]).value.data
     data = cast(IntegerAttr, op.properties["isDataCache"]).value.data
@@ -207,6 +227,10 @@ def convert_global(op: memref.GlobalOp) -> llvm.GlobalOp:
     value: Attribute | None = None
     if isinstance(op.initial_value, DenseIntOrFPElementsAttr):
         value = op.initial_value
+        if is_packed(element):
+            value = packed.packed_constant(op.initial_value, type)
+    if is_packed(element):
+        count, element = packed.bytes_for(prod(type.get_shape()), element), i8
     alignment = op.alignment.value.data if op.alignment else 64
     external = op.sym_visibility.data == "public"
     return llvm.GlobalOp(

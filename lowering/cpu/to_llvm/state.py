@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from openinfer.lowering.cpu.to_llvm.multiples import Multiples
 from openinfer.runtime.errors import CompileError
 
 Int = int | SSAValue
@@ -49,6 +50,7 @@ class State:
         self._integers: dict[int, SSAValue] = {}
         self._prologue: list[Operation] = []
         self._shared: dict[tuple[object, ...], SSAValue] = {}
+        self.multiples = Multiples(self._known)
 
     # Values -------------------------------------------------------------------------------------
 

@@ -52,9 +52,7 @@ def element_bytes(type: Attribute) -> int:
         return 8
     if isinstance(type, FixedBitwidthType) and type.bitwidth % 8 == 0:
         return type.bitwidth // 8
-    raise CompileError(
-        "OI0980", f"{type} cannot lie in memory", hint="a bool lies in memory as an i8"
-    )
+    raise CompileError("OI0980", f"{type} has no address of its own in memory")
 
 
 def layout_of(type: MemRefType) -> tuple[list[int | None], list[int | None], int | None]:

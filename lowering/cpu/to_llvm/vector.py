@@ -28,6 +28,8 @@ from openinfer.dialects.extensions.llvm_intrinsics import (
     MaskedLoadOp,
     MaskedStoreOp,
 )
+from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.cpu.to_llvm import packed
 from openinfer.lowering.cpu.to_llvm.converter import (
     Converter,
     Rule,
@@ -70,28 +72,37 @@ def _length(type: Attribute) -> int:
 
 def _load(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[0])
-    address = c.element_address(buffer, op.operands[1:])
     type = convert_type(op.results[0].type)
-    c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
+    if is_packed(buffer.element):
+        loaded = packed.load_vector(c, buffer, op.operands[1:], cast(VectorType, type))
+        c.set(op.results[0], loaded)
+        return
+    address = c.element_address(buffer, op.operands[1:])
+    loaded = c.load(address, _moved_type(type), alignment_of(op, buffer.element))
+    c.set(op.results[0], _as(c, loaded, type))
 
 
 def _store(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[1])
+    if is_packed(buffer.element):
+        packed.store_vector(c, c.value(op.operands[0]), buffer, op.operands[2:])
+        return
     address = c.element_address(buffer, op.operands[2:])
     nontemporal = op.properties.get("nontemporal")
     streams = isinstance(nontemporal, IntegerAttr) and bool(nontemporal.value.data)
     value = c.value(op.operands[0])
+    value = _as(c, value, _moved_type(value.type))
     c.store(value, address, alignment_of(op, buffer.element), nontemporal=streams)
 
 
 def _moved_type(type: Attribute) -> Attribute:
-    """The type in which masked elements move: bf16 as bits.
+    """The type in which elements move: bf16 as bits.
 
     Where a processor has no bf16, LLVM would move it as f32 and convert back by a call.
     """
     if isinstance(type, VectorType) and isinstance(type.element_type, BFloat16Type):
         return VectorType(IntegerType(16), type.shape)
-    return type
+    return IntegerType(16) if isinstance(type, BFloat16Type) else type
 
 
 def _as(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
@@ -102,6 +113,11 @@ def _as(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
 def _masked_load(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.MaskedLoadOp)
     buffer = c.buffer(op.base)
+    if is_packed(buffer.element):
+        masked = c.value(op.mask), c.value(op.pass_thru)
+        type = cast(VectorType, convert_type(op.result.type))
+        c.set(op.result, packed.load_vector(c, buffer, op.indices, type, masked))
+        return
     # With no bit of the mask set the address may lie anywhere.
     address = c.element_address(buffer, op.indices, inbounds=False)
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
@@ -121,8 +137,11 @@ def _is_first_lane(c: Converter, mask: SSAValue) -> bool:
 def _masked_store(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.MaskedStoreOp)
     buffer = c.buffer(op.base)
-    address = c.element_address(buffer, op.indices, inbounds=False)
     value = c.value(op.value_to_store)
+    if is_packed(buffer.element):
+        packed.store_vector(c, value, buffer, op.indices, c.value(op.mask))
+        return
+    address = c.element_address(buffer, op.indices, inbounds=False)
     if _is_first_lane(c, op.mask):
         # LLVM 22 with AVX-512 makes one store of the wide integer out of a truncation and a masked
         # store of one lane: it writes behind the lane (tests/unit/test_cpu_vector.py).
@@ -141,9 +160,15 @@ def _masked_store(c: Converter, op: Operation) -> None:
 def _gather(c: Converter, op: Operation) -> None:
     source, *offsets, positions, mask, pass_thru = op.operands
     buffer = c.buffer(source)
-    address = c.element_address(buffer, offsets, inbounds=False)
     if buffer.strides and buffer.strides[-1] != 1:
         raise CompileError("OI0980", "'vector.gather' needs elements that lie side by side")
+    if is_packed(buffer.element):
+        type = cast(VectorType, convert_type(op.results[0].type))
+        places = packed.positions_from(c, buffer, offsets, c.value(positions))
+        masked = c.value(mask), c.value(pass_thru)
+        c.set(op.results[0], packed.gather(c, buffer, places, type, masked))
+        return
+    address = c.element_address(buffer, offsets, inbounds=False)
     lanes = VectorType(POINTER, cast(VectorType, positions.type).shape)
     addresses = GEPOp.create(
         operands=(address, c.value(positions)),
@@ -170,7 +195,9 @@ def _broadcast(c: Converter, op: Operation) -> None:
             c.set(op.results[0], source)
             return
         source = c.emit(ExtractElementOp, (source, c.as_value(0)), type.element_type)
-    c.set(op.results[0], c.broadcast(source, type))
+    moved = cast(VectorType, _moved_type(type))
+    repeated = c.broadcast(_as(c, source, _moved_type(source.type)), moved)
+    c.set(op.results[0], _as(c, repeated, type))
 
 
 def _fma(c: Converter, op: Operation) -> None:
@@ -256,14 +283,15 @@ def _extract(c: Converter, op: Operation) -> None:
 
 def _insert(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.InsertOp)
-    into = c.value(op.dest)
-    operands = (into, c.value(op.source), _position(c, op))
-    c.set(op.result, c.emit(llvm.InsertElementOp, operands, into.type))
+    into, source = c.value(op.dest), c.value(op.source)
+    moved = _moved_type(into.type)
+    operands = (_as(c, into, moved), _as(c, source, _moved_type(source.type)), _position(c, op))
+    c.set(op.result, _as(c, c.emit(llvm.InsertElementOp, operands, moved), into.type))
 
 
 def _shuffle(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.ShuffleOp)
-    first, second = c.value(op.v1), c.value(op.v2)
+    first, second = (_as(c, v, _moved_type(v.type)) for v in c.values((op.v1, op.v2)))
     mask = list(op.mask.get_values())
     lengths = _length(first.type), _length(second.type)
     longest = max(lengths)
@@ -272,7 +300,9 @@ def _shuffle(c: Converter, op: Operation) -> None:
         mask = [m if m < lengths[0] else m - lengths[0] + longest for m in mask]
     properties = {"mask": DenseArrayBase.from_list(i32, mask)}
     type = convert_type(op.result.type)
-    c.set(op.result, c.emit(llvm.ShuffleVectorOp, (first, second), type, properties))
+    moved = _moved_type(type)
+    shuffled = c.emit(llvm.ShuffleVectorOp, (first, second), moved, properties)
+    c.set(op.result, _as(c, shuffled, type))
 
 
 def _lengthened(c: Converter, source: SSAValue, length: int) -> SSAValue:

@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import SelectOp
+from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.cpu.to_llvm import packed
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int, Rule
 from openinfer.lowering.cpu.to_llvm.types import (
     layout_of,
@@ -51,7 +53,7 @@ def parts_of_buffer(c: Converter, buffer: Buffer, type: MemRefType) -> list[SSAV
     sizes, strides, offset = layout_of(type)
     pointer = buffer.pointer
     if offset is not None and buffer.offset != offset:
-        pointer = c.address(pointer, c.subtract(buffer.offset, offset), buffer.element)
+        pointer = _moved(c, buffer, c.subtract(buffer.offset, offset))
     parts = [pointer]
     parts += [c.as_value(buffer.sizes[i]) for i, size in enumerate(sizes) if size is None]
     if type.layout != NoneAttr():
@@ -59,6 +61,17 @@ def parts_of_buffer(c: Converter, buffer: Buffer, type: MemRefType) -> list[SSAV
             parts.append(c.as_value(buffer.offset))
         parts += [c.as_value(buffer.strides[i]) for i, s in enumerate(strides) if s is None]
     return parts
+
+
+def _moved(c: Converter, buffer: Buffer, position: Int) -> SSAValue:
+    """The address so many elements behind the buffer's pointer."""
+    if not is_packed(buffer.element):
+        return c.address(buffer.pointer, position, buffer.element)
+    if c.multiples.of(position) % packed.elements_per_byte(buffer.element):
+        raise CompileError(
+            "OI0980", f"a view of {buffer.element} is passed that may begin within a byte"
+        )
+    return packed.address_of(c, buffer, position)
 
 
 def _mixed(c: Converter, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Int]:

@@ -128,3 +128,25 @@ func.func @kept(%x: memref<4x8xf32>, %y: memref<4x8xf32>, %z: memref<4x8xf32>, %
   memref.copy %x, %z : memref<4x8xf32> to memref<4x8xf32>
   func.return
 }
+// -----
+// A barrier between what computes a value and its copy: the copy stays where it is.
+// CHECK-LABEL: func.func @barrier
+// CHECK: nn.softmax(%x) outs(%t)
+// CHECK-NEXT: nn.barrier
+// CHECK-NEXT: memref.copy %t, %y
+// CHECK-LABEL: func.func @without
+// CHECK: nn.softmax(%x) outs(%y)
+// CHECK-NOT: memref.copy
+func.func @barrier(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
+  %t = memref.alloc() : memref<4x8xf32>
+  nn.softmax(%x) outs(%t) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+  nn.barrier
+  memref.copy %t, %y : memref<4x8xf32> to memref<4x8xf32>
+  func.return
+}
+func.func @without(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
+  %t = memref.alloc() : memref<4x8xf32>
+  nn.softmax(%x) outs(%t) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+  memref.copy %t, %y : memref<4x8xf32> to memref<4x8xf32>
+  func.return
+}

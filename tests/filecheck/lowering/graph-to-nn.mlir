@@ -76,12 +76,15 @@ graph.block entry {
   graph.return
 }
 // -----
-// A barrier stays until nothing is moved any more, and so does the order that a `dep` asks for.
+// A barrier stays until nothing is moved any more, and so does the order that a `dep` asks for; what it
+// orders is kept.
 // CHECK: nn.elementwise(%x) {kind = "exp"}
 // CHECK-NEXT: nn.barrier
-// CHECK-NEXT: nn.elementwise({{.*}}) {kind = "neg"}
+// CHECK-NEXT: %[[N:.*]] = nn.elementwise({{.*}}) {kind = "neg"}
+// CHECK-NEXT: nn.keep %[[N]]
 // CHECK-NEXT: nn.barrier
-// CHECK-NEXT: nn.elementwise({{.*}}) {kind = "abs"}
+// CHECK-NEXT: %[[A:.*]] = nn.elementwise({{.*}}) {kind = "abs"}
+// CHECK-NEXT: nn.keep %[[A]]
 graph.variable x dynamic f32 [4]
 graph.variable y volatile f32 [4]
 graph.block entry {
@@ -134,6 +137,26 @@ graph.block entry {
   graph.op slice(x) -> (t) settings {axis = 0 : i64, start = 2 : i64}
   graph.op exp(W[i]) -> (y)
   graph.return (t, y)
+}
+// -----
+// A setting that only the step knows is an operand: the function is written out. A constant stays one.
+// CHECK: nn.elementwise(%x, %{{.*}}) {kind = "max"}
+// CHECK: %[[CLAMPED:.*]] = nn.elementwise(%{{.*}}, %high) {kind = "min"}
+// CHECK: scf.for %i =
+// CHECK:   %[[T:.*]] = nn.from_index %i : tensor<i64>
+// CHECK:   %[[F:.*]] = nn.elementwise(%[[T]]) {kind = "cast", settings = {to = "f32"}} : (tensor<i64>) -> tensor<f32>
+// CHECK:   nn.broadcast(%[[F]]) : (tensor<f32>) -> tensor<4xf32>
+// CHECK: nn.elementwise(%{{.*}}) {kind = "clamp", settings = {max = 2.000000e+00 : f64}}
+graph.variable x dynamic f32 [4]
+graph.variable high dynamic f32
+graph.variable y volatile f32 [4]
+graph.block entry {
+  graph.op clamp(x) -> (y) settings {min = 0.5 : f64, max = #graph.name<high>}
+  graph.loop l i in 0 to 3 {
+    graph.op fill(y) -> (y) settings {value = #graph.name<i>}
+  }
+  graph.op clamp(y) -> (y) settings {max = 2.0 : f64}
+  graph.return
 }
 // -----
 // A module without blocks is at this level already.

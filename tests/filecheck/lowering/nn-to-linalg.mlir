@@ -90,3 +90,27 @@ func.func @kept(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
   %y = nn.matmul(%t, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   func.return %y : tensor<4x8xf32>
 }
+// -----
+// Kernels that compare learn that integers have no sign.
+// CHECK-LABEL: func.func @kernels
+// CHECK: nn.sort(%x) {axis = 0 : i64} attrs {openinfer.unsigned} : (tensor<4xi8>)
+// CHECK: nn.reduce(%x) {kind = "argmax", axes = array<i64: 0>} attrs {openinfer.unsigned}
+// CHECK: nn.matmul(%w, %w) attrs {openinfer.unsigned}
+// CHECK: nn.sort(%z) {axis = 0 : i64} : (tensor<4xi8>)
+func.func @kernels(%x: tensor<4xui8>, %w: tensor<4x4xui8>, %z: tensor<4xi8>) -> (tensor<4xui8>, tensor<i64>, tensor<4x4xui32>, tensor<4xi8>) {
+  %v, %p = nn.sort(%x) {axis = 0 : i64} : (tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi64>)
+  %a = nn.reduce(%x) {kind = "argmax", axes = array<i64: 0>} : (tensor<4xui8>) -> tensor<i64>
+  %m = nn.matmul(%w, %w) : (tensor<4x4xui8>, tensor<4x4xui8>) -> tensor<4x4xui32>
+  %u, %q = nn.sort(%z) {axis = 0 : i64} : (tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi64>)
+  func.return %v, %a, %m, %u : tensor<4xui8>, tensor<i64>, tensor<4x4xui32>, tensor<4xi8>
+}
+// -----
+// An index becomes a buffer of one element.
+// CHECK-LABEL: func.func @from_index
+// CHECK: %[[N:.*]] = arith.index_cast %i : index to i64
+// CHECK: %[[T:.*]] = tensor.empty() : tensor<i64>
+// CHECK: linalg.fill ins(%[[N]] : i64) outs(%[[T]] : tensor<i64>)
+func.func @from_index(%i: index) -> tensor<i64> {
+  %t = nn.from_index %i : tensor<i64>
+  func.return %t : tensor<i64>
+}

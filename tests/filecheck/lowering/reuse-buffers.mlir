@@ -105,3 +105,39 @@ func.func @kept(%x: memref<4xf32>, %n: index) {
   nn.publish %d "y" : memref<4xi32>
   func.return
 }
+// -----
+// A barrier between what computes the operand and the operation: it gets a buffer of its own.
+// CHECK-LABEL: func.func @barrier
+// CHECK: %[[T:.*]] = memref.alloc
+// CHECK: %[[U:.*]] = memref.alloc
+// CHECK: ins(%[[T]] : {{.*}} outs(%[[U]]
+// CHECK-LABEL: func.func @without
+// CHECK: %[[T:.*]] = memref.alloc
+// CHECK-NOT: memref.alloc
+// CHECK: ins(%[[T]] : {{.*}} outs(%[[T]]
+#id = affine_map<(d0) -> (d0)>
+func.func @barrier(%x: memref<4xf32>) {
+  %t = memref.alloc() : memref<4xf32>
+  nn.softmax(%x) outs(%t) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>) -> ()
+  nn.barrier
+  %u = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%u : memref<4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  }
+  nn.publish %u "y" : memref<4xf32>
+  func.return
+}
+func.func @without(%x: memref<4xf32>) {
+  %t = memref.alloc() : memref<4xf32>
+  nn.softmax(%x) outs(%t) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>) -> ()
+  %u = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%u : memref<4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  }
+  nn.publish %u "y" : memref<4xf32>
+  func.return
+}

@@ -61,7 +61,7 @@ func.func private @set_0(%x: memref<f32>) {
 
 // -----
 
-// Control flow that depends on data: the step stays as it is and runs on one thread.
+// Control flow that depends on data, and a kernel that is too small to share: the step stays as it is.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NOT: openinfer_team
@@ -82,5 +82,86 @@ func.func private @scale_0(%x: memref<64xf32>) {
     %v = memref.load %x[%i] : memref<64xf32>
     memref.store %v, %x[%i] : memref<64xf32>
   } {openinfer.parallel}
+  func.return
+}
+
+// -----
+
+// A large kernel of such a step is handed to the team when there are several threads; its shared
+// form ends when all chunks are done.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[TEAM:team\S*]]: memref<64xi64> {openinfer.arg = "team"}, %[[JOB:job\S*]]: memref<6xi64> {openinfer.arg = "job 5"}, %[[N:threads\S*]]: index {openinfer.arg = "size openinfer.threads"}
+// CHECK: scf.if
+// CHECK: %[[MANY:\S+]] = arith.cmpi sgt, %[[N]],
+// CHECK-NEXT: scf.if %[[MANY]] {
+// CHECK-NEXT: func.call @openinfer_fork_scale_0(%x{{\S*}}, %[[JOB]], %[[TEAM]])
+// CHECK-NEXT: } else {
+// CHECK-NEXT: func.call @scale_0(%x{{\S*}})
+// CHECK: func.func private @scale_0(
+// CHECK-NOT: openinfer_team
+// CHECK: func.func private @scale_0_shared(
+// CHECK: func.call @openinfer_team_take
+// CHECK: openinfer_team_done
+// CHECK: func.call @openinfer_team_wait({{.*}}, %[[LAST:\S+]])
+// CHECK-NEXT: func.return %[[LAST]]
+// CHECK: func.func private @openinfer_fork_scale_0(
+func.func @step(%c: memref<i8>, %x: memref<65536xf32>) {
+  %zero = arith.constant 0 : i8
+  %v = memref.load %c[] : memref<i8>
+  %yes = arith.cmpi ne, %v, %zero : i8
+  scf.if %yes {
+    func.call @scale_0(%x) : (memref<65536xf32>) -> ()
+  }
+  func.return
+}
+func.func private @scale_0(%x: memref<65536xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 65536 : index
+  scf.for %i = %c0 to %c64 step %c1 {
+    %v = memref.load %x[%i] : memref<65536xf32>
+    memref.store %v, %x[%i] : memref<65536xf32>
+  } {openinfer.parallel}
+  func.return
+}
+
+// -----
+
+// Sections become functions, and a kernel whose parallel loop calls them; serial ones follow each
+// other in the step.
+
+// CHECK-LABEL: func.func @step
+// CHECK: func.call @openinfer_fork_sections_0(%x{{\S*}}, %y{{\S*}}, %section_errors
+// CHECK: func.call @set_0(%x
+// CHECK-NEXT: func.call @set_0(%y
+// CHECK: func.func private @section_0_0(%x{{.*}}, %errors
+// CHECK-NEXT: func.call @set_0(%x
+// CHECK: func.func private @section_0_1(%y{{.*}}, %errors
+// CHECK: func.func private @sections_0(
+// CHECK: scf.for %section
+// CHECK: func.call @section_0_0
+// CHECK: func.call @section_0_1
+// CHECK: {openinfer.parallel}
+func.func @step(%x: memref<f32>, %y: memref<f32>) {
+  nn.sections "one" {
+    func.call @set_0(%x) : (memref<f32>) -> ()
+    nn.end_section
+  } "two" {
+    func.call @set_0(%y) : (memref<f32>) -> ()
+    nn.end_section
+  }
+  nn.sections "one" {
+    func.call @set_0(%x) : (memref<f32>) -> ()
+    nn.end_section
+  } "two" {
+    func.call @set_0(%y) : (memref<f32>) -> ()
+    nn.end_section
+  } attributes {openinfer.serial}
+  func.return
+}
+func.func private @set_0(%x: memref<f32>) {
+  %v = arith.constant 1.0 : f32
+  memref.store %v, %x[] : memref<f32>
   func.return
 }

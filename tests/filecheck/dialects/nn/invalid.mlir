@@ -728,3 +728,21 @@ func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
   %y = nn.view %b[] : memref<4x8xf32> to memref<32xi32>
   func.return
 }
+// -----
+// CHECK: nn.stamp: phase 'late' is none of enter, exit, node, pass, turn, begin, end
+func.func @f() {
+  nn.stamp "late" "" [1]
+  func.return
+}
+// -----
+// CHECK: nn.stamp: phase 'node' speaks of 2 nodes, not of one
+func.func @f() {
+  nn.stamp "node" "" [1, 2]
+  func.return
+}
+// -----
+// CHECK: nn.stamp: the index of a loop goes with phase 'turn'
+func.func @f() {
+  nn.stamp "turn" "l" [1]
+  func.return
+}

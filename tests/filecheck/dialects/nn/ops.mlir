@@ -65,6 +65,10 @@ func.func @tensors(%x: tensor<?x8xf32, #nn.dims<N, 8>>, %w: tensor<8x8xf32>, %V:
   nn.observe %w 3 : i64 "h" : tensor<8x8xf32>
   // CHECK: nn.barrier
   nn.barrier
+  // CHECK: nn.stamp "enter" "entry" []
+  nn.stamp "enter" "entry" []
+  // CHECK: nn.stamp "begin" "matmul_0" [4, 5]
+  nn.stamp "begin" "matmul_0" [4, 5]
   // CHECK: %ep = nn.matmul(%x, %w, %m1) {maps = [affine_map<(d0, d1) -> (d1)>]} {
   // CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f32):
   // CHECK-NEXT:   %[[S:.*]] = arith.addf %[[P]], %[[B]]
@@ -87,5 +91,9 @@ func.func @buffers(%x: memref<?x8xf32>, %y: memref<?x8xf32>, %n: index, %e: memr
   %v = nn.view %x[%n] : memref<?x8xf32> to memref<?xf32>
   // CHECK: nn.publish %y "y" : memref<?x8xf32>
   nn.publish %y "y" : memref<?x8xf32>
+  // CHECK: nn.stamp "turn" "l" [3] value %n thread %n
+  nn.stamp "turn" "l" [3] value %n thread %n
+  // CHECK: nn.stamp "pass" "" [3] thread %n
+  nn.stamp "pass" "" [3] thread %n
   func.return
 }

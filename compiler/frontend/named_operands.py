@@ -1,0 +1,123 @@
+"""Arguments of `y = op f(a=x, b=z, axis=0);` → operands in order, and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.syntax import Name, Ref, Setting, Value
+from openinfer.dialects import opset
+
+_LETTERS = "abcdefgh"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument as written; `name` is None for a positional one."""
+
+    name: Name | None
+    value: Value | Ref
+
+
+def sort_arguments(
+    op: Name, arguments: Sequence[Argument], report: Report
+) -> tuple[tuple[Ref, ...], tuple[Setting, ...]]:
+    """The operands, each at its place, and the settings of an op.
+
+    An operand is named as in the registry; the letters a, b, c, … also stand for the first, second,
+    third, … operand. An argument that is no operand is a setting, which is checked as such.
+    """
+    spec = opset.find(op.text)
+    before = report.errors
+    operands: dict[int, Ref] = {}
+    settings: list[Setting] = []
+    for argument in arguments:
+        name, value = argument.name, argument.value
+        position = len(operands) if name is None else _position(name.text, spec, value)
+        if position is None:
+            assert name is not None
+            if isinstance(value, Ref):
+                value = _no_setting(name, value, report)
+            settings.append(Setting(name, value))
+            continue
+        ref = Ref(value, None, value.span) if isinstance(value, Name) else value
+        if not isinstance(ref, Ref):
+            assert name is not None
+            report.error(
+                "OI0125",
+                ref.span,
+                f"`{name.text}` is an operand of `{op.text}`, so it must be a variable",
+                fix="declare the value in `constant { … }`, with `@init`",
+            )
+            ref = _unknown(ref)
+        if position < 0:
+            position = max(operands, default=-1) + 1
+        if position in operands:
+            report.error(
+                "OI0125",
+                name.span if name else ref.span,
+                f"operand `{_operand_name(spec, position)}` of `{op.text}` is given twice",
+                fix="remove one of them",
+                notes=[("first given here", operands[position].span)],
+            )
+            continue
+        operands[position] = ref
+    _check_gaps(op, spec, operands, report)
+    if report.errors > before and spec is not None:
+        # The count of operands is then no error of its own.
+        for position in range(len(spec.operands)):
+            operands.setdefault(position, _unknown(op))
+    return tuple(operands[position] for position in sorted(operands)), tuple(settings)
+
+
+def _position(name: str, spec: opset.OpSpec | None, value: Value | Ref) -> int | None:
+    """Which operand a name stands for: its place, -1 for the next one, None for a setting."""
+    if spec is None:
+        return -1 if isinstance(value, Name | Ref) else None
+    names = (*spec.operands, *spec.optional)
+    if name in names:
+        return names.index(name)
+    if spec.setting(name) is not None or len(name) != 1 or name not in _LETTERS:
+        return None
+    place = _LETTERS.index(name)
+    return place if place < len(names) or spec.variadic else None
+
+
+def _operand_name(spec: opset.OpSpec | None, position: int) -> str:
+    names = (*spec.operands, *spec.optional) if spec else ()
+    return names[position] if position < len(names) else str(position + 1)
+
+
+def _check_gaps(
+    op: Name, spec: opset.OpSpec | None, operands: dict[int, Ref], report: Report
+) -> None:
+    """An operand without the one before it. Missing operands at the end are counted elsewhere."""
+    for position in sorted(operands):
+        if position and position - 1 not in operands:
+            report.error(
+                "OI0125",
+                operands[position].span,
+                f"`{_operand_name(spec, position)}` of `{op.text}` is given, "
+                f"`{_operand_name(spec, position - 1)}` is not",
+                fix=f"add `{_operand_name(spec, position - 1)}=…`",
+            )
+            return
+
+
+def _no_setting(name: Name, ref: Ref, report: Report) -> Value:
+    """The value of a setting that was written as a use of a variable."""
+    if ref.slots is not None:
+        report.error(
+            "OI0125",
+            ref.span,
+            f"`{name.text}` is no operand, and a setting is no entry of a variable",
+            fix="operands are named as docs/ops.md lists them, or a, b, c, … in their order",
+        )
+        return Name("?", ref.span)
+    return ref.name
+
+
+def _unknown(where: Value | Name) -> Ref:
+    """A use of which an error was reported already."""
+    return Ref(Name("?", where.span), None, where.span)

@@ -1,0 +1,1 @@
+"""The interactive debugger of `openinfer debug`: session, commands, what they show, the prompt."""

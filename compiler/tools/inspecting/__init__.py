@@ -1,0 +1,1 @@
+"""What `openinfer inspect` finds out about a program: facts, and a picture of its control flow."""

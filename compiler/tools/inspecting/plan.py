@@ -1,0 +1,53 @@
+"""The arena plan of the compiled program, as data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from openinfer.compiler.api import compile
+from openinfer.compiler.tools.progress import waiting
+from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.host import cpu_unavailable_reason
+from openinfer.runtime.plan import NOMINAL, lower_bound
+from openinfer.runtime.sizes import THREADS, Size
+
+if TYPE_CHECKING:
+    from openinfer.compiler.api import Graph
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.program import Program
+
+
+def compiled_program(graph: Graph, package: Package | None, sizes: Mapping[str, int]) -> Program:
+    """The compiled program, from the cache when it is there. Raises what `compile` raises."""
+    reason = cpu_unavailable_reason()
+    if reason is not None:
+        raise UnsupportedError("OI0733", reason, hint="leave out --plan")
+    with waiting(f"compiling {graph.file}"):
+        return compile(graph, package, sizes=sizes)
+
+
+def plan_json(program: Program) -> dict[str, Any]:
+    """Buffers by offset, the arena and its lower bound, weights; sizes that a step fixes are 128."""
+    manifest = program.manifest
+    known = {THREADS: 1, **dict.fromkeys(manifest.runtime_sizes, NOMINAL)}
+    buffers = [
+        {
+            "name": row.name,
+            "offset": Size.of(row.offset).evaluate(known),
+            "bytes": Size.of(row.size).evaluate(known),
+            "size": row.size,
+            "first": row.first,
+            "last": row.last,
+        }
+        for row in manifest.plan
+    ]
+    buffers.sort(key=lambda row: (row["offset"], row["first"]))
+    return {
+        "buffers": buffers,
+        "arena": manifest.arena,
+        "arena_bytes": Size.of(manifest.arena).evaluate(known),
+        "lower_bound": lower_bound(manifest, known),
+        "runtime_sizes": dict.fromkeys(manifest.runtime_sizes, NOMINAL),
+        "weight_bytes": sum(row.nbytes for row in manifest.weights),
+    }

@@ -1,0 +1,177 @@
+"""Rules of ops that are made of other `nn` ops: batch norm, group norm, rotary embedding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, TensorType, f64
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.dialects.graph import SizeAttr
+from openinfer.dialects.nn.elements import dtype_name, element_type
+from openinfer.dialects.ops.base import product, promote_floats
+from openinfer.dialects.ops.normalise import check_eps
+from openinfer.dialects.ops.rotary import rotated_dims
+from openinfer.dialects.opset import TensorSpec
+from openinfer.lowering.graph.op_rules import Call, op_rule
+from openinfer.lowering.graph.scalars import computed, number, widened
+from openinfer.runtime.sizes import Size
+
+_ONE = Size.of(1)
+
+
+def _wide(call: Call) -> str:
+    """The dtype that the op computes in: once rounded, at its end."""
+    return computed(promote_floats([dtype_name(nn.element_of(v)) for v in _floats(call)]))
+
+
+def _floats(call: Call) -> list[SSAValue]:
+    return call.operands[:1] if call.spec.name == "rope" else call.operands
+
+
+def _like(value: SSAValue) -> TensorType[Attribute]:
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return kind
+
+
+@op_rule("batch_norm")
+def _batch_norm(call: Call) -> Sequence[SSAValue]:
+    """(x - mean) * (weight / sqrt(variance + eps)) + bias: the factor is made once by channel."""
+    dtype = _wide(call)
+    rank = len(nn.dims_of(call.operands[0]))
+    axis = call.settings["axis"]
+    assert isinstance(axis, int)
+    x, mean, variance, *affine = (widened(call, value, dtype) for value in call.operands)
+    element = element_type(dtype)
+    eps = number(call, check_eps(call.settings), element)
+    shifted = call.elementwise("add", [variance, eps], _like(variance))
+    factor = call.elementwise("sqrt", [shifted], _like(variance))
+    above = affine[0] if affine else number(call, 1.0, element)
+    factor = call.elementwise("div", [above, factor], _like(variance))
+
+    def aligned(value: SSAValue) -> SSAValue:
+        return call.reshape(value, (*nn.dims_of(value), *[_ONE] * (rank - axis % rank - 1)))
+
+    y = call.elementwise("sub", [x, aligned(mean)], _like(x))
+    y = call.elementwise("mul", [y, aligned(factor)], _like(x))
+    if len(affine) > 1:
+        y = call.elementwise("add", [y, aligned(affine[1])], _like(x))
+    return [call.convert(y, call.type)]
+
+
+@op_rule("group_norm")
+def _group_norm(call: Call) -> Sequence[SSAValue]:
+    dtype = _wide(call)
+    x, *affine = call.operands
+    groups = call.settings["groups"]
+    assert isinstance(groups, int)
+    dims = nn.dims_of(x)
+    inner = (dims[1] // groups) * product(dims[2:])
+    rows = call.reshape(x, (dims[0], Size.of(groups), inner))
+    # Rounded here already where nothing follows.
+    element = element_type(dtype) if affine else call.type.element_type
+    kind = nn.with_element(_like(rows), element)
+    eps = FloatAttr(check_eps(call.settings), f64)
+    y = call.reshape(call.add(nn.LayerNormOp, [rows], kind, eps=eps), dims)
+    for name, value in zip(("mul", "add"), affine):
+        value = call.reshape(value, (*nn.dims_of(value), *[_ONE] * (len(dims) - 2)))
+        y = call.elementwise(name, [y, widened(call, value, dtype)], _like(y))
+    return [call.convert(y, call.type)]
+
+
+# Rotary embedding ---------------------------------------------------------------------------------
+
+
+@op_rule("rope")
+def _rope(call: Call) -> Sequence[SSAValue]:
+    x = call.operands[0]
+    dims = nn.dims_of(x)
+    rotated = rotated_dims(TensorSpec("f32", dims), call.settings)
+    if rotated == 0:
+        return [call.convert(x, call.type)]
+    dtype = _wide(call)
+    cosine, sine = _phases(call, rotated // 2, dtype)
+    pairs = Size.of(rotated // 2)
+    lead = dims[:-1]
+    if call.settings["interleaved"]:
+        turned = call.reshape(_part(call, x, 0, rotated), (*lead, pairs, Size.of(2)))
+        halves = [call.reshape(_part(call, turned, i, 1), (*lead, pairs)) for i in range(2)]
+    else:
+        halves = [_part(call, x, i * (rotated // 2), rotated // 2) for i in range(2)]
+    a, b = (widened(call, half, dtype) for half in halves)
+
+    def times(value: SSAValue, factor: SSAValue) -> SSAValue:
+        return call.elementwise("mul", [value, factor], _like(value))
+
+    first = call.elementwise("sub", [times(a, cosine), times(b, sine)], _like(a))
+    second = call.elementwise("add", [times(b, cosine), times(a, sine)], _like(a))
+    declared = call.results[0].dtype
+    parts = [widened(call, value, declared) for value in (first, second)]
+    if call.settings["interleaved"]:
+        parts = [call.reshape(part, (*lead, pairs, _ONE)) for part in parts]
+        joined = _joined(call, parts, (*lead, pairs, Size.of(2)))
+        parts = [call.reshape(joined, (*lead, Size.of(rotated)))]
+    size = dims[-1].constant
+    assert size is not None
+    if size > rotated:
+        parts.append(widened(call, _part(call, x, rotated, size - rotated), declared))
+    return [parts[0] if len(parts) == 1 else _joined(call, parts, dims)]
+
+
+def _phases(call: Call, pairs: int, dtype: str) -> tuple[SSAValue, SSAValue]:
+    """Cosine and sine of position times frequency, `[…, L, pairs]`, aligned with the halves of x.
+
+    Angles are made in f64: a large position times a frequency rounded to f32 is no angle any more.
+    """
+    heads_inside = call.settings["layout"] == "blhd"
+    double = element_type("f64")
+    dims = nn.dims_of(call.operands[0])
+    if len(call.operands) > 1:
+        positions = call.operands[1]
+    else:
+        length = dims[-3] if heads_inside else dims[-2]
+        kind = nn.tensor_type(element_type("i64"), (length,))
+        positions = call.add(nn.IotaOp, [], kind, axis=nn.int_setting(0))
+    shape = nn.dims_of(positions)
+    heads = (_ONE,) if heads_inside else ()
+    if not heads_inside and len(shape) > 1:
+        shape = (*shape[:-1], _ONE, shape[-1])
+    angles = call.reshape(widened(call, positions, "f64"), (*shape, *heads, _ONE))
+    numbers = nn.tensor_type(element_type("i64"), (Size.of(pairs),))
+    exponents = widened(
+        call, call.add(nn.IotaOp, [], numbers, axis=nn.int_setting(0)), "f64"
+    )  # (pairs)
+    base = call.settings["base"]
+    assert isinstance(base, int | float)
+    slope = number(call, -math.log(base) / pairs, double)
+    frequency = call.elementwise(
+        "exp", [call.elementwise("mul", [exponents, slope], _like(exponents))], _like(exponents)
+    )
+    kind = nn.tensor_type(double, (*nn.dims_of(angles)[:-1], Size.of(pairs)))
+    angles = call.elementwise("mul", [angles, frequency], kind)
+    cosine, sine = (call.elementwise(name, [angles], kind) for name in ("cos", "sin"))
+    return widened(call, cosine, dtype), widened(call, sine, dtype)
+
+
+def _part(call: Call, value: SSAValue, start: int, count: int) -> SSAValue:
+    """Elements of the last axis."""
+    dims = nn.dims_of(value)
+    if dims[-1].constant == count:
+        return value
+    starts = [*(Size.of(0) for _ in dims[:-1]), Size.of(start)]
+    return call.add(
+        nn.SliceOp,
+        [value],
+        nn.tensor_type(nn.element_of(value), (*dims[:-1], Size.of(count))),
+        starts=ArrayAttr([SizeAttr(s) for s in starts]),
+        steps=nn.ints_setting([1] * len(dims)),
+    )
+
+
+def _joined(call: Call, parts: Sequence[SSAValue], dims: Sequence[Size]) -> SSAValue:
+    """Parts one after the other along the last axis."""
+    kind = nn.tensor_type(nn.element_of(parts[0]), dims)
+    return call.add(nn.ConcatOp, parts, kind, axis=nn.int_setting(len(dims) - 1))

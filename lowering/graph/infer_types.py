@@ -1,0 +1,348 @@
+"""Fills in the types that a program leaves open: `_` of declarations and temporaries, buffers.
+
+A declaration of type `_` takes dtype and shape from the package, a temporary from the op or the
+variable whose value it gets first. It is run twice: when a program was read, without a package, and
+when one is bound to it; what is still open then is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Operation
+
+from openinfer.dialects.graph import (
+    AssignOp,
+    BlockOp,
+    CacheReadOp,
+    CacheWriteOp,
+    OpOp,
+    RefAttr,
+    SizeAttr,
+    SliceAttr,
+    TransferOp,
+    VariableOp,
+)
+from openinfer.dialects.graph.syntax import OPEN
+from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs
+from openinfer.lowering.graph.buffers import (
+    BUFFER,
+    Entry,
+    entry_of,
+    is_buffer,
+    usual_entry,
+    valued,
+)
+from openinfer.lowering.graph.package_types import missing, type_in
+from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.program import dtype_of, written_settings
+from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.sizes import Size
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+
+
+def has_open_types(module: ModuleOp) -> bool:
+    """Whether anything is left to fill in."""
+    return any(
+        isinstance(op, AssignOp | VariableOp)
+        and (_is_open(op) or is_buffer(op) or _has_open_shape(op))
+        for op in module.walk()
+    )
+
+
+def infer_types(module: ModuleOp) -> None:
+    """Fills in what the program itself decides. Changes the module; never fails."""
+    if has_open_types(module):
+        _Inference(module, None, {}, final=False).run()
+
+
+def with_types(
+    module: ModuleOp, package: Package | None, sizes: Mapping[str, int], *, in_place: bool = False
+) -> ModuleOp:
+    """The module with all types filled in: itself when nothing was open, else a changed copy.
+
+    `sizes` are those that the caller gave. Raises ProgramError for a type that follows neither from
+    the program nor from the package.
+    """
+    if not has_open_types(module):
+        return module
+    closed = module if in_place else module.clone()
+    problems = _Inference(closed, package, sizes, final=True).run()
+    if problems:
+        raise ProgramError(problems)
+    return closed
+
+
+def _is_open(op: AssignOp | VariableOp) -> bool:
+    return op.dtype.data == OPEN
+
+
+def _has_open_shape(op: AssignOp | VariableOp) -> bool:
+    """Whether the package, or the caller, may say a dimension that a declaration leaves open."""
+    return (
+        isinstance(op, VariableOp)
+        and op.memory.data != "persistent"
+        and any(dim.single_name == OPEN for dim in op.sizes)
+    )
+
+
+@dataclass
+class _Inference:
+    module: ModuleOp
+    package: Package | None
+    given: Mapping[str, int]
+    final: bool
+    problems: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    refused: dict[str, tuple[Operation, OpError]] = field(
+        default_factory=dict[str, tuple[Operation, OpError]]
+    )
+    """Why the op that gives a temporary its type was refused."""
+    changed: bool = False
+
+    def run(self) -> list[Diagnostic]:
+        """Fills in all that follows; in the end says what does not."""
+        self.sizes = {**(self.package.sizes if self.package else {}), **self.given}
+        blocks = [op for op in self.module.body.ops if isinstance(op, BlockOp)]
+        blocks.sort(key=lambda block: block.block_name.data != "entry")
+        self.nodes = [node for block in blocks for node in block.walk()]
+        self.variables = {
+            op.variable.data: op for op in self.module.body.ops if isinstance(op, VariableOp)
+        }
+        self.temporaries: dict[str, list[AssignOp]] = {}
+        for node in self.nodes:
+            if isinstance(node, AssignOp):
+                self.temporaries.setdefault(node.variable.data, []).append(node)
+        self.entries: dict[str, Entry] = {}
+        """The dimensions of the entries of a buffer, and the size that counts its slots."""
+        if self.final:
+            for variable in self.variables.values():
+                self.declaration(variable)
+        self.settle()
+        for variable in self.variables.values():
+            # What no write decides is decided by the usual order of dimensions.
+            if is_buffer(variable) and variable.variable.data not in self.entries:
+                if self.final or not (self.waits() or self.refused):
+                    self.entries[variable.variable.data] = usual_entry(variable.sizes)
+                    self.settle()
+        self.finish_buffers()
+        if self.final:
+            self.report()
+        return self.problems
+
+    def waits(self) -> bool:
+        """Whether the package may still decide something."""
+        return any(_is_open(variable) for variable in self.variables.values())
+
+    def settle(self) -> None:
+        """One look at every node after the other, until nothing new follows."""
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for node in self.nodes:
+                self.node(node)
+
+    # Declarations.
+
+    def declaration(self, variable: VariableOp) -> None:
+        """A declaration whose type the package says, or whose shape the caller does."""
+        if variable.memory.data == "dynamic":
+            # A size of its own, which no program can name.
+            name = variable.variable.data
+            variable.properties["dims"] = _dims(
+                [
+                    Size.name(f"{name}.{axis}") if dim.single_name == OPEN else dim
+                    for axis, dim in enumerate(variable.sizes)
+                ]
+            )
+            return
+        if not _is_open(variable):
+            if _has_open_shape(variable):
+                found = type_in(self.package, variable, self.sizes)
+                if found is not None and found.rank == len(variable.sizes):
+                    dims = zip(variable.sizes, found.dims)
+                    variable.properties["dims"] = _dims(
+                        [have if own.single_name == OPEN else own for own, have in dims]
+                    )
+            return
+        found = type_in(self.package, variable, self.sizes)
+        if found is None:
+            self.problems.append(missing(self.package, variable))
+            return
+        variable.properties["dtype"] = StringAttr(found.dtype)
+        variable.properties["dims"] = _dims(found.dims)
+
+    # Nodes.
+
+    def node(self, node: Operation) -> None:
+        match node:
+            case OpOp():
+                if any(self.is_open(ref) for ref in node.outputs):
+                    self.op(node)
+            case TransferOp():
+                if self.is_open(node.target):
+                    self.learn(node.target, self.type_of(node.source))
+            case CacheReadOp():
+                self.buffer(node.source, node.target)
+                if self.is_open(node.target):
+                    self.learn(node.target, self.value_of(node.source))
+            case CacheWriteOp():
+                self.buffer(node.target, node.source)
+            case _:
+                pass
+
+    def is_open(self, ref: RefAttr) -> bool:
+        assigned = self.temporaries.get(ref.variable.data)
+        return assigned is not None and _is_open(assigned[0])
+
+    def learn(self, ref: RefAttr, found: TensorSpec | None) -> None:
+        """The type of a temporary, for all of its assigns."""
+        if found is None:
+            return
+        for op in self.temporaries[ref.variable.data]:
+            if _is_open(op):
+                op.properties["dtype"] = StringAttr(found.dtype)
+                op.properties["dims"] = _dims(found.dims)
+        self.changed = True
+
+    def type_of(self, ref: RefAttr) -> TensorSpec | None:
+        """The type of a plain use, of a member of a family too; None when it is still open."""
+        name = ref.variable.data
+        op = self.variables.get(name) or next(iter(self.temporaries.get(name, ())), None)
+        if op is None or _is_open(op) or (isinstance(op, VariableOp) and op.option("table")):
+            return None
+        return TensorSpec(dtype_of(op), op.sizes)
+
+    def op(self, node: OpOp) -> None:
+        """The outputs of an op whose operands all have a type."""
+        spec = find(node.op_name.data)
+        operands = [self.type_of(ref) for ref in node.inputs]
+        known = [operand for operand in operands if operand is not None]
+        if spec is None or len(known) != len(operands):
+            return
+        settings = written_settings(node)
+        try:
+            found = infer_outputs(spec, known, settings, len(node.outputs))
+        except OpError as first:
+            # Sizes with other names may have one value.
+            values = self.sizes if self.final else {}
+            exact = [TensorSpec(o.dtype, tuple(valued(d, values) for d in o.dims)) for o in known]
+            try:
+                found = infer_outputs(spec, exact, settings, len(node.outputs))
+            except OpError:
+                for ref in node.outputs:
+                    self.refused[ref.variable.data] = (node, first)
+                return
+        for ref, type_ in zip(node.outputs, found):
+            if self.is_open(ref):
+                self.learn(ref, type_)
+
+    # Caches.
+
+    def value_of(self, ref: RefAttr) -> TensorSpec | None:
+        """The type of what a cache access reads; extents that only a step knows are `_`."""
+        variable = self.variables.get(ref.variable.data)
+        if variable is None:
+            return None
+        name, dims = ref.variable.data, variable.sizes
+        if is_buffer(variable):
+            if name not in self.entries:
+                return None
+            dims = self.entries[name][0]
+        auto = variable.option("auto_dim")
+        grown = len(auto.data) if isinstance(auto, ArrayAttr) else 0
+        count = len(variable.indices) - grown
+        slots = list(ref.indices)
+        lengths = max(0, count - len(slots)) + sum(isinstance(s, SliceAttr) for s in slots[:count])
+        if grown:
+            parts = slots[count:]
+            singles = sum(isinstance(slot, SizeAttr) for slot in parts)
+            kept = grown if singles == grown else grown - singles
+            dims = (Size.name(OPEN),) * kept
+        return TensorSpec(dtype_of(variable), (*(Size.name(OPEN),) * lengths, *dims))
+
+    def buffer(self, cache: RefAttr, other: RefAttr) -> None:
+        """What goes into or comes out of a slot decides what the entries of a buffer are."""
+        name = cache.variable.data
+        variable = self.variables.get(name)
+        if variable is None or not is_buffer(variable) or name in self.entries:
+            return
+        value = self.type_of(other)
+        if (
+            value is None
+            or len(cache.indices) != 1
+            or not isinstance(cache.indices.data[0], SizeAttr)
+        ):
+            return
+        values = self.sizes if self.final else {}
+        entry = entry_of(variable.sizes, value.dims, values)
+        if entry is not None:
+            self.entries[name] = entry
+            self.changed = True
+
+    def finish_buffers(self) -> None:
+        """Buffers become tables. One whose bound is a name waits for the value of that name."""
+        for name, (dims, bound) in self.entries.items():
+            variable = self.variables[name]
+            limit = valued(bound, self.sizes).constant if bound is not None else None
+            if bound is not None and limit is None and not self.final:
+                continue
+            options = dict(variable.options.data)
+            other = options.pop("other")
+            assert isinstance(other, DictionaryAttr)
+            kept = {key: value for key, value in other.data.items() if key != BUFFER}
+            options["table"] = UnitAttr()
+            if limit is not None:
+                index = variable.indices.data[0].data
+                options["fixed"] = DictionaryAttr({index: IntegerAttr(limit, i64)})
+            if kept:
+                options["other"] = DictionaryAttr(kept)
+            if bound is not None and bound.names:
+                # The name of the bound still stands in the program, for sizes that are given.
+                variable.attributes["slots"] = SizeAttr(bound)
+            variable.properties["options"] = DictionaryAttr(options)
+            variable.properties["dims"] = _dims(dims)
+
+    # What is left.
+
+    def report(self) -> None:
+        """The temporaries that are still open; those behind an error say nothing of their own."""
+        behind = bool(self.problems)
+        for name, assigned in self.temporaries.items():
+            if not _is_open(assigned[0]):
+                continue
+            if name in self.refused:
+                node, error = self.refused[name]
+                message = f"the type of `{name}` cannot be inferred: {error.message}"
+                self.problems.append(
+                    Diagnostic("OI0329", message, location_of(node), hint=error.hint)
+                )
+                behind = True
+        if behind:
+            return
+        for name, assigned in self.temporaries.items():
+            if _is_open(assigned[0]):
+                self.problems.append(
+                    Diagnostic(
+                        "OI0329",
+                        f"the type of `{name}` does not follow from what is written to it",
+                        location_of(assigned[0]),
+                        hint=f"write `assign {name}: TYPE;` before it",
+                    )
+                )
+
+
+def _dims(dims: Sequence[Size]) -> ArrayAttr[SizeAttr]:
+    return ArrayAttr([SizeAttr(dim) for dim in dims])

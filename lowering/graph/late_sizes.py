@@ -1,0 +1,94 @@
+"""Sizes that only the step itself knows: a slice's length, a dimension that names a scalar.
+
+Such a size gets a name of its own, `step.0` say, and `nn.define_size` gives it a value where the
+program fixes it. Types name it like any other run-time size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+
+from openinfer.dialects import nn
+from openinfer.runtime.sizes import Size
+
+if TYPE_CHECKING:
+    from openinfer.lowering.graph.variable_values import Scope, VariableValues
+
+
+class LateSizes:
+    """The late sizes of a program, in the order in which they are made."""
+
+    def __init__(self, values: VariableValues) -> None:
+        self.values = values
+        self.names: list[str] = []
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Every name that a type may hold: sizes that inputs fix, and late ones."""
+        return self.values.facts.runtime | frozenset(self.names)
+
+    def is_late(self, size: Size) -> bool:
+        return bool(size.names & frozenset(self.names))
+
+    def define(self, hint: str, value: SSAValue, scope: Scope, key: object = None) -> Size:
+        """A late size with the value of an index, the one made before for the same key."""
+        if key is not None and key in scope.late:
+            return Size.name(scope.late[key])
+        name = self.reserve(hint)
+        self.values.insert(nn.DefineSizeOp(name, value, self.values.node))
+        if key is not None:
+            scope.late[key] = name
+        return Size.name(name)
+
+    def reserve(self, hint: str) -> str:
+        """The name of a new late size; who asks for it defines it."""
+        name = f"{hint}.{len(self.names)}"
+        self.names.append(name)
+        return name
+
+    def symbolic(self, size: Size, scope: Scope) -> Size:
+        """A size expression over known names only: scalars and loop indices become late sizes."""
+        size = size.substitute(self.values.facts.static)
+        unknown = sorted(size.names - self.known)
+        if unknown and not _is_sum(size):
+            # Its parts may be negative although it is not, and a plan wants one bound.
+            values = [self._value_of(name, scope) for name in unknown]
+            key = ("size", size, *values)
+            if key in scope.late:
+                return Size.name(scope.late[key])
+            return self.define("size", self.values.index_value(size, scope), scope, key)
+        replaced = size.substitute({name: self._of_name(name, scope) for name in unknown})
+        if not _is_sum(replaced) and self.is_late(replaced):
+            # A plan has a closer bound for one name than for a difference or a quotient.
+            return self.define("size", self.values.index_value(replaced, scope), scope, replaced)
+        return replaced
+
+    def _value_of(self, name: str, scope: Scope) -> SSAValue:
+        index = scope.indices.get(name)
+        return self.values.value_of(name, scope) if index is None else index.value
+
+    def _of_name(self, name: str, scope: Scope) -> Size:
+        values = self.values
+        index = scope.indices.get(name)
+        if index is not None:
+            return self.define(name, index.value, scope, index.value)
+        value = values.value_of(name, scope)
+        owner = value.owner
+        if isinstance(owner, nn.FillOp):
+            constant = owner.properties["value"]
+            if isinstance(constant, IntegerAttr):
+                return Size.of(constant.value.data)
+        if value in scope.late:
+            return Size.name(scope.late[value])
+        return self.define(name, values.named_index(name, scope), scope, value)
+
+
+def _is_sum(size: Size) -> bool:
+    """Whether a size is a sum of products of names, nothing taken away or divided."""
+    return all(
+        coefficient > 0 and all(atom[0] == "name" for atom in monomial)
+        for monomial, coefficient in size.terms
+    )

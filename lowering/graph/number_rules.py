@@ -1,0 +1,145 @@
+"""Rules of `quantize`, `dequantize` and `random_uniform`: chains of elementwise functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import element_type
+from openinfer.dialects.ops.base import normal_axis
+from openinfer.dialects.ops.random import GAMMA, SIGNIFICANDS, STEPS
+from openinfer.lowering.graph.op_rules import Call, op_rule
+from openinfer.lowering.graph.scalars import (
+    Scalar,
+    dtype_of,
+    number,
+    widened,
+)
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.sizes import Size
+
+
+def _like(call: Call, value: SSAValue, dtype: str) -> TensorType[Attribute]:
+    """The type with the shape of x and another dtype."""
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return nn.with_element(kind, element_type(dtype))
+
+
+def _along(call: Call, parameter: SSAValue) -> SSAValue:
+    """A scale or zero point so that it broadcasts to x."""
+    dims = nn.dims_of(parameter)
+    if all(d.constant == 1 for d in dims):
+        return call.reshape(parameter, ())
+    rank = len(nn.dims_of(call.operands[0]))
+    axis = normal_axis(call.settings["axis"], rank)
+    return call.reshape(parameter, (*dims, *(Size.of(1) for _ in range(rank - axis - 1))))
+
+
+def _scale(call: Call, dtype: str) -> SSAValue:
+    if len(call.operands) > 1:
+        return widened(call, _along(call, call.operands[1]), dtype)
+    return number(call, call.settings["scale"], element_type(dtype))
+
+
+def _zero_point(call: Call, codes: str, dtype: str) -> SSAValue | None:
+    """The zero point, brought into the range of the codes, as `dtype`; None when it is 0."""
+    if len(call.operands) > 2:
+        inside = widened(call, _along(call, call.operands[2]), codes)
+        return widened(call, inside, dtype)
+    given = call.settings["zero_point"]
+    if isinstance(given, Scalar):
+        return widened(call, number(call, given, element_type(codes)), dtype)
+    return number(call, given, element_type(dtype)) if given else None
+
+
+def _integer(codes: str) -> str:
+    """An integer that holds codes and sums of codes."""
+    return "i32" if DTYPES[codes].bits <= 16 else "i64"
+
+
+@op_rule("quantize", scalars=("scale", "zero_point"))
+def _quantize(call: Call) -> Sequence[SSAValue]:
+    x = call.operands[0]
+    codes = call.results[0].dtype
+    wide = "f64" if "f64" in [dtype_of(v) for v in call.operands[:2]] else "f32"
+    x = widened(call, x, wide)
+    kind = _like(call, x, wide)
+    quotient = call.elementwise("div", [x, _scale(call, wide)], kind)
+    whole = _integer(codes)
+    value = call.elementwise("cast", [quotient], _like(call, x, whole), rounding_mode="even")
+    zero = _zero_point(call, codes, whole)
+    if zero is not None:
+        # Far beyond every range of codes, so that the sum is exact.
+        limit = 2**20 if whole == "i32" else 2**40
+        value = call.elementwise("clamp", [value], _like(call, x, whole), min=-limit, max=limit)
+        value = call.elementwise("add", [value, zero], _like(call, x, whole))
+    return [call.convert(value, call.type)]
+
+
+@op_rule("dequantize", scalars=("scale", "zero_point"))
+def _dequantize(call: Call) -> Sequence[SSAValue]:
+    x = call.operands[0]
+    codes = dtype_of(x)
+    double = "f64" in (*(dtype_of(v) for v in call.operands[1:2]), call.results[0].dtype)
+    wide = "f64" if double else "f32"
+    whole = _integer(codes)
+    zero = _zero_point(call, codes, whole)
+    if zero is not None:
+        x = widened(call, x, whole)
+        x = call.elementwise("sub", [x, zero], _like(call, x, whole))
+    x = widened(call, x, wide)
+    value = call.elementwise("mul", [x, _scale(call, wide)], _like(call, x, wide))
+    return [call.convert(value, call.type)]
+
+
+@op_rule("random_uniform", scalars=("seed", "low", "high"))
+def _random_uniform(call: Call) -> Sequence[SSAValue]:
+    """SplitMix64 at the row-major place of each element; see its twin."""
+    result = call.results[0]
+    dtype = result.dtype
+    wide = "f64" if dtype == "f64" else "f32"
+    u64 = element_type("u64")
+    flat = nn.tensor_type(u64, [result.count])
+    seed = _mixed(call, number(call, call.settings["seed"], element_type("i64")))
+    place = call.add(nn.IotaOp, [], flat, axis=nn.int_setting(0))
+    gamma = number(call, GAMMA, u64)
+    place = call.elementwise("add", [place, number(call, 1, u64)], flat)
+    state = call.elementwise("mul", [place, gamma], flat)
+    state = call.elementwise("add", [state, seed], flat)
+    state = _mixed(call, state)
+    bits = SIGNIFICANDS[dtype]
+    state = call.elementwise("shr", [state], flat, bits=64 - bits)
+    # What is left is small, and signed integers are converted faster.
+    state = widened(call, state, "i64" if bits > 31 else "i32")
+    kind = nn.tensor_type(element_type(wide), [result.count])
+    share = call.convert(state, kind)
+    share = call.elementwise("mul", [share, number(call, 2.0**-bits, kind.element_type)], kind)
+    low, high = call.settings["low"], call.settings["high"]
+    if (low, high) != (0.0, 1.0):
+        least, most = number(call, low, kind.element_type), number(call, high, kind.element_type)
+        span = call.elementwise("sub", [most, least], nn.tensor_type(kind.element_type, []))
+        share = call.elementwise("mul", [share, span], kind)
+        share = call.elementwise("add", [share, least], kind)
+    return [call.convert(call.reshape(share, result.dims), call.type)]
+
+
+def _mixed(call: Call, z: SSAValue) -> SSAValue:
+    """The mixing function on u64 of any shape."""
+    z = _reinterpreted(call, z)
+    kind = _like(call, z, "u64")
+    for shift, factor in STEPS:
+        z = call.elementwise("xor", [z, call.elementwise("shr", [z], kind, bits=shift)], kind)
+        if factor is not None:
+            z = call.elementwise("mul", [z, number(call, factor, kind.element_type)], kind)
+    return z
+
+
+def _reinterpreted(call: Call, z: SSAValue) -> SSAValue:
+    """The bits of a 64-bit integer as u64."""
+    if dtype_of(z) == "u64":
+        return z
+    return call.elementwise("cast", [z], _like(call, z, "u64"), saturate=False)

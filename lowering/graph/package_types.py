@@ -1,0 +1,72 @@
+"""The types that a package gives to what a program declares without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from openinfer.dialects.graph import VariableOp
+from openinfer.dialects.opset import TensorSpec
+from openinfer.lowering.graph.sources import package_name, pattern_of
+from openinfer.lowering.locations import location_of
+from openinfer.runtime.errors import Diagnostic
+from openinfer.runtime.packages.values import ScalarValue
+from openinfer.runtime.tensors import Tensor
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+def type_in(
+    package: Package | None, variable: VariableOp, sizes: Mapping[str, int]
+) -> TensorSpec | None:
+    """The type of the tensor, metadata entry or size that a declaration names; None for nothing.
+
+    `sizes` are those of the package and of the caller. Raises UnsupportedError for a tensor of a
+    dtype that our table lacks.
+    """
+    pattern = pattern_of(variable)
+    if package is None:
+        return TensorSpec.of("i64") if package_name(variable) in sizes else None
+    if pattern is not None:
+        member = re.compile(
+            "".join(
+                re.escape(part) if position % 2 == 0 else "(?:0|[1-9][0-9]*)"
+                for position, part in enumerate(_PLACEHOLDER.split(pattern))
+            )
+        )
+        name = next((name for name in package.tensors if member.fullmatch(name)), None)
+    else:
+        name = package_name(variable)
+    if name is None:
+        return None
+    if name in package.tensors:
+        info = package.tensors[name]
+        return TensorSpec.of(info.dtype.name, info.shape)
+    value = package.metadata.get(name) if pattern is None else None
+    if isinstance(value, Tensor):
+        return TensorSpec.of(value.dtype.name, value.shape)
+    if isinstance(value, ScalarValue):
+        return TensorSpec.of(str(value.dtype))
+    return TensorSpec.of("i64") if name in sizes and pattern is None else None
+
+
+def missing(package: Package | None, variable: VariableOp) -> Diagnostic:
+    """Why a package does not say the type of a declaration."""
+    wanted = pattern_of(variable) or package_name(variable)
+    if package is None:
+        message = f"the program names {wanted!r} of a model, but no model was given"
+        hint = "give one: `--model FILE`, or open_model(FILE) from Python"
+    elif pattern_of(variable) is not None:
+        message, hint = f"{wanted!r} matches no tensor of the model", None
+    elif wanted in package.metadata:
+        message = f"{wanted!r} of the model is no number and no tensor"
+        hint = "a setting names such an entry directly, without a declaration"
+    else:
+        message = f"the model has no tensor, metadata entry or size {wanted!r}"
+        hint = "`openinfer inspect MODEL` lists what it has"
+    code = "OI0326" if pattern_of(variable) is not None else "OI0325"
+    return Diagnostic(code, message, location_of(variable), hint=hint)

@@ -1,0 +1,73 @@
+"""Where a step says that it comes to a node, a block or a round of a loop.
+
+A watched build tells its host at once, a traced build writes it down; a plain build has no stamps.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.dialects.graph import (
+    AssignOp,
+    AwaitOp,
+    BarrierOp,
+    BlockOp,
+    BranchOp,
+    CacheResetOp,
+    DepOp,
+    LoopOp,
+    ReturnOp,
+    ScopeOp,
+    YieldOp,
+)
+from openinfer.lowering.options import current
+from openinfer.lowering.reference.nodes import block_info
+
+_CONTROL = (AssignOp, BarrierOp, DepOp, ReturnOp, YieldOp, AwaitOp, LoopOp, BranchOp)
+"""Nodes that are passed: no kernel computes them."""
+
+
+def node_stamp(op: Operation, number: int) -> nn.StampOp | None:
+    """What is said in front of a node; a scope is no event, its nodes are."""
+    options = current()
+    if isinstance(op, ScopeOp) or not (options.trace or options.observe):
+        return None
+    # A watched build shows the values of all others, and a reset has none.
+    if options.observe and not isinstance(op, (*_CONTROL, CacheResetOp)):
+        return None
+    return nn.StampOp("pass" if isinstance(op, _CONTROL) else "node", "", [number])
+
+
+def turn_stamp(op: LoopOp, number: int, index: SSAValue) -> nn.StampOp | None:
+    """What is said at the start of a round of a loop."""
+    options = current()
+    if not (options.trace or options.observe):
+        return None
+    return nn.StampOp("turn", op.index.data, [number], index)
+
+
+def block_stamp(op: BlockOp, phase: str) -> nn.StampOp | None:
+    """What is said at the start ("enter") and the end ("exit") of a block."""
+    options = current()
+    if not (options.trace or options.observe):
+        return None
+    return nn.StampOp(phase, op.block_name.data)
+
+
+def block_rows(blocks: dict[str, BlockOp]) -> ArrayAttr[DictionaryAttr]:
+    """What events of entering and leaving say of each block."""
+    rows: list[DictionaryAttr] = []
+    for op in blocks.values():
+        info = block_info(op)
+        place = info.location
+        row: dict[str, Attribute] = {
+            "name": op.block_name,
+            "uuid": StringAttr(info.uuid),
+            "file": StringAttr(place.file if place else ""),
+            "line": IntegerAttr(place.line if place else 0, i64),
+            "column": IntegerAttr(place.column if place else 0, i64),
+        }
+        rows.append(DictionaryAttr(row))
+    return ArrayAttr(rows)

@@ -1,0 +1,420 @@
+"""Cache nodes as `nn` operations: slots become offsets, lengths, growth and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from openinfer.dialects import nn
+from openinfer.dialects.graph import (
+    CacheReadOp,
+    CacheResetOp,
+    CacheStepOp,
+    CacheWriteOp,
+    RefAttr,
+    SizeAttr,
+    SliceAttr,
+)
+from openinfer.lowering.graph.states import State
+from openinfer.lowering.graph.variable_values import (
+    Index,
+    Problem,
+    Scope,
+    VariableValues,
+    fill_value,
+)
+from openinfer.runtime.sizes import Size
+
+Slot = SizeAttr | SliceAttr
+FULL = SliceAttr(StringAttr(""), StringAttr(""))
+
+
+@dataclass
+class Place:
+    """A part of a state: an offset for each growing axis, and the sizes of the axes that stay."""
+
+    offsets: list[SSAValue]
+    kept: list[int]
+    dims: list[Size]
+
+
+def translate_cache(t: VariableValues, op: Operation, scope: Scope) -> bool:
+    """Translates a cache node; False for any other node."""
+    match op:
+        case CacheReadOp():
+            value = _Access(t, op.source, scope).read()
+            t.write(op.target, value, scope)
+            t.watch(t.value_of(op.target.variable.data, scope), op, op.target)
+        case CacheWriteOp():
+            value = t.read(op.source, scope)
+            access = _Access(t, op.target, scope)
+            access.write(value)
+            t.watch(value, op, op.target if access.state.plain else op.source)
+        case CacheStepOp():
+            _step(t, op, scope)
+        case CacheResetOp():
+            access = _Access(t, op.target, scope)
+            access.reset()
+            if access.state.plain:
+                t.watch(t.value_of(access.name, scope), op, op.target)
+        case _:
+            return False
+    return True
+
+
+def _step(t: VariableValues, op: CacheStepOp, scope: Scope) -> None:
+    name = op.variable.data
+    value = t.value_of(name, scope)
+    amount = op.amount.data.substitute(t.facts.static).constant
+    if amount is None:
+        raise Problem(
+            "OI0720", f"{name}: the amount {op.amount.data} is no number", "write a number"
+        )
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    by = t.add(nn.FillOp([], [kind], properties={"value": fill_value(amount, kind)}))
+    new = t.add(nn.ElementwiseOp([value, by], [kind], properties={"kind": StringAttr("add")}))
+    new.name_hint = name
+    scope.values[name] = new
+    t.watch(new, op, RefAttr.of(name))
+
+
+class _Access:
+    """One use of a state with its slots."""
+
+    def __init__(self, t: VariableValues, ref: RefAttr, scope: Scope) -> None:
+        self.t = t
+        self.ref = ref
+        self.scope = scope
+        self.name = ref.variable.data
+        state = t.facts.states.get(self.name)
+        if state is None:
+            raise Problem("OI0716", f"{ref.text}: {self.name} is not persistent")
+        self.state = state
+        slots: list[Slot] = [s for s in ref.indices if isinstance(s, Slot)]
+        count = len(state.table)
+        missing = count - len(slots[:count])
+        self.table = [*slots[:count], *[FULL] * missing]
+        self.auto = slots[count:]
+
+    # The three kinds of use
+
+    def read(self) -> SSAValue:
+        if self.state.plain:
+            return self.t.value_of(self.name, self.scope)
+        place = self.place(writes=False)
+        element = self.t.tensor_type(self.state.dtype, ()).element_type
+        kind = nn.tensor_type(element, [*place.dims, *self.state.entry])
+        return self.t.add(nn.StateReadOp(self.name, place.offsets, place.kept, kind))
+
+    def write(self, value: SSAValue) -> None:
+        t = self.t
+        if self.state.plain:
+            t.write(RefAttr.of(self.name), value, self.scope)
+            return
+        place = self.place(writes=True)
+        wanted = [*place.dims, *self.state.entry]
+        have = nn.dims_of(value)
+        element = t.tensor_type(self.state.dtype, ()).element_type
+        if nn.element_of(value) != element or len(have) != len(wanted):
+            shown = nn.tensor_type(element, wanted)
+            raise Problem("OI0312", f"{self.ref.text} takes {shown}, the value is {value.type}")
+        fits: SSAValue | None = None
+        for a, b in zip(have, wanted):
+            if a == b:
+                continue
+            if not t.late.is_late(a) and not t.late.is_late(b):
+                shown = nn.tensor_type(element, wanted)
+                raise Problem("OI0312", f"{self.ref.text} takes {shown}, the value is {value.type}")
+            left, right = t.index_value(a, self.scope), t.index_value(b, self.scope)
+            same = t.add(arith.CmpiOp(left, right, "eq"))
+            t.insert(nn.RequireOp(same, "shape", left, right, t.node))
+            fits = same if fits is None else t.add(arith.AndIOp(fits, same))
+        kind = nn.tensor_type(element, wanted)
+
+        def store() -> None:
+            stored = value if value.type == kind else t.add(nn.CastDimsOp(value, kind))
+            t.insert(nn.StateWriteOp(stored, self.name, place.offsets, place.kept, t.node))
+
+        if fits is None:
+            store()
+        else:
+            self._when(fits, store)
+
+    def reset(self) -> None:
+        if self.state.plain:
+            variable = self.t.facts.variables[self.name]
+            self.scope.values[self.name] = self.t.first_content(variable)
+            return
+        prefix: list[SSAValue] = []
+        for axis, slot in enumerate(self.table):
+            if isinstance(slot, SizeAttr):
+                number = self._number(slot)
+                self._require("sge", number, 0, "negative", number, self._axis_number(axis))
+                limit = self.state.limit(axis)
+                if limit is not None:
+                    need = self.t.add(arith.AddiOp(number, self.t.constant_index(1)))
+                    bound = self.t.index_value(limit, self.scope)
+                    self._require("sle", need, bound, "fixed", need, self._axis_number(axis))
+                prefix.append(number)
+        self.t.insert(nn.StateResetOp(self.name, prefix, self.t.node))
+
+    # Slots
+
+    def place(self, *, writes: bool) -> Place:
+        place = Place([], [], [])
+        lengths: list[tuple[int, SSAValue]] = []
+        for axis, slot in enumerate(self.table):
+            if isinstance(slot, SizeAttr):
+                place.offsets.append(self._single(axis, slot))
+            else:
+                start, length, size = self._range(axis, slot, (), grows=True)
+                place.offsets.append(start)
+                place.kept.append(axis)
+                place.dims.append(size)
+                lengths.append((axis, length))
+        if self.state.auto:
+            self._matrix(place, lengths, writes=writes)
+        return place
+
+    def _single(self, axis: int, slot: SizeAttr) -> SSAValue:
+        """The entry is there afterwards; its number, cut to what there is memory for."""
+        number = self._number(slot)
+        self._require("sge", number, 0, "negative", number, self._axis_number(axis))
+        need = self.t.add(arith.AddiOp(number, self.t.constant_index(1)))
+        safe = self._grow(axis, (), need)
+        return self.t.add(arith.SubiOp(safe, self.t.constant_index(1)))
+
+    def _range(
+        self, axis: int, slot: SliceAttr, entry: Sequence[SSAValue], *, grows: bool
+    ) -> tuple[SSAValue, SSAValue, Size]:
+        """Start and length of a slice, cut to what there is memory for, and the length as a size."""
+        t = self.t
+        key: object = None
+        extent: SSAValue | None = None
+        if isinstance(slot.stop, SizeAttr):
+            raw = self._number(slot.stop)
+            constant = slot.stop.data.substitute(t.facts.static).constant
+            if constant is not None and constant >= 0:
+                stop = raw
+            else:
+                extent = t.add(nn.ExtentOp(self.name, entry, axis))
+                behind = t.add(arith.CmpiOp(raw, t.constant_index(0), "slt"))
+                counted = t.add(arith.AddiOp(extent, raw))
+                stop = t.add(arith.SelectOp(behind, counted, raw))
+                self._require("sge", stop, 0, "slice-end", raw, extent)
+            if constant is None or constant >= 0:
+                key = self._key(slot)
+            if grows:
+                end = self._grow(axis, entry, stop)
+            else:
+                if extent is None:
+                    extent = t.add(nn.ExtentOp(self.name, entry, axis))
+                self._require("sle", stop, extent, "position", stop, extent)
+                end = self._clamp(stop, extent)
+        else:
+            stop = end = t.add(nn.ExtentOp(self.name, entry, axis))
+        if isinstance(slot.start, SizeAttr):
+            begin = self._number(slot.start)
+            self._require("sge", begin, 0, "slice-start", begin, self._axis_number(axis))
+            self._require("sle", begin, stop, "slice-order", begin, stop)
+            start = self._clamp(begin, end)
+        else:
+            start = t.constant_index(0)
+        length = t.add(arith.SubiOp(end, start))
+        size = t.late.define(self.name, length, self.scope, key)
+        return start, length, size
+
+    def _key(self, slot: SliceAttr) -> object:
+        """Equal bounds that do not depend on an extent give equal lengths."""
+        t = self.t
+        assert isinstance(slot.stop, SizeAttr)
+        start = slot.start.data if isinstance(slot.start, SizeAttr) else Size.of(0)
+        names = start.names | slot.stop.data.names
+        if names & set(self.state.auto):
+            return None
+        marks: list[object] = []
+        for name in sorted(names - t.late.known - t.facts.static.keys()):
+            index = self.scope.indices.get(name)
+            marks.append((name, index.value if index else t.value_of(name, self.scope)))
+        return ("length", start, slot.stop.data, tuple(marks))
+
+    def _matrix(self, place: Place, lengths: list[tuple[int, SSAValue]], *, writes: bool) -> None:
+        """The slots of the matrix of an entry, or of all entries of a table slice."""
+        count = len(self.state.table)
+        entry = list(place.offsets)
+        grows = bool(self.auto) and all(isinstance(s, SizeAttr) for s in self.auto)
+        needs: list[SSAValue] = []
+        if grows:
+            for position, slot in enumerate(self.auto):
+                assert isinstance(slot, SizeAttr)
+                number = self._number(slot)
+                axis = count + position
+                self._require("sge", number, 0, "negative", number, self._axis_number(axis))
+                base = self.t.index_value(self.state.base(axis), self.scope)
+                needs.append(self.t.add(arith.AddiOp(base, number)))
+
+            def grow(entry: Sequence[SSAValue]) -> None:
+                for position, need in enumerate(needs):
+                    self._grow(count + position, entry, need)
+
+            self._each(entry, lengths, grow)
+        slots = [FULL] * len(self.state.auto) if grows or not self.auto else list(self.auto)
+        slots += [FULL] * (len(self.state.auto) - len(slots))
+        for position, slot in enumerate(slots):
+            axis = count + position
+            if isinstance(slot, SizeAttr):
+                place.offsets.append(self._line(axis, slot, entry, writes=writes))
+                continue
+            if lengths and slot == FULL:
+                least = needs[position] if grows else None
+                place.offsets.append(self.t.constant_index(0))
+                place.dims.append(self._stacked(axis, entry, lengths, least))
+                place.kept.append(axis)
+                continue
+            start, _, size = self._range(axis, slot, entry, grows=False)
+            place.offsets.append(start)
+            place.kept.append(axis)
+            place.dims.append(size)
+        if lengths:
+            self._same_shapes(entry, lengths)
+
+    def _stacked(
+        self,
+        axis: int,
+        entry: Sequence[SSAValue],
+        lengths: list[tuple[int, SSAValue]],
+        least: SSAValue | None,
+    ) -> Size:
+        """The extent of stacked matrices; where there is none to stack, what one would have."""
+        t = self.t
+        extent = t.add(nn.ExtentOp(self.name, entry, axis))
+        if least is None:
+            least = t.index_value(self.state.base(axis), self.scope)
+        for _, length in lengths:
+            some = t.add(arith.CmpiOp(length, t.constant_index(0), "sgt"))
+            extent = t.add(arith.SelectOp(some, extent, least))
+        return t.late.define(self.name, extent, self.scope)
+
+    def _line(
+        self, axis: int, slot: SizeAttr, entry: Sequence[SSAValue], *, writes: bool
+    ) -> SSAValue:
+        """One row or column; a write may append it."""
+        t = self.t
+        number = self._number(slot)
+        extent = t.add(nn.ExtentOp(self.name, entry, axis))
+        one = t.constant_index(1)
+        limit = t.add(arith.AddiOp(extent, one)) if writes else extent
+        inside = t.add(arith.CmpiOp(number, limit, "ult"))
+        t.insert(nn.RequireOp(inside, "position", number, extent, t.node))
+        safe = t.add(arith.SelectOp(inside, number, t.constant_index(0)))
+        if not writes:
+            return safe
+        grown = self._grow(axis, entry, t.add(arith.AddiOp(safe, one)))
+        return t.add(arith.SubiOp(grown, one))
+
+    def _same_shapes(self, entry: Sequence[SSAValue], lengths: list[tuple[int, SSAValue]]) -> None:
+        t = self.t
+        count = len(self.state.table)
+        axes = range(count, count + len(self.state.auto))
+        first = {axis: t.add(nn.ExtentOp(self.name, entry, axis)) for axis in axes}
+
+        def compare(entry: Sequence[SSAValue]) -> None:
+            for axis, wanted in first.items():
+                extent = t.add(nn.ExtentOp(self.name, entry, axis))
+                same = t.add(arith.CmpiOp(extent, wanted, "eq"))
+                t.insert(nn.RequireOp(same, "stack", extent, wanted, t.node))
+
+        self._each(entry, lengths, compare)
+
+    def _each(
+        self,
+        entry: Sequence[SSAValue],
+        lengths: list[tuple[int, SSAValue]],
+        body: Callable[[Sequence[SSAValue]], None],
+    ) -> None:
+        """For every entry of the table slices."""
+        if not lengths:
+            body(entry)
+            return
+        (axis, length), *rest = lengths
+        t = self.t
+        block = Block(arg_types=[IndexType()])
+        zero, one = t.constant_index(0), t.constant_index(1)
+        t.insert(scf.ForOp(zero, length, one, [], Region(block)))
+        outer, t.builder = t.builder, Builder(InsertPoint.at_end(block))
+        moved = list(entry)
+        moved[axis] = t.add(arith.AddiOp(entry[axis], block.args[0]))
+        self._each(moved, rest, body)
+        t.insert(scf.YieldOp())
+        t.builder = outer
+
+    # Numbers
+
+    def _number(self, slot: SizeAttr) -> SSAValue:
+        """The value of an index; an auto index that means nothing else is its present count."""
+        t = self.t
+        size = slot.data.substitute(t.facts.static)
+        counts = {
+            name
+            for name in size.names & set(self.state.auto)
+            if name not in self.scope.indices
+            and name not in t.facts.variables
+            and name not in t.late.known
+        }
+        if not counts:
+            return t.index_value(size, self.scope)
+        inner = self.scope.nested()
+        for name in counts:
+            axis = self.state.axes.index(name)
+            extent = t.add(nn.ExtentOp(self.name, [], axis))
+            base = t.index_value(self.state.base(axis), self.scope)
+            inner.indices[name] = Index(t.add(arith.SubiOp(extent, base)))
+        return t.index_value(size, inner)
+
+    def _grow(self, axis: int, entry: Sequence[SSAValue], need: SSAValue) -> SSAValue:
+        return self.t.add(nn.GrowOp(self.name, entry, axis, need, self.t.node))
+
+    def _clamp(self, value: SSAValue, high: SSAValue) -> SSAValue:
+        t = self.t
+        low = t.add(arith.MaxSIOp(value, t.constant_index(0)))
+        return t.add(arith.MinSIOp(low, high))
+
+    def _require(
+        self, predicate: str, a: SSAValue, b: SSAValue | int, kind: str, *shown: SSAValue
+    ) -> None:
+        t = self.t
+        if b == 0 and predicate == "sge" and t.never_negative(a):
+            return
+        right = t.constant_index(b) if isinstance(b, int) else b
+        holds = t.add(arith.CmpiOp(a, right, predicate))
+        t.insert(nn.RequireOp(holds, kind, shown[0], shown[1], t.node))
+
+    def _axis_number(self, axis: int) -> SSAValue:
+        """State and axis as one number, for a message."""
+        return self.t.constant_index(axis_number(self.state, axis))
+
+    def _when(self, condition: SSAValue, body: Callable[[], None]) -> None:
+        t = self.t
+        block = Block()
+        t.insert(scf.IfOp(condition, [], Region(block), Region()))
+        outer, t.builder = t.builder, Builder(InsertPoint.at_end(block))
+        body()
+        t.insert(scf.YieldOp())
+        t.builder = outer
+
+
+def axis_number(state: State, axis: int) -> int:
+    """State and axis in one number."""
+    return state.number * 64 + axis
+
+
+def result_type(t: VariableValues, state: State, dims: Sequence[Size]) -> TensorType[Attribute]:
+    """The tensor type of a part of a state."""
+    return t.tensor_type(state.dtype, [*dims, *state.entry])

@@ -1,0 +1,245 @@
+"""Rules of the ops over windows: convolutions as products with unfolded windows, pooling.
+
+A convolution is one product: the kernel as a matrix `[out, in * kernel]` times the windows of x as
+`[in * kernel, windows]`. A transposed one multiplies first and folds the windows of the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import dtype_name, element_type
+from openinfer.dialects.ops.base import product, promote_floats
+from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
+from openinfer.dialects.ops.pooling import pool_windows, resamplings
+from openinfer.dialects.ops.windows import Window
+from openinfer.dialects.opset import TensorSpec
+from openinfer.lowering.graph.op_rules import Call, RuleError, op_rule
+from openinfer.lowering.graph.scalars import computed, widened
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.sizes import Size
+
+_ONE = Size.of(1)
+
+
+def _spec(value: SSAValue) -> TensorSpec:
+    return TensorSpec(dtype_name(nn.element_of(value)), nn.dims_of(value))
+
+
+def _with_batch(call: Call, x: SSAValue, rank: int) -> SSAValue:
+    """x with a batch axis of 1 where it has none, and a height of 1 where it has only a length."""
+    dims = nn.dims_of(x)
+    lead = () if len(dims) == rank else (_ONE,)
+    return _flat_height(call, call.reshape(x, (*lead, *dims)))
+
+
+def _flat_height(call: Call, x: SSAValue) -> SSAValue:
+    dims = nn.dims_of(x)
+    return call.reshape(x, (*dims[:-1], _ONE, dims[-1])) if len(dims) == 3 else x
+
+
+def _known(call: Call, size: Size, what: str) -> int:
+    if size.constant is None:
+        raise RuleError(
+            "OI0722",
+            f"{call.spec.name} needs a {what} that is known at compile time, it is {size}",
+            "use a literal, or a size that the model or `sizes=` fixes",
+        )
+    return size.constant
+
+
+def _placed(call: Call, windows: Sequence[Window]) -> dict[str, Attribute]:
+    """Stride, padding and dilation as properties; a single axis is the horizontal one."""
+    two = list(windows)
+    if len(two) == 1:
+        zero = Size.of(0)
+        two.insert(0, Window(_ONE, _ONE, zero, zero, _ONE))
+    sides = [side for window in two for side in (window.before, window.after)]
+    return {
+        "stride": nn.ints_setting([_known(call, w.stride, "stride") for w in two]),
+        "padding": nn.ints_setting([_known(call, side, "padding") for side in sides]),
+        "dilation": nn.ints_setting([_known(call, w.dilation, "dilation") for w in two]),
+    }
+
+
+def _require_windows(call: Call, windows: Sequence[Window], extents: Sequence[Size]) -> None:
+    """A window fits into each axis; what is provably wrong was refused before."""
+    for window, extent in zip(windows, extents):
+        call.emitter.require(_ONE, window.kernel)
+        call.emitter.require(window.needed(), window.padded(extent))
+
+
+def _groups(call: Call) -> int:
+    groups = call.settings["groups"]
+    assert isinstance(groups, int)
+    return groups
+
+
+# Convolution --------------------------------------------------------------------------------------
+
+
+def _sums(call: Call) -> str:
+    """The dtype of products before the bias: as wide as they are added, when there is a bias."""
+    x, w = (dtype_name(nn.element_of(v)) for v in call.operands[:2])
+    declared = call.results[0].dtype
+    if not DTYPES[x].is_float or len(call.operands) < 3:
+        return declared
+    return computed(promote_floats([promote_floats([x, w]), declared]))
+
+
+def _biased(call: Call, y: SSAValue, channels: Sequence[Size]) -> SSAValue:
+    """y plus the bias, in the declared dtype; `channels` are the axes of y that the bias has."""
+    element = call.type.element_type
+    kind = y.type
+    assert isinstance(kind, TensorType)
+    if len(call.operands) > 2:
+        bias = call.reshape(call.operands[2], (*channels, _ONE))
+        bias = widened(call, bias, dtype_name(kind.element_type))
+        y = call.elementwise("add", [y, bias], kind)
+    return call.convert(y, nn.with_element(kind, element))
+
+
+@op_rule("conv1d", "conv2d")
+def _convolution(call: Call) -> Sequence[SSAValue]:
+    x, w = call.operands[:2]
+    spatial = len(nn.dims_of(w)) - 2
+    windows = conv_windows(_spec(w), call.settings, spatial)
+    _require_windows(call, windows, nn.dims_of(x)[-spatial:])
+    groups = _groups(call)
+    x = _with_batch(call, x, spatial + 2)
+    w = _flat_height(call, w)
+    batch, _, *_ = nn.dims_of(x)
+    outputs, channels, *kernel = nn.dims_of(w)
+    counts = call.results[0].dims[-spatial:]
+    counts = counts if spatial == 2 else (_ONE, *counts)
+    depth, many = product([channels, *kernel]), product(counts)
+    rows = outputs // groups
+    lead = (Size.of(groups),) if groups > 1 else ()
+    columns = call.reshape(_unfolded(call, x, windows, kernel, counts), (batch, *lead, depth, many))
+    matrix = call.reshape(w, (*lead, rows, depth))
+    element = element_type(_sums(call))
+    kind = nn.tensor_type(element, (batch, *lead, rows, many))
+    y = call.add(nn.MatmulOp, [matrix, columns], kind)
+    return [call.reshape(_biased(call, y, (*lead, rows)), call.results[0].dims)]
+
+
+def _unfolded(
+    call: Call,
+    x: SSAValue,
+    windows: Sequence[Window],
+    kernel: Sequence[Size],
+    counts: Sequence[Size],
+) -> SSAValue:
+    """`[N, C, KH, KW, OH, OW]`; windows of one element each, side by side, are x itself."""
+    batch, channels, *extents = nn.dims_of(x)
+    dims = (batch, channels, *kernel, *counts)
+    alone = all(k == _ONE for k in kernel)
+    if alone and all(w.stride == _ONE for w in windows) and list(counts) == extents:
+        return call.reshape(x, dims)
+    kind = nn.tensor_type(nn.element_of(x), dims)
+    return call.add(nn.UnfoldOp, [x], kind, **_placed(call, windows))
+
+
+@op_rule("conv_transpose2d")
+def _transposed(call: Call) -> Sequence[SSAValue]:
+    x, w = call.operands[:2]
+    windows, _ = transposed_extents(_spec(w), nn.dims_of(x)[-2:], call.settings)
+    extents = call.results[0].dims[-2:]
+    for window, before, after in zip(windows, nn.dims_of(x)[-2:], extents):
+        call.emitter.require(_ONE, window.kernel)
+        call.emitter.require(_ONE, before)
+        call.emitter.require(_ONE, after)
+    x = _with_batch(call, x, 4)
+    batch, channels, *counts = nn.dims_of(x)
+    _, each, *kernel = nn.dims_of(w)
+    groups = _groups(call)
+    rows, many = product([each, *kernel]), product(counts)
+    depth = channels // groups
+    lead = (Size.of(groups),) if groups > 1 else ()
+    matrix = call.reshape(w, (*lead, depth, rows))
+    columns = call.reshape(x, (batch, *lead, depth, many))
+    # Windows that meet are added before they are rounded.
+    promoted = _spec(x).dtype
+    if DTYPES[promoted].is_float:
+        promoted = promote_floats([promoted, _spec(w).dtype])
+    element = element_type(
+        computed(promoted) if DTYPES[promoted].is_float else call.results[0].dtype
+    )
+    spread = call.add(
+        nn.MatmulOp,
+        [matrix, columns],
+        nn.tensor_type(element, (batch, *lead, rows, many)),
+        transpose_a=UnitAttr(),
+    )
+    outputs = each * groups
+    spread = call.reshape(spread, (batch, outputs, *kernel, *counts))
+    kind = nn.tensor_type(element, (batch, outputs, *extents))
+    y = call.add(nn.FoldOp, [spread], kind, **_placed(call, windows))
+    y = _biased(call, call.reshape(y, (batch, outputs, product(extents))), (outputs,))
+    return [call.reshape(y, call.results[0].dims)]
+
+
+# Pooling and resampling ---------------------------------------------------------------------------
+
+
+def _is_unsigned(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+
+
+def _planes(call: Call) -> tuple[SSAValue, tuple[Size, ...]]:
+    """x with four dimensions, and the dimensions of the result like it."""
+    x = _with_batch(call, call.operands[0], 4)
+    return x, (*nn.dims_of(x)[:2], *call.results[0].dims[-2:])
+
+
+@op_rule("max_pool2d", "avg_pool2d")
+def _pool(call: Call) -> Sequence[SSAValue]:
+    settings = call.settings
+    windows = pool_windows(settings)
+    ceil = bool(settings["ceil_mode"])
+    for window, extent in zip(windows, nn.dims_of(call.operands[0])[-2:]):
+        call.emitter.require(_ONE, extent)
+        call.emitter.require(window.needed(ceil=ceil), window.padded(extent))
+    x, dims = _planes(call)
+    average = call.spec.name == "avg_pool2d"
+    element = nn.element_of(x)
+    floats = DTYPES[dtype_name(element)].is_float
+    divisor = settings.get("divisor_override")
+    value = call.add(
+        nn.PoolOp,
+        [x],
+        nn.tensor_type(call.type.element_type if floats else element, dims),
+        kind=StringAttr("average" if average else "max"),
+        kernel=nn.ints_setting([_known(call, w.kernel, "kernel size") for w in windows]),
+        **_placed(call, windows),
+        ceil=UnitAttr() if ceil else None,
+        count_padding=UnitAttr() if average and settings["count_include_pad"] else None,
+        divisor=nn.int_setting(divisor) if isinstance(divisor, int) else None,
+        unsigned=UnitAttr() if _is_unsigned(element) else None,
+    )
+    return [call.reshape(value, call.results[0].dims)]
+
+
+@op_rule("upsample2d")
+def _upsample(call: Call) -> Sequence[SSAValue]:
+    rows = resamplings(_spec(call.operands[0]), call.settings)
+    for extent, result in zip(nn.dims_of(call.operands[0])[-2:], call.results[0].dims[-2:]):
+        call.emitter.require(_ONE, extent)
+        call.emitter.require(_ONE, result)
+    x, dims = _planes(call)
+    bilinear = call.settings["mode"] == "bilinear"
+    scales = [n for r in rows if r.scale for n in (r.scale.numerator, r.scale.denominator)]
+    element = call.type.element_type if bilinear else nn.element_of(x)
+    value = call.add(
+        nn.ResampleOp,
+        [x],
+        nn.tensor_type(element, dims),
+        kind=StringAttr(str(call.settings["mode"])),
+        scales=nn.ints_setting(scales) if len(scales) == 4 else None,
+        corners=UnitAttr() if call.settings["align_corners"] else None,
+    )
+    return [call.convert(call.reshape(value, call.results[0].dims), call.type)]

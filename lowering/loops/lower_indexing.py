@@ -1,0 +1,115 @@
+"""The pass `lower-indexing`: scatter, sort and cumsum on buffers to loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, i64
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+
+from openinfer.dialects.nn import CumsumOp, ScatterOp, SortOp, dims_of, element_of
+from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.gathers import report_into
+from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.running_sums import running_sums
+from openinfer.lowering.loops.scatters import scatter
+from openinfer.lowering.loops.sorting import Sorter
+from openinfer.lowering.loops.target import lanes_of
+from openinfer.runtime.errors import CompileError
+from openinfer.runtime.sizes import Size
+
+UNSIGNED = "openinfer.unsigned"
+
+
+@dataclass(frozen=True)
+class LowerIndexing(ModulePass):
+    """
+    Turn scatter, sort and cumsum on buffers into loops.
+
+    Before:
+        nn.cumsum(%x) outs(%y) {axis = 0 : i64} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
+
+    After:
+        scf.for %j = %c0 to %c64 step %c16 {
+          scf.for %k = %c0 to %rows step %c1 iter_args(%total = %zero) -> (vector<16xf32>) {
+            %v = vector.load %x[%k, %j] : memref<?x64xf32>, vector<16xf32>
+            %new = arith.addf %total, %v : vector<16xf32>
+            vector.store %new, %y[%k, %j] : memref<?x64xf32>, vector<16xf32>
+            scf.yield %new } } {openinfer.parallel}
+
+    Requires: bufferised; contiguous operands; the two scratch buffers of a sort. A scatter's second
+        destination takes its errors.
+    Leaves: the same ops on tensors.
+    """
+
+    name: ClassVar[str] = "lower-indexing"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rules = {ScatterOp.name: _scatter, SortOp.name: _sort, CumsumOp.name: _cumsum}
+        lower_by_rules(op, rules)
+
+
+def sort_scratch(op: SortOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+    """The scratch buffers (element type, sizes) that the lowering of `op` wants after its results.
+
+    Two of positions, each in the shape of the input. `op` is on tensors.
+    """
+    return [(i64, dims_of(op.inputs[0]))] * 2
+
+
+def _scatter(b: LoopBuilder, op: Operation) -> bool:
+    assert isinstance(op, ScatterOp)
+    node = op.node.value.data if op.node is not None else 0
+    report = report_into(b, op.outs[1], node) if len(op.outs) > 1 else None
+    x, indices, updates = op.inputs
+    scatter(
+        b,
+        (x, indices, updates),
+        op.output,
+        op.axis.value.data,
+        op.mode.data,
+        lanes_of(op, element_of(op.output)),
+        report,
+        unsigned=UNSIGNED in op.attributes,
+        unsigned_indices="openinfer.unsigned_indices" in op.attributes,
+    )
+    return True
+
+
+def _sort(b: LoopBuilder, op: Operation) -> bool:
+    assert isinstance(op, SortOp)
+    if len(op.outs) != 4:
+        raise CompileError(
+            "OI0955",
+            f"nn.sort has {len(op.outs)} destinations, its lowering needs 4: values, positions and "
+            "two buffers of positions",
+            hint="bufferise with sort_scratch",
+        )
+    values, positions, home, away = op.outs
+    sorter = Sorter(
+        b,
+        op.inputs[0],
+        (home, away),
+        op.axis.value.data,
+        descending=op.descending is not None,
+        unsigned=UNSIGNED in op.attributes,
+    )
+    sorter.emit(values, positions)
+    return True
+
+
+def _cumsum(b: LoopBuilder, op: Operation) -> bool:
+    assert isinstance(op, CumsumOp)
+    running_sums(
+        b,
+        op.inputs[0],
+        op.output,
+        op.axis.value.data,
+        lanes_of(op, element_of(op.output)),
+        exclusive=op.exclusive is not None,
+        reverse=op.reverse is not None,
+    )
+    return True

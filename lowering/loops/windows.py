@@ -1,0 +1,358 @@
+"""Loops over the windows of planes `[N * C, H, W]`: unfolding, folding and pooling.
+
+Which elements of a window lie in the plane is decided once for each row and column of the result, as
+a range of places, so that no element is tested by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects.nn import FoldOp, PoolOp, UnfoldOp
+from openinfer.lowering.loops.builder import Index, LoopBuilder
+from openinfer.lowering.loops.copies import copy_run
+from openinfer.lowering.loops.elements import add
+from openinfer.lowering.loops.numeric import INF, count_as, element_type, resize_float, wide_type
+from openinfer.lowering.loops.runs import Extent, collapse, each, extent_of, vector_run
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How windows lie along one axis: the first place of window i is `i * stride - before`."""
+
+    stride: int
+    before: int
+    after: int
+    dilation: int
+
+    @property
+    def inside(self) -> bool:
+        """Whether no window can reach out of the plane."""
+        return self.before == self.after == 0
+
+    def offset(self, b: LoopBuilder, place: SSAValue) -> Index:
+        """How far element `place` of window 0 lies from the start of the plane."""
+        return b.minus(times(b, place, self.dilation), self.before)
+
+
+def axes_of(op: UnfoldOp | FoldOp | PoolOp) -> tuple[Axis, Axis]:
+    stride, dilation = op.stride.get_values(), op.dilation.get_values()
+    top, bottom, left, right = op.padding.get_values()
+    return (
+        Axis(stride[0], top, bottom, dilation[0]),
+        Axis(stride[1], left, right, dilation[1]),
+    )
+
+
+def times(b: LoopBuilder, a: Index, factor: int) -> Index:
+    if isinstance(a, int):
+        return a * factor
+    return a if factor == 1 else b.mul(a, factor)
+
+
+def ceil_div(b: LoopBuilder, a: Index, divisor: int) -> Index:
+    """Of a value that is not negative."""
+    if isinstance(a, int):
+        return -(-a // divisor)
+    return a if divisor == 1 else b.floordiv(b.plus(a, divisor - 1), divisor)
+
+
+def reached(
+    b: LoopBuilder, offset: Index, step: int, extent: Index, count: Index
+) -> tuple[Index, Index]:
+    """The range of i below `count` for which `0 <= i * step + offset < extent`."""
+    first = ceil_div(b, b.maximum(b.minus(0, offset), 0), step)
+    behind = ceil_div(b, b.maximum(b.minus(extent, offset), 0), step)
+    return b.minimum(first, count), b.minimum(behind, count)
+
+
+def planes(b: LoopBuilder, buffer: SSAValue) -> SSAValue:
+    """`[N, C, …]` as `[N * C, …]`."""
+    assert isinstance(buffer.type, MemRefType)
+    rank = buffer.type.get_num_dims()
+    return collapse(b, buffer, [[0, 1], *([axis] for axis in range(2, rank))])
+
+
+def _span(b: LoopBuilder, first: Index, behind: Index) -> Extent:
+    return Extent((b.minus(behind, first),))
+
+
+# Unfolding ----------------------------------------------------------------------------------------
+
+
+def unfold(b: LoopBuilder, op: UnfoldOp, lanes: int) -> None:
+    """A row of the result is a row of the plane, shifted, between zeros."""
+    source, target = planes(b, op.inputs[0]), planes(b, op.output)
+    vertical, horizontal = axes_of(op)
+    height, width = b.dim(source, 1), b.dim(source, 2)
+    columns = b.dim(target, 4)
+    zero = b.constant(0, element_type(source))
+
+    def fill(plane: list[Index], first: Index, behind: Index) -> None:
+        extent = _span(b, first, behind)
+        if extent.static == 0:
+            return
+        zeros = b.splat(zero, lanes)
+
+        def chunk(i: SSAValue, mask: SSAValue | None) -> None:
+            b.vstore(zeros, target, [*plane, b.plus(i, first)], mask)
+
+        vector_run(b, extent, lanes, chunk, hint="j")
+
+    def element(outer: SSAValue, i: SSAValue, j: SSAValue) -> None:
+        shift = horizontal.offset(b, j)
+        first, behind = (
+            (0, columns)
+            if horizontal.inside
+            else reached(b, shift, horizontal.stride, width, columns)
+        )
+
+        def row(h: SSAValue) -> None:
+            plane: list[Index] = [outer, i, j, h]
+            line = b.plus(times(b, h, vertical.stride), vertical.offset(b, i))
+
+            def copy() -> None:
+                fill(plane, 0, first)
+                _copy_columns(
+                    b,
+                    (source, [outer, line], shift, horizontal.stride),
+                    (target, plane),
+                    (first, behind),
+                    lanes,
+                )
+                fill(plane, behind, columns)
+
+            if vertical.inside:
+                copy()
+                return
+            # Seen as unsigned a negative line lies behind the end.
+            b.when(b.compare("ult", line, height), copy, lambda: fill(plane, 0, columns))
+
+        each(b, extent_of(b, target, [3]), row, hint="h")
+
+    def plane(outer: SSAValue) -> None:
+        kernel = [extent_of(b, target, [axis]) for axis in (1, 2)]
+        alone = extent_of(b, target, [0]).static == 1
+        each(
+            b,
+            kernel[0],
+            lambda i: each(b, kernel[1], lambda j: element(outer, i, j)),
+            parallel=alone,
+        )
+
+    each(b, extent_of(b, target, [0]), plane, parallel=True)
+
+
+def _copy_columns(
+    b: LoopBuilder,
+    source: tuple[SSAValue, list[Index], Index, int],
+    target: tuple[SSAValue, list[Index]],
+    places: tuple[Index, Index],
+    lanes: int,
+) -> None:
+    """`target[…, w] = source[…, w * stride + shift]` for a range of w."""
+    buffer, line, shift, stride = source
+    result, plane = target
+    first, behind = places
+    if stride == 1:
+        start = b.plus(first, shift)
+        copy_run(
+            b,
+            _span(b, first, behind),
+            lanes,
+            (buffer, lambda i: [*line, b.plus(i, start)]),
+            (result, lambda i: [*plane, b.plus(i, first)]),
+        )
+        return
+
+    def one(w: SSAValue) -> None:
+        value = b.load(buffer, [*line, b.plus(times(b, w, stride), shift)])
+        b.store(value, result, [*plane, w])
+
+    b.loop(first, behind, 1, one, hint="w")
+
+
+# Folding ------------------------------------------------------------------------------------------
+
+
+def fold(b: LoopBuilder, op: FoldOp, lanes: int) -> None:
+    """The plane is cleared, then each element of the kernel adds its rows where they fall."""
+    source, target = planes(b, op.inputs[0]), planes(b, op.output)
+    vertical, horizontal = axes_of(op)
+    height, width = b.dim(target, 1), b.dim(target, 2)
+    rows, columns = b.dim(source, 3), b.dim(source, 4)
+    zeros = b.splat(b.constant(0, element_type(target)), lanes)
+
+    def clear(outer: SSAValue, h: SSAValue) -> None:
+        vector_run(
+            b,
+            Extent((width,)),
+            lanes,
+            lambda i, mask: b.vstore(zeros, target, [outer, h, i], mask),
+            hint="w",
+        )
+
+    def element(outer: SSAValue, i: SSAValue, j: SSAValue) -> None:
+        down, right = vertical.offset(b, i), horizontal.offset(b, j)
+        lines = reached(b, down, vertical.stride, height, rows)
+        places = reached(b, right, horizontal.stride, width, columns)
+
+        def line(h: SSAValue) -> None:
+            there: list[Index] = [outer, b.plus(times(b, h, vertical.stride), down)]
+            here: list[Index] = [outer, i, j, h]
+            _add_columns(
+                b, (source, here), (target, there, right, horizontal.stride), places, lanes
+            )
+
+        b.loop(*lines, 1, line, hint="h")
+
+    def plane(outer: SSAValue) -> None:
+        each(b, Extent((height,)), lambda h: clear(outer, h), hint="h")
+        kernel = [extent_of(b, source, [axis]) for axis in (1, 2)]
+        each(b, kernel[0], lambda i: each(b, kernel[1], lambda j: element(outer, i, j)))
+
+    each(b, extent_of(b, target, [0]), plane, parallel=True)
+
+
+def _add_columns(
+    b: LoopBuilder,
+    source: tuple[SSAValue, list[Index]],
+    target: tuple[SSAValue, list[Index], Index, int],
+    places: tuple[Index, Index],
+    lanes: int,
+) -> None:
+    """`target[…, w * stride + shift] += source[…, w]` for a range of w."""
+    buffer, here = source
+    result, there, shift, stride = target
+    first, behind = places
+    if stride != 1:
+
+        def one(w: SSAValue) -> None:
+            place = [*there, b.plus(times(b, w, stride), shift)]
+            b.store(add(b, b.load(result, place), b.load(buffer, [*here, w])), result, place)
+
+        b.loop(first, behind, 1, one, hint="w")
+        return
+
+    def chunk(i: SSAValue, mask: SSAValue | None) -> None:
+        w = b.plus(i, first)
+        place = [*there, b.plus(w, shift)]
+        value = b.vload(buffer, [*here, w], lanes, mask)
+        b.vstore(add(b, b.vload(result, place, lanes, mask), value), result, place, mask)
+
+    vector_run(b, _span(b, first, behind), lanes, chunk, hint="w")
+
+
+# Pooling ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """What one window covers of an axis: places `first + k * dilation` for k in a range."""
+
+    first: Index
+    start: Index
+    stop: Index
+    counted: Index
+    """How many of its elements lie in the plane or its padding."""
+
+
+def pool(b: LoopBuilder, op: PoolOp) -> None:
+    """For each window a loop over its elements that lie in the plane."""
+    source, target = planes(b, op.inputs[0]), planes(b, op.output)
+    axes, kernel = axes_of(op), op.kernel.get_values()
+    extents = [b.dim(source, 1), b.dim(source, 2)]
+    element = element_type(source)
+    computed = wide_type(element) if isinstance(element, AnyFloat) else element
+    combine, start = _combination(op, computed)
+
+    def reach(axis: int, number: SSAValue) -> _Reach:
+        way, size, extent = axes[axis], kernel[axis], extents[axis]
+        first = b.minus(times(b, number, way.stride), way.before)
+        if way.inside and op.ceil is None:
+            return _Reach(first, 0, size, size)
+        start, stop = reached(b, first, way.dilation, extent, size)
+        _, counted = reached(b, first, way.dilation, b.plus(extent, way.after), size)
+        return _Reach(first, start, stop, counted)
+
+    def window(outer: SSAValue, h: SSAValue, w: SSAValue, rows: _Reach) -> None:
+        columns = reach(1, w)
+
+        def add_element(i: SSAValue, j: SSAValue, old: SSAValue) -> SSAValue:
+            line = b.plus(times(b, i, axes[0].dilation), rows.first)
+            place = b.plus(times(b, j, axes[1].dilation), columns.first)
+            value = b.load(source, [outer, line, place])
+            if isinstance(element, AnyFloat):
+                value = resize_float(b, value, computed)
+            return combine(b, old, value)
+
+        def add_row(i: SSAValue, old: SSAValue) -> SSAValue:
+            (row,) = b.reduce(
+                columns.start,
+                columns.stop,
+                1,
+                [old],
+                lambda j, values: [add_element(i, j, values[0])],
+                hint="j",
+            )
+            return row
+
+        (total,) = b.reduce(
+            rows.start,
+            rows.stop,
+            1,
+            [b.constant(start, computed)],
+            lambda i, values: [add_row(i, values[0])],
+            hint="i",
+        )
+        if op.kind.data == "average":
+            total = b.insert(arith.DivfOp(total, _count(b, op, rows, columns, computed)))
+        if isinstance(element, AnyFloat):
+            total = resize_float(b, total, element_type(target))
+        b.store(total, target, [outer, h, w])
+
+    def plane(outer: SSAValue) -> None:
+        alone = extent_of(b, target, [0]).static == 1
+
+        def row(h: SSAValue) -> None:
+            rows = reach(0, h)
+            each(b, extent_of(b, target, [2]), lambda w: window(outer, h, w, rows), hint="w")
+
+        each(b, extent_of(b, target, [1]), row, parallel=alone, hint="h")
+
+    each(b, extent_of(b, target, [0]), plane, parallel=True)
+
+
+Combine = Callable[[LoopBuilder, SSAValue, SSAValue], SSAValue]
+
+
+def _combination(op: PoolOp, computed: Attribute) -> tuple[Combine, float | int]:
+    """How elements are joined, and what an empty window gives."""
+    if op.kind.data == "average":
+        return (lambda b, x, y: b.insert(arith.AddfOp(x, y))), 0.0
+    if isinstance(computed, AnyFloat):
+        return (lambda b, x, y: b.insert(arith.MaximumfOp(x, y))), -INF
+    if op.unsigned is not None:
+        return (lambda b, x, y: b.insert(arith.MaxUIOp(x, y))), 0
+    assert isinstance(computed, IntegerType)
+    return (lambda b, x, y: b.insert(arith.MaxSIOp(x, y))), -(1 << (computed.bitwidth - 1))
+
+
+def _count(
+    b: LoopBuilder, op: PoolOp, rows: _Reach, columns: _Reach, computed: Attribute
+) -> SSAValue:
+    """What the sum of a window is divided by."""
+    if op.divisor is not None:
+        return b.constant(op.divisor.value.data, computed)
+    if op.count_padding is not None:
+        sides = [rows.counted, columns.counted]
+    else:
+        sides = [b.minus(side.stop, side.start) for side in (rows, columns)]
+    if isinstance(sides[0], int) and isinstance(sides[1], int):
+        return b.constant(sides[0] * sides[1], computed)
+    return count_as(b, b.mul(*sides), computed)

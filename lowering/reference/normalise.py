@@ -1,0 +1,42 @@
+"""Twins of batch norm and group norm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openinfer.dialects.ops.normalise import check_eps
+from openinfer.lowering.reference.twins import Call, twin
+from openinfer.runtime.storage import AnyArray
+
+
+@twin("batch_norm")
+def _batch_norm(call: Call) -> AnyArray:
+    x = call.exact()
+    axis = call.settings["axis"]
+    assert isinstance(axis, int)
+    shape = [1] * x.ndim
+    shape[axis] = x.shape[axis]
+    mean, variance, *affine = (call.exact(i).reshape(shape) for i in range(1, len(call.inputs)))
+    y = (x - mean) / np.sqrt(variance + check_eps(call.settings))
+    if affine:
+        y = y * affine[0]
+    return y + affine[1] if len(affine) > 1 else y
+
+
+@twin("group_norm")
+def _group_norm(call: Call) -> AnyArray:
+    x = call.exact()
+    groups = call.settings["groups"]
+    assert isinstance(groups, int)
+    batch, channels, *rest = x.shape
+    parts = x.reshape(batch, groups, channels // groups, *rest)
+    axes = tuple(range(2, parts.ndim))
+    if not parts.size:
+        return x
+    centred = parts - np.mean(parts, axis=axes, keepdims=True)
+    variance = np.mean(centred * centred, axis=axes, keepdims=True)
+    y = np.reshape(centred / np.sqrt(variance + check_eps(call.settings)), x.shape)
+    shape = [channels] + [1] * len(rest)
+    if len(call.inputs) > 1:
+        y = y * call.exact(1).reshape(shape)
+    return y + call.exact(2).reshape(shape) if len(call.inputs) > 2 else y

@@ -1,0 +1,51 @@
+"""The outline of a graph module: its nodes in text order, with the loops and scopes around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from openinfer.dialects.graph import BlockOp, LoopOp, OpOp
+from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
+from openinfer.runtime.outline import Outline, OutlineNode
+
+
+def outline_of(module: ModuleOp) -> Outline:
+    """The outline of a program."""
+    blocks = {op.block_name.data: op for op in module.body.ops if isinstance(op, BlockOp)}
+    return outline_from(blocks, number_nodes(module))
+
+
+def outline_from(blocks: Mapping[str, BlockOp], nodes: Mapping[Operation, NodeInfo]) -> Outline:
+    """The outline of a program whose blocks and nodes are known already."""
+    rows = tuple(_row(op, info, nodes) for op, info in nodes.items())
+    return Outline(rows, {name: location_of(op) for name, op in blocks.items()})
+
+
+def _row(op: Operation, info: NodeInfo, nodes: Mapping[Operation, NodeInfo]) -> OutlineNode:
+    loops: list[int] = []
+    parents: list[int] = []
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, BlockOp):
+        parents.insert(0, nodes[parent].index)
+        if isinstance(parent, LoopOp):
+            loops.insert(0, nodes[parent].index)
+        parent = parent.parent_op()
+    bounds = None
+    if isinstance(op, LoopOp):
+        bounds = (op.index.data, op.start.data, op.stop.data)
+    return OutlineNode(
+        index=info.index,
+        uuid=info.uuid,
+        kind=kind_of(op),
+        op=op.op_name.data if isinstance(op, OpOp) else "",
+        block=info.block,
+        text=info.text,
+        location=info.location,
+        loops=tuple(loops),
+        parents=tuple(parents),
+        bounds=bounds,
+    )

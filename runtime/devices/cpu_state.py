@@ -1,0 +1,525 @@
+"""What survives a step of a compiled program: memory of growing states, extents, undo, snapshots.
+
+`lowering/memory/state_layout.py` says what the cells mean. The code never allocates: a step that
+finds too little memory leaves, everything is put back, the memory grows, and the step runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.runtime.devices.failures import FAILURES
+from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.manifest import Manifest, StateRow
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.state import State, StateValue, over_limit
+from openinfer.runtime.storage import AnyArray, to_storage, to_values
+from openinfer.runtime.tensors import Tensor
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+
+ALIGNMENT = 64
+_FIRST_CAPACITY = 16
+_HEADER = 24
+
+
+def aligned_bytes(count: int) -> AnyArray:
+    """Zeroed bytes that start at a cache line."""
+    block = np.zeros(count + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + count]
+
+
+@dataclass
+class _Growing:
+    """One growing state: its memory, dense up to `capacity`."""
+
+    row: StateRow
+    number: int
+    dtype: DType
+    entry: tuple[int, ...]
+    base: tuple[int, ...]
+    limits: tuple[int | None, ...]
+    capacity: list[int]
+    memory: AnyArray = field(default_factory=lambda: aligned_bytes(0))
+    counts: AnyArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    marks: AnyArray = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+    @property
+    def tables(self) -> int:
+        return self.row.tables
+
+    @property
+    def counted(self) -> bool:
+        """Whether the matrix axes have extents for each entry."""
+        return 0 < self.tables < len(self.capacity)
+
+    @property
+    def shared(self) -> int:
+        return self.tables if self.counted else len(self.capacity)
+
+    @property
+    def slots(self) -> int:
+        """Entries that there is memory for."""
+        return prod(self.capacity[: self.tables])
+
+    def entry_bytes(self) -> int:
+        return self.dtype.nbytes(prod(self.entry))
+
+    def total_bytes(self, capacity: Sequence[int]) -> int:
+        return prod(capacity) * self.entry_bytes()
+
+    def grid(self) -> AnyArray:
+        """The memory as an array [capacities…, bytes of an entry]."""
+        return self.memory.reshape(*self.capacity, self.entry_bytes())
+
+    def filler(self) -> AnyArray:
+        """The bytes of an entry with the initial content."""
+        values = np.full(self.entry, self.row.value or 0, np.dtype(self.dtype.value))
+        return np.ascontiguousarray(to_storage(self.dtype, values)).reshape(-1).view(np.uint8)
+
+    def place(self, index: Sequence[int]) -> int:
+        """The number of an entry of the table."""
+        at = 0
+        for i, capacity in zip(index, self.capacity):
+            at = at * capacity + i
+        return at
+
+
+class CpuState:
+    """The persistent variables of one executor."""
+
+    def __init__(self, manifest: Manifest, package: Package | None, max_bytes: int) -> None:
+        self._manifest = manifest
+        self._package = package
+        self._max_bytes = max_bytes
+        self._rows = {row.name: row for row in manifest.states}
+        cells = max(
+            (r.cell + 2 * self._shared(r) for r in manifest.states if r.cell >= 0), default=0
+        )
+        self.cells = np.zeros(max(cells, len(manifest.late)) + 1, np.int64)
+        self._log_cell = len(self.cells) - 1
+        self.late_capacity = dict.fromkeys(manifest.late, _FIRST_CAPACITY)
+        self.log = aligned_bytes(0)
+        self._held: dict[str, AnyArray] = {}
+        self._growing: dict[str, _Growing] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._kept: list[tuple[AnyArray, AnyArray]] = []
+        self.growths = 0
+        """How often memory grew."""
+
+    @staticmethod
+    def _shared(row: StateRow) -> int:
+        return row.tables if 0 < row.tables < len(row.axes) else len(row.axes)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._rows)
+
+    def is_growing(self, name: str) -> bool:
+        return bool(self._rows[name].axes)
+
+    # Memory
+
+    def prepare(self, sizes: Mapping[str, int]) -> None:
+        """Memory for all states, now that the sizes are known; those of the first use stay.
+
+        Raises StepError OI0608 when a size is another one than that.
+        """
+        for row in self._manifest.states:
+            self.prepare_one(row.name, sizes)
+
+    def prepare_one(self, name: str, sizes: Mapping[str, int]) -> None:
+        """Memory for one state; see `prepare`."""
+        for number, row in enumerate(self._manifest.states):
+            if row.name != name:
+                continue
+            shape = tuple(Size.of(d).evaluate(sizes) for d in row.entry)
+            base = tuple(Size.of(d).evaluate(sizes) for d in row.base)
+            if row.name in self._shapes:
+                if self._shapes[row.name] != (*base, *shape):
+                    raise StepError(
+                        "OI0608",
+                        f"{row.name} holds shape {list(self._shapes[row.name])} since an earlier "
+                        f"step, the sizes of this one give {list((*base, *shape))}",
+                        hint="call reset() before steps with other sizes",
+                    )
+                return
+            self._make(number, row, shape, base, sizes)
+            self._shapes[row.name] = (*base, *shape)
+
+    def _make(
+        self,
+        number: int,
+        row: StateRow,
+        shape: tuple[int, ...],
+        base: tuple[int, ...],
+        sizes: Mapping[str, int],
+    ) -> None:
+        dtype = DTYPES[row.dtype]
+        if not row.axes:
+            first = self._first(row, shape)
+            own = aligned_bytes(max(first.nbytes, 1))
+            own[: first.nbytes] = first.storage.reshape(-1).view(np.uint8)
+            self._held[row.name] = own
+            return
+        limits = tuple(Size.of(t).evaluate(sizes) if t else None for t in row.limits)
+        capacity = [
+            max(start, 1) + _FIRST_CAPACITY if limit is None else max(min(limit, start + 64), 1)
+            for start, limit in zip(base, limits)
+        ]
+        growing = _Growing(row, number, dtype, shape, base, limits, capacity)
+        self._check_limit(growing, capacity)
+        self._growing[row.name] = growing
+        self._clear(growing)
+
+    def _first(self, row: StateRow, shape: tuple[int, ...]) -> Tensor:
+        dtype = DTYPES[row.dtype]
+        if row.sources and self._package is not None:
+            return self._package.tensor(row.sources[0])
+        values = np.full(shape, row.value or 0, np.dtype(dtype.value))
+        return Tensor.from_values(row.dtype, values)
+
+    def _clear(self, growing: _Growing) -> None:
+        """The state as at the start, in new memory."""
+        growing.memory = aligned_bytes(growing.total_bytes(growing.capacity))
+        filler = growing.filler()
+        if filler.any():
+            growing.grid()[...] = filler
+        start, shared = growing.row.cell, growing.shared
+        self.cells[start : start + shared] = growing.base[:shared]
+        self.cells[start + shared : start + 2 * shared] = growing.base[:shared]
+        if growing.counted:
+            growing.counts = np.zeros(self._count_words(growing, growing.capacity), np.int64)
+            self._matrix_extents(growing)[...] = growing.base[growing.tables :]
+        if growing.row.marks:
+            growing.marks = np.zeros(growing.slots, np.uint8)
+
+    @staticmethod
+    def _count_words(growing: _Growing, capacity: Sequence[int]) -> int:
+        return 2 * (len(capacity) - growing.tables) * prod(capacity[: growing.tables])
+
+    def _matrix_extents(self, growing: _Growing) -> AnyArray:
+        """[table capacities…, now or at the start, matrix axes]"""
+        tables = growing.capacity[: growing.tables]
+        return growing.counts.reshape(*tables, 2, len(growing.capacity) - growing.tables)
+
+    def _check_limit(self, growing: _Growing, capacity: Sequence[int]) -> None:
+        others = sum(g.memory.nbytes for g in self._growing.values() if g is not growing)
+        held = sum(a.nbytes for a in self._held.values())
+        wanted = others + held + growing.total_bytes(capacity)
+        if wanted > self._max_bytes:
+            raise over_limit(growing.row.name, wanted, self._max_bytes)
+
+    def _enlarge(self, growing: _Growing, axis: int, need: int) -> None:
+        """More capacity along an axis; contents stay where their indices say."""
+        limit = growing.limits[axis]
+        capacity = list(growing.capacity)
+        capacity[axis] = max(need, 2 * capacity[axis])
+        if limit is not None:
+            capacity[axis] = max(need, min(capacity[axis], limit))
+        try:
+            self._check_limit(growing, capacity)
+        except StepError:
+            capacity[axis] = need
+            self._check_limit(growing, capacity)
+        old_grid, old_capacity = growing.grid(), growing.capacity
+        extents = self._matrix_extents(growing) if growing.counted else None
+        marks = growing.marks.reshape(old_capacity[: growing.tables]) if growing.row.marks else None
+        growing.memory = aligned_bytes(growing.total_bytes(capacity))
+        growing.capacity = capacity
+        filler = growing.filler()
+        if filler.any():
+            growing.grid()[...] = filler
+        growing.grid()[tuple(slice(0, n) for n in old_capacity)] = old_grid
+        tables = tuple(slice(0, n) for n in old_capacity[: growing.tables])
+        if extents is not None:
+            growing.counts = np.zeros(self._count_words(growing, capacity), np.int64)
+            self._matrix_extents(growing)[...] = growing.base[growing.tables :]
+            self._matrix_extents(growing)[tables] = extents
+        if marks is not None:
+            growing.marks = np.zeros(growing.slots, np.uint8)
+            growing.marks.reshape(capacity[: growing.tables])[tables] = marks
+        self.growths += 1
+
+    # A step
+
+    def slots(self, role: str, name: str) -> int:
+        """What a slot of the frame holds: an address or a length."""
+        if role == "cells":
+            return self.cells.ctypes.data
+        if role == "log":
+            return self.log.ctypes.data
+        if role == "held":
+            return self._held[name].ctypes.data
+        if role == "length":
+            kind, _, name = name.partition(" ")
+            array = self.log if kind == "log" else self._array(kind, name)
+            return array.size
+        return self._array(role, name).ctypes.data
+
+    def _array(self, kind: str, name: str) -> AnyArray:
+        growing = self._growing[name]
+        return {"state": growing.memory, "counts": growing.counts, "marks": growing.marks}[kind]
+
+    def capacities(self) -> dict[str, int]:
+        """The run-time sizes that the plan and the code know capacities by."""
+        found = {f"bound.{late}": n for late, n in self.late_capacity.items()}
+        for name, growing in self._growing.items():
+            for axis, capacity in enumerate(growing.capacity):
+                found[f"capacity.{name}.{axis}"] = capacity
+        return found
+
+    def late_sizes(self) -> dict[str, int]:
+        """The sizes that the last step fixed."""
+        return {late: int(self.cells[i]) for i, late in enumerate(self._manifest.late)}
+
+    def begin(self) -> None:
+        """Notes what the code does not note itself."""
+        self._kept = [(g.marks, g.marks.copy()) for g in self._growing.values() if g.row.marks]
+
+    def undo(self) -> None:
+        """Everything as before the step that failed."""
+        self._replay_log()
+        for growing in self._growing.values():
+            self._forget_new(growing)
+        for array, before in self._kept:
+            array[:] = before
+
+    def _replay_log(self) -> None:
+        parts: list[tuple[_Growing, int, int, int]] = []
+        by_number = {g.number: g for g in self._growing.values()}
+        at, end = 0, int(self.cells[self._log_cell])
+        while at < end:
+            number, start, length = (int(v) for v in self.log[at : at + _HEADER].view(np.int64))
+            parts.append((by_number[number], start, length, at + _HEADER))
+            at += _HEADER + -(-length // 8) * 8
+        for growing, start, length, saved in reversed(parts):
+            growing.memory[start : start + length] = self.log[saved : saved + length]
+        self.cells[self._log_cell] = 0
+
+    def _forget_new(self, growing: _Growing) -> None:
+        """What lies outside of the extents at the start gets the initial content again."""
+        cell, shared = growing.row.cell, growing.shared
+        now = [int(n) for n in self.cells[cell : cell + shared]]
+        start = [int(n) for n in self.cells[cell + shared : cell + 2 * shared]]
+        filler, grid = growing.filler(), growing.grid()
+        for axis in range(shared):
+            if now[axis] > start[axis]:
+                ranges = [slice(0, max(a, b)) for a, b in zip(now, start)]
+                ranges[axis] = slice(start[axis], now[axis])
+                grid[tuple(ranges)] = filler
+        if growing.counted:
+            extents = self._matrix_extents(growing)
+            for index in product(*(range(max(a, b)) for a, b in zip(now, start))):
+                had, has = extents[index][1].tolist(), extents[index][0].tolist()
+                for axis, (a, b) in enumerate(zip(had, has)):
+                    if b > a:
+                        ranges = [slice(0, max(x, y)) for x, y in zip(had, has)]
+                        ranges[axis] = slice(a, b)
+                        grid[(*index, *ranges)] = filler
+                extents[index][0] = extents[index][1]
+        self.cells[cell : cell + shared] = start
+
+    def provide(self, kind: str, a: int, b: int) -> None:
+        """The memory that a step asked for. Raises StepError OI0609 beyond the limit."""
+        if kind == "late":
+            late = self._manifest.late[b]
+            self.late_capacity[late] = max(a, 2 * self.late_capacity[late])
+        elif kind == "log":
+            self.log = aligned_bytes(max(a, 2 * self.log.nbytes, 4096))
+        else:
+            number, axis = divmod(b, 64)
+            name = self._manifest.states[number].name
+            self._enlarge(self._growing[name], axis, a)
+
+    def describe(self, kind: str, a: int, b: int) -> str:
+        """The message of a failure."""
+        failure = FAILURES[kind]
+        axis = ""
+        if failure.state:
+            number, place = divmod(b, 64)
+            row = self._manifest.states[number]
+            axis = f"index {row.axes[place]} of {row.name}"
+            limit = self._growing[row.name].limits[place] if kind == "fixed" else None
+            if limit is not None:
+                return (
+                    f"{axis} would reach extent {a}, its fixed bound is {limit}"
+                    if place >= row.tables
+                    else f"{axis} = {a - 1} is outside of its fixed bound 0..{limit}"
+                )
+        return failure.message.format(a=a, b=b, axis=axis)
+
+    # Values
+
+    def value(self, name: str, index: tuple[int, ...] | None) -> Tensor:
+        """A variable, or an entry of a table. The storage is the state's own where it can be.
+
+        Raises InputError OI0547 for an entry that is not there, OI0548 for one that has no shape.
+        """
+        row = self._rows[name]
+        dtype = DTYPES[row.dtype]
+        if not row.axes:
+            return self._tensor(dtype, self._shapes[name], self._held[name])
+        growing = self._growing[name]
+        extents = self._extents(growing)
+        if index is None and not growing.counted:
+            return self._box(growing, extents, growing.entry)
+        if index is None:
+            indices = list(product(*(range(n) for n in extents)))
+            shapes = {self._matrix_shape(growing, i) for i in indices} or {
+                growing.base[growing.tables :]
+            }
+            if len(shapes) > 1:
+                raise InputError(
+                    "OI0548",
+                    f"the matrices of {name} have different shapes",
+                    hint=f"fetch {name}[i] one by one",
+                )
+            stacked = [self._entry(growing, i).storage for i in indices]
+            shape = (*extents, *shapes.pop())
+            storage = np.stack(stacked) if stacked else np.zeros(0, np.dtype(dtype.storage))
+            if dtype.packed:
+                values = [self._entry(growing, i).values() for i in indices]
+                joined = np.stack(values) if values else np.zeros(0, np.dtype(dtype.value))
+                return Tensor.from_values(dtype, joined.reshape(shape))
+            return Tensor(dtype, shape, storage.reshape(shape))
+        if len(index) != growing.tables or any(not 0 <= i < n for i, n in zip(index, extents)):
+            shown = ", ".join(f"0..{n}" for n in extents[: growing.tables])
+            raise InputError(
+                "OI0547",
+                f"{name}{list(index)} is not there: its indices are {shown or 'none'}",
+                hint="fetch an entry that a step has touched",
+            )
+        return self._entry(growing, index)
+
+    def _extents(self, growing: _Growing) -> list[int]:
+        cell = growing.row.cell
+        return [int(n) for n in self.cells[cell : cell + growing.shared]]
+
+    def _matrix_shape(self, growing: _Growing, index: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(n) for n in self._matrix_extents(growing)[index][0])
+
+    def _entry(self, growing: _Growing, index: tuple[int, ...]) -> Tensor:
+        if growing.tables == len(growing.capacity):
+            raw = np.ascontiguousarray(growing.grid()[index])
+            return self._tensor(growing.dtype, growing.entry, raw)
+        if growing.counted:
+            shape = self._matrix_shape(growing, index)
+        else:
+            shape = tuple(self._extents(growing))
+        return self._gathered(growing, (*index, *(slice(0, n) for n in shape)), shape)
+
+    def _box(self, growing: _Growing, extents: Sequence[int], entry: tuple[int, ...]) -> Tensor:
+        return self._gathered(growing, tuple(slice(0, n) for n in extents), (*extents, *entry))
+
+    def _gathered(
+        self, growing: _Growing, part: tuple[int | slice, ...], shape: tuple[int, ...]
+    ) -> Tensor:
+        """Some entries as one tensor; packed entries that end within a byte are joined."""
+        raw = np.ascontiguousarray(growing.grid()[part])
+        dtype, count = growing.dtype, prod(growing.entry)
+        if not dtype.packed or count * dtype.bits % 8 == 0:
+            return self._tensor(dtype, shape, raw)
+        each = raw.reshape(-1, raw.shape[-1])
+        values = [to_values(dtype, entry, growing.entry) for entry in each]
+        joined = np.stack(values) if values else np.zeros(0, np.dtype(dtype.value))
+        return Tensor.from_values(dtype, joined.reshape(shape))
+
+    @staticmethod
+    def _tensor(dtype: DType, shape: tuple[int, ...], raw: AnyArray) -> Tensor:
+        nbytes = dtype.nbytes(prod(shape))
+        storage = raw.reshape(-1)[:nbytes].view(np.dtype(dtype.storage))
+        return Tensor(dtype, shape, storage if dtype.packed else storage.reshape(shape))
+
+    # Snapshots
+
+    def snapshot(self) -> State:
+        """All that was touched, in memory of its own."""
+        values: dict[str, StateValue] = {}
+        for name, row in self._rows.items():
+            dtype = DTYPES[row.dtype]
+            entries: dict[tuple[int, ...], Tensor] = {}
+            extents: tuple[int, ...] = ()
+            if name in self._shapes:
+                if not row.axes:
+                    entries[()] = self.value(name, None)
+                else:
+                    growing = self._growing[name]
+                    extents = tuple(self._extents(growing)[: growing.tables])
+                    for index in product(*(range(n) for n in extents)):
+                        if not row.marks or growing.marks[growing.place(index)]:
+                            entries[index] = self._entry(growing, index)
+            else:
+                extents = tuple(int(Size.of(b).constant or 0) for b in row.base[: row.tables])
+            values[name] = StateValue(dtype, extents, entries).copy()
+        return State(values)
+
+    def restore(self, state: State, sizes: Mapping[str, int]) -> None:
+        """Takes over a snapshot whose shapes were checked."""
+        known = dict(sizes)
+        for row in self._manifest.states:
+            for tensor in state[row.name].entries.values():
+                dims = row.entry if not row.axes or row.tables == len(row.axes) else []
+                for dim, extent in zip(dims, tensor.shape):
+                    name = Size.of(dim).single_name
+                    if name is not None:
+                        known.setdefault(name, extent)
+        self.reset()
+        self.prepare(known)
+        for row in self._manifest.states:
+            value = state[row.name]
+            if not row.axes:
+                for tensor in value.entries.values():
+                    raw = np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
+                    self._held[row.name][: raw.size] = raw
+                continue
+            self._restore_growing(self._growing[row.name], value)
+
+    def _restore_growing(self, growing: _Growing, value: StateValue) -> None:
+        cell, tables = growing.row.cell, growing.tables
+        for axis, extent in enumerate(value.extents):
+            if extent > growing.capacity[axis]:
+                self._enlarge(growing, axis, extent)
+            self.cells[cell + axis] = extent
+        for index, tensor in value.entries.items():
+            raw = np.ascontiguousarray(tensor.storage)
+            if tables == len(growing.capacity):
+                growing.grid()[index] = raw.reshape(-1).view(np.uint8)
+            else:
+                for position, extent in enumerate(tensor.shape):
+                    if extent > growing.capacity[tables + position]:
+                        self._enlarge(growing, tables + position, extent)
+                part = growing.grid()[(*index, *(slice(0, n) for n in tensor.shape))]
+                if growing.dtype.packed:
+                    # An element of a matrix has a byte of its own.
+                    single = [Tensor.from_values(growing.dtype, v) for v in tensor.values().flat]
+                    raw = np.array([t.storage[0] for t in single], np.uint8)
+                part[...] = raw.reshape(*tensor.shape, 1).view(np.uint8)
+                if growing.counted:
+                    self._matrix_extents(growing)[index][0] = tensor.shape
+                else:
+                    self.cells[cell : cell + len(tensor.shape)] = tensor.shape
+            if growing.row.marks:
+                growing.marks[growing.place(index)] = 1
+
+    def reset(self) -> None:
+        """As a new executor has it; memory comes with the next step."""
+        self._held.clear()
+        self._growing.clear()
+        self._shapes.clear()
+        self.cells[:] = 0
+
+    def entries(self, name: str) -> Iterator[tuple[int, ...]]:
+        """The indices of a table that are in use."""
+        growing = self._growing.get(name)
+        if growing is not None:
+            yield from product(*(range(n) for n in self._extents(growing)[: growing.tables]))

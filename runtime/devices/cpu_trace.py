@@ -1,0 +1,301 @@
+"""What a traced step writes down, and how it becomes events.
+
+The code appends an entry for every stamp (`lowering/cpu/trace.mlir`): its number, a value, and the
+clock. The manifest says what each number means. A step of a plain build writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openinfer.runtime.errors import Location
+from openinfer.runtime.manifest import BlockRow, Manifest, NodeRow, StampRow
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.trace import Event
+
+CAPACITY = 1 << 16
+"""Entries that one step has room for: 2 MiB."""
+_CONTROL = frozenset(("Loop", "Branch", "Return", "Assign", "Barrier", "Dep", "Yield", "Await"))
+
+Entries = NDArray[np.int64]
+"""Rows of (stamp, value, seconds, nanoseconds)."""
+
+
+class TraceRecord:
+    """The memory that a traced step writes into."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self.enabled = True
+        self._head = np.zeros(8, np.int64)
+        self._entries = np.zeros((capacity, 4), np.int64)
+        self._head[3] = self._entries.ctypes.data
+
+    @property
+    def address(self) -> int:
+        """What the step is given."""
+        return self._head.ctypes.data
+
+    def begin(self) -> None:
+        """A step starts, or starts again with more memory."""
+        self._head[0] = self._head[2] = 0
+        self._head[1] = len(self._entries) if self.enabled else 0
+
+    def take(self) -> tuple[Entries, int]:
+        """The entries of the step that ended, and how many more found no room."""
+        if not self.enabled:
+            return self._entries[:0], 0
+        return self._entries[: self._head[0]].copy(), int(self._head[2])
+
+
+@dataclass
+class _Frame:
+    """A block that is being executed."""
+
+    block: str
+    turns: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    """Loop node → its index name and value."""
+
+
+class Place:
+    """Where a step is: blocks inside each other, and the rounds of their loops."""
+
+    def __init__(self) -> None:
+        self._frames: list[_Frame] = []
+
+    @property
+    def block(self) -> str:
+        """The innermost block; empty outside of all."""
+        return self._frames[-1].block if self._frames else ""
+
+    def move(self, stamp: StampRow, value: int) -> None:
+        """Takes note of a stamp."""
+        if stamp.phase == "enter":
+            self._frames.append(_Frame(stamp.what))
+        elif stamp.phase == "exit" and self._frames:
+            self._frames.pop()
+        elif stamp.phase == "turn" and self._frames:
+            self._frames[-1].turns[stamp.nodes[0]] = (stamp.what, value)
+
+    def edges(
+        self, row: NodeRow, sizes: Mapping[str, int]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a node reads and writes here, with the loop indices around it filled in."""
+        turns = self._frames[-1].turns if self._frames else {}
+        # Inner loops hide outer ones of the same index.
+        indices = dict(turns[loop] for loop in row.loops if loop in turns)
+        known = {**sizes, **indices}
+        reads, writes = (
+            tuple(_filled(name, known) for name in names) for names in (row.params, row.output)
+        )
+        return reads, writes
+
+
+def _filled(name: str, known: Mapping[str, int]) -> str:
+    """`W[l]` as `W[l=0]`."""
+    base, bracket, rest = name.partition("[")
+    if not bracket:
+        return name
+    slots: list[str] = []
+    for text in rest.removesuffix("]").split(", "):
+        try:
+            size = Size.of(text)
+        except ValueError:  # A slice.
+            slots.append(text)
+            continue
+        if size.constant is None and size.names <= known.keys():
+            text = f"{text}={size.evaluate(known)}"
+        slots.append(text)
+    return f"{base}[{', '.join(slots)}]"
+
+
+class TraceReader:
+    """Turns entries into events."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.nodes = {row.index: row for row in manifest.nodes}
+        self.blocks = {row.name: row for row in manifest.blocks}
+        self.variables = {row.name: row for row in manifest.variables}
+
+    def events(self, entries: Entries, sizes: Mapping[str, int], step: int) -> list[Event]:
+        """The events of one step; `sizes` are all its sizes."""
+        found: list[Event] = []
+        place = Place()
+        begun: dict[tuple[str, tuple[int, ...]], int] = {}
+        for number, value, seconds, nanoseconds in entries.tolist():
+            stamp = self.manifest.stamps[number]
+            now = seconds * 1_000_000_000 + nanoseconds
+            place.move(stamp, value)
+            match stamp.phase:
+                case "enter" | "exit":
+                    found.append(block_event(self.blocks.get(stamp.what), stamp, now, step))
+                case "turn":
+                    pass
+                case "begin":
+                    begun[stamp.what, tuple(stamp.nodes)] = now
+                case "end":
+                    start = begun.pop((stamp.what, tuple(stamp.nodes)), now)
+                    found.append(self._kernel(stamp, place, sizes, start, now - start, step))
+                case _:
+                    found += [self._node(n, place, sizes, now, step) for n in stamp.nodes]
+        return found
+
+    def _node(
+        self, number: int, place: Place, sizes: Mapping[str, int], now: int, step: int
+    ) -> Event:
+        """A node that no kernel computes: it is passed, or is a view, or was known beforehand."""
+        row = self.nodes[number]
+        params, output = place.edges(row, sizes)
+        shapes = self.shapes((*params, *output), sizes)
+        return node_event(
+            row, self.dtypes(shapes), shapes, now, 0, params=params, output=output, step=step
+        )
+
+    def _kernel(
+        self,
+        stamp: StampRow,
+        place: Place,
+        sizes: Mapping[str, int],
+        start: int,
+        duration: int,
+        step: int,
+    ) -> Event:
+        """A kernel: one event for all its nodes, named after the last of them."""
+        rows = [self.nodes[number] for number in stamp.nodes]
+        if not rows:
+            block = self.blocks.get(place.block)
+            return Event(
+                "Transfer",
+                place.block,
+                -1,
+                block.uuid if block else "",
+                op_name=stamp.what,
+                description=f"compiled: {stamp.what}",
+                start_ns=start,
+                duration_ns=duration,
+                kernel=stamp.what,
+                step=step,
+            )
+        working = [row for row in rows if row.kind not in _CONTROL] or rows
+        params, output = _outside([place.edges(row, sizes) for row in working])
+        shapes = self.shapes((*params, *output), sizes)
+        return node_event(
+            working[-1],
+            self.dtypes(shapes),
+            shapes,
+            start,
+            duration,
+            params=params,
+            output=output,
+            step=step,
+            kernel=stamp.what,
+            group=working,
+        )
+
+    def shapes(self, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """The shapes of variables and members of prefix tables, where the declaration says them."""
+        found: dict[str, tuple[int, ...]] = {}
+        for name in names:
+            base, bracket, _ = name.partition("[")
+            row = self.variables.get(base)
+            if row is None or (bracket and not row.members):
+                continue
+            dims = [Size.of(dim) for dim in self.manifest.shapes.get(base, row.dims)]
+            if all(dim.names <= sizes.keys() for dim in dims):
+                found[name] = tuple(dim.evaluate(sizes) for dim in dims)
+        return found
+
+    def dtypes(self, names: Iterable[str]) -> dict[str, str]:
+        """The dtypes of variables."""
+        return {name: self.variables[name.partition("[")[0]].dtype for name in names}
+
+
+def _outside(
+    rows: Sequence[tuple[tuple[str, ...], tuple[str, ...]]],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a group of nodes reads from outside, and what it gives that it does not read itself."""
+    params: dict[str, None] = {}
+    pending: dict[str, None] = {}
+    for reads, writes in rows:
+        for name in reads:
+            if name in pending:
+                del pending[name]
+            else:
+                params[name] = None
+        for name in writes:
+            pending[name] = None
+    # What a node overwrites after reading it stays: it is what the group gives in the end.
+    last = rows[-1][1]
+    return tuple(params), tuple(dict.fromkeys((*pending, *last)))
+
+
+def _place(row: NodeRow | BlockRow | None) -> Location | None:
+    return Location(row.file, row.line, row.column) if row is not None and row.file else None
+
+
+def block_event(row: BlockRow | None, stamp: StampRow, now: int, step: int = 0) -> Event:
+    """The entering or leaving of a block."""
+    return Event(
+        "BlockEnter" if stamp.phase == "enter" else "BlockExit",
+        stamp.what,
+        -1,
+        row.uuid if row is not None else "",
+        description=f"block {stamp.what}",
+        start_ns=now,
+        location=_place(row),
+        step=step,
+    )
+
+
+def node_event(
+    row: NodeRow,
+    dtypes: Mapping[str, str],
+    shapes: Mapping[str, tuple[int, ...]],
+    start: int,
+    duration: int,
+    *,
+    params: Sequence[str] | None = None,
+    output: Sequence[str] | None = None,
+    step: int = 0,
+    kernel: str = "",
+    group: Sequence[NodeRow] = (),
+) -> Event:
+    """The event of a node, or of a group of nodes that a kernel computes, called after its last."""
+    several = len(group) > 1
+    parts = [part for part in group if part.op]
+    name = "+".join(part.op for part in parts) if several and parts else row.op
+    if kernel and row.kind in _CONTROL:
+        # Values that a loop or a branch hands on.
+        name = kernel
+    settings: dict[str, Any] = dict(row.settings)
+    if several:
+        settings = {
+            f"{part.op}.{key}": value for part in parts for key, value in part.settings.items()
+        }
+    return Event(
+        kind="Transfer" if kernel and row.kind in _CONTROL else row.kind,
+        block_name=row.block,
+        node_index=row.index,
+        node_uuid=row.uuid,
+        op_name=name,
+        description="; ".join(part.text for part in group) if several else row.text,
+        params=tuple(row.params if params is None else params),
+        output=tuple(row.output if output is None else output),
+        shapes=shapes,
+        dtypes=dtypes,
+        settings=settings,
+        start_ns=start,
+        duration_ns=duration,
+        location=_place(row),
+        nodes=tuple(part.uuid for part in group),
+        indices=tuple(part.index for part in group),
+        places=tuple(place for part in group if (place := _place(part)) is not None),
+        kernel=kernel,
+        scope=row.scope,
+        step=step,
+    )

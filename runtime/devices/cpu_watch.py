@@ -1,0 +1,97 @@
+"""What a watched build shows while it runs: one event for each node, with the values it gave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from openinfer.runtime.devices.cpu_trace import Place, TraceReader, block_event, node_event
+from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.trace import Event
+
+NO_OUTPUT = -1
+"""In place of the number of an output: a stamp (`lowering/memory/lower_stamps.py`)."""
+
+Show = Callable[[str, int, Mapping[str, int], "list[str] | None"], Tensor]
+"""A copy of the value of a variable at an address, given all sizes and its dimensions."""
+
+
+@dataclass
+class Shown:
+    """One node of the step that was watched."""
+
+    event: Event
+    values: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """What it gave, by name."""
+
+
+class Watcher:
+    """Takes what the code shows; `seen` holds all of it when the step is over."""
+
+    def __init__(
+        self, manifest: Manifest, show: Show, sizes: Callable[[], dict[str, int]], step: int
+    ) -> None:
+        """`sizes` gives all sizes of the step, those included that it has fixed so far."""
+        self.seen: list[Shown] = []
+        self._manifest = manifest
+        self._reader = TraceReader(manifest)
+        self._show = show
+        self._sizes = sizes
+        self._step = step
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._place = Place()
+        self._clock = time.perf_counter_ns()
+
+    def clear(self) -> None:
+        """The step starts again."""
+        self.seen.clear()
+        self._shapes.clear()
+        self._place = Place()
+        self._clock = time.perf_counter_ns()
+
+    def record(self, node: int, output: int, value: int) -> None:
+        """What the code calls: a node, one of its outputs and its address, or a stamp."""
+        now = time.perf_counter_ns()
+        if output == NO_OUTPUT:
+            self._stamp(node, value, now)
+        else:
+            self._value(node, self._manifest.watched[output], value, now)
+        self._clock = time.perf_counter_ns()
+
+    def _stamp(self, number: int, value: int, now: int) -> None:
+        stamp = self._manifest.stamps[number]
+        self._place.move(stamp, value)
+        if stamp.phase in ("enter", "exit"):
+            block = self._reader.blocks.get(stamp.what)
+            self.seen.append(Shown(block_event(block, stamp, now, self._step)))
+        elif stamp.phase != "turn" and stamp.nodes[0] in self._reader.nodes:
+            self.seen.append(Shown(self._event(stamp.nodes[0], self._sizes(), now, 0)))
+
+    def _value(self, node: int, name: str, address: int, now: int) -> None:
+        sizes = self._sizes()
+        dims = self._manifest.watched_dims.get(f"{node} {name}")
+        tensor = self._show(name, address, sizes, dims)
+        self._shapes[name] = tensor.shape
+        event = self._event(node, sizes, self._clock, now - self._clock)
+        last = self.seen[-1] if self.seen else None
+        if last is not None and last.values and last.event.node_index == node:
+            if name not in last.values:
+                # Another output of the same node.
+                spent = last.event.duration_ns + event.duration_ns
+                start = last.event.start_ns
+                last.event = replace(event, start_ns=start, duration_ns=spent)
+                last.values[name] = tensor
+                return
+        self.seen.append(Shown(event, {name: tensor}))
+
+    def _event(self, node: int, sizes: Mapping[str, int], start: int, duration: int) -> Event:
+        row = self._reader.nodes[node]
+        params, output = self._place.edges(row, sizes)
+        shapes = self._reader.shapes((*params, *output), sizes)
+        shapes.update({n: self._shapes[n] for n in (*params, *output) if n in self._shapes})
+        dtypes = self._reader.dtypes(shapes)
+        return node_event(
+            row, dtypes, shapes, start, duration, params=params, output=output, step=self._step
+        )

@@ -1,0 +1,79 @@
+"""What the fourth word of a step's error record means, and what is said of it.
+
+The record is node + 1, two numbers, and a row of this table. Rows that ask for memory never reach a
+user: the executor gives the memory and runs the step again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row: `message` may name the numbers `a` and `b`, and for states `axis` (`l of K`)."""
+
+    code: str
+    message: str
+    hint: str
+    state: bool = False
+    """Whether `b` names a state and an axis of it."""
+    memory: bool = False
+    """Whether the step only wants more memory."""
+
+
+FAILURES: dict[str, Failure] = {
+    "index": Failure(
+        "OI0601", "index {a} is outside 0..{b}", "check the indices that the step is given"
+    ),
+    "late": Failure("OI0604", "a size of {a} needs more memory", "", memory=True),
+    "capacity": Failure("OI0604", "an extent of {a} needs more memory", "", memory=True),
+    "log": Failure("OI0604", "the undo log needs {a} bytes", "", memory=True),
+    "fixed": Failure(
+        "OI0606",
+        "{axis} would reach {a}, beyond its fixed bound",
+        "write within @fixed, or raise the bound",
+        state=True,
+    ),
+    "negative": Failure(
+        "OI0606", "index {a} of {axis} is negative", "indices count from 0", state=True
+    ),
+    "slice-start": Failure(
+        "OI0606", "a slice of {axis} starts at {a}", "slices start at 0 or later", state=True
+    ),
+    "slice-order": Failure(
+        "OI0606", "a slice {a}..{b} ends before it starts", "bounds are half-open: start <= end"
+    ),
+    "slice-end": Failure(
+        "OI0606",
+        "a slice that ends at {a} reaches below 0: the present extent is {b}",
+        "a negative end counts from the present extent",
+    ),
+    "position": Failure(
+        "OI0606", "position {a} is outside the present extent {b}", "read what is there"
+    ),
+    "shape": Failure(
+        "OI0602", "the value has extent {a} where {b} is declared", "both sides have one shape"
+    ),
+    "stack": Failure(
+        "OI0607",
+        "matrices of different shapes cannot be stacked: {a} and {b}",
+        "let all entries of the slice grow alike",
+    ),
+    "negative-size": Failure("OI0603", "a dimension is {a}", "sizes are never negative"),
+    "bound": Failure(
+        "OI0602", "bound {a} must not exceed {b}", "give inputs or state of another size"
+    ),
+    "division": Failure("OI0603", "{a} is divided by {b}", "divide by a size that is not 0"),
+    "unwritten": Failure(
+        "OI0602",
+        "a variable with an open dimension was not written yet",
+        "write it before it is read",
+    ),
+    "unassigned": Failure(
+        "OI0603",
+        "a dimension names the index of a loop that has not run",
+        "declare the variable where its dimensions have values",
+    ),
+}
+"""By name, in the order of their numbers."""

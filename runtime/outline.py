@@ -1,0 +1,227 @@
+"""The nodes of a program in text order, and where among them a step stands.
+
+Events say which node ran. What they do not say (which loops are around it, which turn of a loop
+this is, who called the block) follows from the order of events and from the outline. It works for
+streams of events with gaps: compiled programs tell of nodes that compute, not of loops or blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from openinfer.runtime.errors import Location
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.trace import Event
+
+ENTRY = "entry"
+"""The block that a step begins with."""
+
+FORMS: Mapping[str, str] = {
+    "Assign": "assign",
+    "Await": "await",
+    "Barrier": "barrier",
+    "Branch": "branch",
+    "CacheDecrement": "cache.decrement",
+    "CacheIncrement": "cache.increment",
+    "CacheRead": "cache.read",
+    "CacheReset": "cache.reset",
+    "CacheWrite": "cache.write",
+    "Dep": "dep",
+    "Loop": "loop",
+    "Return": "return",
+    "Scope": "scope",
+    "Transfer": "transfer",
+    "Yield": "yield",
+}
+"""Kind of event → the form as a person writes it."""
+
+
+@dataclass(frozen=True)
+class OutlineNode:
+    """A node of the program text, loops and scopes included."""
+
+    index: int
+    """Running number; a loop or scope comes before its body."""
+    uuid: str
+    kind: str
+    op: str
+    """Name of the op; empty for another form."""
+    block: str
+    text: str
+    location: Location | None
+    loops: tuple[int, ...] = ()
+    """Indices of the loops around it, outermost first."""
+    parents: tuple[int, ...] = ()
+    """Indices of the loops and scopes around it, outermost first."""
+    bounds: tuple[str, Size, Size] | None = None
+    """Of a loop: index name, start, stop."""
+
+    @property
+    def form(self) -> str:
+        """`matmul`, `cache.read`, `loop`: what a breakpoint by op names."""
+        return self.op or FORMS.get(self.kind, self.kind.lower())
+
+
+@dataclass(frozen=True)
+class Outline:
+    """All nodes of a program in text order, and where its blocks stand."""
+
+    nodes: tuple[OutlineNode, ...]
+    """The node at place i has the index i."""
+    blocks: Mapping[str, Location | None]
+    by_uuid: Mapping[str, OutlineNode] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_uuid", {node.uuid: node for node in self.nodes})
+
+    @property
+    def loop_names(self) -> frozenset[str]:
+        """Names of all loop indices."""
+        return frozenset(node.bounds[0] for node in self.nodes if node.bounds is not None)
+
+    @property
+    def forms(self) -> frozenset[str]:
+        """Everything that a breakpoint by op can name."""
+        return frozenset(node.form for node in self.nodes)
+
+    def lines(self) -> list[int]:
+        """Line numbers on which a node or a block begins, sorted."""
+        places = [node.location for node in self.nodes] + list(self.blocks.values())
+        return sorted({place.line for place in places if place is not None and place.line > 0})
+
+
+@dataclass
+class Frame:
+    """A block that is being executed."""
+
+    block: str
+    node: OutlineNode | None = None
+    """Its node that ran last."""
+    event: Event | None = None
+    values: dict[int, int | None] = field(default_factory=lambda: {})
+    """Value of the index of each loop around `node`, by the loop's node index; None: unknown."""
+    stops: dict[int, int | None] = field(default_factory=lambda: {})
+    """Where each of these loops ends."""
+    left: bool = False
+    """Its end was told: it goes with the next event."""
+
+
+Number = Callable[[str], int | None]
+"""The integer that a size or scalar variable stands for now; None when nobody knows."""
+
+
+class Position:
+    """Follows the events of one step: stack of blocks, and turns of their loops."""
+
+    def __init__(self, outline: Outline | None, number: Number) -> None:
+        """Without an outline, loops are not known and nodes have no place in the text."""
+        self.outline = outline
+        self.frames: list[Frame] = []
+        """Innermost last; empty before the first event."""
+        self._number = number
+        self.told = False
+        """Whether this stream of events tells of entering blocks."""
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        """How deep the step is in blocks, and in loops of the innermost one."""
+        if not self.frames:
+            return (0, 0)
+        node = self.frames[-1].node
+        return (len(self.frames), len(node.loops) if node is not None else 0)
+
+    @property
+    def indices(self) -> dict[str, int | None]:
+        """The loop indices in scope, by name; an inner one hides an outer one of its name."""
+        return self.indices_of(self.frames[-1]) if self.frames else {}
+
+    def indices_of(self, frame: Frame) -> dict[str, int | None]:
+        """The loop indices in scope in a frame."""
+        found: dict[str, int | None] = {}
+        for loop, value in frame.values.items():
+            bounds = self.outline.nodes[loop].bounds if self.outline is not None else None
+            if bounds is not None:
+                found[bounds[0]] = value
+        return found
+
+    def update(self, event: Event) -> None:
+        """Takes note of the next event."""
+        if event.kind == "BlockEnter":
+            self.told = True
+            self._drop_left()
+            self.frames.append(Frame(event.block_name, event=event))
+            return
+        if event.kind == "BlockExit":
+            self._drop_left()
+            frame = self._frame(event)
+            frame.left, frame.event = True, event
+            frame.node, frame.values, frame.stops = None, {}, {}
+            return
+        self._drop_left()
+        frame = self._frame(event)
+        node = self.outline.by_uuid.get(event.node_uuid) if self.outline is not None else None
+        if node is not None:
+            self._turn(frame, node)
+        frame.node, frame.event = node, event
+
+    def _drop_left(self) -> None:
+        while self.frames and self.frames[-1].left:
+            self.frames.pop()
+
+    def _frame(self, event: Event) -> Frame:
+        """The frame of an event: the innermost of its block, else a new one."""
+        if not self.frames and event.block_name != ENTRY:
+            # Nobody told how the block came to run: entry called it, by whichever way.
+            self.frames.append(Frame(ENTRY))
+        for depth in range(len(self.frames), 0, -1):
+            if self.frames[depth - 1].block == event.block_name:
+                del self.frames[depth:]
+                return self.frames[-1]
+        self.frames.append(Frame(event.block_name))
+        return self.frames[-1]
+
+    def _turn(self, frame: Frame, node: OutlineNode) -> None:
+        """Brings the loop indices of a frame to those of its next node."""
+        kept = [loop for loop in node.loops if loop in frame.values]
+        if frame.node is not None and node.index <= frame.node.index:
+            # Back in the text: a loop around both took its next turn, the innermost that can.
+            while kept and not self._has_next(frame, kept[-1]):
+                kept.pop()
+            if kept:
+                value = frame.values[kept[-1]]
+                frame.values[kept[-1]] = None if value is None else value + 1
+        frame.values = {loop: frame.values[loop] for loop in kept}
+        frame.stops = {loop: frame.stops[loop] for loop in kept}
+        for loop in node.loops[len(kept) :]:
+            self._enter(frame, loop)
+
+    @staticmethod
+    def _has_next(frame: Frame, loop: int) -> bool:
+        value, stop = frame.values[loop], frame.stops[loop]
+        return value is None or stop is None or value + 1 < stop
+
+    def _enter(self, frame: Frame, loop: int) -> None:
+        assert self.outline is not None
+        bounds = self.outline.nodes[loop].bounds
+        assert bounds is not None
+        known = self.indices_of(frame)
+        frame.values[loop] = self._evaluated(bounds[1], known)
+        frame.stops[loop] = self._evaluated(bounds[2], known)
+
+    def _evaluated(self, size: Size, known: Mapping[str, int | None]) -> int | None:
+        values: dict[str, int] = {}
+        for name in size.names:
+            value = known[name] if name in known else self._number(name)
+            if value is None:
+                return None
+            values[name] = value
+        try:
+            return size.evaluate(values)
+        except ZeroDivisionError:
+            return None
+
+
+def nearest_line(lines: Sequence[int], wanted: int) -> int | None:
+    """The first of the sorted lines that is not before the wanted one."""
+    return next((line for line in lines if line >= wanted), None)

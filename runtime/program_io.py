@@ -1,0 +1,296 @@
+"""Compiled programs to files and back: what of a program stands in which section.
+
+A file holds one or more builds: the program for each processor that it was compiled for, each with
+or without its watched and traced builds. `info` lists them; build number n has the sections
+`manifest` n and `machine code` n. The program's text goes along, and the outline where there are
+further builds, so that messages and breakpoints can show lines; the package goes along only if that
+was asked for. A compiled program is native code that runs with the rights of the process: checksums
+find damage, not malice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from openinfer.runtime.errors import ArtefactError, InputError, OpenInferError
+from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.outline import Outline
+from openinfer.runtime.packages.base import Package, checked_package
+from openinfer.runtime.packages.mapped import MappedFile
+from openinfer.runtime.program import Program, SourceText
+from openinfer.runtime.program_file import (
+    CODE,
+    INFO,
+    MANIFEST,
+    OUTLINE,
+    PACKAGE,
+    SOURCE,
+    Container,
+    Key,
+    Memory,
+    Payload,
+    Piece,
+    container_chunks,
+    damaged,
+    other_version,
+)
+from openinfer.runtime.rows import plain_data, row_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BuildRow:
+    """One build; its number is its place in the list."""
+
+    kind: str
+    """"plain", or else "observed" or "traced": a build of the plain one before it."""
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """The text that stands in the section `source text`."""
+
+    file: str
+    form: str
+
+
+@dataclass(frozen=True)
+class InfoRows:
+    """What the section `info` says."""
+
+    builds: list[BuildRow]
+    source: SourceRow | None = None
+
+
+# Writing
+
+
+def save_program(
+    program: Program, path: str | os.PathLike[str], kinds: Sequence[str], *, embed_weights: bool
+) -> None:
+    """See `Program.save`."""
+    target = _path(path)
+    chunks = program_chunks(program, kinds, embed_weights=embed_weights)
+    first = next(chunks)  # What cannot be saved fails here, before there is a file.
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(first)
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArtefactError(
+            "OI0801", f"{target}: cannot be written: {reason}", hint="choose another path"
+        ) from None
+    finally:
+        try:
+            temporary.unlink(missing_ok=True)
+        except (OSError, ValueError):
+            pass  # The folder does not exist, or the name is none.
+
+
+def program_chunks(
+    program: Program, kinds: Sequence[str] = (), *, embed_weights: bool = False
+) -> Iterator[Piece]:
+    """The bytes of a program's file, piece by piece; the same program gives the same bytes.
+
+    `kinds` are the further builds: "observed", "traced". Raises UnsupportedError OI0731 when there
+    is no such build, ArtefactError or PackageError when the package to embed is missing or another.
+    """
+    builds: list[tuple[Program, str]] = []
+    for plain in (program, *program.alternatives):
+        builds.append((plain, "plain"))
+        if "observed" in kinds:
+            builds.append((plain.observed(), "observed"))
+        if "traced" in kinds:
+            builds.append((plain.traced(), "traced"))
+    payloads: dict[Key, Payload] = {}
+    for number, (build, _) in enumerate(builds):
+        payloads[MANIFEST, number] = Payload.of(build.manifest.to_json().encode())
+        payloads[CODE, number] = Payload.of(build.code)
+    source = None
+    if program.source is not None:
+        source = SourceRow(program.source.file, program.source.form)
+        text = program.source.text.encode("utf-8", "surrogatepass")
+        payloads[SOURCE, 0] = Payload.of(text)
+    outline = program.outline() if kinds else None
+    if outline is not None:
+        payloads[OUTLINE, 0] = Payload.of(_json(outline))
+    info = InfoRows([BuildRow(kind) for _, kind in builds], source)
+    payloads[INFO, 0] = Payload.of(_json(info))
+    if embed_weights and program.manifest.package is not None:
+        from openinfer.runtime.packages.embedded import package_payloads
+
+        program.check_package(required=True)
+        assert program.package is not None
+        names = {name for build, _ in builds for name in used_tensors(build.manifest)}
+        payloads |= package_payloads(program.package, names)
+    return container_chunks(payloads)
+
+
+def used_tensors(manifest: Manifest) -> set[str]:
+    """The tensors of the package that some row of a manifest names as its sources."""
+    found: set[str] = set()
+    for field in fields(manifest):
+        rows = getattr(manifest, field.name)
+        for row in rows if isinstance(rows, list) else ():
+            found |= set(getattr(row, "sources", ()))
+    return found
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(plain_data(value), sort_keys=True).encode()
+
+
+# Reading
+
+
+def load_program(path: str | os.PathLike[str], model: Package | None = None) -> Program:
+    """See `openinfer.load`."""
+    place, given = _path(path), checked_package(model)
+    try:
+        file = MappedFile(place)
+    except OpenInferError as error:
+        raise ArtefactError(
+            "OI0801", error.message, hint="give the path that Program.save wrote"
+        ) from None
+    try:
+        container = Container(file)
+        program = _read(container, given)
+        if given is not None:
+            program.check_package()
+            _bind(program, given)
+        elif container.find(PACKAGE) is not None:
+            from openinfer.runtime.packages.embedded import EmbeddedPackage
+
+            _bind(program, EmbeddedPackage(file, container))
+            return program
+        elif program.needs_package:
+            _bind(program, _found_package(program.manifest, place.parent))
+    except ArtefactError as error:
+        file.close()
+        raise ArtefactError(error.code, f"{place}: {error.message}", hint=error.hint) from None
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return program
+
+
+def program_of_bytes(data: bytes, package: Package | None = None) -> Program:
+    """See `Program.from_bytes`."""
+    return _read(Container(Memory(data)), package)
+
+
+def _read(container: Container, package: Package | None) -> Program:
+    info = _rows(InfoRows, container.read(INFO), "info")
+    source = None
+    if info.source is not None:
+        text = container.read(SOURCE).decode("utf-8", "surrogatepass")
+        source = SourceText(info.source.file, text, info.source.form)
+    outline = _read_outline(container)
+    programs: list[Program] = []
+    for number, row in enumerate(info.builds):
+        program = Program(_read_manifest(container, number), container.read(CODE, number), package)
+        program.source = source
+        if row.kind == "plain":
+            program.make_outline = (lambda: outline) if outline is not None else None
+            programs.append(program)
+        elif row.kind not in ("observed", "traced"):
+            raise damaged(f"build {number} is of the unknown kind {row.kind!r:.40}")
+        elif not programs or row.kind in programs[-1].further_builds:
+            raise damaged(f"build {number} belongs to no plain one")
+        else:
+            programs[-1].add_build(row.kind, program)
+    if not programs:
+        raise damaged("it has no build")
+    return _best_first(programs)
+
+
+def _read_manifest(container: Container, number: int) -> Manifest:
+    data = container.read(MANIFEST, number)
+    try:
+        return Manifest.from_json(data)
+    except ArtefactError as error:
+        if "another version" in error.message:
+            raise other_version(container.writer) from None
+        raise
+
+
+def _read_outline(container: Container) -> Outline | None:
+    if container.find(OUTLINE) is None:
+        return None
+    outline = _rows(Outline, container.read(OUTLINE), "outline")
+    for index, node in enumerate(outline.nodes):
+        around = [n for value in vars(node).values() if isinstance(value, tuple) for n in value]
+        if node.index != index or any(isinstance(n, int) and not 0 <= n < index for n in around):
+            raise damaged(f"node {index} of its outline is out of order")
+    return outline
+
+
+def _rows(kind: type[T], data: bytes, what: str) -> T:
+    try:
+        return row_of(kind, json.loads(data))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(f"{what}: {error}") from None
+
+
+def _best_first(programs: Sequence[Program]) -> Program:
+    """The build for the best processor that this one can stand in for, with the others behind."""
+    if len(programs) == 1:
+        return programs[0]
+    from openinfer.runtime.devices.cpu_support import rank_here
+
+    ordered = sorted(programs, key=lambda program: rank_here(program.manifest.target))
+    ordered[0].alternatives = tuple(ordered[1:])
+    return ordered[0]
+
+
+def _bind(program: Program, package: Package | None) -> None:
+    """Gives every build the package."""
+    if package is None:
+        return
+    for build in (program, *program.alternatives):
+        build.bind(package)
+
+
+def _found_package(manifest: Manifest, folder: Path) -> Package | None:
+    """The package that a program was compiled with: where it was, else beside the program."""
+    from openinfer.runtime.packages import open_model
+
+    if manifest.package_path is None:
+        return None
+    recorded = Path(manifest.package_path)
+    for candidate in (recorded, folder / recorded.name):
+        try:
+            package = open_model(candidate)
+        except (OpenInferError, OSError, ValueError):
+            continue
+        try:
+            if package.header_hash() == manifest.package:
+                return package
+        except OpenInferError:
+            pass  # Damaged metadata: not the package that we look for.
+        package.close()
+    return None
+
+
+def _path(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise InputError(
+            "OI0525",
+            f"the path of a compiled program is a {type(path).__name__}, not a text",
+            hint="give a str or a pathlib.Path",
+        ) from None

@@ -1,0 +1,98 @@
+"""What the names of an expression stand for while a step is being iterated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from openinfer.runtime.conditions import Index, NoValue, take
+from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.executor import BaseExecutor, VariableInfo
+from openinfer.runtime.outline import Position
+from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.tensors import Tensor
+
+COUNTERS = ("step", "node")
+"""Names that no program declares: steps finished so far, and index of the node that ran."""
+
+_NOT_NOW = ("OI0505", "OI0506", "OI0508", "OI0545", "OI0546", "OI0549")
+"""Codes of a fetch that comes too early or too late."""
+
+
+class StepValues:
+    """Loop indices first, then variables, sizes, and the `COUNTERS` last, as in the language."""
+
+    def __init__(self, executor: BaseExecutor, position: Position, step: int) -> None:
+        self.executor = executor
+        self.position = position
+        self.step = step
+
+    def value(self, name: str, slots: Sequence[Index] | None) -> AnyArray:
+        """See `conditions.Scope.value`."""
+        indices = self.position.indices
+        if name in indices:
+            return _counted(name, indices[name], slots)
+        if name in self.executor.variables:
+            return self.variable(self.executor.variables[name], slots)
+        number = self.size(name)
+        if number is not None:
+            return _counted(name, number, slots)
+        if name == "step":
+            return _counted(name, self.step, slots)
+        if name == "node":
+            event = self.position.frames[-1].event if self.position.frames else None
+            return _counted(name, None if event is None else event.node_index, slots)
+        outline = self.position.outline
+        if outline is not None and name in outline.loop_names:
+            raise NoValue(f"no loop over {name} is running")
+        if any(name in d.names for v in self.executor.variables.values() for d in v.dims):
+            raise NoValue(f"{name} follows from the inputs of a step")
+        raise InputError("OI0562", f"no variable, size or loop index is named {name}")
+
+    def size(self, name: str) -> int | None:
+        """The value of a size, None when it has none now."""
+        return {**self.executor.sizes, **self.executor.step_sizes}.get(name)
+
+    def integer(self, name: str) -> int | None:
+        """The integer that a size or scalar variable stands for, None when there is none."""
+        number = self.size(name)
+        info = self.executor.variables.get(name)
+        if number is not None or info is None:
+            return number
+        try:
+            array = self.variable(info, None)
+        except (NoValue, InputError):
+            return None
+        if array.size != 1 or array.dtype.kind not in "iub":
+            return None
+        return int(array.reshape(-1)[0])
+
+    def variable(self, info: VariableInfo, slots: Sequence[Index] | None) -> AnyArray:
+        """A variable, a member of a prefix table or a cache entry, or a part of one.
+
+        Raises NoValue, InputError.
+        """
+        given, count = list(slots or ()), len(info.table)
+        chosen = [slot for slot in given[:count] if isinstance(slot, int) and slot >= 0]
+        if count and len(chosen) == count:
+            member = f"{info.name}[{', '.join(str(index) for index in chosen)}]"
+            return take(self._fetch(member), given[count:], member)
+        return take(self._fetch(info.name), given, info.name)
+
+    def _fetch(self, name: str) -> AnyArray:
+        try:
+            found = self.executor.fetch(name, copy=False)
+        except InputError as error:
+            if error.code not in _NOT_NOW:
+                raise
+            raise NoValue(error.message) from None
+        except StepError as error:
+            raise NoValue(error.message) from None
+        return found.values() if isinstance(found, Tensor) else np.asarray(found)
+
+
+def _counted(name: str, value: int | None, slots: Sequence[Index] | None) -> AnyArray:
+    if value is None:
+        raise NoValue(f"{name} is not known here")
+    return take(np.asarray(value), slots or (), name)

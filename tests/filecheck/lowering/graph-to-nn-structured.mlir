@@ -1,0 +1,72 @@
+// RUN: openinfer-opt %s -p graph-to-nn --split-input-file | filecheck %s
+
+// A convolution is the product of the kernel as a matrix with the windows of x; the bias is added
+// before the product gets its shape, so that it can join it. A step checks that a window fits.
+// CHECK: {low = "3", high = "H + 2", node = 0 : i64}
+// CHECK: %[[W:.*]] = nn.unfold(%x) {stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>}
+// CHECK: %[[C:.*]] = nn.reshape(%[[W]]) : {{.*}} -> tensor<?x2x18x?xf32, #nn.dims<N, 2, 18, "4*floordiv(H + 1, 2)">>
+// CHECK: %[[K:.*]] = nn.reshape(%w) : (tensor<6x2x3x3xf32>) -> tensor<2x3x18xf32>
+// CHECK: %[[P:.*]] = nn.matmul(%[[K]], %[[C]])
+// CHECK: %[[B:.*]] = nn.reshape(%b) : (tensor<6xf32>) -> tensor<2x3x1xf32>
+// CHECK: %[[S:.*]] = nn.elementwise(%[[P]], %[[B]]) {kind = "add"}
+// CHECK: %y = nn.reshape(%[[S]])
+graph.variable x dynamic f32 [N, 4, H, 8]
+graph.variable w dynamic f32 [6, 2, 3, 3]
+graph.variable b dynamic f32 [6]
+graph.variable y volatile f32 [N, 6, "floordiv(H + 1, 2)", 4]
+graph.block entry {
+  graph.op conv2d(x, w, b) -> (y) settings {stride = 2 : i64, padding = 1 : i64, groups = 2 : i64}
+  graph.return
+}
+// -----
+// Windows of one element side by side are x itself.
+// CHECK: func.func @step(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x1x1xf32>)
+// CHECK-NOT: nn.unfold
+// CHECK: nn.matmul
+graph.variable x dynamic f32 [1, 4, 8, 8]
+graph.variable w dynamic f32 [6, 4, 1, 1]
+graph.variable y volatile f32 [1, 6, 8, 8]
+graph.block entry {
+  graph.op conv2d(x, w) -> (y)
+  graph.return
+}
+// -----
+// A transposed one multiplies first; windows that meet are added in f32, and rounded once.
+// CHECK: %[[P:.*]] = nn.matmul({{.*}}) {transpose_a} : (tensor<4x12xf16>, tensor<1x4x15xf16>) -> tensor<1x12x15xf32>
+// CHECK: %[[F:.*]] = nn.fold({{.*}}) {{.*}} : (tensor<1x3x2x2x3x5xf32>) -> tensor<1x3x6x10xf32>
+// CHECK: nn.elementwise({{.*}}) {kind = "cast", settings = {to = "f16"}}
+graph.variable x dynamic f16 [1, 4, 3, 5]
+graph.variable w dynamic f16 [4, 3, 2, 2]
+graph.variable y volatile f16 [1, 3, 6, 10]
+graph.block entry {
+  graph.op conv_transpose2d(x, w) -> (y) settings {stride = 2 : i64}
+  graph.return
+}
+// -----
+// The input's part of all steps of a layer is one product; both directions are joined.
+// CHECK: %[[A:.*]] = nn.matmul({{.*}}) {transpose_b} : (tensor<12x4xf32>, tensor<18x4xf32>) -> tensor<12x18xf32>
+// CHECK: nn.gru
+// CHECK-NOT: reverse
+// CHECK: nn.matmul
+// CHECK: nn.gru({{.*}}) {reverse}
+// CHECK: nn.concat({{.*}}) {axis = 2 : i64} : (tensor<4x3x6xf32>, tensor<4x3x6xf32>) -> tensor<4x3x12xf32>
+graph.variable x dynamic f32 [4, 3, 4]
+graph.variable h dynamic f32 [2, 3, 6]
+graph.variable w dynamic f32 [2, 18, 4]
+graph.variable u dynamic f32 [2, 18, 6]
+graph.variable y volatile f32 [4, 3, 12]
+graph.block entry {
+  graph.op gru(x, h, w, u) -> (y) settings {direction = "bidirectional"}
+  graph.return
+}
+// -----
+// What is not rotated is not touched; angles are made in f64.
+// CHECK: nn.elementwise({{.*}}) {kind = "cos"} : (tensor<5x2xf64>) -> tensor<5x2xf64>
+// CHECK: %[[REST:.*]] = nn.slice(%x) {starts = [#graph.size<0>, #graph.size<0>, #graph.size<4>]
+// CHECK: nn.concat(%{{.*}}, %{{.*}}, %[[REST]]) {axis = 2 : i64}
+graph.variable x dynamic f32 [3, 5, 6]
+graph.variable y volatile f32 [3, 5, 6]
+graph.block entry {
+  graph.op rope(x) -> (y) settings {dims = 4 : i64}
+  graph.return
+}

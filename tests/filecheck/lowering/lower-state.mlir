@@ -1,0 +1,71 @@
+// RUN: openinfer-opt %s -p lower-state --split-input-file | filecheck %s
+
+// Extents at the start are noted, growth is checked against the bound and the memory, what is
+// overwritten is kept first, and the value goes to its place with one copy.
+// CHECK: func.func @step
+// CHECK: %[[NOW:.*]] = memref.load %cells[%c0
+// CHECK: memref.store %[[NOW]], %cells[%c1
+// CHECK: memref.store %{{.*}}, %cells[%c2
+// CHECK: %[[MORE:.*]] = arith.cmpi sgt, %n,
+// CHECK: scf.if %[[MORE]] {
+// CHECK: arith.constant 6 : index
+// CHECK: func.call @fail(%errors
+// CHECK: nn.leave_if
+// CHECK: nn.size "capacity.K.0"
+// CHECK: nn.leave_if
+// CHECK: memref.store %{{.*}}, %cells[%c0
+// CHECK: %[[LIVE:.*]] = arith.cmpi slt, %i,
+// CHECK: scf.if %[[LIVE]] {
+// CHECK: memref.copy %{{.*}}, %{{.*}} : memref<?xi8> to memref<?xi8>
+// CHECK: %[[TO:.*]] = memref.view %state_K[%{{.*}}][%{{.*}}] : memref<?xi8> to memref<?xf32>
+// CHECK: memref.copy %{{.*}}, %[[TO]]
+// CHECK: func.func private @fail
+nn.interface {
+  late = [],
+  states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, marks = 0 : i64}]
+}
+func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<3xi64> {openinfer.arg = "cells"}, %state_K: memref<?xi8> {openinfer.arg = "state K"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
+  %g = nn.grow "K"[] axis 0 : i64 to %n node 3 : i64
+  nn.state_write "K"[%i] kept [] node 3 : i64 = %v : memref<4xf32>
+  func.return
+}
+// -----
+// A late size is checked against what the plan allowed for it, then noted.
+// CHECK: arith.cmpi sge, %n
+// CHECK: nn.leave_if
+// CHECK: nn.size "bound.n.0"
+// CHECK: nn.leave_if
+// CHECK: memref.store %{{.*}}, %cells
+nn.interface {
+  late = ["n.0"],
+  states = []
+}
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<2xi64> {openinfer.arg = "cells"}) {
+  nn.define_size "n.0" = %n node 3 : i64
+  func.return
+}
+// -----
+// Persistent values are copied to their place, where no failure was recorded.
+// CHECK: %[[E:.*]] = memref.load %errors
+// CHECK: nn.leave_if
+// CHECK: memref.copy %v, %held_s
+nn.interface {
+  late = [],
+  states = [{name = "s", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, marks = 0 : i64}]
+}
+func.func @step(%v: memref<4xf32>, %held_s: memref<4xf32> {openinfer.arg = "held s"}, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : i64
+  memref.store %one, %errors[%c0] : memref<4xi64>
+  nn.commit %v "s" : memref<4xf32>
+  func.return
+}
+// -----
+// A step without state stays as it is.
+// CHECK: func.func @step(%x: memref<4xf32>) {
+// CHECK-NEXT: "test.op"(%x)
+// CHECK-NEXT: func.return
+func.func @step(%x: memref<4xf32>) {
+  "test.op"(%x) : (memref<4xf32>) -> ()
+  func.return
+}

@@ -1,0 +1,1 @@
+"""Differential fuzzing of whole programs: a generator, an oracle with error bounds, a shrinker."""

@@ -1,0 +1,134 @@
+"""Whether two runs of a program agree, as far as rounding lets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from fuzzing.runs import Seen, Value
+
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.storage import AnyArray
+
+MARGIN = 8.0
+"""The errors of the noisy runs are samples; a correct result lies within this many of them."""
+_LARGEST = {
+    **{"f64": 1.79e308, "f32": 3.4e38, "f16": 65504.0, "bf16": 3.38e38},
+    **{"f8": 57344.0, "f8e4m3": 448.0},
+}
+
+
+class Unstable(Exception):
+    """The noisy runs take other ways than the simulator: nothing can be compared from here on."""
+
+
+def difference(
+    number: int, want: Seen, others: Sequence[Seen], have: Seen, *, iterated: bool = False
+) -> str | None:
+    """Why a step differs from the simulator's, or None.
+
+    `others` are noisy runs of the step. Raises Unstable where they do not say what is right.
+    """
+    if any(o.code != want.code for o in others):
+        raise Unstable(f"step {number}: {want.code or 'no error'} or {[o.code for o in others]}")
+    if have.code != want.code:
+        return (
+            f"step {number}: {have.code or 'no error'} ({have.message}) instead of "
+            f"{want.code or 'no error'} ({want.message})"
+        )
+    if iterated and not want.code:
+        if any(o.nodes != want.nodes for o in others):
+            raise Unstable(f"step {number}: other nodes")
+        if have.nodes != want.nodes:
+            return f"step {number}: nodes {_first_pair(want.nodes, have.nodes)}"
+    for name, extents in want.extents.items():
+        if any(o.extents.get(name) != extents for o in others):
+            raise Unstable(f"step {number}: extents of {name}")
+        if have.extents.get(name) != extents and any(k.startswith(f"{name}[") for k in want.values):
+            return f"step {number}: {name} reaches {have.extents.get(name)}, not {extents}"
+    for name, value in want.values.items():
+        found = have.values.get(name)
+        if found is None and "[" in name:
+            # Entries that nobody has touched are in no snapshot of one and in that of the other.
+            continue
+        seen = [o.values.get(name) for o in others]
+        why = _difference(value, seen, found)
+        if why is not None:
+            return f"step {number}: {name}: {why}"
+    return None
+
+
+def _first_pair(left: Sequence[object], right: Sequence[object]) -> str:
+    for a, b in zip(left, right):
+        if a != b:
+            return f"{b} instead of {a}"
+    return f"{len(right)} instead of {len(left)}"
+
+
+def _difference(
+    want: Value | str, others: Sequence[Value | str | None], have: Value | str | None
+) -> str | None:
+    if isinstance(want, str) or isinstance(have, str) or have is None:
+        if any(isinstance(o, Value) == isinstance(want, str) for o in others):
+            raise Unstable("a value is there or not")
+        return None if want == have else f"{_short(have)} instead of {_short(want)}"
+    noise: list[AnyArray] = []
+    for other in others:
+        if not isinstance(other, Value) or other.array.shape != want.array.shape:
+            raise Unstable("other shapes")
+        noise.append(other.array)
+    if (want.dtype, want.array.shape) != (have.dtype, have.array.shape):
+        return f"{_short(have)} instead of {_short(want)}"
+    wrong = _wrong(want.dtype, want.array, noise, have.array)
+    if not wrong.any():
+        return None
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"{have.array[place]!r} instead of {want.array[place]!r} at {list(place)} of "
+        f"{want.dtype}{list(want.array.shape)}, {int(wrong.sum())} of {want.array.size} differ, "
+        f"noise {[float(n[place]) - float(want.array[place]) for n in noise]}"
+    )
+
+
+def _short(value: Value | str | None) -> str:
+    if isinstance(value, Value):
+        return f"{value.dtype}{list(value.array.shape)}"
+    return str(value)
+
+
+def _wrong(
+    dtype: str, want: AnyArray, noise: Sequence[AnyArray], have: AnyArray
+) -> AnyArray:
+    """Where a value is not what it may be."""
+    with np.errstate(all="ignore"):
+        if not DTYPES[dtype].is_float:
+            steady = np.ones(want.shape, bool)
+            for other in noise:
+                steady &= other == want
+            return steady & (want != have)
+        exact, found = want.astype(np.float64), have.astype(np.float64)
+        samples = [n.astype(np.float64) for n in noise]
+        kinds = [_kind(s) for s in (exact, *samples)]
+        steady = np.ones(want.shape, bool)
+        for kind in kinds[1:]:
+            steady &= kind == kinds[0]
+        finite = kinds[0] == 0
+        other = steady & ~finite & (_kind(found) != kinds[0])
+        off = np.zeros(want.shape)
+        for sample in samples:
+            off = np.maximum(off, np.abs(sample - exact))
+        off = np.where(np.isfinite(off), off, 0)
+        share = np.where(finite & (off > 0), off / np.maximum(np.abs(exact), 1e-300), 0)
+        rated = share[share > 0]
+        typical = float(np.quantile(rated, 0.9)) if rated.size else 0.0
+        allowed = MARGIN * (off + typical * np.abs(exact))
+        far = np.abs(found - exact) > allowed
+        far |= ~np.isfinite(found)
+        edge = np.abs(exact) + allowed > 0.999 * _LARGEST[dtype]
+        return other | (steady & finite & far & ~(edge & (allowed > 0)))
+
+
+def _kind(array: AnyArray) -> AnyArray:
+    """0 finite, 1 and -1 infinite, 2 NaN."""
+    found = np.where(np.isnan(array), 2, np.where(np.isinf(array), np.sign(array), 0))
+    return np.nan_to_num(found, nan=2).astype(np.int8)

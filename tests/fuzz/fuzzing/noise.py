@@ -1,0 +1,136 @@
+"""How far a correct result may lie from the simulator's: found by running it with small errors.
+
+A compiled program computes the same real numbers in another order, and contracts `a * b + c`. So a
+step is simulated a few times more, and each op that may be rounded in another way gets operands and
+results that are off by as much as its documented tolerance (`tests/cases/case.py`): two units of
+f32, or of f64. What that does to a value, through everything that follows, is what it may be off by.
+Integers, moves, comparisons and single correctly rounded operations get no errors, and sums of short
+numbers, which are exact in any order, get none either: their results must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from openinfer.dialects.opset import TensorSpec, find
+from openinfer.lowering.reference import interpreter
+from openinfer.lowering.reference.twins import evaluate
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.storage import AnyArray, round_values
+
+MOVES = frozenset(
+    "gather scatter concat split slice transpose permute reshape squeeze unsqueeze expand pad flip "
+    "where filter fill fill_nan_like iota random_uniform one_hot max_pool2d sort topk max_axis "
+    "min_axis argmax_axis argmin_axis is_nan is_inf is_neg is_finite eq ne lt le gt ge".split()
+)
+"""They compute nothing: bits go through as they are."""
+ROUNDED = frozenset(
+    "neg abs sign mul div recip sqrt min max clamp relu floor ceil round trunc cast quantize "
+    "dequantize and or xor not shl shr popcount floor_div rem".split()
+)
+"""One correctly rounded operation each, the same everywhere for the same operands."""
+SUMS = frozenset(
+    "add sub fma matmul sum_axis cumsum conv1d conv2d conv_transpose2d".split()
+)
+"""Exact in any order when their operands are short."""
+UNITS = {"f32": 2.0**-22, "f64": 2.0**-50}
+
+
+@contextmanager
+def noisy(seed: int, scale: float = 1.0) -> Generator[None]:
+    """Inside of it, simulators compute with errors of `scale` times the documented tolerance."""
+    random = np.random.default_rng(seed)
+
+    def with_errors(
+        name: str,
+        inputs: Sequence[AnyArray],
+        dtypes: Sequence[str],
+        settings: Mapping[str, object] | None = None,
+        out_dtypes: Sequence[str] | None = None,
+        *,
+        outputs: int = 1,
+        declared: Sequence[TensorSpec] | None = None,
+    ) -> list[AnyArray]:
+        def plain(arrays: Sequence[AnyArray], kinds: Sequence[str], out: Any) -> list[AnyArray]:
+            return evaluate(name, arrays, kinds, settings, out, outputs=outputs, declared=declared)
+
+        spec = find(name)
+        assert spec is not None
+        floats = out_dtypes is not None and all(DTYPES[d].is_float for d in out_dtypes)
+        if not floats or spec.name in MOVES:
+            return plain(inputs, dtypes, out_dtypes)
+        assert out_dtypes is not None
+        if spec.name in ROUNDED or (spec.name in SUMS and _short(inputs, dtypes)):
+            return [_any_nan(a, random) for a in plain(inputs, dtypes, out_dtypes)]
+        wide = "f64" if "f64" in dtypes and "f32" not in _accumulators(settings) else "f32"
+        unit = UNITS[wide] * scale
+        moved: list[AnyArray] = []
+        kinds: list[str] = []
+        for array, dtype in zip(inputs, dtypes):
+            if not DTYPES[dtype].is_float:
+                moved.append(array)
+                kinds.append(dtype)
+                continue
+            kind = "f64" if dtype == "f64" else "f32"
+            moved.append(_moved(array.astype(DTYPES[kind].value), unit, random))
+            kinds.append(kind)
+        found = plain(moved, kinds, ["f64" if d == "f64" else "f32" for d in out_dtypes])
+        return [
+            _any_nan(_rounded(d, _moved(a, unit, random)), random)
+            for a, d in zip(found, out_dtypes)
+        ]
+
+    setattr(interpreter, "evaluate", with_errors)
+    try:
+        yield
+    finally:
+        setattr(interpreter, "evaluate", evaluate)
+
+
+def _accumulators(settings: Mapping[str, object] | None) -> tuple[str, ...]:
+    acc = (settings or {}).get("acc")
+    return tuple(str(a) for a in acc) if isinstance(acc, tuple | list) else (str(acc),)
+
+
+def _rounded(dtype: str, array: AnyArray) -> AnyArray:
+    return np.asarray(round_values(DTYPES[dtype], array)).astype(DTYPES[dtype].value)
+
+
+def _moved(array: AnyArray, unit: float, random: np.random.Generator) -> AnyArray:
+    """Each element off by at most `unit`, relative."""
+    with np.errstate(all="ignore"):
+        off = 1 + unit * random.uniform(-1, 1, array.shape)
+        found = (array.astype(np.float64) * off).astype(array.dtype)
+    return np.where(np.isfinite(array), found, array)
+
+
+def _any_nan(array: AnyArray, random: np.random.Generator) -> AnyArray:
+    """NaN with any sign: nothing says which one an operation gives."""
+    unsure = np.isnan(array)
+    if not unsure.any():
+        return array
+    return np.where(unsure & (random.random(array.shape) < 0.5), -array, array)
+
+
+def _short(inputs: Sequence[AnyArray], dtypes: Sequence[str]) -> bool:
+    """Whether all sums of products of the operands are exact, in any order."""
+    bits = 0.0
+    terms = 1
+    for array, dtype in zip(inputs, dtypes):
+        if not DTYPES[dtype].is_float or array.size == 0:
+            continue
+        values = array.astype(np.float64)
+        if not np.isfinite(values).all():
+            return False
+        for grain in range(0, 7, 2):
+            if np.array_equal(np.round(values * 2.0**grain), values * 2.0**grain):
+                bits += grain + np.log2(max(1.0, float(np.abs(values).max())))
+                break
+        else:
+            return False
+        terms = max(terms, array.size)
+    return bits + np.log2(terms) < 23
