@@ -50,6 +50,7 @@ oracle: $(VENV)/weights ## PyTorch, transformers, ONNX Runtime: the outside orac
 docs: $(VENV)/stamp ## Make the generated pages of docs/ anew
 	$(BIN)/python -m openinfer.compiler.diagnostics
 	$(BIN)/python -m openinfer.compiler.ops_page
+	$(BIN)/python -m openinfer.compiler.features_page
 
 help: ## This list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12

@@ -115,7 +115,7 @@ _STEPPING: Final[dict[str, tuple[str, str]]] = {
 }
 
 _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
-    "OI0710": ("dtype or target not in compiled programs", "The simulator has every dtype."),
+    "OI0710": ("target or element type that no kernel is made for", "See `openinfer devices`."),
     "OI0711": (
         "op without code for a dtype",
         "The compiled program cannot compute the op in this dtype; cast around it.",
@@ -125,10 +125,6 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "The compiled program needs loop bounds and slices of sizes, not of run-time values.",
     ),
     "OI0713": ("statement not in compiled programs", "The simulator runs it."),
-    "OI0714": (
-        "return inside a run-time loop",
-        "The compiled program leaves a loop early only if its bounds are known.",
-    ),
     "OI0715": ("indices on something else", "Only prefix tables are indexed in an op."),
     "OI0716": ("write to a prefix table", "The members of a prefix table cannot be written."),
     "OI0717": ("size as operand", "An op reads variables, not sizes or loop indices."),

@@ -171,6 +171,7 @@ def _states(module: ModuleOp) -> list[StateRow]:
                 marks=bool(_int(row["marks"])),
                 cell=layout.states[name].cell if name in layout.states else -1,
                 fixed={key: _int(v) for key, v in _dictionary(row["fixed"]).items()},
+                open="open" in row and bool(_int(row["open"])),
             )
         )
     return found

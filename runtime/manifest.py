@@ -91,6 +91,8 @@ class StateRow:
     """The first of its extents among the cells."""
     fixed: dict[str, int] = field(default_factory=dict[str, int])
     """Bounds as declared."""
+    open: bool = False
+    """Whether all dimensions are axes, behind one that says whether a write has settled them."""
 
 
 @dataclass(frozen=True)

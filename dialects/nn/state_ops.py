@@ -139,6 +139,29 @@ class GrowOp(IRDLOperation):
         )
 
 
+@irdl_op_definition
+class SetExtentOp(IRDLOperation):
+    """An axis is in use up to just `to` from here on: `nn.set_extent "P" axis 1 to %n node 3`."""
+
+    name = "nn.set_extent"
+    state = prop_def(StringAttr)
+    axis = prop_def(IntegerAttr)
+    to = operand_def(IndexType())
+    node = prop_def(IntegerAttr)
+    assembly_format = "$state `axis` $axis `to` $to `node` $node attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, state: str, axis: int, to: SSAValue, node: int) -> None:
+        super().__init__(
+            operands=[to],
+            properties={
+                "state": StringAttr(state),
+                "axis": int_setting(axis),
+                "node": int_setting(node),
+            },
+        )
+
+
 def _check_places(op: Operation, offsets: Sequence[SSAValue], kept: Sequence[int]) -> None:
     if list(kept) != sorted(set(kept)) or any(not 0 <= k < len(offsets) for k in kept):
         refuse(op, f"kept axes {list(kept)} of {len(offsets)}")
@@ -381,6 +404,7 @@ OPS = (
     RequireOp,
     ExtentOp,
     GrowOp,
+    SetExtentOp,
     StateReadOp,
     StateWriteOp,
     StateResetOp,

@@ -20,7 +20,7 @@ from xdsl.rewriter import InsertPoint
 from openinfer.dialects import nn
 from openinfer.dialects.graph import AssignOp
 from openinfer.lowering.graph.liveness import assigned_in, written
-from openinfer.lowering.graph.variable_values import Problem, Scope, VariableValues
+from openinfer.lowering.graph.variable_values import Scope, VariableValues
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.sizes import Size
 
@@ -74,7 +74,9 @@ class CarriedValues(VariableValues):
 
     def start(self, name: str, scope: Scope) -> None:
         """A variable has its value, where there is one, in front of a body or at its end."""
-        if name in scope.values or self.has_shape(name, scope):
+        state = self.facts.states.get(name)
+        kept = state is not None and not state.plain
+        if not kept and (name in scope.values or self.has_shape(name, scope)):
             self.content(name, scope)
 
     # One value
@@ -318,9 +320,7 @@ class CarriedValues(VariableValues):
         last = [v for name in carried for v in self.give(name, inner, loose[name])]
         if leaves:
             last.append(self.left_number(left))
-        for value, first in zip(last, initial):
-            if value.type != first.type:
-                raise Problem("OI0725", f"a round begins with {first.type}, ends with {value.type}")
+        assert [v.type for v in last] == [v.type for v in initial]
         self.insert(scf.YieldOp(*last))
         self.builder = outer
         self.leave(scope, names)

@@ -197,13 +197,15 @@ class Translator(CarriedValues):
             if isinstance(op, ScopeOp) and self._may_leave(nodes_of(op)):
                 return self.translate_nodes([*nodes_of(op), *rest], scope, after, at_return)
             if isinstance(op, LoopOp) and self._may_leave([op]):
+                self.say(node_stamp(op, self.node))
                 try:
                     return self._leave_or_go_on(op, rest, scope, after, at_return)
                 except (Problem, op_rules.RuleError) as problem:
                     raise _refusal(problem, op) from problem
             outside = self.no_fuse
             self.no_fuse = outside or _kept_apart(op)
-            self.say(node_stamp(op, self.node))
+            if not isinstance(op, AwaitOp):
+                self.say(node_stamp(op, self.node))
             try:
                 if self.translate_node(op, scope, live, at_return):
                     return True
@@ -294,7 +296,10 @@ class Translator(CarriedValues):
         operands = [self.read(ref, scope) for ref in op.inputs]
         name = op.op_name.data
         outputs = [self.written_type(ref.variable.data, scope) for ref in op.outputs]
-        settings = self.late_settings(name, self.facts.settings(op), scope)
+        settings = self.facts.settings(op)
+        if name == "slice" and operands:
+            settings = self.slice_settings(settings, nn.dims_of(operands[0]), scope)
+        settings = self.late_settings(name, settings, scope)
         settings = scalar_settings(self, name, settings, scope)
         operands = op_rules.unified(self, name, operands, len(outputs), settings, scope)
         results = op_rules.translate(self, name, operands, outputs, settings)
@@ -303,6 +308,42 @@ class Translator(CarriedValues):
             self.watch(scope.values[ref.variable.data], op, ref)
             if op in self.ordered:
                 self.insert(nn.KeepOp(result))
+
+    def slice_settings(
+        self, settings: Mapping[str, object], dims: Sequence[Size], scope: Scope
+    ) -> dict[str, object]:
+        """The settings of a slice with bounds that may be negative counted from the front."""
+
+        def from_front(value: object, axis: object) -> object:
+            if isinstance(value, opset.NameRef):
+                value = Size.name(value.name)
+            if not isinstance(value, Size) or not isinstance(axis, int):
+                return value
+            unknown = value.names - self.late.known - self.facts.static.keys()
+            if not unknown or not -len(dims) <= axis < len(dims):
+                return value
+            number = self.index_value(value, scope)
+            if self.never_negative(number):
+                return value
+            zero = self.constant_index(0)
+            behind = self.add(arith.CmpiOp(number, zero, "slt"))
+            counted = self.add(arith.AddiOp(number, self.index_value(dims[axis], scope)))
+            place = self.add(arith.SelectOp(behind, counted, number))
+            inside = self.add(arith.CmpiOp(place, zero, "sge"))
+            self.insert(nn.RequireOp(inside, "bound", zero, place, self.node))
+            return self.late.define("slice", place, scope)
+
+        found = dict(settings)
+        axes = settings.get("axes")
+        for key in ("starts", "stops"):
+            values = settings.get(key)
+            if isinstance(values, tuple):
+                places = axes if isinstance(axes, tuple) else range(len(values))
+                found[key] = tuple(from_front(v, a) for v, a in zip(values, places))
+        for key in ("start", "stop"):
+            if key in settings:
+                found[key] = from_front(settings[key], settings.get("axis", 0))
+        return found
 
     def late_settings(
         self, name: str, settings: Mapping[str, object], scope: Scope
@@ -496,7 +537,11 @@ class Translator(CarriedValues):
             outside = self.no_fuse
             self.no_fuse = outside or _kept_apart(target)
             nodes = consumer_nodes(target)
+            self.say(block_stamp(target, "enter"))
+            self._say_edge(target, AwaitOp)
             self.translate_nodes(nodes, inner, live, live)
+            self._say_edge(target, YieldOp)
+            self.say(block_stamp(target, "exit"))
             self.no_fuse = outside
             self.where = op
             names = self.assigned(nodes)
@@ -518,6 +563,13 @@ class Translator(CarriedValues):
                 scope.values[name] = value
         for name in op.names:
             self.published.pop(name, None)
+        self.say(node_stamp(op, self.facts.node_number(op)))
+
+    def _say_edge(self, target: BlockOp, form: type[AwaitOp] | type[YieldOp]) -> None:
+        """The `await` that a consumer starts with, or the `yield` that it ends with."""
+        for node in nodes_of(target):
+            if isinstance(node, form):
+                self.say(node_stamp(node, self.facts.node_number(node)))
 
     def called_block(self, target: BlockOp, caller: Scope, live: Names) -> Scope:
         """Translates a block that is called; it sees no loop index of its caller."""

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
+    AwaitOp,
     BlockOp,
     CacheResetOp,
     LoopOp,
@@ -315,6 +316,8 @@ class Facts:
         writes = [ref.text for ref in op.writes()] if isinstance(op, GraphOp) else []
         if isinstance(op, AssignOp):
             writes = [op.variable.data]
+        elif isinstance(op, AwaitOp):
+            reads, writes = [], reads
         place = info.location
         return DictionaryAttr(
             {

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    i1,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -55,7 +63,8 @@ def translate_cache(t: VariableValues, op: Operation, scope: Scope) -> bool:
             value = t.read(op.source, scope)
             access = _Access(t, op.target, scope)
             access.write(value)
-            t.watch(value, op, op.target if access.state.plain else op.source)
+            alone = not access.state.table and not access.state.auto
+            t.watch(value, op, op.target if alone else op.source)
         case CacheStepOp():
             _step(t, op, scope)
         case CacheResetOp():
@@ -68,21 +77,39 @@ def translate_cache(t: VariableValues, op: Operation, scope: Scope) -> bool:
     return True
 
 
+def open_value(t: VariableValues, name: str, scope: Scope) -> SSAValue:
+    """The value of a variable with open dimensions, as its last write left it."""
+    return _Access(t, RefAttr.of(name), scope).read()
+
+
 def _step(t: VariableValues, op: CacheStepOp, scope: Scope) -> None:
     name = op.variable.data
     value = t.value_of(name, scope)
     amount = op.amount.data.substitute(t.facts.static).constant
-    if amount is None:
-        raise Problem(
-            "OI0720", f"{name}: the amount {op.amount.data} is no number", "write a number"
-        )
     kind = value.type
     assert isinstance(kind, TensorType)
-    by = t.add(nn.FillOp([], [kind], properties={"value": fill_value(amount, kind)}))
+    if amount is not None:
+        by = t.add(nn.FillOp([], [kind], properties={"value": fill_value(amount, kind)}))
+    else:
+        by = _amount(t, op, kind, scope)
     new = t.add(nn.ElementwiseOp([value, by], [kind], properties={"kind": StringAttr("add")}))
     new.name_hint = name
-    scope.values[name] = new
+    _Access(t, RefAttr.of(name), scope).write(new)
     t.watch(new, op, RefAttr.of(name))
+
+
+def _amount(
+    t: VariableValues, op: CacheStepOp, kind: TensorType[Attribute], scope: Scope
+) -> SSAValue:
+    """An amount that only the step knows, in the type of what it is added to; integers wrap."""
+    number = t.add(nn.FromIndexOp(t.index_value(op.amount.data, scope)))
+    single = nn.tensor_type(kind.element_type, [])
+    if number.type != single:
+        properties: dict[str, Attribute] = {"kind": StringAttr("cast")}
+        if isinstance(kind.element_type, IntegerType):
+            properties["settings"] = DictionaryAttr({"saturate": IntegerAttr(0, i1)})
+        number = t.add(nn.ElementwiseOp([number], [single], properties=properties))
+    return number if number.type == kind else t.add(nn.BroadcastOp([number], [kind]))
 
 
 class _Access:
@@ -108,6 +135,9 @@ class _Access:
     def read(self) -> SSAValue:
         if self.state.plain:
             return self.t.value_of(self.name, self.scope)
+        if self.state.open:
+            extent = self.t.add(nn.ExtentOp(self.name, [], self.state.settled))
+            self._require("sge", extent, 1, "unwritten", extent, extent)
         place = self.place(writes=False)
         element = self.t.tensor_type(self.state.dtype, ()).element_type
         kind = nn.tensor_type(element, [*place.dims, *self.state.entry])
@@ -117,6 +147,9 @@ class _Access:
         t = self.t
         if self.state.plain:
             t.write(RefAttr.of(self.name), value, self.scope)
+            return
+        if self.state.open:
+            self._write_open(value)
             return
         place = self.place(writes=True)
         wanted = [*place.dims, *self.state.entry]
@@ -146,6 +179,41 @@ class _Access:
             store()
         else:
             self._when(fits, store)
+
+    def _write_open(self, value: SSAValue) -> None:
+        """A write gives open dimensions their extents: each one, or in a table the first one."""
+        t, state = self.t, self.state
+        place = self.place(writes=True)
+        wanted, have = place.dims, nn.dims_of(value)
+        element = t.tensor_type(state.dtype, ()).element_type
+        leading = len(wanted) - len(state.dims)
+        free = {leading + i for i, dim in enumerate(state.dims) if dim.single_name == "_"}
+        shown = [Size.name("_") if i in free else dim for i, dim in enumerate(wanted)]
+        fits = nn.element_of(value) == element and len(have) == len(wanted)
+        for i, (a, b) in enumerate(zip(have, wanted)):
+            late = t.late.is_late(a) or t.late.is_late(b)
+            fits = fits and (a == b or late or i in free)
+        if not fits:
+            kind = nn.tensor_type(element, shown)
+            raise Problem("OI0312", f"{self.ref.text} takes {kind}, the value is {value.type}")
+        settled = t.add(nn.ExtentOp(self.name, [], state.settled))
+        fresh = t.add(arith.CmpiOp(settled, t.constant_index(0), "eq"))
+        for i, (a, b) in enumerate(zip(have, wanted)):
+            length = t.index_value(a, self.scope)
+            if i in free:
+                axis = state.settled + 1 + i - leading
+                if state.table:
+                    extent = t.add(nn.ExtentOp(self.name, [], axis))
+                    same = t.add(arith.CmpiOp(length, extent, "eq"))
+                    same = t.add(arith.OrIOp(same, fresh))
+                    t.insert(nn.RequireOp(same, "shape", length, extent, t.node))
+                t.insert(nn.SetExtentOp(self.name, axis, length, t.node))
+            elif a != b:
+                other = t.index_value(b, self.scope)
+                same = t.add(arith.CmpiOp(length, other, "eq"))
+                t.insert(nn.RequireOp(same, "shape", length, other, t.node))
+        self._grow(state.settled, (), t.constant_index(1))
+        t.insert(nn.StateWriteOp(value, self.name, place.offsets, place.kept, t.node))
 
     def reset(self) -> None:
         if self.state.plain:
@@ -181,7 +249,21 @@ class _Access:
                 lengths.append((axis, length))
         if self.state.auto:
             self._matrix(place, lengths, writes=writes)
+        elif self.state.open:
+            self._open_dims(place, writes=writes)
         return place
+
+    def _open_dims(self, place: Place, *, writes: bool) -> None:
+        """All of every dimension; a write says itself how long the open ones are."""
+        t = self.t
+        place.offsets.append(t.constant_index(0))
+        for position, dim in enumerate(self.state.dims):
+            axis = self.state.settled + 1 + position
+            if dim.single_name == "_" and not writes:
+                dim = t.late.define(self.name, t.add(nn.ExtentOp(self.name, [], axis)), self.scope)
+            place.offsets.append(t.constant_index(0))
+            place.kept.append(axis)
+            place.dims.append(dim)
 
     def _single(self, axis: int, slot: SizeAttr) -> SSAValue:
         """The entry is there afterwards; its number, cut to what there is memory for."""

@@ -15,7 +15,11 @@ from openinfer.runtime.sizes import Size
 
 @dataclass(frozen=True)
 class State:
-    """A persistent variable. Growing axes are the table indices, then the auto-dim ones."""
+    """A persistent variable. Growing axes are the table indices, then the auto-dim ones.
+
+    With open dimensions all dimensions are axes, behind one that says whether a write has settled
+    them: its extent is 0 or 1.
+    """
 
     name: str
     number: int
@@ -30,20 +34,34 @@ class State:
     @property
     def plain(self) -> bool:
         """Whether nothing of it grows."""
-        return not self.table and not self.auto
+        return not self.table and not self.auto and not self.open
+
+    @property
+    def open(self) -> bool:
+        """Whether what is written gives it a shape."""
+        return not self.auto and any(dim.single_name == "_" for dim in self.dims)
+
+    @property
+    def settled(self) -> int:
+        """With open dimensions: the axis that says whether there is a shape."""
+        return len(self.table)
 
     @property
     def axes(self) -> tuple[str, ...]:
+        if self.open:
+            return (*self.table, "settled", *(str(axis) for axis in range(len(self.dims))))
         return (*self.table, *self.auto)
 
     @property
     def entry(self) -> tuple[Size, ...]:
         """The dimensions behind the growing axes."""
-        return () if self.auto else self.dims
+        return () if self.auto or self.open else self.dims
 
     def base(self, axis: int) -> Size:
         """The extent of a growing axis at the start."""
         name = self.axes[axis]
+        if self.open and axis >= self.settled:
+            return self._declared(axis) or Size.of(0)
         if axis >= len(self.table):
             return self.dims[axis - len(self.table)]
         return Size.of(self.fixed.get(name, 0))
@@ -51,10 +69,17 @@ class State:
     def limit(self, axis: int) -> Size | None:
         """The largest extent of a growing axis; None without a fixed bound."""
         name = self.axes[axis]
+        if self.open and axis >= self.settled:
+            return Size.of(1) if axis == self.settled else self._declared(axis)
         if name not in self.fixed:
             return None
         bound = Size.of(self.fixed[name])
         return bound + self.base(axis) if axis >= len(self.table) else bound
+
+    def _declared(self, axis: int) -> Size | None:
+        """The dimension that an axis stands for; None for an open one, or for none."""
+        dim = self.dims[axis - self.settled - 1] if axis > self.settled else None
+        return None if dim is None or dim.single_name == "_" else dim
 
     def row(self, extra: Mapping[str, Attribute]) -> DictionaryAttr:
         """As an entry of `nn.interface`."""
@@ -68,6 +93,7 @@ class State:
                 "base": _texts(self.base(axis) for axis in range(len(self.axes))),
                 "limits": _texts("" if limit is None else limit for limit in limits),
                 "entry": _texts(self.entry),
+                "open": IntegerAttr(int(self.open), i64),
                 "fixed": DictionaryAttr(
                     {key: IntegerAttr(bound, i64) for key, bound in self.fixed.items()}
                 ),

@@ -334,6 +334,11 @@ class VariableValues:
                     "use it in an expression, or `op fill`",
                 )
             raise Problem("OI0210", f"{name} is not declared")
+        state = self.facts.states.get(name)
+        if state is not None and state.open and not state.table:
+            from openinfer.lowering.graph.state_access import open_value
+
+            return open_value(self, name, scope)
         dims = self.dims_now(variable, scope) if self.facts.names_scalars(variable) else None
         value = self.first_content(variable, dims)
         scope.values[name] = value

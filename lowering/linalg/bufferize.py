@@ -460,6 +460,9 @@ def _branch(b: _Bufferizer, op: Operation) -> None:
     b.retire(op)
 
 
+_STATE_CHANGES = (nn.GrowOp, nn.SetExtentOp, nn.StateWriteOp, nn.StateResetOp)
+
+
 def _sections(b: _Bufferizer, op: Operation) -> None:
     """Each section fills buffers made before all of them."""
     assert isinstance(op, nn.SectionsOp)
@@ -479,7 +482,7 @@ def _sections(b: _Bufferizer, op: Operation) -> None:
     for region in regions:
         op.detach_region(region)
     made = nn.SectionsOp([n.data for n in op.names], regions, [])
-    if any(isinstance(o, nn.GrowOp | nn.StateWriteOp | nn.StateResetOp) for o in made.walk()):
+    if any(isinstance(o, _STATE_CHANGES) for o in made.walk()):
         # They share the undo log, and extents may grow by reading.
         made.attributes["openinfer.serial"] = UnitAttr()
     b.insert(made)

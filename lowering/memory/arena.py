@@ -52,7 +52,13 @@ def aligned(size: Size) -> Size:
 
 def never_above(a: Size, b: Size) -> bool:
     """Whether a <= b for all sizes that are not negative: no term of b - a is negative."""
-    return all(coefficient >= 0 for _, coefficient in (b - a).terms)
+    if a is b:
+        return True
+    rest = dict(b.terms)
+    for monomial, coefficient in a.terms:
+        if rest.pop(monomial, 0) < coefficient:
+            return False
+    return all(coefficient >= 0 for coefficient in rest.values())
 
 
 def _usual(names: Iterable[str]) -> dict[str, int]:
@@ -91,38 +97,71 @@ def place(buffers: Sequence[Buffer]) -> Plan:
     return best
 
 
+Height = tuple[Size, ...]
+"""The largest of some expressions, none of which is above another one for all sizes."""
+_GROUND: Height = (Size.of(0),)
+MOST = 6
+"""Expressions of one height. Each offset is made of others, so they would double and double."""
+
+
 def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> Plan:
     """Each buffer at the lowest place that is free of those alive with it, in an order."""
     sizes = [aligned(b.size) for b in buffers]
-    offsets: dict[int, Size] = {}
+    starts: dict[int, Height] = {}
+    ends: dict[int, Height] = {}
     for i in order:
-        others = [j for j in offsets if buffers[j].overlaps(buffers[i])]
-        offsets[i] = _lowest(sizes[i], [(offsets[j], offsets[j] + sizes[j]) for j in others])
+        others = [j for j in starts if buffers[j].overlaps(buffers[i])]
+        starts[i] = _lowest(sizes[i], [(starts[j], ends[j]) for j in others])
+        ends[i] = _above(starts[i], sizes[i])
+    total = _highest(list(ends.values()))
+    offsets = tuple(Size.max(*starts[i]) for i in range(len(buffers)))
+    return Plan(tuple(buffers), offsets, Size.max(*total))
+
+
+def _above(height: Height, size: Size) -> Height:
+    return tuple(part + size for part in height)
+
+
+def _never_higher(a: Height, b: Height) -> bool:
+    return all(any(never_above(x, y) for y in b) for x in a)
+
+
+def _highest(heights: Sequence[Height]) -> Height:
+    """The largest of some heights, or a bound of it where it would have too many parts."""
+    parts: list[Size] = []
+    for part in dict.fromkeys(part for height in heights for part in height):
+        if any(never_above(part, other) for other in parts):
+            continue
+        parts = [other for other in parts if not never_above(other, part)]
+        parts.append(part)
+    parts.sort(key=_nominal)
+    while len(parts) > MOST:
+        # The two smallest ones: what is taken too much there is seldom the largest of all.
+        joined = _bound(parts[0], parts[1])
+        parts = [joined, *(other for other in parts[2:] if not never_above(other, joined))]
+        if any(never_above(joined, other) for other in parts[1:]):
+            parts = parts[1:]
+    return tuple(parts) or _GROUND
+
+
+def _bound(a: Size, b: Size) -> Size:
+    """An expression that is never below either: the larger coefficient of each term."""
+    left, right = dict(a.terms), dict(b.terms)
+    terms = {m: max(left.get(m, 0), right.get(m, 0)) for m in {**left, **right}}
     total = Size.of(0)
-    for i in order:
-        total = _larger(total, offsets[i] + sizes[i])
-    return Plan(tuple(buffers), tuple(offsets[i] for i in range(len(buffers))), total)
+    for monomial, coefficient in terms.items():
+        total = total + Size(((monomial, 1),)) * coefficient
+    return total
 
 
-def _larger(a: Size, b: Size) -> Size:
-    if never_above(a, b):
-        return b
-    if never_above(b, a):
-        return a
-    return Size.max(a, b)
-
-
-def _lowest(size: Size, taken: Sequence[tuple[Size, Size]]) -> Size:
+def _lowest(size: Size, taken: Sequence[tuple[Height, Height]]) -> Height:
     """The lowest provable gap for `size` between the ranges in `taken`, else above all of them."""
-    candidates = sorted([Size.of(0), *(end for _, end in taken)], key=_nominal)
-    for start in candidates:
-        end = start + size
-        if all(never_above(end, low) or never_above(high, start) for low, high in taken):
+    ends = dict.fromkeys(end for _, end in taken)
+    for start in sorted([_GROUND, *ends], key=lambda h: max(_nominal(part) for part in h)):
+        end = _above(start, size)
+        if all(_never_higher(end, low) or _never_higher(high, start) for low, high in taken):
             return start
-    top = Size.of(0)
-    for _, high in taken:
-        top = _larger(top, high)
-    return top
+    return _highest(list(ends))
 
 
 def live_bytes(buffers: Sequence[Buffer], sizes: Mapping[str, int]) -> int:

@@ -91,6 +91,7 @@ class _Lowering:
             nn.RequireOp: _Lowering.require,
             nn.ExtentOp: _Lowering.extent,
             nn.GrowOp: _Lowering.grow,
+            nn.SetExtentOp: _Lowering.set_extent,
             nn.StateViewOp: _Lowering.state_view,
             nn.StateLoadOp: _Lowering.state_load,
             nn.StateWriteOp: _Lowering.state_write,
@@ -234,6 +235,15 @@ class _Lowering:
 
         b.when(more, grown)
         Rewriter.replace_op(op, [], [need])
+
+    def set_extent(self, op: Operation) -> None:
+        assert isinstance(op, nn.SetExtentOp)
+        place = self.layout.states[op.state.data]
+        axis = op.axis.value.data
+        room = self.build.compare("sle", op.to, self.size(place.capacity(axis)))
+        self.fail_unless(room, "capacity", op.to, place.number * 64 + axis, op.node.value.data)
+        self.store_extent(op.to, place, axis, [])
+        Rewriter.erase_op(op)
 
     # Memory
 
@@ -517,7 +527,7 @@ class _Lowering:
             self.save(place, element, offsets, run, node)
             target = self.run_at(place, element, offsets, run)
             b.loop(0, b.dim(target, 0), 1, lambda i: b.store(filler, target, [i]))
-            if place.marks and axis == last and not place.counted:
+            if place.marks and axis == last and place.axes == place.tables:
                 marks, gone = self.roles[f"marks {place.name}"], b.constant(0, i8)
                 before = offsets[:-1]
                 b.loop(

@@ -78,6 +78,17 @@ def _stamp(function: FuncOp) -> None:
         if isinstance(op, nn.StampOp) and op.phase.data == "node" and op.numbers[0] in computed:
             op.detach()
             op.erase()
+    _leave_last(function)
+
+
+def _leave_last(function: FuncOp) -> None:
+    """What a step keeps and gives at its end is part of it: `entry` is left behind that."""
+    block = function.body.block
+    exits = [o for o in block.ops if isinstance(o, nn.StampOp) and o.phase.data == "exit"]
+    if exits and block.last_op is not None:
+        last = exits[-1]
+        last.detach()
+        block.insert_op_before(last, block.last_op)
 
 
 def _add_argument(function: FuncOp) -> None:

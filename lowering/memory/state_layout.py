@@ -49,6 +49,8 @@ class StatePlace:
     entry: tuple[Size, ...]
     value: int | float
     marks: bool
+    open: bool
+    """Whether an axis behind those of the table says that the dimensions have a value."""
     cell: int
     """Its first cell: an extent for each axis that is no matrix axis in a table, then as many at
     the start."""
@@ -56,7 +58,7 @@ class StatePlace:
     @property
     def counted(self) -> bool:
         """Whether the matrix axes have extents for each entry."""
-        return 0 < self.tables < self.axes
+        return 0 < self.tables < self.axes and not self.open
 
     @property
     def shared(self) -> int:
@@ -125,6 +127,7 @@ def layout_of(module: ModuleOp) -> StateLayout:
             tuple(Size.of(t) for t in _texts(row.data["entry"])),
             value.value.data if isinstance(value, IntegerAttr | FloatAttr) else 0,
             bool(_int(row.data["marks"])),
+            "open" in row.data and bool(_int(row.data["open"])),
             cell,
         )
         states[place.name] = place

@@ -13,7 +13,7 @@ from openinfer.runtime.devices.cpu_state import CpuState, aligned_bytes
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.devices.cpu_team import Team
 from openinfer.runtime.devices.cpu_trace import TraceReader, TraceRecord
-from openinfer.runtime.devices.cpu_watch import Watcher
+from openinfer.runtime.devices.cpu_watch import Watcher, start_numbers
 from openinfer.runtime.devices.failures import FAILURES
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError
@@ -410,6 +410,7 @@ class CpuExecutor(BaseExecutor):
             executor.tensor_at,
             lambda: {**sizes, **executor._state.late_sizes()},
             self.finished_steps,
+            start_numbers(self),
         )
         loaded = watched.loaded()
         loaded.on_value = watcher.record
@@ -499,7 +500,7 @@ class CpuExecutor(BaseExecutor):
     def _persistent(self, base: str, name: str) -> Tensor:
         if self._shape_sizes is None:
             unknown = {n for d in self._rows[base].dims for n in Size.of(d).names}
-            if unknown - self.sizes.keys():
+            if unknown - self.sizes.keys() - {"_"}:
                 raise InputError(
                     "OI0545", f"{name} has no shape before the first step", hint="step first"
                 )
@@ -561,6 +562,11 @@ def _info(row: VariableRow, state: StateRow | None) -> VariableInfo:
     dims = tuple(Size.of(d) for d in row.dims)
     if state is None:
         return VariableInfo(row.name, row.memory, row.dtype, dims, tuple(row.indices))
+    if state.open:
+        tables = tuple(state.axes[: state.tables])
+        return VariableInfo(
+            row.name, row.memory, row.dtype, dims, tables, (), tuple(state.fixed.items())
+        )
     return VariableInfo(
         row.name,
         row.memory,

@@ -60,7 +60,7 @@ class _Growing:
     @property
     def counted(self) -> bool:
         """Whether the matrix axes have extents for each entry."""
-        return 0 < self.tables < len(self.capacity)
+        return 0 < self.tables < len(self.capacity) and not self.row.open
 
     @property
     def shared(self) -> int:
@@ -94,6 +94,14 @@ class _Growing:
         return at
 
 
+def _single_elements(tensor: Tensor) -> AnyArray:
+    """The bytes of a tensor element by element: one that is packed has a byte of its own."""
+    if not tensor.dtype.packed:
+        return np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
+    single = [Tensor.from_values(tensor.dtype, value) for value in tensor.values().flat]
+    return np.array([t.storage[0] for t in single], np.uint8)
+
+
 class CpuState:
     """The persistent variables of one executor."""
 
@@ -118,7 +126,8 @@ class CpuState:
 
     @staticmethod
     def _shared(row: StateRow) -> int:
-        return row.tables if 0 < row.tables < len(row.axes) else len(row.axes)
+        counted = 0 < row.tables < len(row.axes) and not row.open
+        return row.tables if counted else len(row.axes)
 
     @property
     def names(self) -> list[str]:
@@ -371,6 +380,15 @@ class CpuState:
             return self._tensor(dtype, self._shapes[name], self._held[name])
         growing = self._growing[name]
         extents = self._extents(growing)
+        if row.open and not extents[row.tables]:
+            raise InputError(
+                "OI0506",
+                f"{name} has an open dimension and was not written yet",
+                hint="write it before it is read",
+            )
+        if row.open and index is None:
+            shape = (*extents[: row.tables], *extents[row.tables + 1 :])
+            return self._gathered(growing, self._open_part(growing, ()), shape)
         if index is None and not growing.counted:
             return self._box(growing, extents, growing.entry)
         if index is None:
@@ -412,11 +430,20 @@ class CpuState:
         if growing.tables == len(growing.capacity):
             raw = np.ascontiguousarray(growing.grid()[index])
             return self._tensor(growing.dtype, growing.entry, raw)
+        if growing.row.open:
+            shape = tuple(self._extents(growing)[growing.tables + 1 :])
+            return self._gathered(growing, self._open_part(growing, index), shape)
         if growing.counted:
             shape = self._matrix_shape(growing, index)
         else:
             shape = tuple(self._extents(growing))
         return self._gathered(growing, (*index, *(slice(0, n) for n in shape)), shape)
+
+    def _open_part(self, growing: _Growing, index: tuple[int, ...]) -> tuple[int | slice, ...]:
+        """The place of an entry with open dimensions, or of all entries."""
+        extents = self._extents(growing)
+        lead = index or tuple(slice(0, n) for n in extents[: growing.tables])
+        return (*lead, 0, *(slice(0, n) for n in extents[growing.tables + 1 :]))
 
     def _box(self, growing: _Growing, extents: Sequence[int], entry: tuple[int, ...]) -> Tensor:
         return self._gathered(growing, tuple(slice(0, n) for n in extents), (*extents, *entry))
@@ -455,6 +482,9 @@ class CpuState:
                 else:
                     growing = self._growing[name]
                     extents = tuple(self._extents(growing)[: growing.tables])
+                    if row.open and not self._extents(growing)[growing.tables]:
+                        values[name] = StateValue(dtype, extents, {})
+                        continue
                     for index in product(*(range(n) for n in extents)):
                         if not row.marks or growing.marks[growing.place(index)]:
                             entries[index] = self._entry(growing, index)
@@ -469,6 +499,8 @@ class CpuState:
         for row in self._manifest.states:
             for tensor in state[row.name].entries.values():
                 dims = row.entry if not row.axes or row.tables == len(row.axes) else []
+                if row.open:
+                    dims = row.base[row.tables + 1 :]
                 for dim, extent in zip(dims, tensor.shape):
                     name = Size.of(dim).single_name
                     if name is not None:
@@ -490,6 +522,9 @@ class CpuState:
             if extent > growing.capacity[axis]:
                 self._enlarge(growing, axis, extent)
             self.cells[cell + axis] = extent
+        if growing.row.open:
+            self._restore_open(growing, value)
+            return
         for index, tensor in value.entries.items():
             raw = np.ascontiguousarray(tensor.storage)
             if tables == len(growing.capacity):
@@ -499,15 +534,24 @@ class CpuState:
                     if extent > growing.capacity[tables + position]:
                         self._enlarge(growing, tables + position, extent)
                 part = growing.grid()[(*index, *(slice(0, n) for n in tensor.shape))]
-                if growing.dtype.packed:
-                    # An element of a matrix has a byte of its own.
-                    single = [Tensor.from_values(growing.dtype, v) for v in tensor.values().flat]
-                    raw = np.array([t.storage[0] for t in single], np.uint8)
-                part[...] = raw.reshape(*tensor.shape, 1).view(np.uint8)
+                part[...] = _single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
                 if growing.counted:
                     self._matrix_extents(growing)[index][0] = tensor.shape
                 else:
                     self.cells[cell : cell + len(tensor.shape)] = tensor.shape
+            if growing.row.marks:
+                growing.marks[growing.place(index)] = 1
+
+    def _restore_open(self, growing: _Growing, value: StateValue) -> None:
+        cell, settled = growing.row.cell, growing.tables
+        for index, tensor in value.entries.items():
+            for axis, extent in enumerate(tensor.shape, settled + 1):
+                if extent > growing.capacity[axis]:
+                    self._enlarge(growing, axis, extent)
+                self.cells[cell + axis] = extent
+            self.cells[cell + settled] = 1
+            part = growing.grid()[(*index, 0, *(slice(0, n) for n in tensor.shape))]
+            part[...] = _single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
             if growing.row.marks:
                 growing.marks[growing.place(index)] = 1
 

@@ -152,6 +152,7 @@ class TraceReader:
         row = self.nodes[number]
         params, output = place.edges(row, sizes)
         shapes = self.shapes((*params, *output), sizes)
+        shapes = with_cache(row, params, output, shapes)
         return node_event(
             row, self.dtypes(shapes), shapes, now, 0, params=params, output=output, step=step
         )
@@ -184,6 +185,8 @@ class TraceReader:
         working = [row for row in rows if row.kind not in _CONTROL] or rows
         params, output = _outside([place.edges(row, sizes) for row in working])
         shapes = self.shapes((*params, *output), sizes)
+        if len(working) == 1:
+            shapes = with_cache(working[0], params, output, shapes)
         return node_event(
             working[-1],
             self.dtypes(shapes),
@@ -232,6 +235,23 @@ def _outside(
     # What a node overwrites after reading it stays: it is what the group gives in the end.
     last = rows[-1][1]
     return tuple(params), tuple(dict.fromkeys((*pending, *last)))
+
+
+def with_cache(
+    row: NodeRow,
+    params: Sequence[str],
+    output: Sequence[str],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> dict[str, tuple[int, ...]]:
+    """The shapes in order, with that of the part of a cache that was read or written."""
+    found = dict(shapes)
+    if row.kind in ("CacheRead", "CacheWrite") and len(params) == len(output) == 1:
+        inside, outside = params[0], output[0]
+        if row.kind == "CacheWrite":
+            inside, outside = outside, inside
+        if outside in found:
+            found[inside] = found[outside]
+    return {name: found[name] for name in (*params, *output) if name in found}
 
 
 def _place(row: NodeRow | BlockRow | None) -> Location | None:

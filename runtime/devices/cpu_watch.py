@@ -6,8 +6,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from openinfer.runtime.devices.cpu_trace import Place, TraceReader, block_event, node_event
+from openinfer.runtime.devices.cpu_trace import (
+    Place,
+    TraceReader,
+    block_event,
+    node_event,
+    with_cache,
+)
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
 
@@ -27,13 +36,39 @@ class Shown:
     """What it gave, by name."""
 
 
+def start_numbers(executor: BaseExecutor) -> dict[str, int]:
+    """The whole numbers that a step may name in an index and that have a value before it."""
+    found: dict[str, int] = {}
+    for name, info in executor.variables.items():
+        if info.memory not in ("dynamic", "constant", "persistent") or info.indices:
+            continue
+        if all(dim.constant == 1 for dim in info.dims) and DTYPES[info.dtype].kind != "float":
+            found[name] = _number(executor.fetch(name))
+    return found
+
+
+def _number(value: Tensor | AnyArray) -> int:
+    values = value.values() if isinstance(value, Tensor) else value
+    return int(values.reshape(-1)[0])
+
+
 class Watcher:
     """Takes what the code shows; `seen` holds all of it when the step is over."""
 
     def __init__(
-        self, manifest: Manifest, show: Show, sizes: Callable[[], dict[str, int]], step: int
+        self,
+        manifest: Manifest,
+        show: Show,
+        sizes: Callable[[], dict[str, int]],
+        step: int,
+        numbers: Mapping[str, int],
     ) -> None:
-        """`sizes` gives all sizes of the step, those included that it has fixed so far."""
+        """`sizes` gives all sizes of the step, those included that it has fixed so far.
+
+        `numbers` are the scalars that have a value when the step starts (`start_numbers`).
+        """
+        self._start = dict(numbers)
+        self._numbers = dict(numbers)
         self.seen: list[Shown] = []
         self._manifest = manifest
         self._reader = TraceReader(manifest)
@@ -48,6 +83,7 @@ class Watcher:
         """The step starts again."""
         self.seen.clear()
         self._shapes.clear()
+        self._numbers = dict(self._start)
         self._place = Place()
         self._clock = time.perf_counter_ns()
 
@@ -75,6 +111,8 @@ class Watcher:
         tensor = self._show(name, address, sizes, dims)
         self._shapes[name] = tensor.shape
         event = self._event(node, sizes, self._clock, now - self._clock)
+        if element_count(tensor.shape) == 1 and not tensor.dtype.is_float:
+            self._numbers[name] = _number(tensor)
         last = self.seen[-1] if self.seen else None
         if last is not None and last.values and last.event.node_index == node:
             if name not in last.values:
@@ -88,9 +126,10 @@ class Watcher:
 
     def _event(self, node: int, sizes: Mapping[str, int], start: int, duration: int) -> Event:
         row = self._reader.nodes[node]
-        params, output = self._place.edges(row, sizes)
+        params, output = self._place.edges(row, {**self._numbers, **sizes})
         shapes = self._reader.shapes((*params, *output), sizes)
         shapes.update({n: self._shapes[n] for n in (*params, *output) if n in self._shapes})
+        shapes = with_cache(row, params, output, shapes)
         dtypes = self._reader.dtypes(shapes)
         return node_event(
             row, dtypes, shapes, start, duration, params=params, output=output, step=self._step

@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from source_tree import LAYERS, REPOSITORY
+from source_tree import LAYERS, REPOSITORY, headings
 
 DOCS = REPOSITORY / "docs"
 PAGES = [
     *sorted(path.name for path in DOCS.glob("*.md")),
     "../CONTRIBUTING.md",
 ]
+LINKING = [*PAGES, "../README.md", "../examples/README.md"]
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 PATH = re.compile(
     r"`((?:runtime|dialects|lowering|compiler|tests|docs|examples|benchmarks|scripts|openinfer)"
     r"/[A-Za-z0-9_./-]*)`"
@@ -50,3 +52,14 @@ def test_named_files_exist(page: str) -> None:
         if "NAME" not in name and not (REPOSITORY / Path(name)).exists()
     ]
     assert not missing, f"{page} names {missing}"
+
+
+@pytest.mark.parametrize("page", LINKING)
+def test_links_lead_somewhere(page: str) -> None:
+    path = (DOCS / page).resolve()
+    broken: list[str] = []
+    for target, heading in LINK.findall(path.read_text(encoding="utf-8")):
+        to = (path.parent / target).resolve() if target else path
+        if not to.exists() or (heading and heading not in headings(to)):
+            broken.append(f"{target}#{heading}" if heading else target)
+    assert not broken, f"{page} links {broken}"

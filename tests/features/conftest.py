@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from both import DEVICES, Make, executor_on  # noqa: E402
+from both import DEVICES, Make, executor_on
 
 
 @pytest.fixture(params=DEVICES)

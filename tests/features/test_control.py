@@ -72,7 +72,9 @@ def test_ops_take_operands_settings_and_outputs(make: Make) -> None:
     finding = refused("block entry { assign t: f32; op rellu(t) >> t; return; }", "OI0214")
     assert finding.hint is not None
     assert "relu" in finding.hint
-    finding = refused("block entry { assign t: f32; op relu(t, slope=1.0) >> t; return; }", "OI0215")
+    finding = refused(
+        "block entry { assign t: f32; op relu(t, slope=1.0) >> t; return; }", "OI0215"
+    )
     assert finding.hint is not None
     assert "negative_slope" in finding.hint
 
@@ -217,9 +219,7 @@ def test_branches_call_blocks(make: Make) -> None:
     )
     equal(executor.run(x=X, kind=0)["y"], 2 * X)
     equal(executor.run(x=X, kind=-3)["y"], 4 * X)
-    refused(
-        "block entry { branch a; return; } block a { branch entry; return; }", "OI0244"
-    )
+    refused("block entry { branch a; return; } block a { branch entry; return; }", "OI0244")
 
 
 ARITHMETIC = """

@@ -76,7 +76,8 @@ def test_volatile_memory_starts_from_the_package(make: Make, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "statement", ["op neg(c) >> c;", "transfer x >> c;", "cache.read p >> c;", "cache.write x >> c;"]
+    "statement",
+    ["op neg(c) >> c;", "transfer x >> c;", "cache.read p >> c;", "cache.write x >> c;"],
 )
 def test_constants_are_read_only(statement: str) -> None:
     text = KINDS.replace("return t;", f"{statement} return t;")
@@ -114,7 +115,9 @@ def test_names_link_to_the_package_and_conflicts_show_both_sides(
     executor.step()
     equal(executor.fetch("w"), np.full((2, 3), 5))
     for type_ in ("f32[3, 2]", "f32[6]", "i32[2, 3]"):
-        with pytest.raises(oi.ProgramError, match="w is declared .*, but tensor 'w' of the model has"):
+        with pytest.raises(
+            oi.ProgramError, match=r"w is declared .*, but tensor 'w' of the model (has|is) "
+        ):
             make(text.format(type_), model)
 
 
@@ -140,7 +143,9 @@ def test_initial_values_of_every_kind_of_number(make: Make) -> None:
 
 
 def test_references_name_other_tensors(make: Make, tmp_path: Path) -> None:
-    model = package(tmp_path, tensors={"weight.0": np.array([1, 2], np.float32), "W": np.float32(3)})
+    model = package(
+        tmp_path, tensors={"weight.0": np.array([1, 2], np.float32), "W": np.float32(3)}
+    )
     executor = make(
         """
         constant { W: f32[2] @ref("weight.0"); other: f32 @ref("W"); }

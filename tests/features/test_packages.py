@@ -15,9 +15,7 @@ W = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def test_sizes_metadata_and_tensors_of_one_file(make: Make, tmp_path: Path) -> None:
-    model = package(
-        tmp_path, sizevars={"D": 4, "E": 3}, metadata={"gain": 0.5}, tensors={"W": W}
-    )
+    model = package(tmp_path, sizevars={"D": 4, "E": 3}, metadata={"gain": 0.5}, tensors={"W": W})
     executor = make(
         """
         dynamic { x: f32[B, D]; }

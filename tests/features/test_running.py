@@ -60,8 +60,16 @@ def test_graphs_are_built_as_data(make: Make) -> None:
             "entry": {
                 "name": "entry",
                 "nodes": [
-                    {"kind": {"Op": {"op": "neg", "attrs": {"items": []}, "inputs": ["x"],
-                                     "output": "y"}}},
+                    {
+                        "kind": {
+                            "Op": {
+                                "op": "neg",
+                                "attrs": {"items": []},
+                                "inputs": ["x"],
+                                "output": "y",
+                            }
+                        }
+                    },
                     {"kind": "Return"},
                 ],
             }

@@ -37,9 +37,7 @@ def test_scalars_and_tensors_persist(make: Make) -> None:
     equal(executor.fetch("mean"), 0)
     executor.reset()
     equal(executor.run(x=X)["step"], 11)
-    refused(
-        "persistent { p: f32; } block entry { op neg(p) >> p; return; }", "OI0221"
-    )
+    refused("persistent { p: f32; } block entry { op neg(p) >> p; return; }", "OI0221")
 
 
 def test_counting_by_any_number(make: Make) -> None:

@@ -259,10 +259,11 @@ def test_threads_change_nothing(threads: int) -> None:
     random = np.random.default_rng(0)
     text = """dynamic { x: f32[N, 40]; i: i64[M]; u: f32[M, 40]; }
         volatile { v: f32[N, 40]; p: i64[N, 40]; w: f32[N, 40]; q: i64[N, 40]; c: f32[N, 40];
-                   d: f32[N, 40]; s: f32[N, 40]; t: f32[N, 40]; }
+                   d: f32[N, 40]; s: f32[N, 40]; t: f32[N, 40]; j: i64[M]; o: i64[M]; e: i64[M]; }
         block entry {
           op sort(x) >> v, p; op sort(x, axis=0, descending=true) >> w, q;
           op cumsum(x) >> c; op cumsum(x, axis=0, exclusive=true, reverse=true) >> d;
+          op sort(i) >> j, o; op cumsum(i) >> e;
           op scatter(x, i, u, mode="add") >> s; op scatter(s, i, u, mode="max") >> t;
           return;
         }"""

@@ -38,7 +38,8 @@ MODELS = (
     "exp log sqrt rsqrt pow sin cos tanh erf sigmoid silu gelu softplus softmax log_softmax "
     "layer_norm rms_norm attention attn sdpa embedding gather concat split slice transpose permute "
     "reshape squeeze unsqueeze expand fill_nan_like iota where conv1d conv2d conv_transpose2d "
-    "max_pool2d avg_pool2d upsample2d batch_norm group_norm lstm gru rfft irfft rope"
+    "max_pool2d avg_pool2d upsample2d batch_norm group_norm lstm gru rfft irfft rope "
+    "scatter pad flip cumsum topk sort one_hot random_uniform quantize dequantize"
 ).split()
 
 

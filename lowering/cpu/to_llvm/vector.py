@@ -29,7 +29,7 @@ from openinfer.dialects.extensions.llvm_intrinsics import (
     MaskedStoreOp,
 )
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.cpu.to_llvm import packed
+from openinfer.lowering.cpu.to_llvm import packed_vectors
 from openinfer.lowering.cpu.to_llvm.converter import (
     Converter,
     Rule,
@@ -74,7 +74,7 @@ def _load(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[0])
     type = convert_type(op.results[0].type)
     if is_packed(buffer.element):
-        loaded = packed.load_vector(c, buffer, op.operands[1:], cast(VectorType, type))
+        loaded = packed_vectors.load_vector(c, buffer, op.operands[1:], cast(VectorType, type))
         c.set(op.results[0], loaded)
         return
     address = c.element_address(buffer, op.operands[1:])
@@ -85,7 +85,7 @@ def _load(c: Converter, op: Operation) -> None:
 def _store(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.operands[1])
     if is_packed(buffer.element):
-        packed.store_vector(c, c.value(op.operands[0]), buffer, op.operands[2:])
+        packed_vectors.store_vector(c, c.value(op.operands[0]), buffer, op.operands[2:])
         return
     address = c.element_address(buffer, op.operands[2:])
     nontemporal = op.properties.get("nontemporal")
@@ -116,7 +116,7 @@ def _masked_load(c: Converter, op: Operation) -> None:
     if is_packed(buffer.element):
         masked = c.value(op.mask), c.value(op.pass_thru)
         type = cast(VectorType, convert_type(op.result.type))
-        c.set(op.result, packed.load_vector(c, buffer, op.indices, type, masked))
+        c.set(op.result, packed_vectors.load_vector(c, buffer, op.indices, type, masked))
         return
     # With no bit of the mask set the address may lie anywhere.
     address = c.element_address(buffer, op.indices, inbounds=False)
@@ -139,7 +139,7 @@ def _masked_store(c: Converter, op: Operation) -> None:
     buffer = c.buffer(op.base)
     value = c.value(op.value_to_store)
     if is_packed(buffer.element):
-        packed.store_vector(c, value, buffer, op.indices, c.value(op.mask))
+        packed_vectors.store_vector(c, value, buffer, op.indices, c.value(op.mask))
         return
     address = c.element_address(buffer, op.indices, inbounds=False)
     if _is_first_lane(c, op.mask):
@@ -164,9 +164,9 @@ def _gather(c: Converter, op: Operation) -> None:
         raise CompileError("OI0980", "'vector.gather' needs elements that lie side by side")
     if is_packed(buffer.element):
         type = cast(VectorType, convert_type(op.results[0].type))
-        places = packed.positions_from(c, buffer, offsets, c.value(positions))
+        places = packed_vectors.positions_from(c, buffer, offsets, c.value(positions))
         masked = c.value(mask), c.value(pass_thru)
-        c.set(op.results[0], packed.gather(c, buffer, places, type, masked))
+        c.set(op.results[0], packed_vectors.gather(c, buffer, places, type, masked))
         return
     address = c.element_address(buffer, offsets, inbounds=False)
     lanes = VectorType(POINTER, cast(VectorType, positions.type).shape)

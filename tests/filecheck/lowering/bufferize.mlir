@@ -102,3 +102,32 @@ func.func @prepare_0(%source: tensor<4x5xf32>) -> tensor<1x4x32xf32> {
   %0 = nn.pack(%source) {tile = 32 : i64} : (tensor<4x5xf32>) -> tensor<1x4x32xf32>
   func.return %0 : tensor<1x4x32xf32>
 }
+// -----
+// What a round hands on loosened lies in one buffer, each time with the shape that it has then.
+// CHECK: %[[N:.*]] = nn.size "t.bound.0"
+// CHECK-NEXT: %t = memref.alloc(%[[N]])
+// CHECK-NEXT: %[[FIRST:.*]] = nn.view %t[] : memref<?xf32> to memref<4xf32>
+// CHECK-NEXT: memref.copy %x, %[[FIRST]]
+// CHECK: scf.for
+// CHECK-NEXT: %[[IN:.*]] = nn.size "t.1"
+// CHECK-NEXT: %s = nn.view %t[%[[IN]]]
+// CHECK: %[[OUT:.*]] = nn.view %t[%{{.*}}]
+// CHECK-NEXT: memref.copy %e, %[[OUT]]
+// CHECK: %[[LAST:.*]] = nn.size "t.2"
+// CHECK-NEXT: %y = nn.view %t[%[[LAST]]]
+// CHECK-NEXT: nn.publish %y "y"
+nn.interface {inputs = ["x"], outputs = ["y"], weights = [], late = ["t.bound.0", "t.1", "t.2"]}
+func.func @step(%x: tensor<4xf32>) -> tensor<?xf32, #nn.dims<"t.2">> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %l = nn.loosen %x : tensor<4xf32> to tensor<?xf32, #nn.dims<"t.bound.0">>
+  %r = scf.for %i = %c0 to %c5 step %c1 iter_args(%t = %l) -> (tensor<?xf32, #nn.dims<"t.bound.0">>) {
+    %s = nn.settle %t : tensor<?xf32, #nn.dims<"t.bound.0">> to tensor<?xf32, #nn.dims<"t.1">>
+    %e = nn.softmax(%s) {axis = 0 : i64} : (tensor<?xf32, #nn.dims<"t.1">>) -> tensor<?xf32, #nn.dims<"t.1">>
+    %g = nn.loosen %e : tensor<?xf32, #nn.dims<"t.1">> to tensor<?xf32, #nn.dims<"t.bound.0">>
+    scf.yield %g : tensor<?xf32, #nn.dims<"t.bound.0">>
+  }
+  %y = nn.settle %r : tensor<?xf32, #nn.dims<"t.bound.0">> to tensor<?xf32, #nn.dims<"t.2">>
+  func.return %y : tensor<?xf32, #nn.dims<"t.2">>
+}

@@ -71,3 +71,105 @@ graph.block entry {
   graph.op abs(t) -> (y)
   graph.return
 }
+// -----
+// A write gives an open dimension its extent; a read asks whether there was one, and takes all of it.
+// CHECK: %[[N:.*]] = nn.size "B"
+// CHECK-NEXT: nn.set_extent "P" axis 1 : i64 to %[[N]] node 0 : i64
+// CHECK: nn.grow "P"[] axis 0 : i64 to
+// CHECK-NEXT: nn.state_write "P"[%{{.*}}, %{{.*}}, %{{.*}}] kept [1, 2] node 0 : i64 = %x
+// CHECK: nn.require %{{.*}} else "unwritten"
+// CHECK: %[[E:.*]] = nn.extent "P"[] axis 1 : i64
+// CHECK-NEXT: nn.define_size "P.0" = %[[E]] node 1 : i64
+// CHECK: nn.state_read "P"[%{{.*}}] kept [1, 2] : tensor<?x4xf32, #nn.dims<P.0, 4>>
+graph.variable x dynamic f32 [B, 4]
+graph.variable P persistent f32 ["_", 4]
+graph.variable y volatile f32 ["_", 4]
+graph.block entry {
+  graph.cache_write x -> P
+  graph.op neg(P) -> (y)
+  graph.return
+}
+// -----
+// A variable that has another shape in each round is handed on with its size beside it, and with
+// whether it has a value: the loop may not run at all.
+// CHECK: nn.define_size "y.bound.0" =
+// CHECK: %[[START:.*]] = nn.loosen %{{.*}} : tensor<0xf32> to tensor<?xf32, #nn.dims<y.bound.0>>
+// CHECK: scf.for %i = {{.*}} iter_args(%{{.*}} = %[[START]], %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) -> (tensor<?xf32, #nn.dims<y.bound.0>>, tensor<i64>, tensor<i64>)
+// CHECK: nn.settle %{{.*}} : tensor<?xf32, #nn.dims<y.bound.0>> to
+// CHECK: nn.loosen %{{.*}} : tensor<?xf32, #nn.dims<"i.{{.*}} + 1">> to tensor<?xf32, #nn.dims<y.bound.0>>
+// CHECK: scf.yield
+// CHECK: %[[END:.*]] = nn.settle %y : tensor<?xf32, #nn.dims<y.bound.0>> to
+// CHECK: nn.require %{{.*}} else "unwritten"
+// CHECK: func.return %[[END]]
+graph.variable n dynamic i32
+graph.variable x dynamic f32 [B]
+graph.variable y volatile f32 ["_"]
+graph.block entry {
+  graph.loop l i in 0 to n {
+    graph.op slice(x) -> (y) settings {starts = [0 : i64], stops = [#graph.size<"i + 1">]}
+  }
+  graph.return
+}
+// -----
+// One shape in all rounds: the value is handed on as it is.
+// CHECK: scf.for %i = {{.*}} iter_args(%{{.*}} = %{{.*}}) -> (tensor<?xf32, #nn.dims<B>>)
+// CHECK-NOT: nn.loosen
+// CHECK: func.return
+graph.variable n dynamic i32
+graph.variable x dynamic f32 [B]
+graph.variable y volatile f32 ["_"]
+graph.block entry {
+  graph.op neg(x) -> (y)
+  graph.loop l i in 0 to n {
+    graph.op neg(y) -> (y)
+  }
+  graph.return
+}
+// -----
+// A round that leaves the block says so: later rounds and what follows the loop do nothing then.
+// CHECK: %{{.*}}, %[[LEFT:.*]] = scf.for %i = {{.*}} -> (tensor<4xf32>, tensor<i64>)
+// CHECK: arith.cmpi eq
+// CHECK: scf.if %{{.*}} -> (tensor<4xf32>, tensor<i64>) {
+// CHECK: scf.if %{{.*}} -> (tensor<4xf32>, tensor<i64>) {
+// CHECK: } else {
+// CHECK: tensor.extract %[[LEFT]][] : tensor<i64>
+// CHECK: scf.if
+// CHECK: func.return
+graph.variable n dynamic i32
+graph.variable x dynamic f32 [4]
+graph.variable y volatile f32 [4]
+graph.block entry {
+  graph.loop l i in 0 to n {
+    graph.op add(x, y) -> (y)
+    graph.loop m j in i to n {
+      graph.op mul(x, y) -> (y)
+      graph.return
+    }
+    graph.op sub(x, y) -> (y)
+  }
+  graph.op neg(y) -> (y)
+  graph.return
+}
+// -----
+// Index expressions over scalars divide: a divisor that is not 0 is required, and the division itself is
+// safe wherever it is moved to. A constant divisor needs neither.
+// CHECK: func.func @step
+// CHECK: nn.require %{{.*}} else "division" %[[N:.*]], %[[M:.*]] node 0 : i64
+// CHECK: %[[SAFE:.*]] = arith.select %{{.*}}, %{{.*}}, %[[M]] : index
+// CHECK-NEXT: arith.floordivsi %[[N]], %[[SAFE]] : index
+// CHECK: arith.maxsi
+// CHECK: scf.for
+// CHECK-NOT: "division"
+// CHECK: %[[TWO:.*]] = arith.constant 2 : index
+// CHECK-NEXT: arith.floordivsi %{{.*}}, %[[TWO]] : index
+// CHECK: nn.state_write "K"
+graph.variable n dynamic i32
+graph.variable m dynamic i32
+graph.variable x dynamic f32 [4]
+graph.variable K(t) persistent f32 [4] {table}
+graph.block entry {
+  graph.loop l i in 0 to "max(floordiv(n, m), 2)" {
+    graph.cache_write x -> K["floordiv(i, 2)"]
+  }
+  graph.return
+}

@@ -69,3 +69,18 @@ func.func @step(%x: memref<4xf32>) {
   "test.op"(%x) : (memref<4xf32>) -> ()
   func.return
 }
+// -----
+// An extent that is set is compared with the memory, then noted: it may become less.
+// CHECK: %[[ROOM:.*]] = nn.size "capacity.P.1"
+// CHECK-NEXT: arith.cmpi sle, %n, %[[ROOM]]
+// CHECK: nn.leave_if
+// CHECK-NEXT: %[[WORD:.*]] = arith.index_cast %n
+// CHECK: memref.store %[[WORD]], %cells
+nn.interface {
+  late = [],
+  states = [{name = "P", dtype = "f32", axes = ["settled", "0"], tables = 0 : i64, base = ["0", "0"], limits = ["1", ""], entry = [], fixed = {}, open = 1 : i64, marks = 0 : i64}]
+}
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<5xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
+  nn.set_extent "P" axis 1 : i64 to %n node 3 : i64
+  func.return
+}

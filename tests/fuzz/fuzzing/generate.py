@@ -158,7 +158,6 @@ class _Generator:
 
     def steps(self) -> list[Step]:
         g = self.g
-        inputs = [v for v in g.vars if v.memory == "dynamic"]
         random = np.random.default_rng([g.seed, 77])
         sizes = self._sizes()
         found: list[Step] = []
@@ -169,7 +168,7 @@ class _Generator:
                 sizes = self._sizes()
             mode = g.pick(MODES)
             taken: dict[str, Tensor] = {}
-            for v in inputs:
+            for v in g.inputs:
                 shape = [d.evaluate(sizes) for d in v.dims]
                 if any(extent < 0 for extent in shape):
                     shape = [max(extent, 0) for extent in shape]

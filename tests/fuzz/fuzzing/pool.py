@@ -82,6 +82,8 @@ class Pool:
     seed: int
     chance: random.Random = field(init=False)
     vars: list[Var] = field(default_factory=list[Var])
+    inputs: list[Var] = field(default_factory=list[Var])
+    """All dynamic variables."""
     growing: list[Growing] = field(default_factory=list[Growing])
     scalars: list[Var] = field(default_factory=list[Var])
     """Persistent scalars that can be counted."""
@@ -178,6 +180,8 @@ class Pool:
         text = f"{var.name}: {var.dtype}{shape}{extra}"
         self.declarations.append(Declaration(section, var.name, text))
         self.vars.append(var)
+        if section == "dynamic":
+            self.inputs.append(var)
         return var
 
     def assign(self, dtype: str, dims: Dims) -> Var | None:

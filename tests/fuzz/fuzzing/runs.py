@@ -102,16 +102,16 @@ def _step(executor: BaseExecutor, inputs: dict[str, Tensor], iterated: bool) -> 
 
 
 def _iterate(executor: BaseExecutor, seen: Seen) -> None:
-    for place, node in enumerate(executor.iterate()):
+    for node in executor.iterate():
         event = node.event
-        seen.nodes.append((event.kind, event.node_uuid, *event.output))
         if event.kind not in ("OpExecute", "Transfer", "CacheRead"):
             continue
+        seen.nodes.append((event.kind, event.node_uuid, *event.output))
         for name in event.output:
             # Members of prefix tables and values that are away have none to show.
             with suppress(oi.InputError):
                 value = node.fetch(name)
-                seen.values[f"{place} {event.kind} {name}"] = _value(value, name, executor)
+                seen.values[f"node {len(seen.nodes)} {name}"] = _value(value, name, executor)
 
 
 def _look(executor: BaseExecutor, seen: Seen, *, stepped: bool) -> Seen:

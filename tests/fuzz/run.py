@@ -1,0 +1,174 @@
+"""Fuzzes whole programs for a while: `python tests/fuzz/run.py --hours 1`.
+
+Every program runs in a process of its own. A failing one is made small and written as a test file
+into the folder `--out` (or OPENINFER_FUZZ_OUT), next to `report.txt` and `report.json`. The exit code is
+1 when a defect was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fuzzing.check import Verdict
+from fuzzing.generate import FORMS, forms_of
+from fuzzing.isolate import run_seed
+from fuzzing.mend import Mended
+from fuzzing.shrink import shrink
+from fuzzing.write import write_test
+
+from openinfer.dialects import opset
+from openinfer.runtime.dtypes import DTYPES
+
+
+@dataclass
+class Report:
+    """What a run of the fuzzer has seen."""
+
+    first_seed: int
+    programs: int = 0
+    empty: int = 0
+    steps: int = 0
+    unstable: int = 0
+    seconds: float = 0.0
+    forms: Counter[str] = field(default_factory=Counter[str])
+    step_errors: Counter[str] = field(default_factory=Counter[str])
+    frontend: Counter[str] = field(default_factory=Counter[str])
+    """Statements that were drawn and are not legal."""
+    refusals: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    defects: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
+
+    def add(self, seed: int, mended: Mended | None, verdict: Verdict) -> None:
+        if mended is None:
+            self.empty += 1
+            return
+        self.programs += 1
+        self.steps += verdict.steps
+        self.unstable += bool(verdict.unstable)
+        self.step_errors += verdict.codes
+        self.frontend += mended.refused
+        self.refusals += verdict.refusals
+        for code, text in {**mended.examples, **verdict.examples}.items():
+            shown = self.examples.setdefault(code, [])
+            if len(shown) < 3:
+                shown.append(f"seed {seed}: {text}")
+        self.forms.update(forms_of((verdict.program or mended.program).text))
+
+    def missing(self) -> list[str]:
+        """Forms, ops and dtypes that no program had."""
+        wanted = [*FORMS, *(f"op {n}" for n in opset.names()), *(f"dtype {d}" for d in DTYPES)]
+        return [name for name in wanted if not self.forms[name]]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "first_seed": self.first_seed,
+            "programs": self.programs,
+            "programs_that_vanished": self.empty,
+            "steps": self.steps,
+            "programs_with_unstable_steps": self.unstable,
+            "seconds": round(self.seconds, 1),
+            "forms": dict(sorted(self.forms.items())),
+            "forms_missing": self.missing(),
+            "failing_steps_by_code": dict(self.step_errors.most_common()),
+            "statements_not_legal_by_code": dict(self.frontend.most_common()),
+            "refusals_by_code": dict(self.refusals.most_common()),
+            "examples": self.examples,
+            "defects": self.defects,
+        }
+
+    def text(self) -> str:
+        def listed(counter: Counter[str]) -> str:
+            return ", ".join(f"{k} {n}" for k, n in counter.most_common()) or "none"
+
+        lines = [
+            f"{self.programs} programs, {self.steps} steps in {self.seconds:.0f} s from seed "
+            f"{self.first_seed}; {self.unstable} with steps that rounding decides",
+            f"forms: {len(self.forms)}; never drawn: {', '.join(self.missing()) or 'none'}",
+            f"failing steps, alike on both sides: {listed(self.step_errors)}",
+            f"statements that were not legal: {listed(self.frontend)}",
+            f"refused by the compiler: {listed(self.refusals)}",
+            f"defects: {len(self.defects)}",
+        ]
+        for defect in self.defects:
+            lines.append(f"  seed {defect['seed']} {defect['kind']}: {defect['why']}")
+        return "\n".join(lines) + "\n"
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.txt").write_text(self.text())
+        (folder / "report.json").write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+
+
+def fuzz(
+    first: int, *, count: int | None, seconds: float | None, out: Path, shrink_seconds: float
+) -> Report:
+    """Runs seeds from `first` on until the count or the time is reached."""
+    report = Report(first)
+    begin = time.monotonic()
+    seed = first
+    while (count is None or seed < first + count) and (
+        seconds is None or time.monotonic() - begin < seconds
+    ):
+        mended, verdict = run_seed(seed)
+        report.add(seed, mended, verdict)
+        report.seconds = time.monotonic() - begin
+        if verdict.defect is not None and mended is not None:
+            _found(report, seed, mended, verdict, out, shrink_seconds)
+        if seed % 20 == 0 or verdict.defect is not None:
+            report.write(out)
+        seed += 1
+    report.write(out)
+    return report
+
+
+def _found(
+    report: Report, seed: int, mended: Mended, verdict: Verdict, out: Path, seconds: float
+) -> None:
+    defect, program = verdict.defect, verdict.program or mended.program
+    assert defect is not None
+    if seconds > 0 and defect.kind != "simulator":
+        program, verdict = shrink(program, defect, seconds)
+        defect = verdict.defect or defect
+    path = write_test(program, defect, out)
+    report.defects.append(
+        {
+            "seed": seed,
+            "kind": defect.kind,
+            "variant": defect.variant.name,
+            "why": defect.why[:400],
+            "file": path.name,
+        }
+    )
+    print(f"seed {seed}: {defect.kind}: {defect.why[:300]} -> {path}", flush=True)
+
+
+def main(args: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hours", type=float, help="how long; without it, --count programs")
+    parser.add_argument("--count", type=int, help="how many programs (default 100)")
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("OPENINFER_FUZZ_SEED", "0")))
+    parser.add_argument("--shrink", type=float, default=120.0, help="seconds per failing program")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OPENINFER_FUZZ_OUT", "fuzz-out"))
+    )
+    given = parser.parse_args(args)
+    count = given.count if given.count or given.hours else 100
+    seconds = given.hours * 3600 if given.hours else None
+    report = fuzz(
+        given.seed, count=count, seconds=seconds, out=given.out, shrink_seconds=given.shrink
+    )
+    print(report.text(), end="")
+    return 1 if report.defects else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
