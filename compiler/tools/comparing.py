@@ -6,6 +6,7 @@ program is then iterated beside the simulator, and the first node whose output d
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from openinfer.compiler.tools.tolerance import Difference, difference
 from openinfer.runtime.errors import InputError, UnsupportedError
 from openinfer.runtime.executor import BaseExecutor, StepNode
 from openinfer.runtime.tensors import Tensor, as_tensor
+from openinfer.runtime.trace import Event
 
 
 @dataclass(frozen=True)
@@ -108,49 +110,86 @@ def _compare_nodes(
     reference.insert(**inputs)
     observed.insert(**inputs)
     first = None
-    expected_nodes = reference.iterate()
+    twins = _Twins(reference.iterate())
     # Both step to their end even after a difference, so that the executors stay consistent.
     for node in observed.iterate():
-        twin = _twin(expected_nodes, node)
-        if twin is None or first is not None:
+        # A temporary has no value in compiled code until something is written to it.
+        if first is not None or not node.event.output or node.event.kind == "Assign":
             continue
-        first = _differing(step, twin, node, factor, outcome)
-    for _ in expected_nodes:
-        pass
+        expected = twins.of(node.event)
+        if expected is not None:
+            first = _differing(step, *expected, node, factor, outcome)
+    twins.finish()
     return first
 
 
-def _twin(nodes: Iterator[StepNode], wanted: StepNode) -> StepNode | None:
-    """Runs the simulator up to the node that the compiled event ends with.
+Values = dict[str, Tensor]
+"""What a node gave, by variable."""
 
-    A fused group is one event of the compiled program; its last node carries the outputs.
+
+class _Twins:
+    """Finds the simulated node for a compiled one.
+
+    Consumers of yielded values may run in another order, so nodes that were passed over are kept
+    with what they gave.
     """
-    for node in nodes:
-        same = node.event.node_uuid == wanted.event.node_uuid
-        if same and node.event.kind == wanted.event.kind:
-            return node
-    return None
+
+    def __init__(self, nodes: Iterator[StepNode]) -> None:
+        self._nodes = nodes
+        self._passed: dict[tuple[str, str], deque[tuple[Event, Values]]] = {}
+
+    def of(self, wanted: Event) -> tuple[Event, Values] | None:
+        """The next execution of a node in the simulator, and its values.
+
+        A fused group is one event of the compiled program; its last node carries the outputs.
+        """
+        key = (wanted.node_uuid, wanted.kind)
+        passed = self._passed.get(key)
+        if passed:
+            return passed.popleft()
+        for node in self._nodes:
+            event = node.event
+            if not event.output:
+                continue
+            if (event.node_uuid, event.kind) == key:
+                return event, _values(node)
+            kept = self._passed.setdefault((event.node_uuid, event.kind), deque())
+            kept.append((event, _values(node)))
+        return None
+
+    def finish(self) -> None:
+        """Runs the rest of the step."""
+        for _ in self._nodes:
+            pass
+
+
+def _values(node: StepNode) -> Values:
+    found: Values = {}
+    for name in node.event.output:
+        variable = name.partition("[")[0]
+        try:
+            found[variable] = _tensor(node, variable)
+        except InputError:
+            continue  # A cache has no value by its name alone; its reads are compared.
+    return found
 
 
 def _differing(
-    step: int, expected: StepNode, found: StepNode, factor: float, outcome: Outcome
+    step: int, event: Event, expected: Values, node: StepNode, factor: float, outcome: Outcome
 ) -> Finding | None:
     counted = False
-    for name in found.event.output:
+    found = _values(node)
+    for name in node.event.output:
         variable = name.partition("[")[0]
-        try:
-            left = _tensor(expected, variable)
-            right = _tensor(found, variable)
-        except InputError:
-            continue  # A cache has no value by its name alone; its reads are compared.
+        if variable not in expected or variable not in found:
+            continue
         outcome.nodes += not counted
         counted = True
-        differing: Difference | str | None = difference(left, right, factor)
+        differing: Difference | str | None = difference(expected[variable], found[variable], factor)
         if differing is not None:
-            event = expected.event
             place = str(event.location) if event.location is not None else ""
-            node = event.description or event.op_name or event.kind
-            return Finding(step, name, str(differing), node, place)
+            text = event.description or event.op_name or event.kind
+            return Finding(step, name, str(differing), text, place)
     return None
 
 

@@ -69,9 +69,9 @@ class SortOp(NNOp):
     """The first values along `axis` in ascending (`descending`) order, and their positions as i64.
 
     Both results have the shape of the input but for `axis`, where they may be shorter. Equal values
-    keep their order, NaN is larger than all numbers. On buffers `outs` holds both results, then two
-    scratch buffers of i64 in the shape of the input. Integers are signed, unless the op has an
-    attribute `openinfer.unsigned`.
+    keep their order, NaN is larger than all numbers. On buffers `outs` holds both results, then, but
+    where few of many are chosen, two scratch buffers of i64 in the shape of the input. Integers are
+    signed, unless the op has an attribute `openinfer.unsigned`.
     """
 
     name = "nn.sort"

@@ -35,6 +35,7 @@ from openinfer.dialects.graph import (
     DepOp,
     LoopOp,
     OpOp,
+    RefAttr,
     ReturnOp,
     ScopeOp,
     TransferOp,
@@ -538,9 +539,9 @@ class Translator(CarriedValues):
             self.no_fuse = outside or _kept_apart(target)
             nodes = consumer_nodes(target)
             self.say(block_stamp(target, "enter"))
-            self._say_edge(target, AwaitOp)
+            self._say_edge(target, AwaitOp, inner)
             self.translate_nodes(nodes, inner, live, live)
-            self._say_edge(target, YieldOp)
+            self._say_edge(target, YieldOp, inner)
             self.say(block_stamp(target, "exit"))
             self.no_fuse = outside
             self.where = op
@@ -563,13 +564,20 @@ class Translator(CarriedValues):
                 scope.values[name] = value
         for name in op.names:
             self.published.pop(name, None)
-        self.say(node_stamp(op, self.facts.node_number(op)))
+        self._say_awaited(op, scope)
 
-    def _say_edge(self, target: BlockOp, form: type[AwaitOp] | type[YieldOp]) -> None:
+    def _say_edge(self, target: BlockOp, form: type[AwaitOp] | type[YieldOp], scope: Scope) -> None:
         """The `await` that a consumer starts with, or the `yield` that it ends with."""
         for node in nodes_of(target):
             if isinstance(node, form):
-                self.say(node_stamp(node, self.facts.node_number(node)))
+                self._say_awaited(node, scope)
+
+    def _say_awaited(self, node: AwaitOp | YieldOp, scope: Scope) -> None:
+        """A node of the exchange, and what it gives: one value may be another one elsewhere."""
+        self.say(node_stamp(node, self.facts.node_number(node)))
+        for name in node.names:
+            if isinstance(node, AwaitOp) and name in scope.values:
+                self.watch(scope.values[name], node, RefAttr.of(name))
 
     def called_block(self, target: BlockOp, caller: Scope, live: Names) -> Scope:
         """Translates a block that is called; it sees no loop index of its caller."""

@@ -1,16 +1,29 @@
-"""Size expressions over values that only the step knows, as arithmetic on indices."""
+"""Size expressions over values that only the step knows, as arithmetic on indices.
+
+The language counts with whole numbers of any size. Here every intermediate number is exact up to
+`LIMIT` and stays at it beyond, so that nothing wraps around to an index that looks right; the
+result is cut to `LARGEST_INDEX`, with which later arithmetic cannot overflow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Block, Operation, SSAValue
 
 from openinfer.dialects import nn
+from openinfer.dialects.extensions.arith import IndexCastUIOp
 from openinfer.runtime.sizes import Atom, Size
+
+LARGEST_INDEX: Final = 1 << 40
+"""Results beyond it are taken for it: no dimension in memory is as large."""
+LIMIT: Final = 1 << 61
+"""Intermediate numbers beyond it are taken for it; the times of nanosecond clocks are below."""
+_LIMIT_BITS = 61
+_SIZE_BITS = 48
 
 
 class Inserter(Protocol):
@@ -32,53 +45,106 @@ class IndexArithmetic:
     def __init__(self, into: Inserter, named: Callable[[str], SSAValue]) -> None:
         self.into = into
         self.named = named
+        self.bits: dict[SSAValue, int] = {}
+        """n, where the magnitude of a value is known to be at most 2**n."""
 
     def value(self, size: Size) -> SSAValue:
-        """The expression as an index; a division checks its divisor first."""
+        """The expression as an index, at most `LARGEST_INDEX`; divisions check their divisors."""
+        return self.cut(self._sum(size), LARGEST_INDEX)
+
+    def cut(self, value: SSAValue, limit: int) -> SSAValue:
+        """The value, or the limit with its sign where it is beyond."""
+        if self._bits(value) < limit.bit_length():
+            return value
+        low = self._add(arith.MaxSIOp(value, self.constant(-limit)))
+        return self._note(
+            self._add(arith.MinSIOp(low, self.constant(limit))), limit.bit_length() - 1
+        )
+
+    def constant(self, value: int) -> SSAValue:
+        """A number as an index."""
+        number = self._add(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        return self._note(number, abs(value).bit_length())
+
+    def _sum(self, size: Size) -> SSAValue:
         total: SSAValue | None = None
         for monomial, coefficient in size.terms:
             product: SSAValue | None = None
             for atom in monomial:
                 factor = self._atom(atom)
-                product = factor if product is None else self._add(arith.MuliOp(product, factor))
+                product = factor if product is None else self._product(product, factor)
             if product is None:
                 product = self.constant(coefficient)
             elif coefficient != 1:
-                product = self._add(arith.MuliOp(product, self.constant(coefficient)))
-            total = product if total is None else self._add(arith.AddiOp(total, product))
+                product = self._product(product, self.constant(coefficient))
+            if total is None:
+                total = product
+            else:
+                a, b = self.cut(total, LIMIT), self.cut(product, LIMIT)
+                bits = max(self._bits(a), self._bits(b)) + 1
+                total = self._note(self._add(arith.AddiOp(a, b)), bits)
         return total if total is not None else self.constant(0)
 
-    def constant(self, value: int) -> SSAValue:
-        """A number as an index."""
-        return self._add(arith.ConstantOp(IntegerAttr(value, IndexType())))
+    def _product(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        bits = self._bits(a) + self._bits(b)
+        if bits <= _LIMIT_BITS:
+            return self._note(self._add(arith.MuliOp(a, b)), bits)
+        both = arith.MulSIExtendedOp(a, b)
+        self.into.insert(both)
+        low, high = both.results
+        sign = self._add(arith.ShRSIOp(low, self.constant(63)))
+        fits = self._add(arith.CmpiOp(high, sign, "eq"))
+        negative = self._add(arith.CmpiOp(high, self.constant(0), "slt"))
+        beyond = self._add(arith.SelectOp(negative, self.constant(-LIMIT), self.constant(LIMIT)))
+        return self.cut(self._add(arith.SelectOp(fits, low, beyond)), LIMIT)
 
     def _atom(self, atom: Atom) -> SSAValue:
         kind = atom[0]
         if kind == "name":
-            return self.named(str(atom[1]))
+            return self.cut(self.named(str(atom[1])), LIMIT)
         operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
         if kind == "floordiv":
             return self._quotient(operands[0], operands[1])
         choose = arith.MaxSIOp if kind == "max" else arith.MinSIOp
-        first, *others = [self.value(operand) for operand in operands]
+        first, *others = [self._sum(operand) for operand in operands]
         for other in others:
-            first = self._add(choose(first, other))
+            bits = max(self._bits(first), self._bits(other))
+            first = self._note(self._add(choose(first, other)), bits)
         return first
 
     def _quotient(self, dividend: Size, divisor: Size) -> SSAValue:
-        a, b = self.value(dividend), self.value(divisor)
+        # Below the limit, no quotient overflows.
+        a, b = self.cut(self._sum(dividend), LIMIT), self._sum(divisor)
+        bits = self._bits(a)
         if divisor.constant is not None:
-            return self._add(arith.FloorDivSIOp(a, b))
-        zero, one, minus = (self.constant(number) for number in (0, 1, -1))
+            return self._note(self._add(arith.FloorDivSIOp(a, b)), bits)
+        zero, one = self.constant(0), self.constant(1)
         nonzero = self._add(arith.CmpiOp(b, zero, "ne"))
         self.into.insert(nn.RequireOp(nonzero, "division", a, b, self.into.node))
-        # The division stands alone in what passes may move: by 0 it would end the process, wherever
-        # it is moved to, and so would the smallest integer by -1.
-        negate = self._add(arith.CmpiOp(b, minus, "eq"))
-        unsafe = self._add(arith.OrIOp(negate, self._add(arith.CmpiOp(b, zero, "eq"))))
-        safe = self._add(arith.SelectOp(unsafe, one, b))
-        quotient = self._add(arith.FloorDivSIOp(a, safe))
-        return self._add(arith.SelectOp(negate, self._add(arith.SubiOp(zero, a)), quotient))
+        # Passes may move the division to where nothing was checked: by 0 it would end the process.
+        safe = self._add(arith.SelectOp(nonzero, b, one))
+        return self._note(self._add(arith.FloorDivSIOp(a, safe)), bits)
+
+    def _bits(self, value: SSAValue) -> int:
+        if value in self.bits:
+            return self.bits[value]
+        owner = value.owner
+        if isinstance(owner, Block):
+            return LARGEST_INDEX.bit_length() - 1  # the index of a loop, whose bounds are cut
+        if isinstance(owner, nn.SizeOp | nn.ExtentOp):
+            return _SIZE_BITS
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+            return abs(owner.value.value.data).bit_length()
+        if isinstance(owner, arith.SubiOp):
+            return max(self._bits(operand) for operand in owner.operands) + 1
+        if isinstance(owner, arith.IndexCastOp | IndexCastUIOp):
+            kind = owner.input.type
+            return kind.width.data if isinstance(kind, IntegerType) else 64
+        return 64
+
+    def _note(self, value: SSAValue, bits: int) -> SSAValue:
+        self.bits[value] = bits
+        return value
 
     def _add(self, op: Operation) -> SSAValue:
         self.into.insert(op)

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
+    i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation
@@ -193,7 +194,7 @@ class Facts:
             variable.option("init"),
         ):
             if isinstance(value, IntegerAttr | FloatAttr):
-                return value.value.data
+                return _number(value)
             if isinstance(value, int):
                 return value
         return None
@@ -223,7 +224,7 @@ class Facts:
                 return value
         value = self.bindings.values.get(name)
         if isinstance(value, IntegerAttr | FloatAttr):
-            return value.value.data
+            return _number(value)
         if isinstance(value, StringAttr):
             return value.data
         return NameRef(name)
@@ -249,13 +250,16 @@ class Facts:
         assert isinstance(variable, VariableOp)
         known = self._variable(variable).data
         first = {k: v for k, v in known.items() if k in ("sources", "value")}
-        partly = any(
+        return state.row({**first, "marks": IntegerAttr(int(self.resets_entries(state.name)), i64)})
+
+    def resets_entries(self, name: str) -> bool:
+        """Whether some node resets single entries of a state, so that it matters which are there."""
+        return any(
             isinstance(op, CacheResetOp)
-            and op.target.variable.data == state.name
+            and op.target.variable.data == name
             and any(isinstance(i, SizeAttr) for i in op.target.indices)
             for op in self.nodes
         )
-        return state.row({**first, "marks": IntegerAttr(int(partly), i64)})
 
     def _weight(self, name: str) -> DictionaryAttr:
         variable = self.variables[name]
@@ -337,6 +341,12 @@ class Facts:
                 "loops": ArrayAttr([IntegerAttr(n, i64) for n in self._loops_around(op)]),
             }
         )
+
+
+def _number(value: IntegerAttr | FloatAttr) -> int | float:
+    """The number; an attribute of type i1 holds true as -1."""
+    data = value.value.data
+    return bool(data) if value.type == i1 else data
 
 
 def _strings(values: Iterable[object]) -> ArrayAttr[StringAttr]:

@@ -141,7 +141,11 @@ class _Access:
         place = self.place(writes=False)
         element = self.t.tensor_type(self.state.dtype, ()).element_type
         kind = nn.tensor_type(element, [*place.dims, *self.state.entry])
-        return self.t.add(nn.StateReadOp(self.name, place.offsets, place.kept, kind))
+        value = self.t.add(nn.StateReadOp(self.name, place.offsets, place.kept, kind))
+        if self.t.facts.resets_entries(self.name):
+            # What is read is there from now on, also when nobody looks at it.
+            self.t.insert(nn.KeepOp(value))
+        return value
 
     def write(self, value: SSAValue) -> None:
         t = self.t

@@ -35,7 +35,7 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.nn.elements import element_type
 from openinfer.lowering.fusing import NO_FUSE
-from openinfer.lowering.graph.index_arithmetic import IndexArithmetic
+from openinfer.lowering.graph.index_arithmetic import LARGEST_INDEX, LIMIT, IndexArithmetic
 from openinfer.lowering.graph.late_sizes import LateSizes
 from openinfer.lowering.graph.program_facts import Facts
 from openinfer.lowering.locations import node_location
@@ -439,9 +439,14 @@ class VariableValues:
             for divisor in divisors(size):
                 self.require(Size.of(1), divisor)
             return self.add(nn.SizeOp(size))
-        return IndexArithmetic(self, lambda name: self.named_index(name, scope)).value(size)
+        return IndexArithmetic(self, lambda name: self._named(name, scope)).value(size)
 
     def named_index(self, name: str, scope: Scope) -> SSAValue:
+        """The value of a name as an index, at most `LARGEST_INDEX`."""
+        arithmetic = IndexArithmetic(self, lambda name: self._named(name, scope))
+        return arithmetic.cut(self._named(name, scope), LARGEST_INDEX)
+
+    def _named(self, name: str, scope: Scope) -> SSAValue:
         if name in scope.indices:
             return scope.indices[name].value
         if name in self.late.known:
@@ -451,9 +456,13 @@ class VariableValues:
         if not isinstance(kind, IntegerType):
             raise Problem("OI0306", f"{name} is not an integer scalar")
         plain = self.signless(element)
-        if kind.signedness.data is Signedness.UNSIGNED:
-            return self.add(IndexCastUIOp(plain, IndexType()))
-        return self.add(arith.IndexCastOp(plain, IndexType()))
+        if kind.signedness.data is not Signedness.UNSIGNED:
+            return self.add(arith.IndexCastOp(plain, IndexType()))
+        index = self.add(IndexCastUIOp(plain, IndexType()))
+        if kind.width.data < 64:
+            return index
+        # Half of these numbers would be negative as an index.
+        return self.add(arith.MinUIOp(index, self.constant_index(LIMIT)))
 
     def constant_bounds(self, op: LoopOp) -> tuple[int, int] | None:
         start = op.start.data.substitute(self.facts.static).constant

@@ -73,10 +73,24 @@ def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: 
     places = [maps[i] for i, v in enumerate(consumer.inputs) if v is producer.res[0]]
     if any(place != places[0] for place in places) or producer.res[0] in consumer.outputs:
         return False
+    if not _covers(producer, consumer, position):
+        return False
     # Each element is to be computed once: the consumer's loops must not repeat it.
     used = {e.position for e in places[0].results if isinstance(e, AffineDimExpr)}
     stretched = len(used) < places[0].num_dims
     return not stretched or _is_cheap(producer)
+
+
+def _covers(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) -> bool:
+    """Whether every loop of the fused operation still has an operand that says how long it is."""
+    maps = input_maps(consumer)
+    place = maps[position]
+    value = consumer.inputs[position]
+    left = [m for v, m in zip(consumer.inputs, maps) if v is not value]
+    left += [m.compose(place) for m in input_maps(producer)]
+    left += [m.data for m in consumer.indexing_maps.data[len(consumer.inputs) :]]
+    said = {e.position for m in left for e in m.results if isinstance(e, AffineDimExpr)}
+    return len(said) == place.num_dims
 
 
 def _is_cheap(producer: linalg.GenericOp) -> bool:

@@ -16,12 +16,14 @@ from openinfer.lowering.loops.gathers import report_into
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.running_sums import running_sums
 from openinfer.lowering.loops.scatters import scatter
-from openinfer.lowering.loops.sorting import Sorter
+from openinfer.lowering.loops.sorting import Order, Sorter
 from openinfer.lowering.loops.target import lanes_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
 
 UNSIGNED = "openinfer.unsigned"
+MOST, FEW = 64, 16
+"""How many are chosen one by one instead of sorting all: of many, and of any number."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class LowerIndexing(ModulePass):
             vector.store %new, %y[%k, %j] : memref<?x64xf32>, vector<16xf32>
             scf.yield %new } } {openinfer.parallel}
 
-    Requires: bufferised; contiguous operands; the two scratch buffers of a sort. A scatter's second
-        destination takes its errors.
+    Requires: bufferised; contiguous operands; the scratch buffers of `sort_scratch`. A scatter's
+        second destination takes its errors.
     Leaves: the same ops on tensors.
     """
 
@@ -55,9 +57,15 @@ class LowerIndexing(ModulePass):
 def sort_scratch(op: SortOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its results.
 
-    Two of positions, each in the shape of the input. `op` is on tensors.
+    Two of positions, each in the shape of the input; none where few of many are asked for. `op` is
+    on tensors.
     """
-    return [(i64, dims_of(op.inputs[0]))] * 2
+    dims, axis = dims_of(op.inputs[0]), op.axis.value.data
+    taken, count = dims_of(op.result[0])[axis].constant, dims[axis].constant
+    if taken is not None and taken <= MOST:
+        if taken <= FEW or count is None or count >= 4 * taken:
+            return []
+    return [(i64, dims)] * 2
 
 
 def _scatter(b: LoopBuilder, op: Operation) -> bool:
@@ -81,23 +89,20 @@ def _scatter(b: LoopBuilder, op: Operation) -> bool:
 
 def _sort(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, SortOp)
-    if len(op.outs) != 4:
+    values, places, *scratch = op.outs
+    order = Order(op.descending is not None, UNSIGNED in op.attributes)
+    sorter = Sorter(b, op.inputs[0], (values, places), op.axis.value.data, order)
+    if not scratch:
+        sorter.choose()
+        return True
+    if len(scratch) != 2:
         raise CompileError(
             "OI0955",
-            f"nn.sort has {len(op.outs)} destinations, its lowering needs 4: values, positions and "
-            "two buffers of positions",
+            f"nn.sort has {len(op.outs)} destinations, its lowering needs 2 or 4: values, positions "
+            "and two buffers of positions",
             hint="bufferise with sort_scratch",
         )
-    values, positions, home, away = op.outs
-    sorter = Sorter(
-        b,
-        op.inputs[0],
-        (home, away),
-        op.axis.value.data,
-        descending=op.descending is not None,
-        unsigned=UNSIGNED in op.attributes,
-    )
-    sorter.emit(values, positions)
+    sorter.merge((scratch[0], scratch[1]))
     return True
 
 

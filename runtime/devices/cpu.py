@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from openinfer.runtime.program import Program
 
 PREFIX = "openinfer_"
+MAX_ARENA = 1 << 46
+"""Bytes beyond which no arena is asked for."""
 OBSERVER = "openinfer_observe"
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -200,12 +202,16 @@ class CpuExecutor(BaseExecutor):
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
+        # Until all slots are true again, no step may take the quick way.
+        self._shape_sizes, self._known = None, {}
         self._check_requirements(sizes)
         self._state.prepare(sizes)
         given = sizes
         sizes = {**sizes, THREADS: self.threads if self._team is not None else 1}
         sizes.update(self._state.capacities())
         wanted = self._arena_size.evaluate(sizes)
+        if wanted > MAX_ARENA:
+            raise MemoryError
         if wanted > self._arena.nbytes:
             self._quiesce()
             self._arena = aligned_bytes(wanted)
@@ -390,10 +396,17 @@ class CpuExecutor(BaseExecutor):
             raise StepError(
                 failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
             )
-        self._state.provide(name, a, b)
-        assert self._shape_sizes is not None
-        known = self._known
-        self._resize(self._shape_sizes)
+        sizes, known = self._shape_sizes, self._known
+        assert sizes is not None
+        bounds = dict(self._state.late_capacity)
+        # Whatever fails from here on: the next step lays everything out anew.
+        self._shape_sizes, self._known = None, {}
+        try:
+            self._state.provide(name, a, b)
+            self._resize(sizes)
+        except (MemoryError, ValueError) as error:
+            self._state.late_capacity.update(bounds)
+            raise MemoryError from error
         self._known = known
         if self._retry is not None:
             self._retry()
@@ -506,7 +519,10 @@ class CpuExecutor(BaseExecutor):
                 )
             self._state.prepare_one(base, self.sizes)
         index = None if base == name else _indices(name)
-        return self._state.value(base, index)
+        found = self._state.value(base, index)
+        storage = found.storage.view()
+        storage.flags.writeable = False
+        return Tensor(found.dtype, found.shape, storage)
 
     def _snapshot_state(self) -> State:
         return self._state.snapshot()

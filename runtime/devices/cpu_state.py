@@ -102,6 +102,15 @@ def _single_elements(tensor: Tensor) -> AnyArray:
     return np.array([t.storage[0] for t in single], np.uint8)
 
 
+def _fill_outside(
+    grid: AnyArray, used: Sequence[int], capacity: Sequence[int], filler: AnyArray
+) -> None:
+    """Initial content everywhere outside of a box that starts at 0."""
+    for axis, (inside, whole) in enumerate(zip(used, capacity)):
+        ranges = [slice(0, n) for n in used[:axis]]
+        grid[(*ranges, slice(inside, whole))] = filler
+
+
 class CpuState:
     """The persistent variables of one executor."""
 
@@ -121,6 +130,8 @@ class CpuState:
         self._growing: dict[str, _Growing] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._kept: list[tuple[AnyArray, AnyArray]] = []
+        self._pending: State | None = None
+        """A snapshot that waits for the sizes of the next step."""
         self.growths = 0
         """How often memory grew."""
 
@@ -143,6 +154,9 @@ class CpuState:
 
         Raises StepError OI0608 when a size is another one than that.
         """
+        if self._pending is not None:
+            self._take(self._pending, sizes)
+            return
         for row in self._manifest.states:
             self.prepare_one(row.name, sizes)
 
@@ -318,24 +332,16 @@ class CpuState:
     def _forget_new(self, growing: _Growing) -> None:
         """What lies outside of the extents at the start gets the initial content again."""
         cell, shared = growing.row.cell, growing.shared
-        now = [int(n) for n in self.cells[cell : cell + shared]]
         start = [int(n) for n in self.cells[cell + shared : cell + 2 * shared]]
         filler, grid = growing.filler(), growing.grid()
-        for axis in range(shared):
-            if now[axis] > start[axis]:
-                ranges = [slice(0, max(a, b)) for a, b in zip(now, start)]
-                ranges[axis] = slice(start[axis], now[axis])
-                grid[tuple(ranges)] = filler
+        # How far the step got nobody knows: what it reset later has no extent any more.
+        _fill_outside(grid, start, growing.capacity[:shared], filler)
         if growing.counted:
             extents = self._matrix_extents(growing)
-            for index in product(*(range(max(a, b)) for a, b in zip(now, start))):
-                had, has = extents[index][1].tolist(), extents[index][0].tolist()
-                for axis, (a, b) in enumerate(zip(had, has)):
-                    if b > a:
-                        ranges = [slice(0, max(x, y)) for x, y in zip(had, has)]
-                        ranges[axis] = slice(a, b)
-                        grid[(*index, *ranges)] = filler
-                extents[index][0] = extents[index][1]
+            capacity = growing.capacity[growing.tables :]
+            extents[..., 0, :] = extents[..., 1, :]
+            for index in product(*(range(n) for n in start)):
+                _fill_outside(grid[index], extents[index][1].tolist(), capacity, filler)
         self.cells[cell : cell + shared] = start
 
     def provide(self, kind: str, a: int, b: int) -> None:
@@ -471,6 +477,8 @@ class CpuState:
 
     def snapshot(self) -> State:
         """All that was touched, in memory of its own."""
+        if self._pending is not None:
+            return State({name: value.copy() for name, value in self._pending.items()})
         values: dict[str, StateValue] = {}
         for name, row in self._rows.items():
             dtype = DTYPES[row.dtype]
@@ -506,7 +514,23 @@ class CpuState:
                     if name is not None:
                         known.setdefault(name, extent)
         self.reset()
-        self.prepare(known)
+        names = {
+            name
+            for row in self._manifest.states
+            for dim in (*row.entry, *row.base, *row.limits)
+            if dim
+            for name in Size.of(dim).names
+        }
+        if names - known.keys():
+            # The next step says what the sizes are.
+            self._pending = state
+            return
+        self._take(state, known)
+
+    def _take(self, state: State, sizes: Mapping[str, int]) -> None:
+        """Fills new memory from a snapshot."""
+        self._pending = None
+        self.prepare(sizes)
         for row in self._manifest.states:
             value = state[row.name]
             if not row.axes:
@@ -557,6 +581,7 @@ class CpuState:
 
     def reset(self) -> None:
         """As a new executor has it; memory comes with the next step."""
+        self._pending = None
         self._held.clear()
         self._growing.clear()
         self._shapes.clear()

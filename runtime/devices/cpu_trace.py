@@ -96,21 +96,42 @@ class Place:
 
 
 def _filled(name: str, known: Mapping[str, int]) -> str:
-    """`W[l]` as `W[l=0]`."""
+    """`W[l]` as `W[l=0]`, `K[0..n]` as `K[0..3]`."""
     base, bracket, rest = name.partition("[")
     if not bracket:
         return name
     slots: list[str] = []
-    for text in rest.removesuffix("]").split(", "):
-        try:
-            size = Size.of(text)
-        except ValueError:  # A slice.
-            slots.append(text)
-            continue
-        if size.constant is None and size.names <= known.keys():
-            text = f"{text}={size.evaluate(known)}"
-        slots.append(text)
+    for slot in _split(rest.removesuffix("]")):
+        start, dots, stop = slot.partition("..")
+        if dots:
+            slots.append(f"{_number(start, known)}..{_number(stop, known)}")
+        else:
+            value = _number(slot, known)
+            slots.append(value if value == slot else f"{slot}={value}")
     return f"{base}[{', '.join(slots)}]"
+
+
+def _split(text: str) -> list[str]:
+    """The slots between commas that stand in no parentheses."""
+    slots, depth = [""], 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            slots.append("")
+        else:
+            slots[-1] += char
+    return [slot.strip() for slot in slots]
+
+
+def _number(text: str, known: Mapping[str, int]) -> str:
+    """The value of an index where it is known, else the index as it is written."""
+    try:
+        size = Size.of(text) if text else None
+        if size is None or not size.names <= known.keys():
+            return text
+        return str(size.evaluate(known))
+    except (ValueError, ZeroDivisionError):
+        return text
 
 
 class TraceReader:

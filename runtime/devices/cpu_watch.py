@@ -114,9 +114,9 @@ class Watcher:
         if element_count(tensor.shape) == 1 and not tensor.dtype.is_float:
             self._numbers[name] = _number(tensor)
         last = self.seen[-1] if self.seen else None
-        if last is not None and last.values and last.event.node_index == node:
+        if last is not None and last.event.node_index == node:
             if name not in last.values:
-                # Another output of the same node.
+                # Another output of the same node, or the value of one that was passed.
                 spent = last.event.duration_ns + event.duration_ns
                 start = last.event.start_ns
                 last.event = replace(event, start_ns=start, duration_ns=spent)

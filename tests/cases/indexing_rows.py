@@ -91,6 +91,8 @@ def _orders() -> Iterator[Case]:
             yield Case("topk", ((3, 9),), (dtype,), settings, 2, full=dtype not in _QUICK)
         yield Case("topk", ((40,),), ("f32",), {"k": 9, "largest": largest}, 2, draw="special")
         yield Case("topk", ((9, 5),), ("f32",), {"k": 2, "axis": 0, "largest": largest}, outputs=2)
+    for k, size in ((20, 33), (20, 100), (70, 300)):
+        yield Case("topk", ((2, size),), ("f32",), {"k": k}, outputs=2, draw="small")
     yield Case("topk", ((9,),), ("f32",), {"k": 4, "sorted": False})
     yield Case("topk", ((5, 9),), ("f32",), {"k": 4}, outputs=2, runtime=True)
 

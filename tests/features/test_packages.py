@@ -86,6 +86,8 @@ def test_metadata_is_used_by_graphs(make: Make, tmp_path: Path) -> None:
             "table": oi.ScalarValue(7, "i32"),
             "window": [0.5, 1.0, 0.5],
             "flags": oi.Bitset([True, False, True]),
+            "keep": True,
+            "axis": oi.ScalarValue(0, "i32"),
         },
     )
     executor = make(
@@ -93,13 +95,14 @@ def test_metadata_is_used_by_graphs(make: Make, tmp_path: Path) -> None:
         dynamic { x: f32[3]; }
         constant { window: f32[3]; flags: bool[3]; count: i32 @ref("table"); }
         block entry {
-            assign y: f32[3]; assign g: f32[3]; assign n: i32;
+            assign y: f32[3]; assign g: f32[3]; assign n: i32; assign s: f32[3];
             op relu(x, negative_slope=slope) >> y;
             op mul(y, window) >> y;
             op where(flags, y, x) >> y;
             op gelu(x, approximate=mode) >> g;
             op add(count, count) >> n;
-            return y, g, n;
+            op cumsum(x, axis=axis, reverse=keep) >> s;
+            return y, g, n, s;
         }
         """,
         model,
@@ -107,6 +110,7 @@ def test_metadata_is_used_by_graphs(make: Make, tmp_path: Path) -> None:
     found = executor.run(x=np.array([-4, 5, 6], np.float32))
     close(found["y"], [-0.5, 5, 3])
     equal(found["n"], 14)
+    close(found["s"], [7, 11, 6])
     close(found["g"][1:], [5, 6])
 
 

@@ -148,7 +148,6 @@ def _found(
             "file": path.name,
         }
     )
-    print(f"seed {seed}: {defect.kind}: {defect.why[:300]} -> {path}", flush=True)
 
 
 def main(args: list[str] | None = None) -> int:
@@ -166,7 +165,6 @@ def main(args: list[str] | None = None) -> int:
     report = fuzz(
         given.seed, count=count, seconds=seconds, out=given.out, shrink_seconds=given.shrink
     )
-    print(report.text(), end="")
     return 1 if report.defects else 0
 
 

@@ -20,7 +20,9 @@ Inputs = Mapping[str, Any]
 
 def tensor(dtype: str, shape: Sequence[int], values: Sequence[Any]) -> Tensor:
     """A tensor of any dtype from its values in order."""
-    return Tensor.from_values(dtype, np.array(values, np.float64 if not values else None).reshape(shape))
+    return Tensor.from_values(
+        dtype, np.array(values, np.float64 if not values else None).reshape(shape)
+    )
 
 
 def agree(

@@ -386,7 +386,10 @@ def test_prefetch_and_streaming_stores() -> None:
     ("body", "message"),
     [
         ("%a = memref.alloca(%n) : memref<?xf32>", "run-time sizes"),
-        ("%a = memref.alloca() : memref<4xi3> %b = memref.load %a[%n] : memref<4xi3>", "no address"),
+        (
+            "%a = memref.alloca() : memref<4xi3> %b = memref.load %a[%n] : memref<4xi3>",
+            "no address",
+        ),
         ('%a = "test.op"() : () -> i32', "'test.op' is not allowed"),
         ("%a = memref.alloc() : memref<4xf32>", "'memref.alloc' is not allowed"),
         ("%a = arith.constant dense<0.0> : vector<2x4xf32>", "not a 1-D vector"),

@@ -49,9 +49,7 @@ def test_known_masks_are_constants(count: int) -> None:
 
 @pytest.mark.parametrize(("name", "dtype"), [("i8", np.int8), ("i16", np.int16)])
 @pytest.mark.parametrize("count", ["constant 1", "subi %c9, %c8", "subi %c9, %c6"])
-def test_a_cut_vector_stored_in_one_lane_leaves_the_next(
-    name: str, dtype: Any, count: str
-) -> None:
+def test_a_cut_vector_stored_in_one_lane_leaves_the_next(name: str, dtype: Any, count: str) -> None:
     """LLVM 22 with AVX-512 stores the whole i32 of a truncation under a mask of one lane."""
     text = f"""
     func.func @f(%x: memref<8xi32>, %y: memref<8x{name}>) {{

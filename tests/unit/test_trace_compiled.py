@@ -13,6 +13,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 import openinfer as oi
+from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.devices.cpu_trace import TraceRecord
 from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.program import Program
@@ -54,6 +55,42 @@ block entry {
     cache.increment n;
     cache.read K[0..n] >> k;
     op sum_axis(k, axes=[0]) >> y;
+    return;
+}
+"""
+
+
+CONSUMERS = """\
+dynamic { x: f32[4]; }
+persistent { n: i32; K(t): f32[4] @table; }
+volatile { low: f32[4]; high: f32[4]; }
+block entry {
+    assign past: f32[_, 4];
+    cache.write x >> K[n];
+    cache.increment n;
+    cache.read K[] >> past;
+    yield past;
+    await past;
+    return low, high;
+}
+block least { await past; op min_axis(past, axes=[0]) >> low; yield past; }
+block most { await past; op max_axis(past, axes=[0]) >> high; yield past; }
+"""
+
+LEAVES = """\
+dynamic { x: f32[4]; }
+persistent { n: i32 @init(1); }
+volatile { y: f32[4]; s: f32; t: f32[4]; }
+block entry {
+    branch early;
+    op mul(y, x) >> t;
+    cache.increment 2 n;
+    cache.reset n;
+    return;
+}
+block early {
+    loop rounds (i in 0..n) { op exp(x) >> y; return; }
+    op neg(x) >> y;
     return;
 }
 """
@@ -253,6 +290,45 @@ def test_steps_with_state() -> None:
             assert [e.step for e in entered] == list(range(step + 1))
         assert nodes_of(traced.trace()) == nodes_of(known.trace())
         assert any(e.kind == "CacheWrite" and e.duration_ns for e in traced.trace())
+
+
+@pytest.mark.parametrize("text", [STATE, CONSUMERS, LEAVES], ids=["state", "consumers", "leaves"])
+def test_forms(text: str) -> None:
+    graph = oi.graph(text)
+    program, known = oi.compile(graph), oi.Simulator(graph).make_executor()
+    x = np.arange(4, dtype=np.float32)
+    with program.make_executor(2, trace=True) as traced:
+        for step in range(3):
+            known.clear_trace()
+            traced.clear_trace()
+            known.run(x=x + step)
+            traced.run(x=x + step)
+            assert nodes_of(traced.trace()) == nodes_of(known.trace())
+            blocks = ("BlockEnter", "BlockExit", "Yield", "Await", "Return")
+            assert [k for k in kinds(traced.trace()) if k[0] in blocks] == [
+                k for k in kinds(known.trace()) if k[0] in blocks
+            ]
+        for executor in (traced, known):
+            executor.insert(x=x)
+        found = [node.event for node in traced.iterate()]
+        expected = [node.event for node in known.iterate()]
+        assert kinds(found) == kinds(expected)
+        for ours, theirs in zip(found, expected):
+            assert (ours.params, ours.output) == (theirs.params, theirs.output)
+            assert theirs.shapes.items() <= ours.shapes.items()
+
+
+def test_compare_finds_nodes_that_run_in_another_order(capsys: pytest.CaptureFixture[str]) -> None:
+    program = EXAMPLES / "pipeline.oi"
+    assert main(["compare", str(program), "--json"]) == 0
+    _, simulator = both("pipeline")
+    with simulator.make_executor() as known:
+        known.run(**inputs_of(known, {"B": 2}))
+        giving = [e for e in known.trace() if e.output and e.kind != "Assign"]
+    # All of them, but what only a cache holds: that is compared where it is read.
+    cached = [e for e in giving if e.kind == "CacheWrite"]
+    found = json.loads(capsys.readouterr().out)["nodes"]
+    assert len(giving) - len(cached) <= found <= len(giving)
 
 
 def test_switching() -> None:

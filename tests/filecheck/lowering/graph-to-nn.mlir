@@ -125,7 +125,7 @@ graph.block called with {fuse = false} {
 // CHECK-NEXT: {low = "2", high = "N", node = 1 : i64}
 // CHECK: nn.slice(%x) {starts = [#graph.size<2>], steps = array<i64: 1>}
 // CHECK: arith.index_cast %{{.*}} : i64 to index
-// CHECK-NEXT: nn.check_index %{{.*}} below 2 : i64 node 2 : i64
+// CHECK: nn.check_index %{{.*}} below 2 : i64 node 2 : i64
 graph.package_tensor "W.0" f32 [4]
 graph.package_tensor "W.1" f32 [4]
 graph.variable x dynamic f32 [N]

@@ -69,6 +69,19 @@ func.func @sort(%x: memref<3x9xi16>, %v: memref<3x4xi16>, %p: memref<3x4xi64>, %
   func.return
 }
 
+// Without scratch the first ones are chosen: an element is kept when it comes before the last one.
+
+// CHECK-LABEL: func.func @choose
+// CHECK-NOT:   %round
+// CHECK:       scf.for %[[J:.*]] = %c2 to %{{.*}} step %c1
+// CHECK:         memref.load %p[%c1]
+// CHECK:         %[[BETTER:.*]] = arith.cmpi sgt
+// CHECK-NEXT:    scf.if %[[BETTER]]
+func.func @choose(%x: memref<?xi32>, %v: memref<2xi32>, %p: memref<2xi64>) {
+  nn.sort(%x) outs(%v, %p) {axis = 0 : i64, descending} : (memref<?xi32>, memref<2xi32>, memref<2xi64>) -> ()
+  func.return
+}
+
 // Unsigned integers, largest first.
 
 // CHECK-LABEL: func.func @unsigned

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fuzzing.pool import RUNTIME, Dims, Growing, Pool, Var
 from fuzzing.tree import Declaration
-
 from openinfer.dialects.opset import TensorSpec
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -55,7 +54,9 @@ def _growing(g: Pool, form: str) -> None:
     table: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     if form != "matrix":
-        table = tuple(f"p{i}" for i in range(g.pick([1, 1, 2, 2, 3] if form == "table" else [1, 2])))
+        table = tuple(
+            f"p{i}" for i in range(g.pick([1, 1, 2, 2, 3] if form == "table" else [1, 2]))
+        )
     if form == "table":
         dims = tuple(Size.of(g.pick([1, 2, 3, 4, 5])) for _ in range(g.pick([0, 1, 1, 2])))
         if dims and g.maybe(0.12):
@@ -141,7 +142,7 @@ def access(g: Pool, k: Growing, *, writes: bool) -> tuple[str, Dims]:
         if g.maybe(0.15):
             # Missing slots at the end are full slices.
             cut = g.chance.randrange(len(slots))
-            if not writes or cut == len(slots) - 1 and not lengths:
+            if not writes or (cut == len(slots) - 1 and not lengths):
                 kept = [s for s in slots[:cut]]
                 full = sum(1 for s in kept if ".." in s or s == "")
                 return _shown(k, kept), (*lengths[:full], *_tokens(g, len(slots) - cut), *k.dims)

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import openinfer as oi
 from fuzzing.compare import Unstable, difference
 from fuzzing.mend import take_out
 from fuzzing.noise import noisy
 from fuzzing.runs import STATE_LIMIT, Make, Seen, seen_steps, simulated
 from fuzzing.tree import Program
-
-import openinfer as oi
 from openinfer.compiler.api import compile as compile_program
 from openinfer.runtime.program import Program as Compiled
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from fuzzing.runs import Seen, Value
 
+from fuzzing.runs import Seen, Value
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray
 
@@ -40,7 +40,9 @@ def difference(
         if any(o.nodes != want.nodes for o in others):
             raise Unstable(f"step {number}: other nodes")
         if have.nodes != want.nodes:
-            return f"step {number}: nodes {_first_pair(want.nodes, have.nodes)}"
+            pairs = [(n, have.nodes.get(b, [])) for b, n in want.nodes.items()]
+            left, right = next((p for p in pairs if p[0] != p[1]), ([], []))
+            return f"step {number}: nodes {_first_pair(left, right)}"
     for name, extents in want.extents.items():
         if any(o.extents.get(name) != extents for o in others):
             raise Unstable(f"step {number}: extents of {name}")
@@ -71,7 +73,9 @@ def _difference(
     if isinstance(want, str) or isinstance(have, str) or have is None:
         if any(isinstance(o, Value) == isinstance(want, str) for o in others):
             raise Unstable("a value is there or not")
-        return None if want == have else f"{_short(have)} instead of {_short(want)}"
+        # Why there is no value may be said in other words.
+        nothing = isinstance(want, str) and not isinstance(have, Value)
+        return None if nothing else f"{_short(have)} instead of {_short(want)}"
     noise: list[AnyArray] = []
     for other in others:
         if not isinstance(other, Value) or other.array.shape != want.array.shape:
@@ -96,9 +100,7 @@ def _short(value: Value | str | None) -> str:
     return str(value)
 
 
-def _wrong(
-    dtype: str, want: AnyArray, noise: Sequence[AnyArray], have: AnyArray
-) -> AnyArray:
+def _wrong(dtype: str, want: AnyArray, noise: Sequence[AnyArray], have: AnyArray) -> AnyArray:
     """Where a value is not what it may be."""
     with np.errstate(all="ignore"):
         if not DTYPES[dtype].is_float:

@@ -59,7 +59,7 @@ def _leave(g: Pool, before: list[Var], names: set[str]) -> None:
     g.vars = [
         v
         for v in g.vars
-        if id(v) in known or not any(d.names & names for d in v.dims) and g.maybe(0.8)
+        if id(v) in known or (not any(d.names & names for d in v.dims) and g.maybe(0.8))
     ]
 
 

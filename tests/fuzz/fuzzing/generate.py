@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+
 from fuzzing import ops_elements, ops_shapes, ops_structured
 from fuzzing.caches import cache_statement, declare_state
 from fuzzing.flow import branch, exchange, loop, plain, scope
@@ -17,7 +18,6 @@ from fuzzing.ops_elements import Rule
 from fuzzing.pool import Pool, Var
 from fuzzing.tree import Block, Program, Step
 from fuzzing.values import MODES, draw, draw_indices
-
 from openinfer.dialects import opset
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.tensors import Tensor
@@ -184,8 +184,7 @@ class _Generator:
         g = self.g
         few: Sequence[int] = (1, 2, 3, 4, 5, 6)
         return {
-            name: g.pick([0, 1, 9, 17, 33]) if g.maybe(0.12) else g.pick(few)
-            for name in ("N", "M")
+            name: g.pick([0, 1, 9, 17, 33]) if g.maybe(0.12) else g.pick(few) for name in ("N", "M")
         }
 
 

@@ -105,12 +105,17 @@ def run_seed(seed: int) -> tuple[Mended | None, Verdict]:
         return Mended(generate(seed)), Verdict(Defect("simulator", PLAIN, str(error)))
     if mended is None:
         return None, Verdict()
-    return mended, run_program(mended.program, variants_of(seed))
+    variants = variants_of(seed)
+    verdict = run_program(mended.program, variants)
+    if verdict.defect is not None and verdict.defect.kind in ("crash", "hang"):
+        for variant in variants:
+            alone = run_program(mended.program, [variant])
+            if alone.defect is not None and alone.defect.kind == verdict.defect.kind:
+                return mended, alone
+    return mended, verdict
 
 
-def run_program(
-    program: Program, variants: list[Variant], seconds: float = SECONDS
-) -> Verdict:
+def run_program(program: Program, variants: list[Variant], seconds: float = SECONDS) -> Verdict:
     """Checks a program in a process of its own."""
     try:
         return isolated(lambda folder: check(program, folder, variants), seconds)

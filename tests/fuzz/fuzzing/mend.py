@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import openinfer as oi
 from fuzzing.runs import Seen, seen_steps, simulated
 from fuzzing.tree import Block, Declaration, Node, Program
-
-import openinfer as oi
 
 ROUNDS = 60
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuzzing.pool import Dims, Pool, Var
-
 from openinfer.dialects.opset import find
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -262,9 +261,7 @@ _UNARY = (
     "neg abs sign floor ceil round trunc exp log sqrt rsqrt sin cos tanh erf sigmoid silu gelu "
     "softplus not popcount is_finite is_nan is_inf is_neg recip"
 ).split()
-_BINARY = (
-    "add sub mul div floor_div rem pow min max and or xor eq ne lt le gt ge"
-).split()
+_BINARY = ("add sub mul div floor_div rem pow min max and or xor eq ne lt le gt ge").split()
 _REDUCE = "sum_axis mean_axis prod_axis max_axis min_axis argmax_axis argmin_axis".split()
 
 RULES: dict[str, Rule] = {

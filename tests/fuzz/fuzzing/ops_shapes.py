@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fuzzing.ops_elements import Rule, is_integer, taken
 from fuzzing.pool import RUNTIME, Pool, Var
-
 from openinfer.dialects.opset import TensorSpec
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size

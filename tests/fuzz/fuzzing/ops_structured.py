@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fuzzing.ops_elements import Rule, calm, is_float, is_integer, taken
 from fuzzing.pool import Pool, Var
-
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from fuzzing.tree import Block, Declaration, Node
 from fuzzing.values import draw
-
 from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.packages.oinf_writer import OinfContent

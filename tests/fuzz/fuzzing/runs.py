@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from fuzzing.tree import Program
 
 import openinfer as oi
+from fuzzing.tree import Program
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.state import State
@@ -41,8 +41,10 @@ class Seen:
     values: dict[str, Value | str] = field(default_factory=dict[str, Value | str])
     """By variable; a code where it could not be fetched. `K` of a cache holds all of it."""
     extents: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    nodes: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
-    """Kind and names of each node of an iterated step."""
+    nodes: dict[str, list[tuple[str, ...]]] = field(
+        default_factory=dict[str, list[tuple[str, ...]]]
+    )
+    """Kind and names of each node of an iterated step, by block: blocks run in any order."""
     state: State | None = None
 
 
@@ -106,12 +108,13 @@ def _iterate(executor: BaseExecutor, seen: Seen) -> None:
         event = node.event
         if event.kind not in ("OpExecute", "Transfer", "CacheRead"):
             continue
-        seen.nodes.append((event.kind, event.node_uuid, *event.output))
+        nodes = seen.nodes.setdefault(event.block_name, [])
+        nodes.append((event.kind, event.node_uuid, *event.output))
         for name in event.output:
             # Members of prefix tables and values that are away have none to show.
             with suppress(oi.InputError):
                 value = node.fetch(name)
-                seen.values[f"node {len(seen.nodes)} {name}"] = _value(value, name, executor)
+                seen.values[f"{event.block_name} {len(nodes)} {name}"] = _value(value, name, executor)
 
 
 def _look(executor: BaseExecutor, seen: Seen, *, stepped: bool) -> Seen:

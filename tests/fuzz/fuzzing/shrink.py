@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
-from fuzzing.check import Defect, Verdict
-from fuzzing.isolate import run_program
-from fuzzing.tree import Block, Node, Program
 
+from fuzzing.check import PLAIN, TEAM, Defect, Variant, Verdict
+from fuzzing.isolate import run_program
+from fuzzing.tree import Declaration, Node, Program
 from openinfer.runtime.tensors import Tensor
 
 Change = Callable[[Program], bool]
 """Changes a copy of the program; False where it cannot."""
+Way = Callable[[Program, int], Change | None]
+"""Change number n of a kind; None behind the last one."""
 
 
 def shrink(program: Program, defect: Defect, seconds: float = 300.0) -> tuple[Program, Verdict]:
@@ -21,20 +24,37 @@ def shrink(program: Program, defect: Defect, seconds: float = 300.0) -> tuple[Pr
     end = time.monotonic() + seconds
     best, verdict = program, Verdict(defect, program=program)
     limit = 20.0 if defect.kind == "hang" else 60.0
-    changed = True
-    while changed and time.monotonic() < end:
-        changed = False
-        for change in _changes(best):
-            if time.monotonic() > end:
-                break
-            smaller = best.copy()
-            if not change(smaller):
-                continue
-            found = run_program(smaller, [defect.variant], limit)
-            if found.defect is not None and _alike(found.defect, defect):
-                best, verdict, changed = smaller, found, True
-                break
+    for _ in range(4):
+        before = best.text, _bulk(best)
+        for way in WAYS:
+            # After a success the same place is tried again: what stood behind it is there now.
+            number = 0
+            while time.monotonic() < end:
+                change = way(best, number)
+                if change is None:
+                    break
+                smaller = best.copy()
+                if change(smaller):
+                    found = run_program(smaller, needed(defect), limit)
+                    if found.defect is not None and _alike(found.defect, defect):
+                        best, verdict = smaller, found
+                        continue
+                number += 1
+        if (best.text, _bulk(best)) == before:
+            break
     return best, verdict
+
+
+def needed(defect: Defect) -> list[Variant]:
+    """The ways to run that show a defect."""
+    return [PLAIN, TEAM] if defect.kind == "threads" else [defect.variant]
+
+
+def _bulk(program: Program) -> int:
+    """Elements of all inputs that are not 0."""
+    return sum(
+        int(np.count_nonzero(t.storage)) for step in program.steps for t in step.inputs.values()
+    )
 
 
 def _alike(found: Defect, wanted: Defect) -> bool:
@@ -51,29 +71,72 @@ def _gist(why: str) -> str:
     return "".join(c for c in text.partition("(")[0] if not c.isdigit())[:60]
 
 
-def _changes(program: Program) -> Iterator[Change]:
-    """Ways to make a program smaller, the largest first."""
+def _steps(program: Program, number: int) -> Change | None:
     count = len(program.steps)
-    if count > 1:
-        yield lambda p: _keep_steps(p, range(count - 1))
-        for i in range(count - 1):
-            yield lambda p, i=i: _keep_steps(p, [j for j in range(count) if j != i])
-    for name in [b.name for b in program.blocks if b.name != "entry"]:
-        yield lambda p, name=name: _drop_block(p, name)
+    if count < 2 or number >= count:
+        return None
+    place = count - 1 - number
+    return lambda p: _keep_steps(p, [j for j in range(count) if j != place])
+
+
+def _blocks(program: Program, number: int) -> Change | None:
+    names = [b.name for b in program.blocks if b.name != "entry"]
+    return None if number >= len(names) else lambda p: _drop_block(p, names[number])
+
+
+def _nodes(size: int) -> Way:
+    """So many nodes that follow each other."""
+
+    def way(program: Program, number: int) -> Change | None:
+        total = sum(len(nodes) for nodes in program.bodies())
+        start = max(0, total - (number + 1) * size)
+        stop = total - number * size
+        return None if stop <= 0 else lambda p: _drop_nodes(p, start, stop)
+
+    return way
+
+
+def _bodies(program: Program, number: int) -> Change | None:
     total = sum(len(nodes) for nodes in program.bodies())
-    size = max(1, total // 2)
-    while size >= 1:
-        for start in range(0, total, size):
-            yield lambda p, a=start, b=start + size: _drop_nodes(p, a, b)
-        size //= 2
-    for i in range(total):
-        yield lambda p, i=i: _unwrap(p, i)
-    yield _drop_results
-    for declaration in program.declarations:
-        yield lambda p, name=declaration.name: _drop_declaration(p, name)
-    for change in (_zeros, _small_values):
-        for name in {n for step in program.steps for n in step.inputs}:
-            yield lambda p, name=name, change=change: change(p, name)
+    return None if number >= total else lambda p: _unwrap(p, number)
+
+
+def _results(program: Program, number: int) -> Change | None:
+    entry = next(b for b in program.blocks if b.name == "entry")
+    names = entry.end.removeprefix("return").rstrip(";").split(",")
+    if len(names) < 2 or number >= len(names):
+        return None
+    kept = [n for i, n in enumerate(names) if i != number]
+    return lambda p: _set_end(p, f"return{','.join(kept)};")
+
+
+def _set_end(program: Program, text: str) -> bool:
+    next(b for b in program.blocks if b.name == "entry").end = text
+    return True
+
+
+def _unused(program: Program, number: int) -> Change | None:
+    """All declarations that no statement names."""
+    body = " ".join(line for line, part in program.lines() if not isinstance(part, Declaration))
+    other = " ".join(d.text.partition(":")[2] for d in program.declarations)
+    used = set(re.findall(r"\w+", f"{body} {other}"))
+    names = [d.name for d in program.declarations if d.name not in used]
+    return None if number or not names else lambda p: all(_drop_declaration(p, n) for n in names)
+
+
+def _declarations(program: Program, number: int) -> Change | None:
+    if number >= len(program.declarations):
+        return None
+    name = program.declarations[number].name
+    return lambda p: _drop_declaration(p, name)
+
+
+def _values(change: Callable[[Program, str], bool]) -> Way:
+    def way(program: Program, number: int) -> Change | None:
+        names = sorted({n for step in program.steps for n in step.inputs})
+        return None if number >= len(names) else lambda p: change(p, names[number])
+
+    return way
 
 
 def _keep_steps(program: Program, kept: object) -> bool:
@@ -116,15 +179,6 @@ def _unwrap(program: Program, place: int) -> bool:
     return True
 
 
-def _drop_results(program: Program) -> bool:
-    entry = next(b for b in program.blocks if b.name == "entry")
-    names = entry.end.removeprefix("return").rstrip(";").split(",")
-    if len(names) < 2:
-        return False
-    entry.end = f"return{','.join(names[1:])};"
-    return True
-
-
 def _drop_declaration(program: Program, name: str) -> bool:
     part = next((d for d in program.declarations if d.name == name), None)
     if part is None or not program.remove(part):
@@ -157,6 +211,14 @@ def _each_value(program: Program, name: str, change: Callable[[np.ndarray], obje
     return changed
 
 
-def blocks_named(program: Program) -> list[Block]:
-    """The blocks without entry."""
-    return [b for b in program.blocks if b.name != "entry"]
+WAYS: tuple[Way, ...] = (
+    _steps,
+    _blocks,
+    *(_nodes(size) for size in (16, 8, 4, 2, 1)),
+    _unused,
+    _results,
+    _bodies,
+    _declarations,
+    _values(_zeros),
+    _values(_small_values),
+)

@@ -38,9 +38,7 @@ def draw_indices(
     return Tensor.from_values(dtype, np.clip(values, *bounds))
 
 
-def _values(
-    dtype: str, shape: Sequence[int], mode: str, random: np.random.Generator
-) -> AnyArray:
+def _values(dtype: str, shape: Sequence[int], mode: str, random: np.random.Generator) -> AnyArray:
     row = DTYPES[dtype]
     if row.kind == "bool":
         return random.random(shape) < 0.5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+
 from fuzzing.check import Defect
 from fuzzing.tree import Program
-
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 
