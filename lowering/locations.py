@@ -104,5 +104,5 @@ def absorb_nodes(target: Operation, *parts: Operation) -> None:
     """
     names = _names_in((target, *parts))
     if len(names) > 1 or (names and not has_location(target)):
-        ordered = tuple(names[number] for number in sorted(names))
-        target.location = FusedLoc(ordered, NoneAttr()) if len(ordered) > 1 else ordered[0]
+        first, *others = (names[number] for number in sorted(names))
+        target.location = FusedLoc((first, *others), NoneAttr()) if others else first

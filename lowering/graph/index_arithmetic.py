@@ -1,8 +1,8 @@
 """Size expressions over values that only the step knows, as arithmetic on indices.
 
-The language counts with whole numbers of any size. Here every intermediate number is exact up to
-`LIMIT` and stays at it beyond, so that nothing wraps around to an index that looks right; the
-result is cut to `LARGEST_INDEX`, with which later arithmetic cannot overflow.
+The language counts with whole numbers of any size. Here a number that 64 bits do not hold becomes
+`LIMIT` with its sign, so that nothing wraps around to an index that looks right; the result is cut
+to `LARGEST_INDEX`, with which later arithmetic cannot overflow.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from openinfer.runtime.sizes import Atom, Size
 
 LARGEST_INDEX: Final = 1 << 40
 """Results beyond it are taken for it: no dimension in memory is as large."""
-LIMIT: Final = 1 << 61
-"""Intermediate numbers beyond it are taken for it; the times of nanosecond clocks are below."""
-_LIMIT_BITS = 61
+LIMIT: Final = (1 << 63) - 1
+"""Intermediate numbers beyond it are taken for it."""
+_SAFE_BITS = 62
+"""Results of at most so many bits do not overflow."""
 _SIZE_BITS = 48
 
 
@@ -77,17 +78,23 @@ class IndexArithmetic:
                 product = self.constant(coefficient)
             elif coefficient != 1:
                 product = self._product(product, self.constant(coefficient))
-            if total is None:
-                total = product
-            else:
-                a, b = self.cut(total, LIMIT), self.cut(product, LIMIT)
-                bits = max(self._bits(a), self._bits(b)) + 1
-                total = self._note(self._add(arith.AddiOp(a, b)), bits)
+            total = product if total is None else self._plus(total, product)
         return total if total is not None else self.constant(0)
+
+    def _plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        bits = max(self._bits(a), self._bits(b)) + 1
+        if bits <= _SAFE_BITS:
+            return self._note(self._add(arith.AddiOp(a, b)), bits)
+        # What b leaves room for is all that a may be.
+        zero, most, least = self.constant(0), self.constant(LIMIT), self.constant(-LIMIT)
+        high = self._add(arith.SubiOp(most, self._add(arith.MaxSIOp(b, zero))))
+        low = self._add(arith.SubiOp(least, self._add(arith.MinSIOp(b, zero))))
+        fitting = self._add(arith.MinSIOp(self._add(arith.MaxSIOp(a, low)), high))
+        return self._note(self._add(arith.AddiOp(fitting, b)), 63)
 
     def _product(self, a: SSAValue, b: SSAValue) -> SSAValue:
         bits = self._bits(a) + self._bits(b)
-        if bits <= _LIMIT_BITS:
+        if bits <= _SAFE_BITS:
             return self._note(self._add(arith.MuliOp(a, b)), bits)
         both = arith.MulSIExtendedOp(a, b)
         self.into.insert(both)
@@ -96,12 +103,12 @@ class IndexArithmetic:
         fits = self._add(arith.CmpiOp(high, sign, "eq"))
         negative = self._add(arith.CmpiOp(high, self.constant(0), "slt"))
         beyond = self._add(arith.SelectOp(negative, self.constant(-LIMIT), self.constant(LIMIT)))
-        return self.cut(self._add(arith.SelectOp(fits, low, beyond)), LIMIT)
+        return self._note(self._add(arith.SelectOp(fits, low, beyond)), 64)
 
     def _atom(self, atom: Atom) -> SSAValue:
         kind = atom[0]
         if kind == "name":
-            return self.cut(self.named(str(atom[1])), LIMIT)
+            return self.named(str(atom[1]))
         operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
         if kind == "floordiv":
             return self._quotient(operands[0], operands[1])
@@ -113,7 +120,7 @@ class IndexArithmetic:
         return first
 
     def _quotient(self, dividend: Size, divisor: Size) -> SSAValue:
-        # Below the limit, no quotient overflows.
+        # The smallest number by -1 would overflow; it is beyond the limit.
         a, b = self.cut(self._sum(dividend), LIMIT), self._sum(divisor)
         bits = self._bits(a)
         if divisor.constant is not None:

@@ -277,3 +277,30 @@ def test_the_smallest_integer_divided_by_minus_one_is_no_crash(make: Make) -> No
     equal(executor.run(n=6, m=-2)["y"], 0)
     equal(executor.run(n=-7, m=-2)["y"], 2)
     executor.run(n=-(2**63), m=-1)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "rounds"),
+    [
+        (1_700_000_000_003, 1_700_000_000_000, 3),
+        (1_700_000_000_000_000_003, 1_700_000_000_000_000_000, 3),
+        (2**63 - 1, 2**62, 9),
+        (-(2**63), 2**63 - 1, 0),
+    ],
+)
+def test_large_numbers_of_the_data_do_not_wrap_around(
+    make: Make, n: int, m: int, rounds: int
+) -> None:
+    executor = make(
+        """
+        dynamic { n: i64; m: i64; }
+        block entry {
+            assign y: i64; assign one: i64;
+            op fill(one, value=1) >> one;
+            loop l (i in 0..min(n - m, 9)) { op add(y, one) >> y; }
+            loop products (i in min(n * m / m - n, 0)..0) { op add(y, one) >> y; }
+            return y;
+        }
+        """
+    )
+    equal(executor.run(n=n, m=m)["y"], rounds)

@@ -95,8 +95,9 @@ def test_a_step_that_cannot_be_laid_out_leaves_the_executor_usable() -> None:
         run(2**45, 40)
     for i, j in ((3, 40), (3, 2), (3, 100), (2, 3)):
         np.testing.assert_array_equal(run(i, j), np.full(i, 4 * (i * 100 + j)))
-    assert executor.fetch("T")[100, 0] == 400
-    assert executor.fetch("T")[3, 0] == 203
+    table: Any = executor.fetch("T")
+    assert table[100, 0] == 400
+    assert table[3, 0] == 203
 
 
 def test_what_a_failing_step_appended_and_reset_is_gone() -> None:

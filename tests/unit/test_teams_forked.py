@@ -124,7 +124,8 @@ def test_sections_that_write_tables_run_one_by_one() -> None:
     for i in range(20):
         executor.run(x=normal(8, seed=i))
     np.testing.assert_array_equal(executor.fetch("A"), executor.fetch("B"))
-    np.testing.assert_allclose(executor.fetch("A")[7], np.exp(normal(8, seed=7)), 1e-6)
+    table: Any = executor.fetch("A")
+    np.testing.assert_allclose(table[7], np.exp(normal(8, seed=7)), 1e-6)
 
 
 def test_executors_come_and_go() -> None:

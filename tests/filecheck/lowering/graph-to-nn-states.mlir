@@ -96,7 +96,7 @@ graph.block entry {
 // CHECK: %[[START:.*]] = nn.loosen %{{.*}} : tensor<0xf32> to tensor<?xf32, #nn.dims<y.bound.0>>
 // CHECK: scf.for %i = {{.*}} iter_args(%{{.*}} = %[[START]], %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) -> (tensor<?xf32, #nn.dims<y.bound.0>>, tensor<i64>, tensor<i64>)
 // CHECK: nn.settle %{{.*}} : tensor<?xf32, #nn.dims<y.bound.0>> to
-// CHECK: nn.loosen %{{.*}} : tensor<?xf32, #nn.dims<"i.{{.*}} + 1">> to tensor<?xf32, #nn.dims<y.bound.0>>
+// CHECK: nn.loosen %{{.*}} : tensor<?xf32, #nn.dims<slice.{{.*}}>> to tensor<?xf32, #nn.dims<y.bound.0>>
 // CHECK: scf.yield
 // CHECK: %[[END:.*]] = nn.settle %y : tensor<?xf32, #nn.dims<y.bound.0>> to
 // CHECK: nn.require %{{.*}} else "unwritten"

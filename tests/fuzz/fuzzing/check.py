@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import openinfer as oi
 from fuzzing.compare import Unstable, difference
@@ -132,9 +133,8 @@ class _Check:
             key = tuple(variant.options.items())
             try:
                 if key not in programs:
-                    programs[key] = compile_program(
-                        self.program.text, self.model, **dict(variant.options)
-                    )  # pyright: ignore[reportArgumentType]
+                    options: Any = dict(variant.options)
+                    programs[key] = compile_program(self.program.text, self.model, **options)
             except (oi.UnsupportedError, oi.ProgramError) as error:
                 return error
             except Exception as error:

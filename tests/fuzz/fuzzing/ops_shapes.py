@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fuzzing.ops_elements import Rule, is_integer, taken
 from fuzzing.pool import RUNTIME, Pool, Var
 from openinfer.dialects.opset import TensorSpec
@@ -33,7 +35,7 @@ def reshape(g: Pool, name: str) -> None:
     total = Size.of(1)
     for dim in x.dims:
         total = total * dim
-    shapes: list[list[object]] = [[-1], [1, -1], [-1, 1]]
+    shapes: list[list[Any]] = [[-1], [1, -1], [-1, 1]]
     if x.rank >= 2:
         shapes += [[x.dims[0] * x.dims[1], *x.dims[2:]], [-1, x.dims[-1]], [x.dims[0], -1]]
         shapes.append([*reversed(x.dims)])

@@ -114,7 +114,9 @@ def _iterate(executor: BaseExecutor, seen: Seen) -> None:
             # Members of prefix tables and values that are away have none to show.
             with suppress(oi.InputError):
                 value = node.fetch(name)
-                seen.values[f"{event.block_name} {len(nodes)} {name}"] = _value(value, name, executor)
+                seen.values[f"{event.block_name} {len(nodes)} {name}"] = _value(
+                    value, name, executor
+                )
 
 
 def _look(executor: BaseExecutor, seen: Seen, *, stepped: bool) -> Seen:
