@@ -55,12 +55,11 @@ class IndexArithmetic:
 
     def cut(self, value: SSAValue, limit: int) -> SSAValue:
         """The value, or the limit with its sign where it is beyond."""
-        if self._bits(value) < limit.bit_length():
+        if 1 << self._bits(value) <= limit:
             return value
         low = self._add(arith.MaxSIOp(value, self.constant(-limit)))
-        return self._note(
-            self._add(arith.MinSIOp(low, self.constant(limit))), limit.bit_length() - 1
-        )
+        high = self._add(arith.MinSIOp(low, self.constant(limit)))
+        return self._note(high, (limit - 1).bit_length())
 
     def constant(self, value: int) -> SSAValue:
         """A number as an index."""

@@ -155,7 +155,7 @@ graph.block entry {
 // safe wherever it is moved to. A constant divisor needs neither.
 // CHECK: func.func @step
 // CHECK: nn.require %{{.*}} else "division" %[[N:.*]], %[[M:.*]] node 0 : i64
-// CHECK: %[[SAFE:.*]] = arith.select %{{.*}}, %{{.*}}, %[[M]] : index
+// CHECK: %[[SAFE:.*]] = arith.select %{{.*}}, %[[M]], %{{.*}} : index
 // CHECK-NEXT: arith.floordivsi %[[N]], %[[SAFE]] : index
 // CHECK: arith.maxsi
 // CHECK: scf.for
@@ -170,6 +170,31 @@ graph.variable K(t) persistent f32 [4] {table}
 graph.block entry {
   graph.loop l i in 0 to "max(floordiv(n, m), 2)" {
     graph.cache_write x -> K["floordiv(i, 2)"]
+  }
+  graph.return
+}
+// -----
+// Numbers of 64 bits: a sum or a product stays at the largest number instead of wrapping around, and the
+// result is cut once more. Narrow numbers are simply added.
+// CHECK: func.func @step
+// CHECK: arith.mulsi_extended
+// CHECK: arith.constant 1099511627776 : index
+// CHECK: scf.for
+// CHECK-NOT: arith.mulsi_extended
+// CHECK: arith.addi %{{.*}}, %{{.*}} : index
+// CHECK-NEXT: arith.constant 1 : index
+// CHECK-NEXT: scf.for
+// CHECK: func.return
+graph.variable n dynamic i64
+graph.variable m dynamic i64
+graph.variable k dynamic i32
+graph.variable y volatile f32
+graph.block entry {
+  graph.loop l i in 0 to "n*m" {
+    graph.op neg(y) -> (y)
+  }
+  graph.loop l i in 0 to "k + 1" {
+    graph.op neg(y) -> (y)
   }
   graph.return
 }
