@@ -7,7 +7,7 @@ second start neither imports xDSL nor compiles.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.program import Program
+    from openinfer.runtime.tuning import Tuning
 
 DEVICES = ("cpu",)
 
@@ -254,15 +255,19 @@ def compile(
     *,
     observe: bool = False,
     optimise: bool = True,
+    without: Collection[str] = (),
+    tuning: str | os.PathLike[str] | None = None,
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache when nothing changed.
 
-    `sizes` fix sizes that the model leaves open; `precision` other than "f32" is
-    not implemented yet; `strict` makes unknown hints errors; `strict_math` keeps scalar
-    factors out of products (kernels still use their own exp, erf and tanh);
-    `target` names a CPU other than this one ("generic", "avx2", "avx512"); `observe` builds the
-    program whose every node can be watched; `optimise=False` leaves out fusion and all other passes
-    that only make a program faster, to find out whether one of them changes a result.
+    `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of products
+    to bf16 and adds up in f32, everything else stays as declared; `strict` makes unknown hints
+    errors; `strict_math` forbids reassociation, contraction and approximate functions
+    (`docs/numerics.md`); `target` names a CPU other than this one ("generic", "avx2",
+    "avx512"); `observe` builds the program whose every node can be watched; `optimise=False` leaves
+    out fusion and all other passes that only make a program faster, to find out whether one of them
+    changes a result; `without` leaves out some of them by name, to see what each buys; `tuning` is a
+    file of measured schedules that `openinfer tune` wrote, or "cache" for those in the cache folder.
 
     Raises ProgramError for a bad program, PackageError for a model that lacks something,
     InputError for a bad option, UnsupportedError for a form or device that this build lacks.
@@ -272,6 +277,12 @@ def compile(
     options = _options(
         model, device, sizes, precision, strict, strict_math, target or "host", observe, optimise
     )
+    if without:
+        from openinfer.compiler.pipeline import removable
+
+        options = replace(options, without=removable(without))
+    if tuning is not None:
+        options = replace(options, tuning=_tuning(tuning, options.target_name))
     if strict:
         program.check()
     compiled = _compiled(program, model, options)
@@ -282,6 +293,17 @@ def compile(
         compiled.make_traced = lambda: _compiled(program, model, traced)
         compiled.make_outline = lambda: program.outline
     return compiled
+
+
+def _tuning(source: str | os.PathLike[str], target_name: str) -> Tuning | None:
+    """The measured schedules for a target, which "host" stands for this machine's."""
+    from openinfer.runtime.tuning import tuning_for
+
+    if target_name == "host":
+        from openinfer.runtime.devices.cpu_codegen import host_target
+
+        target_name = host_target().name
+    return tuning_for(source, target_name)
 
 
 def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -> Program:
@@ -329,7 +351,8 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",
         f"strict {options.strict} math {options.strict_math} observe {options.observe}",
-        f"trace {options.trace} optimise {options.optimise}",
+        f"tuning {options.tuning.identity if options.tuning is not None else 'none'}",
+        f"trace {options.trace} optimise {options.optimise} without {sorted(options.without)}",
         f"openinfer {openinfer_version()} {source_fingerprint()}",
         *(f"{name} {package_version(name)}" for name in ("xdsl", "llvmlite")),
     )

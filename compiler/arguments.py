@@ -18,18 +18,18 @@ PRECISIONS = ("f32", "f16", "bf16")
 
 
 def check_precision(precision: str | None) -> None:
-    """Raises InputError OI0516 for an unknown precision, UnsupportedError OI0732 for a later one."""
+    """Raises InputError OI0516 for an unknown precision, UnsupportedError OI0732 for f16."""
     if precision is not None and precision not in PRECISIONS:
         raise InputError(
             "OI0516",
             f"{precision!r} is no precision to compute in",
             hint=near(str(precision), PRECISIONS, "precisions"),
         )
-    if precision not in (None, "f32"):
+    if precision == "f16":
         raise UnsupportedError(
             "OI0732",
-            f"precision {precision} is not implemented yet",
-            hint="leave it out: every op computes in its declared dtype",
+            "products in f16 are not implemented",
+            hint='take precision "bf16", or leave it out: every op computes in its declared dtype',
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision
+from openinfer.compiler.timings import current_timings
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.program import Program
 
@@ -31,11 +32,13 @@ class HasModule(Protocol):
 def compile_module(graph: HasModule, package: Package | None, options: PipelineOptions) -> Program:
     """Compiles a program for the CPU. Raises ProgramError, PackageError, UnsupportedError."""
     check_precision(options.precision)
+    timings = current_timings()
     with _no_collection():
-        module = graph.module.clone()
-        context = registry.make_context()
+        with timings.measured("", "(frontend)"):
+            module = graph.module.clone()
+            context = registry.make_context()
         name = "cpu" if options.optimise else "cpu-plain"
-        pipeline.run(module, context, name, options=options)
+        pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
         return program_of(module, target_of(module, options), graph.file, package)
 
 
@@ -67,7 +70,12 @@ def program_of(
     from openinfer.lowering.cpu.emit_llvm import emit_llvm
     from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
 
-    code = compile_llvm_text(emit_llvm(module, target), target)
-    program = Program(manifest_of(module, target, name, package), code, package)
+    timings = current_timings()
+    with timings.measured("object", "(write LLVM IR)"):
+        text = emit_llvm(module, target)
+    code = compile_llvm_text(text, target, measured=timings.measured)
+    with timings.measured("object", "(manifest)"):
+        manifest = manifest_of(module, target, name, package)
+    program = Program(manifest, code, package)
     program.compiled = True
     return program

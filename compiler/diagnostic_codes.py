@@ -61,10 +61,6 @@ _ARRAYS: Final[dict[str, tuple[str, str]]] = {
         "Arrays are NumPy arrays, tensors, numbers, lists, or objects with DLPack or the buffer "
         "protocol, in CPU memory.",
     ),
-    "OI0545": (
-        "no value before the first step",
-        "The value, or a size of it, follows from a step's inputs. Run a step first.",
-    ),
     "OI0546": (
         "a temporary after the step",
         "`assign` temporaries can be fetched only while a step is iterated.",
@@ -130,8 +126,8 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0717": ("size as operand", "An op reads variables, not sizes or loop indices."),
     "OI0719": (
         "dimension from a variable",
-        "Inputs and persistent variables have their shape before a step runs; a scalar has its value "
-        "only in it.",
+        "A persistent variable has its shape before a step runs; a scalar has its value only in it. "
+        "Write `_` for the dimension, which then follows what is written, or name a size.",
     ),
     "OI0720": (
         "setting without a value",
@@ -140,8 +136,9 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0721": ("op not in compiled programs", "The simulator has every op."),
     "OI0722": (
         "number needed when compiling",
-        "Attention needs its head size when it is compiled, an op over windows its stride, padding "
-        "and dilation, and pooling its kernel size. The simulator takes them from the run, too.",
+        "An op over windows needs its stride, padding and dilation when it is compiled, and pooling its "
+        "kernel size: a literal, a `constant` with `@init`, metadata, or a size that the model or "
+        "`sizes=` fixes. The simulator takes them from the run, too.",
     ),
     "OI0518": ("unusable number of threads", "A step runs on 1 to 1024 threads."),
     "OI0731": (
@@ -153,7 +150,10 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "compiled program without its text",
         "The simulator runs the text of a program, which this file does not hold.",
     ),
-    "OI0732": ("precision not implemented", "Every op computes in its declared dtype."),
+    "OI0732": (
+        "precision not implemented",
+        "Operands of products are rounded to bf16 or not at all.",
+    ),
     "OI0735": (
         "no snapshots here",
         "The executor cannot give or take the content of persistent variables.",

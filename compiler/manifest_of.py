@@ -69,7 +69,9 @@ def manifest_of(
         ],
         nodes=[_node(row) for row in _rows(module, "nodes")],
         requires=[
-            RequirementRow(_str(row["low"]), _str(row["high"]), _int(row["node"]))
+            RequirementRow(
+                _str(row["low"]), _str(row["high"]), _int(row["node"]), _str(row["kind"])
+            )
             for row in _rows(module, "requires")
         ],
         states=_states(module),
@@ -91,6 +93,8 @@ def manifest_of(
             StampRow(_str(row["phase"]), _str(row["what"]), _ints(row, "nodes"))
             for row in _rows(module, "stamps")
         ],
+        precision=_str(interface_of(module).get("precision", StringAttr("f32"))),
+        rounded_products=_int(interface_of(module).get("rounded_products", IntegerAttr(0, 64))),
     )
 
 
@@ -172,6 +176,7 @@ def _states(module: ModuleOp) -> list[StateRow]:
                 cell=layout.states[name].cell if name in layout.states else -1,
                 fixed={key: _int(v) for key, v in _dictionary(row["fixed"]).items()},
                 open="open" in row and bool(_int(row["open"])),
+                touched=_str(row["touched"]) if "touched" in row else "",
             )
         )
     return found

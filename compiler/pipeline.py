@@ -8,12 +8,13 @@ the phase after it. After each phase the module is verified, dominance is checke
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.compiler import registry
 from openinfer.compiler.suggest import near
+from openinfer.compiler.timings import Timings
 from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.runtime.errors import CompileError, InputError, OpenInferError
 
@@ -58,11 +59,16 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("graph-to-nn", "names become values, so that uses and lifetimes are plain"),
                 Step("merge-equal", "equal weights' members and sizes are one value"),
                 Step("fold-constants", "patterns below look for constants"),
+                Step("narrow-state-reads", "a view where a slice would be a copy"),
                 Step("absorb-transposes", "before scalars and attention: they match operands"),
                 Step("absorb-scalars", "the scale of attention is then alpha of a product"),
                 Step("recognize-attention", "scores never reach memory"),
                 Step("absorb-transposes", "of attentions that were only just recognised"),
+                Step(
+                    "absorb-conversions", "products and attention read narrow operands themselves"
+                ),
                 Step("recognize-layer-norm", "one pass over a row instead of seven"),
+                Step("lower-precision", "products are final; what rounds operands can be fused"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
         ),
@@ -73,6 +79,8 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("dce", "constants that moved into bodies are dead"),
                 Step("fuse-elementwise", "chains first, so that an epilogue takes a whole chain"),
                 Step("fuse-epilogue", "bias, activation, residual run on accumulators"),
+                Step("fuse-pooling", "after bias and activation, a quarter of the sums is stored"),
+                Step("fuse-epilogue", "what follows pooling"),
                 Step("pack-constant-weights", "all matmuls have their final operands now"),
                 Step("dce", "unpacked members that nobody reads"),
             ),
@@ -88,6 +96,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("stamp-kernels", "calls are final, and still say which nodes they compute"),
                 Step("lower-views", "places of buffers are known now"),
                 Step("lower-matmul", "schedules: tiles, vectors, epilogues on registers"),
+                Step("lower-convolution", "schedules"),
                 Step("lower-pack", "schedules"),
                 Step("lower-attention", "schedules"),
                 Step("lower-softmax", "schedules"),
@@ -126,7 +135,8 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
 
 SPEED_ONLY = frozenset(
     "merge-equal fold-constants absorb-transposes absorb-scalars recognize-attention "
-    "recognize-layer-norm fuse-elementwise fuse-epilogue pack-constant-weights elide-copies "
+    "narrow-state-reads absorb-conversions "
+    "recognize-layer-norm fuse-elementwise fuse-epilogue fuse-pooling pack-constant-weights elide-copies "
     "reuse-buffers cse licm".split()
 )
 """Passes that make a program faster and nothing else: no program needs them to compile."""
@@ -136,28 +146,6 @@ PIPELINES["cpu-plain"] = tuple(
     for phase in PIPELINES["cpu"]
 )
 """Every node of a program by itself: what `compile(…, optimise=False)` runs."""
-
-
-@dataclass
-class Timings:
-    """Seconds per pass, in the order they ran; `table()` is what `--time-passes` prints."""
-
-    rows: list[tuple[str, str, float]] = field(default_factory=list[tuple[str, str, float]])
-    """(phase, pass, seconds)"""
-
-    def add(self, phase: str, name: str, seconds: float) -> None:
-        self.rows.append((phase, name, seconds))
-
-    def table(self) -> str:
-        """A text table with a share per pass and the sum."""
-        total = sum(seconds for _, _, seconds in self.rows)
-        width = max([len(name) for _, name, _ in self.rows] + [5])
-        lines = [f"{'phase':8} {'pass':{width}} {'ms':>9} {'share':>6}"]
-        for phase, name, seconds in self.rows:
-            share = seconds / total if total else 0.0
-            lines.append(f"{phase:8} {name:{width}} {seconds * 1e3:9.2f} {share:6.1%}")
-        lines.append(f"{'':8} {'total':{width}} {total * 1e3:9.2f} {1:6.1%}")
-        return "\n".join(lines)
 
 
 PhaseCallback = Callable[[str, "ModuleOp"], None]
@@ -234,6 +222,21 @@ def build_passes(spec: str) -> tuple[ModulePass, ...]:
     return tuple(built)
 
 
+def removable(names: Iterable[str]) -> frozenset[str]:
+    """These passes, when programs compile without each of them.
+
+    Raises InputError OI0512 for a name that is none of `SPEED_ONLY`.
+    """
+    for name in (chosen := frozenset(names)):
+        if name not in SPEED_ONLY:
+            raise InputError(
+                "OI0512",
+                f"'{name}' is no pass that can be left out",
+                hint=near(name, sorted(SPEED_ONLY), "passes that only make programs faster"),
+            )
+    return chosen
+
+
 def check_module(module: ModuleOp) -> None:
     """Verifies a module and the dominance of its uses.
 
@@ -266,24 +269,33 @@ def run(
     on_pass: PassCallback | None = None,
     verify: bool = True,
     verify_each: bool = False,
+    timings: Timings | None = None,
+    emitted: bool = False,
 ) -> None:
     """Lowers a module in place, from level `start` (None: as the frontend built it) to `stop`.
 
     Raises what the passes find wrong with the program (ProgramError and others, unchanged), and
     CompileError for a failure of the compiler itself, wrapped once with phase, pass and op.
+    `timings` takes down what each pass and check cost. `emitted` says that the module becomes LLVM
+    IR at once: LLVM's own verifier then does again what the check of level `llvm` would.
     """
+    timings = timings if timings is not None else Timings()
     with using(options if options is not None else current()):
         for phase in phases(pipeline, start, stop):
             for step in phase.steps:
+                if step.name in current().without:
+                    continue
                 for item in build_passes(step.spec):
-                    run_pass(item, module, context, phase.name, on_pass)
+                    run_pass(item, module, context, phase.name, on_pass, timings)
                     if verify and verify_each:
                         _checked(module, f"after pass '{item.name}' of phase '{phase.name}'")
             if verify and phase.verify:
                 from openinfer.lowering.legality import check_legality
 
-                _checked(module, f"after phase '{phase.name}'")
-                check_legality(module, phase.name)
+                with timings.measured(phase.name, "(verify)"):
+                    if not (emitted and phase.name == "llvm"):
+                        _checked(module, f"after phase '{phase.name}'")
+                    check_legality(module, phase.name)
             if on_phase is not None:
                 on_phase(phase.name, module)
 
@@ -294,6 +306,7 @@ def run_pass(
     context: Context,
     phase: str = "",
     on_pass: PassCallback | None = None,
+    timings: Timings | None = None,
 ) -> None:
     """Applies one pass and names it in whatever goes wrong inside."""
     begin = time.perf_counter()
@@ -322,8 +335,11 @@ def run_pass(
         raise CompileError(
             "OI0962", f"pass '{item.name}' failed{where}: {kind}{error}", hint=_REPORT
         ) from error
+    seconds = time.perf_counter() - begin
+    if timings is not None:
+        timings.add(phase, item.name, seconds)
     if on_pass is not None:
-        on_pass(phase, item, module, time.perf_counter() - begin)
+        on_pass(phase, item, module, seconds)
 
 
 _REPORT = "--traceback shows where in the compiler; --dump-dir the IR before it"

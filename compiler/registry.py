@@ -25,10 +25,13 @@ PASSES: dict[str, str] = {
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
     # nn
+    "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "absorb-scalars": "openinfer.lowering.nn.absorb_scalars:AbsorbScalars",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
     "absorb-transposes": "openinfer.lowering.nn.absorb_transposes:AbsorbTransposes",
     "fold-constants": "openinfer.lowering.nn.fold_constants:FoldConstants",
+    "lower-precision": "openinfer.lowering.nn.lower_precision:LowerPrecision",
+    "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",
     "recognize-attention": "openinfer.lowering.nn.recognize_attention:RecognizeAttention",
     "recognize-layer-norm": "openinfer.lowering.nn.recognize_layer_norm:RecognizeLayerNorm",
     # linalg
@@ -36,6 +39,7 @@ PASSES: dict[str, str] = {
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",
+    "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "pack-constant-weights": "openinfer.lowering.linalg.pack_constant_weights:PackConstantWeights",
     # buffers
     "clear-tails": "openinfer.lowering.memory.clear_tails:ClearTails",
@@ -62,6 +66,7 @@ PASSES: dict[str, str] = {
     "lower-recurrence": "openinfer.lowering.loops.lower_recurrence:LowerRecurrence",
     "lower-reduce": "openinfer.lowering.loops.lower_reduce:LowerReduce",
     "lower-softmax": "openinfer.lowering.loops.lower_softmax:LowerSoftmax",
+    "lower-convolution": "openinfer.lowering.loops.lower_convolution:LowerConvolution",
     "lower-windows": "openinfer.lowering.loops.lower_windows:LowerWindows",
     # cpu
     "add-team": "openinfer.lowering.cpu.add_team:AddTeam",

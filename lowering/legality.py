@@ -43,7 +43,7 @@ LEVELS: dict[str, Level] = {
     ),
     "loops": Level(
         _names("builtin func scf memref vector arith math"),
-        ops=_names("nn.interface nn.leave_if"),
+        ops=_names("nn.interface nn.leave_if nn.dot_pairs nn.round_pairs"),
         tensors=False,
     ),
     "llvm": Level(_names("builtin llvm"), ops=_names("nn.interface"), tensors=False),

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from openinfer.lowering.hints import absorb_hints
 from openinfer.runtime.errors import Location
 
 
@@ -98,10 +99,12 @@ def _names_in(ops: Iterable[Operation]) -> dict[int, NameLoc]:
 
 
 def absorb_nodes(target: Operation, *parts: Operation) -> None:
-    """`target` now also computes what `parts` computed; nothing happens outside of traced builds.
+    """`target` now also computes what `parts` computed, and carries their wishes.
 
-    Every pass that makes one op of several says so, before it erases them.
+    Every pass that makes one op of several says so, before it erases them. Only traced builds have
+    locations that name nodes.
     """
+    absorb_hints(target, *parts)
     names = _names_in((target, *parts))
     if len(names) > 1 or (names and not has_location(target)):
         first, *others = (names[number] for number in sorted(names))

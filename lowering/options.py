@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.tuning import Tuning
 
 
 def _no_sizes() -> Mapping[str, int]:
@@ -39,9 +40,14 @@ class PipelineOptions:
     strict: bool = False
     """Unknown hints and attributes are errors instead of warnings."""
     strict_math: bool = False
-    """Rewrites that round differently stay away; the kernels' functions and sums are as always."""
+    """No reassociation, contraction or approximation (`docs/numerics.md`): sums go in the order of
+    their indices, every product is rounded before it is added, functions are rounded once."""
     optimise: bool = True
     """False leaves out the passes that only make a program faster (pipeline `cpu-plain`)."""
+    without: frozenset[str] = frozenset()
+    """Some of those passes, left out by name: to see what each of them buys."""
+    tuning: Tuning | None = None
+    """Measured tiles of products; None, and for products that it lacks, the default ones."""
     precision: str | None = None
     """Float dtype to compute matmuls in, None for the declared one."""
 
@@ -52,6 +58,11 @@ CURRENT: ContextVar[PipelineOptions] = ContextVar("openinfer_pipeline_options")
 def current() -> PipelineOptions:
     """The options of the compilation that runs, or the defaults outside of one."""
     return CURRENT.get(PipelineOptions())
+
+
+def strict_math() -> bool:
+    """Whether the compilation that runs must not reassociate, contract or approximate."""
+    return current().strict_math
 
 
 @contextmanager

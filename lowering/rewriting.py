@@ -7,11 +7,11 @@ level still names the line of the program. A pattern that fails is reported with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
     PatternRewriter,
@@ -42,13 +42,13 @@ class _KeepLocations(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         self.inserted.clear()
         # The matched op may be gone when the pattern is done.
-        place = op.location
-        where = location_of(op)
+        place, parent = op.location, op.parent_op()
         try:
             self.pattern.match_and_rewrite(op, rewriter)
         except OpenInferError:
             raise
         except Exception as error:
+            where = location_of(op) or location_of(parent)
             raise CompileError(
                 "OI0962",
                 f"{f'{where}: ' if where else ''}{op_summary(op)}: {type(error).__name__}: {error}",
@@ -65,12 +65,14 @@ def rewrite(
     regions_first: bool = False,
     reverse: bool = False,
     erase_dead: bool = False,
+    only: Collection[str] | None = None,
 ) -> bool:
     """Applies patterns to every op of a module or region; True when anything changed.
 
     The first pattern of the list that acts wins. `recursive` goes on to a fixpoint, also over the
     ops that patterns insert; pass False for a lowering that must visit each op once. `erase_dead`
-    removes ops without effects whose results nobody uses.
+    removes ops without effects whose results nobody uses. `only` names the ops that a pattern can
+    match: the others are not offered, which is quick where there are none.
     """
     if isinstance(patterns, RewritePattern):
         patterns = (patterns,)
@@ -81,12 +83,46 @@ def rewrite(
     else:
         pattern = GreedyRewritePatternApplier(list(patterns), dce_enabled=erase_dead)
     keeper = _KeepLocations(pattern)
-    walker = PatternRewriteWalker(
+    walker = _Walker(
         keeper,
         apply_recursively=recursive,
         walk_regions_first=regions_first,
         walk_reverse=reverse,
         listener=PatternRewriterListener(operation_insertion_handler=[keeper.inserted.append]),
     )
+    walker.only = only
     region = module.body if isinstance(module, ModuleOp) else module
     return walker.rewrite_region(region)
+
+
+def operations(region: Region) -> list[Operation]:
+    """All ops of a region, each before those inside it. `walk` gives them at ten times the price:
+    it hands each one up through a generator per level."""
+    found: list[Operation] = []
+    _collect(region, found)
+    return found
+
+
+def _collect(region: Region, found: list[Operation]) -> None:
+    for block in region.blocks:
+        op = block.first_op
+        while op is not None:
+            found.append(op)
+            for inner in op.regions:
+                _collect(inner, found)
+            op = op.next_op
+
+
+class _Walker(PatternRewriteWalker):
+    """Offers only the ops of some names to begin with."""
+
+    only: Collection[str] | None = None
+
+    def _populate_worklist(self, op: Operation | Region | Block) -> None:
+        if self.only is None or not isinstance(op, Region) or self.walk_regions_first:
+            super()._populate_worklist(op)
+            return
+        matching = [o for o in operations(op) if o.name in self.only]
+        # The worklist is a stack.
+        for found in matching if self.walk_reverse else reversed(matching):
+            self._worklist.push(found)

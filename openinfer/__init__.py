@@ -178,19 +178,24 @@ def compile(
     strict: bool = False,
     strict_math: bool = False,
     target: str | None = None,
+    tuning: str | os.PathLike[str] | None = None,
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache on disk.
 
-    `sizes` fix sizes that the model leaves open; `precision` other than "f32" is
-    not implemented yet; `strict` makes unknown hints errors; `strict_math` keeps scalar factors out
-    of products; `target` names a CPU other than this one ("generic", "avx2", "avx512").
+    `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of
+    products to bf16 and adds up in f32; `strict` makes unknown hints errors; `strict_math` forbids
+    reassociation, contraction and approximate functions; `target` names a CPU other than this one
+    ("generic", "avx2", "avx512"); `tuning` names a file of measured schedules that `openinfer tune`
+    wrote, or is "cache".
 
     Raises ProgramError with every mistake of the text, PackageError for a model that lacks
     something, InputError for a bad option or size, UnsupportedError for what this build does not have.
     """
     from openinfer.compiler.api import compile as implementation
 
-    return implementation(graph, model, device, sizes, precision, strict, strict_math, target)
+    return implementation(
+        graph, model, device, sizes, precision, strict, strict_math, target, tuning=tuning
+    )
 
 
 def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:

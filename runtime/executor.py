@@ -177,7 +177,7 @@ class BaseExecutor(ABC):
             self._run_step(inputs, sizes)
             self.finished_steps += 1
         except (MemoryError, ZeroDivisionError) as error:
-            raise _impossible(error, sizes) from error
+            raise impossible(error, sizes) from error
         finally:
             self._inputs.clear()
 
@@ -244,7 +244,7 @@ class BaseExecutor(ABC):
                 yield StepNode(event, self)
             self.finished_steps += 1
         except (MemoryError, ZeroDivisionError) as error:
-            raise _impossible(error, sizes) from error
+            raise impossible(error, sizes) from error
         finally:
             self._stepping = None
             close = getattr(events, "close", None)
@@ -443,7 +443,7 @@ def _divides(size: Size) -> bool:
     return False
 
 
-def _impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:
+def impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:
     """What a step that could not be laid out with its sizes is to be reported as."""
     values = ", ".join(f"{name} = {value}" for name, value in sorted(sizes.items()))
     shown = f" with {values}" if values else ""

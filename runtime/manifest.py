@@ -56,13 +56,20 @@ class PlanRow:
     last: int
 
 
+BEFORE = -1
+"""In place of the number of a node: what counts before the first one."""
+
+
 @dataclass(frozen=True)
 class RequirementRow:
-    """A node may run only where low <= high, size expressions over run-time sizes."""
+    """A step may run only where low <= high, size expressions over run-time sizes."""
 
     low: str
     high: str
     node: int
+    """Which node needs it, or BEFORE."""
+    kind: str = "bound"
+    """Why: a row of `runtime/devices/failures.py`."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,9 @@ class StateRow:
     """Bounds as declared."""
     open: bool = False
     """Whether all dimensions are axes, behind one that says whether a write has settled them."""
+    touched: str = ""
+    """Whether a step uses it, which gives it its shape for good: empty for every step, a late size
+    that is 1 then, or `never`."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +190,10 @@ class Manifest:
     blocks: list[BlockRow] = field(default_factory=list[BlockRow])
     stamps: list[StampRow] = field(default_factory=list[StampRow])
     """By number; empty in a plain build."""
+    precision: str = "f32"
+    """What operands of products are rounded to; "f32" where they are not rounded."""
+    rounded_products: int = 0
+    """How many products, attentions among them, round their operands."""
 
     @property
     def traced(self) -> bool:

@@ -57,6 +57,14 @@ class Size:
         return _extreme("min", [Size.of(v) for v in values])
 
     @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        # Sizes lie within sizes, and every set and dict of the planner asks again.
+        return self._hash
+
+    @cached_property
     def constant(self) -> int | None:
         """The value when no name occurs, else None."""
         if not self.terms:
@@ -163,7 +171,8 @@ class Size:
         text = ""
         for monomial, coefficient in self.terms:
             sign = "-" if coefficient < 0 else "+"
-            factors = [_atom_text(atom) for atom in monomial]
+            alone = len(monomial) == 1 and (coefficient == 1 or (coefficient == -1 and text != ""))
+            factors = [_atom_text(atom, alone=alone) for atom in monomial]
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
             body = "*".join(factors)
@@ -175,12 +184,19 @@ def _atom_key(atom: Atom) -> tuple[str, str]:
     return (str(atom[0]), " ".join(str(x) for x in atom[1:]))
 
 
-def _atom_text(atom: Atom) -> str:
+def _atom_text(atom: Atom, *, alone: bool) -> str:
+    """As the language writes it; a quotient that does not stand `alone` needs parentheses."""
     if atom[0] == "name":
         return str(atom[1])
     if atom[0] == "floordiv":
-        return f"floordiv({atom[1]}, {atom[2]})"
+        left, right = (t if _is_simple(t) else f"({t})" for t in map(str, atom[1:]))
+        return f"{left}/{right}" if alone else f"({left}/{right})"
     return f"{atom[0]}({', '.join(str(x) for x in atom[1:])})"
+
+
+def _is_simple(text: str) -> bool:
+    """Whether a text is one name or one number."""
+    return text.replace("_", "a").replace(".", "a").isalnum()
 
 
 def _make(terms: Mapping[Monomial, int]) -> Size:

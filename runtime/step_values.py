@@ -16,7 +16,7 @@ from openinfer.runtime.tensors import Tensor
 COUNTERS = ("step", "node")
 """Names that no program declares: steps finished so far, and index of the node that ran."""
 
-_NOT_NOW = ("OI0505", "OI0506", "OI0508", "OI0545", "OI0546", "OI0549")
+_NOT_NOW = ("OI0505", "OI0506", "OI0508", "OI0546", "OI0549")
 """Codes of a fetch that comes too early or too late."""
 
 

@@ -9,9 +9,12 @@ others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openinfer.runtime.errors import UnsupportedError
+
+BF16_DOT = "avx512bf16"
+"""LLVM's name of the feature that `TargetDescription.bf16_dot` asks for."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,19 @@ class TargetDescription:
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector holds."""
         return self.vector_bits // bits
+
+    @property
+    def bf16_dot(self) -> bool:
+        """Whether one instruction multiplies pairs of bf16 and adds them up in f32."""
+        return f"+{BF16_DOT}" in self.features.split(",")
+
+    def with_bf16_dot(self) -> TargetDescription:
+        """The same processor, which has that instruction."""
+        if self.bf16_dot:
+            return self
+        others = [f for f in self.features.split(",") if f and f != f"-{BF16_DOT}"]
+        features = ",".join(sorted([*others, f"+{BF16_DOT}"], key=lambda name: name[1:]))
+        return replace(self, features=features)
 
     @property
     def key(self) -> str:

@@ -41,7 +41,9 @@ def check_op(
     """One op statement; `operands` are the variables behind its operands."""
     spec = check_op_name(node.name, report)
     for setting in node.settings:
-        _check_sizes(setting.value, symbols, report)
+        row = spec.setting(setting.name.text) if spec is not None else None
+        numbers = row is not None and row.kind in ("number", "float")
+        _check_sizes(setting.value, symbols, report, numbers=numbers)
     if spec is None:
         return
     _check_counts(node, spec, report)
@@ -171,14 +173,16 @@ def _check_setting(
         )
 
 
-def _check_sizes(value: syntax.Value, symbols: Symbols, report: Report) -> None:
-    """Size expressions in a setting, and integers that do not fit."""
+def _check_sizes(
+    value: syntax.Value, symbols: Symbols, report: Report, *, numbers: bool = False
+) -> None:
+    """Size expressions in a setting, and integers that do not fit; `numbers` may have 64 bits."""
     match value:
         case syntax.ListValue(items=items):
             for item in items:
                 _check_sizes(item, symbols, report)
         case syntax.Literal(value=int() as number):
-            if number >= 2**63:
+            if number >= 2**63 and not numbers:
                 report.error(
                     "OI0311",
                     value.span,

@@ -240,32 +240,5 @@ def _bound(bound: Attribute) -> str:
 
 
 def size_text(size: Size) -> str:
-    """A size as the language writes it; the registry's `floordiv(a, b)` becomes `a / b`."""
-    if not size.terms:
-        return "0"
-    text = ""
-    for monomial, coefficient in size.terms:
-        factors = [_atom_text(atom, alone=len(monomial) == 1 and abs(coefficient) == 1)
-                   for atom in monomial]  # fmt: skip
-        if abs(coefficient) != 1 or not factors:
-            factors.insert(0, str(abs(coefficient)))
-        body = "*".join(factors)
-        if not text:
-            text = f"-{body}" if coefficient < 0 else body
-        else:
-            text += f" {'-' if coefficient < 0 else '+'} {body}"
-    return text
-
-
-def _atom_text(atom: tuple[object, ...], *, alone: bool) -> str:
-    if atom[0] == "name":
-        return str(atom[1])
-    operands = [size_text(operand) for operand in atom[1:] if isinstance(operand, Size)]
-    if atom[0] == "floordiv":
-        left, right = (t if _simple(t) else f"({t})" for t in operands)
-        return f"{left}/{right}" if alone else f"({left}/{right})"
-    return f"{atom[0]}({', '.join(operands)})"
-
-
-def _simple(text: str) -> bool:
-    return text.replace("_", "a").isalnum()
+    """A size as the language writes it."""
+    return str(size)

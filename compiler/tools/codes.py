@@ -72,6 +72,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The file is no trace of format `json`: the message names the entry and the field. "
         "`openinfer run --trace FILE` writes such files, `docs/trace.md` describes them.",
     ),
+    "OI0556": (
+        "no measured schedules",
+        "The file that `tuning` names cannot be read or written, or is none that `openinfer tune` "
+        "wrote: the message names what is wrong with it.",
+    ),
     "OI0730": ("unknown device", "`openinfer devices` lists the devices of this build."),
     "OI0733": (
         "device cannot run here",
@@ -81,6 +86,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "optional library missing",
         "A command needs a library or program that openinfer does not; the fix names what to "
         "install.",
+    ),
+    "OI0737": (
+        "benchmarks not here",
+        "The workloads of `openinfer bench` lie in the repository, not in the installed package. "
+        "Clone it and install it from there with `pip install -e '.[bench]'`.",
     ),
     "OI0801": (
         "compiled program cannot be read or written",

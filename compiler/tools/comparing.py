@@ -81,7 +81,7 @@ def compare(session: Session, factor: float = 1.0) -> Outcome:
             expected, found = results(reference), results(plain)
             for name, value in expected.items():
                 outcome.results += 1
-                differing = difference(value, found[name], factor)
+                differing = difference(value, found[name], factor, session.precision)
                 if differing is not None:
                     outcome.findings.append(Finding(step, name, str(differing)))
             if outcome.findings:
@@ -118,7 +118,7 @@ def _compare_nodes(
             continue
         expected = twins.of(node.event)
         if expected is not None:
-            first = _differing(step, *expected, node, factor, outcome)
+            first = _differing(step, *expected, node, (factor, session.precision), outcome)
     twins.finish()
     return first
 
@@ -175,7 +175,12 @@ def _values(node: StepNode) -> Values:
 
 
 def _differing(
-    step: int, event: Event, expected: Values, node: StepNode, factor: float, outcome: Outcome
+    step: int,
+    event: Event,
+    expected: Values,
+    node: StepNode,
+    tolerance: tuple[float, str | None],
+    outcome: Outcome,
 ) -> Finding | None:
     counted = False
     found = _values(node)
@@ -185,7 +190,9 @@ def _differing(
             continue
         outcome.nodes += not counted
         counted = True
-        differing: Difference | str | None = difference(expected[variable], found[variable], factor)
+        differing: Difference | str | None = difference(
+            expected[variable], found[variable], *tolerance
+        )
         if differing is not None:
             place = str(event.location) if event.location is not None else ""
             text = event.description or event.op_name or event.kind

@@ -41,6 +41,7 @@ def compiled_facts(path: Path, program: Program) -> dict[str, Any]:
             "bytes": sum(row.nbytes for row in manifest.weights),
             "packed": sum(row.nbytes for row in manifest.weights if row.prepare is not None),
         },
+        "precision": {"operands": manifest.precision, "products": manifest.rounded_products},
         "arena": manifest.arena,
         "nodes": len(manifest.nodes),
         "source_lines": len(program.source.text.splitlines()) if program.source else 0,
@@ -73,9 +74,16 @@ def compiled_text(facts: dict[str, Any]) -> str:
         f"results: {', '.join(facts['returns'] or facts['outputs']) or 'none'}",
         f"weights: {weights['bytes']} bytes, of which {weights['packed']} are laid out anew",
         f"arena: {facts['arena']} bytes",
+        *_precision(facts["precision"]),
         f"{facts['nodes']} nodes, {facts['source_lines']} lines of text",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _precision(facts: dict[str, Any]) -> list[str]:
+    if facts["operands"] == "f32":
+        return []
+    return [f"precision: the operands of {facts['products']} products in {facts['operands']}"]
 
 
 def plan_text(program: Program) -> str:

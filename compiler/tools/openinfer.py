@@ -10,6 +10,7 @@ from importlib import import_module
 from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, render
 
 COMMANDS = {
+    "bench": "race programs against other runtimes, beside the machine's limits",
     "cache": "list or clear the compiled programs on disk",
     "compare": "run the simulator and the compiled program side by side",
     "compile": "compile a program into a file that runs without the compiler",
@@ -20,6 +21,7 @@ COMMANDS = {
     "pack": "write a model package from a Python dataclass or another package",
     "run": "run a program and print its results",
     "trace": "show where the time of a run went, by node, op, scope and line",
+    "tune": "measure the tiles of a program's matrix products, and keep the best",
 }
 
 _EXAMPLES = """\
@@ -61,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print machine-readable JSON")
+    if not getattr(command, "JSON_IS_A_FILE", False):
+        parser.add_argument("--json", action="store_true", help="print machine-readable JSON")
     parser.add_argument("--traceback", action="store_true", help="show Python tracebacks")
     args = parser.parse_args(arguments[1:])
     return guard(lambda: command.run(args), traceback=args.traceback)

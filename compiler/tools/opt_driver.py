@@ -22,6 +22,7 @@ from openinfer.compiler.ir_text import parse_ir
 from openinfer.compiler.start_level import check_start
 from openinfer.compiler.suggest import near
 from openinfer.compiler.text import module_text
+from openinfer.compiler.timings import Timings
 from openinfer.compiler.tools.arguments import package_beside, parse_sizes
 from openinfer.compiler.tools.phase_dumps import PhaseDumps
 from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
@@ -86,7 +87,7 @@ class OpenInferOptMain(xDSLOptMain):
         add("--trace", action="store_true", help="the build that stamps a clock around its kernels")
         add("--strict", action="store_true", help="unknown hints and attributes are errors")
         add("--strict-math", action="store_true", help="no approximation, no reassociation")
-        add("--precision", metavar="DTYPE", help="compute matrix products in this float dtype")
+        add("--precision", metavar="DTYPE", help="bf16: round the operands of products to it")
         add("--verify-each", action="store_true", help="verify after every pass of a pipeline")
         add("--traceback", action="store_true", help="show Python tracebacks of failures")
 
@@ -189,7 +190,7 @@ class OpenInferOptMain(xDSLOptMain):
 
     def apply_passes(self, prog: ModuleOp) -> None:
         args = self.args
-        timings = pipeline.Timings()
+        timings = Timings()
         verify = not args.disable_verify
 
         def on_pass(phase: str, item: ModulePass, module: ModuleOp, seconds: float) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.api import Graph, Simulator, compile, graph_file
 from openinfer.compiler.arguments import checked_sizes
+from openinfer.compiler.timings import timed
 from openinfer.compiler.tools.arguments import (
     PACKAGE_SUFFIXES,
     is_compiled,
@@ -51,6 +53,8 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, default=1, metavar="K", help="run K steps (default 1)")
     add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
     add("--strict", action="store_true", help="unknown hints and attributes are errors")
+    add("--precision", metavar="DTYPE", help="bf16: compiled products round their operands to it")
+    add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
 
 
 def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Session:
@@ -61,12 +65,21 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
         open_program,
     )
 
+    if args.precision is not None:
+        raise UsageError(
+            "--precision is decided when a program is compiled", "give it to `openinfer compile`"
+        )
+    if args.tuning is not None:
+        raise UsageError(
+            "--tuning is decided when a program is compiled", "give it to `openinfer compile`"
+        )
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
     program = open_program(args.program, args.model)
     graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
     rest = (given, args.seed, args.steps, args.threads, args.strict)
-    return CompiledSession(graph, package, sizes, *rest, program=program)
+    precision = program.manifest.precision
+    return CompiledSession(graph, package, sizes, *rest, precision, program=program)
 
 
 def read_program(path: Path) -> Graph:
@@ -98,6 +111,8 @@ class Session:
     steps: int
     threads: int | None
     strict: bool
+    precision: str | None = None
+    tuning: str | None = None
     _warned: bool = False
 
     @staticmethod
@@ -124,7 +139,16 @@ class Session:
             package = open_model(path)
         sizes = checked_sizes(parse_sizes(args.size))
         return Session(
-            graph, package, sizes, given, args.seed, args.steps, args.threads, args.strict
+            graph,
+            package,
+            sizes,
+            given,
+            args.seed,
+            args.steps,
+            args.threads,
+            args.strict,
+            args.precision,
+            args.tuning,
         )
 
     def simulator(self) -> BaseExecutor:
@@ -148,7 +172,14 @@ class Session:
             raise UnsupportedError("OI0733", reason, hint="use --executor simulator")
         try:
             with waiting(f"compiling {self.graph.file}"):
-                program = compile(self.graph, self.package, sizes=self.sizes, strict=self.strict)
+                program = compile(
+                    self.graph,
+                    self.package,
+                    sizes=self.sizes,
+                    precision=self.precision,
+                    tuning=self.tuning,
+                    strict=self.strict,
+                )
                 executor = program.make_executor(self.threads, trace=trace)
         except OpenInferError as error:
             raise advised(error, self.graph, self.package) from error
@@ -167,6 +198,20 @@ class Session:
         if self.graph.parsed and not self._warned:
             self._warned = True
             show_warnings(self.graph)
+
+
+@contextmanager
+def passes_timed(wanted: bool) -> Generator[None]:
+    """Prints to stderr what the passes inside of a `with` block cost."""
+    if not wanted:
+        yield
+        return
+    with timed() as timings:
+        yield
+    if timings.rows:
+        print(timings.table(), file=sys.stderr)
+    else:
+        print("nothing was compiled: the program came from the cache", file=sys.stderr)
 
 
 def advised(error: OpenInferError, graph: Graph, package: Package | None) -> Exception:

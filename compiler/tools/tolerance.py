@@ -43,9 +43,12 @@ class Difference:
         )
 
 
-def difference(expected: Tensor, found: Tensor, factor: float = 1.0) -> Difference | str | None:
+def difference(
+    expected: Tensor, found: Tensor, factor: float = 1.0, precision: str | None = None
+) -> Difference | str | None:
     """Where two tensors differ beyond the tolerance of their dtype, None where they agree.
 
+    Floats of a program whose products are computed in a `precision` have the tolerance of that.
     A text says that dtype or shape differ. NaN agrees with NaN, an infinity with itself.
     """
     if expected.dtype != found.dtype:
@@ -65,7 +68,8 @@ def difference(expected: Tensor, found: Tensor, factor: float = 1.0) -> Differen
     wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
     finite = np.isfinite(wide_left)
     scale = float(np.abs(wide_left[finite]).max()) if finite.any() else 0.0
-    allowed = RELATIVE[expected.dtype.name] * factor * max(scale, _TINY)
+    relative = max(RELATIVE[name] for name in (expected.dtype.name, precision or "f64"))
+    allowed = relative * factor * max(scale, _TINY)
     error = _error(wide_left, wide_right)
     worst = tuple(int(i) for i in np.unravel_index(int(error.argmax()), error.shape))
     if error[worst] <= allowed:

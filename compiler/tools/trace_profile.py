@@ -46,6 +46,10 @@ class Profile:
     """In nodes."""
     timeless: int = 0
     """Nodes that took no time of their own in any step."""
+    arena_growths: int = 0
+    """How often the arena grew for a step."""
+    state_growths: int = 0
+    """How often memory of persistent variables did."""
     sources: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Lines of the program texts that are at hand, by file name."""
 
@@ -69,6 +73,8 @@ class Profile:
             step_ns,
             sum(event.duration_ns for event in events if event.kind not in _BLOCKS),
             sum(time == 0 for time in spent.values()),
+            _count(events, "arena_growths"),
+            _count(events, "state_growths"),
             {file: text.split("\n") for file, text in (sources or {}).items()},
         )
 
@@ -105,6 +111,8 @@ class Profile:
             "step_ns": self.step_ns,
             "busy_ns": self.busy_ns,
             "nodes_without_time": self.timeless,
+            "arena_growths": self.arena_growths,
+            "state_growths": self.state_growths,
             "by": {key: [row.json(self.busy_ns) for row in self.rows(key)] for key in keys},
         }
 
@@ -127,7 +135,7 @@ class Profile:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """Two sentences about the whole."""
+        """A few sentences about the whole."""
         steps = f"{self.steps} step{'s' if self.steps != 1 else ''}"
         text = f"{duration(self.busy_ns)} in nodes"
         if self.step_ns:
@@ -137,7 +145,22 @@ class Profile:
                 f"; {self.timeless} node{'s' if self.timeless != 1 else ''} took no time of their "
                 "own: passed, views, or known when the program was compiled"
             )
+        if self.arena_growths or self.state_growths:
+            text += (
+                f"; memory grew for a step: the arena {_times(self.arena_growths)}, "
+                f"that of persistent variables {_times(self.state_growths)}"
+            )
         return text
+
+
+def _count(events: Sequence[Event], name: str) -> int:
+    """The sum of a setting of the events that enter a step."""
+    found = (event.settings.get(name) for event in events if event.kind == "BlockEnter")
+    return sum(value for value in found if isinstance(value, int))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def duration(nanoseconds: float) -> str:

@@ -10,11 +10,13 @@ from openinfer.dialects.nn.attributes import (
     with_element,
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
+from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.sections import EndSectionOp, SectionsOp
 from openinfer.dialects.nn.sequence_ops import OPS as _SEQUENCE_OPS
 from openinfer.dialects.nn.sequence_ops import (
@@ -94,6 +96,9 @@ NN = Dialect(
         CumsumOp,
         PackOp,
         MatmulOp,
+        ConvOp,
+        DotPairsOp,
+        RoundPairsOp,
         ReduceOp,
         SoftmaxOp,
         LayerNormOp,
@@ -124,9 +129,11 @@ __all__ = [
     "CheckIndexOp",
     "CommitOp",
     "ConcatOp",
+    "ConvOp",
     "CumsumOp",
     "DefineSizeOp",
     "DimsAttr",
+    "DotPairsOp",
     "DtypeType",
     "ElementwiseOp",
     "EndSectionOp",
@@ -160,6 +167,7 @@ __all__ = [
     "ReshapeOp",
     "RfftOp",
     "RmsNormOp",
+    "RoundPairsOp",
     "ScatterOp",
     "SectionsOp",
     "SetExtentOp",

@@ -13,14 +13,15 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     UnitAttr,
+    bf16,
     f32,
     f64,
+    i64,
 )
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.base import NNOp
 from openinfer.dialects.nn.checks import (
     Dim,
     Dims,
@@ -37,6 +38,7 @@ from openinfer.dialects.nn.checks import (
     stretches,
     text,
 )
+from openinfer.dialects.nn.epilogues import check_body, check_extras
 
 
 @irdl_op_definition
@@ -49,12 +51,18 @@ class MatmulOp(NNOp):
     extra operand the affine map from the indices of the result. With `packed`, `b` holds panels
     `[…, ceil(N / tile), K, tile]` as `nn.pack` makes them. On buffers `outs` holds the result, then
     room for the panels `[slots, ceil(N / tile), K, tile]` of a transposed `b` where it is wanted.
+
+    With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
+    by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
+    pairs, `[…, ceil(N / tile), ceil(K / 2), 2 * tile]` of bf16. A `b` that is not packed needs room
+    for panels.
     """
 
     name = "nn.matmul"
     transpose_a = opt_prop_def(UnitAttr)
     transpose_b = opt_prop_def(UnitAttr)
     packed = opt_prop_def(UnitAttr)
+    precision = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
@@ -80,8 +88,9 @@ class MatmulOp(NNOp):
         expect_shape(self, "the result", result, (*leading, rows, columns))
         self._check_scratch(depth, columns)
         self._check_elements()
-        self._check_extras(result)
-        self._check_body()
+        self._check_precision()
+        check_extras(self, self.inputs[2:], self.maps, result)
+        check_body(self, self.inputs[2:])
 
     def _right(self, b: Dims, result: Dims) -> tuple[Dim, Dim, Dims]:
         """K, N and the leading dimensions of the right operand."""
@@ -91,6 +100,14 @@ class MatmulOp(NNOp):
         if self.transpose_b is not None:
             refuse(self, "packed panels have no transpose_b")
         panels, depth, tile = b[-3:]
+        if self.precision is not None:
+            # They do not say whether the last row of pairs is half padding either.
+            inner = shape_of(self.inputs[0])[-1]
+            if not fits(ceil_div(inner, 2), depth):
+                refuse(self, f"{depth} rows of pairs for an inner size {inner}")
+            if isinstance(tile, int) and tile % 2:
+                refuse(self, f"panels {text(b)} of pairs have an odd width")
+            depth, tile = inner, tile // 2 if isinstance(tile, int) else None
         # Panels do not say how much of the last one is padding.
         columns = result[-1] if result else None
         if tile is not None and (tile == 0 or not isinstance(tile, int)):
@@ -106,79 +123,45 @@ class MatmulOp(NNOp):
     def _check_scratch(self, depth: Dim, columns: Dim) -> None:
         for value in self.outs[1:]:
             found = shape_of(value)
-            tile = found[-1] if found else None
+            width = tile = found[-1] if found else None
+            kind = element(self.inputs[1])
+            if self.precision is not None:
+                depth, kind = ceil_div(depth, 2), bf16
+                tile = tile // 2 if isinstance(tile, int) else None
             panels = ceil_div(columns, tile) if isinstance(tile, int) and tile > 0 else None
-            expect_shape(self, "the scratch buffer", found, (None, panels, depth, tile))
-            expect_element(self, "the scratch buffer", element(value), element(self.inputs[1]))
+            expect_shape(self, "the scratch buffer", found, (None, panels, depth, width))
+            expect_element(self, "the scratch buffer", element(value), kind)
 
     def _check_elements(self) -> None:
-        """Floats of any width mix; integers and bools are of one type, and give such."""
+        """Floats of any width mix; integers and bools are of one type, and give such.
+
+        The right operand of a float may be small integers, which are converted as they are read.
+        """
         a, b, result = element(self.inputs[0]), element(self.inputs[1]), element(self.output)
         floats = isinstance(a, AnyFloat)
-        if a != b and not (floats and isinstance(b, AnyFloat)):
-            refuse(self, f"operands have elements {a} and {b}, expected one type, or two floats")
+        mixes = isinstance(b, AnyFloat) or (isinstance(b, IntegerType) and b.width.data in (8, 16))
+        if a != b and not (floats and mixes):
+            refuse(
+                self,
+                f"operands have elements {a} and {b}, expected one type, two floats, or a float "
+                "and integers of 8 or 16 bits",
+            )
         if not self.body and floats is not isinstance(result, AnyFloat):
             refuse(self, f"the result has elements {result}, the product of {a} gives others")
 
-    def _check_extras(self, result: Dims) -> None:
-        extras, maps = self.inputs[2:], self.maps.data if self.maps is not None else ()
-        if len(extras) != len(maps):
-            refuse(
-                self,
-                f"one map for each extra operand: {len(extras)} operands, {len(maps)} maps",
-            )
-        for number, (value, attribute) in enumerate(zip(extras, maps), 2):
-            mapping, dims = attribute.data, shape_of(value)
-            found = (mapping.num_dims, mapping.num_symbols, len(mapping.results))
-            if found != (len(result), 0, len(dims)):
-                refuse(
-                    self,
-                    f"the map {mapping} of input {number} does not lead from the indices of "
-                    f"{text(result)} to those of {text(dims)}",
-                )
-            for expr, size in zip(mapping.results, dims):
-                if not _inside(expr, size, result):
-                    refuse(
-                        self,
-                        f"the map {mapping} reads input {number} of shape {text(dims)} outside "
-                        f"its bounds for a result {text(result)}",
-                    )
-
-    def _check_body(self) -> None:
-        extras = self.inputs[2:]
-        if not self.body:
-            if extras:
-                refuse(self, f"{len(extras)} extra operands and no body that takes them")
+    def _check_precision(self) -> None:
+        """Floats up to f32; the left operand is rounded already, and so are panels."""
+        if self.precision is None:
             return
-        if len(self.body[0].blocks) != 1:
-            refuse(self, f"the body has {len(self.body[0].blocks)} blocks, expected 1")
-        block = self.body[0].block
-        found = block.arg_types
-        if len(found) != 1 + len(extras):
-            refuse(self, f"the body takes {len(found)} arguments, expected {1 + len(extras)}")
-        if isinstance(element(self.inputs[0]), AnyFloat):
-            if found[0] not in (f32, f64):
-                refuse(self, f"the body takes a product of type {found[0]}, expected f32 or f64")
-        elif not isinstance(found[0], IntegerType):
-            refuse(self, f"the body takes a product of type {found[0]}, expected an integer")
-        for number, (kind, value) in enumerate(zip(found[1:], extras), 1):
-            expect_element(self, f"argument {number} of the body", kind, element(value))
-        last = block.last_op
-        if not isinstance(last, YieldOp):
-            refuse(self, "the body ends without nn.yield")
-        wanted = element(self.output)
-        if tuple(last.values.types) != (wanted,):
-            given = ", ".join(str(t) for t in last.values.types)
-            refuse(self, f"the body yields ({given}), expected ({wanted})")
-
-
-def _inside(expr: AffineExpr, size: Dim, result: Dims) -> bool:
-    """Whether a result of a map stays within `size`, as far as that is easily seen."""
-    if isinstance(expr, AffineDimExpr):
-        return fits(result[expr.position], size)
-    if isinstance(expr, AffineConstantExpr):
-        return expr.value >= 0 and (not isinstance(size, int) or expr.value < max(size, 1))
-    return True
+        if self.precision.data != "bf16":
+            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16'")
+        if self.transpose_a is not None:
+            refuse(self, "the left operand of a product of pairs is not transposed")
+        rounded = self.inputs[: 2 if self.packed is not None else 1]
+        for value in rounded:
+            expect_element(self, "an operand of precision bf16", element(value), bf16)
+        if element(self.inputs[1]) == f64:
+            refuse(self, "the right operand is f64, which precision bf16 leaves alone")
 
 
 @irdl_op_definition
@@ -188,28 +171,53 @@ class AttentionOp(NNOp):
     Inputs: q, k, v and, with `masked`, a mask (bool: true attends; float: added) that broadcasts to
     `[batch, heads, q length, k length]`. `layouts` says for q, k, v and the result whether it is
     `bhld` (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up
-    to its own position. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
+    to its own position; with `windowed` the step knows how many, the last input (i64, positive, at
+    most 2**30) says it. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
     softmax of nothing but -inf does. On buffers `outs` holds the result, then scratch.
+
+    With `precision = "bf16"` q, k and v are bf16, and so are the weights that v is multiplied by; sums
+    and softmax are f32. The mask is the same for all queries then, and they are neither causal nor
+    windowed.
     """
 
     name = "nn.attention"
     scale = prop_def(FloatAttr)
+    precision = opt_prop_def(StringAttr)
     causal = opt_prop_def(UnitAttr)
     window = opt_prop_def(IntegerAttr)
+    windowed = opt_prop_def(UnitAttr)
     masked = opt_prop_def(UnitAttr)
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
-    ARITY: ClassVar[tuple[int, int | None]] = (3, 4)
-    SCRATCH: ClassVar[int] = 2
+    ARITY: ClassVar[tuple[int, int | None]] = (3, 5)
+    SCRATCH: ClassVar[int] = 3
+
+    @property
+    def mask(self) -> SSAValue | None:
+        return self.inputs[3] if self.masked is not None else None
+
+    @property
+    def reach(self) -> SSAValue | None:
+        """The window that only the step knows."""
+        return self.inputs[-1] if self.windowed is not None else None
 
     def check(self) -> None:
         names = [layout.data for layout in self.layouts]
         if len(names) != 4 or not set(names) <= {"bhld", "blhd"}:
             refuse(self, f"layouts are four of bhld, blhd, found {names}")
-        wanted = 4 if self.masked is not None else 3
+        flags = {"masked": self.masked, "windowed": self.windowed}
+        wanted = 3 + sum(flag is not None for flag in flags.values())
         if len(self.inputs) != wanted:
-            flag = "with" if self.masked is not None else "without"
-            refuse(self, f"{flag} masked there are {wanted} inputs, found {len(self.inputs)}")
+            said = ", ".join(
+                f"{'with' if flag is not None else 'without'} {name}"
+                for name, flag in flags.items()
+            )
+            refuse(self, f"{said} there are {wanted} inputs, found {len(self.inputs)}")
+        if self.windowed is not None:
+            if self.window is not None:
+                refuse(self, "window and windowed exclude each other")
+            expect_element(self, "the window", element(self.inputs[-1]), i64)
+            expect_shape(self, "the window", shape_of(self.inputs[-1]), ())
         if self.window is not None and self.window.value.data < 1:
             refuse(self, f"window {self.window.value.data} lets no position attend")
         expect_floats(self, (*self.inputs[:3], self.output))
@@ -231,7 +239,22 @@ class AttentionOp(NNOp):
         if not same(result, expected):
             refuse(self, f"the result is {text(result)} in bhld order, expected {text(expected)}")
         self._check_mask((*q[:3], k[2]))
-        self._check_scratch(q, k)
+        if self.precision is not None:
+            self._check_precision()
+        else:
+            self._check_scratch(q, k)
+
+    def _check_precision(self) -> None:
+        if self.precision is not None and self.precision.data != "bf16":
+            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16'")
+        for value in self.inputs[:3]:
+            expect_element(self, "an operand of precision bf16", element(value), bf16)
+        limited = (self.causal, self.window, self.windowed)
+        varies = self.mask is not None and (1, *shape_of(self.mask))[-2:-1] != (1,)
+        if varies or any(setting is not None for setting in limited):
+            refuse(self, "with precision bf16 all queries attend to the same keys")
+        if self.outs[1:] and len(self.outs) != 4:
+            refuse(self, f"{len(self.outs) - 1} scratch buffers for precision bf16, expected 3")
 
     def _dims(self, value: SSAValue, layout: str) -> Dims:
         """Batch, heads, length, head size."""
@@ -241,7 +264,8 @@ class AttentionOp(NNOp):
         return dims if layout == "bhld" else (dims[0], dims[2], dims[1], dims[3])
 
     def _check_mask(self, scores: Dims) -> None:
-        for mask in self.inputs[3:]:
+        mask = self.mask
+        if mask is not None:
             kind, dims = element(mask), shape_of(mask)
             # In memory a bool is a byte.
             is_bool = isinstance(kind, IntegerType) and kind.width.data in (1, 8)

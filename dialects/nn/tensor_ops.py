@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    bf16,
+    i64,
+)
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
 from xdsl.traits import MemoryWriteEffect
 
@@ -18,6 +26,7 @@ from openinfer.dialects.nn.checks import (
     element,
     expect_axis,
     expect_element,
+    expect_floats,
     expect_shape,
     fits,
     is_integer,
@@ -198,23 +207,34 @@ class GatherOp(NNOp):
 class PackOp(NNOp):
     """Matrix `[K, N]` (`[N, K]` when transposed) → panels `[ceil(N / tile), K, tile]`, zero-padded.
 
-    What the matmul kernel reads in one stream; leading dimensions are kept.
+    What the matmul kernel reads in one stream; leading dimensions are kept. With `pairs` the
+    elements are rounded to bf16 and two rows of the matrix lie side by side, column by column:
+    `[ceil(N / tile), ceil(K / 2), 2 * tile]`, as `nn.dot_pairs` takes them.
     """
 
     name = "nn.pack"
     tile = prop_def(IntegerAttr)
     transposed = opt_prop_def(StringAttr)
+    pairs = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
-        source, target = _moves(self)
+        if self.pairs is not None:
+            expect_floats(self, self.inputs)
+            expect_element(self, "the result", element(self.output), bf16)
+            source, target = shape_of(self.inputs[0]), shape_of(self.output)
+        else:
+            source, target = _moves(self)
         tile = self.tile.value.data
         if tile < 1:
             refuse(self, f"tile {tile} is not positive")
         if len(source) < 2:
             refuse(self, f"the input has shape {text(source)}, expected two dimensions or more")
         depth, columns = source[-2:] if self.transposed is None else source[:-3:-1]
+        width = tile
+        if self.pairs is not None:
+            depth, width = ceil_div(depth, 2), 2 * tile
         expect_shape(
-            self, "the result", target, (*source[:-2], ceil_div(columns, tile), depth, tile)
+            self, "the result", target, (*source[:-2], ceil_div(columns, tile), depth, width)
         )
 
 

@@ -33,14 +33,11 @@ def _check_channels(names: Sequence[str], operands: Sequence[TensorSpec], channe
             )
 
 
-def check_eps(settings: Settings) -> float:
-    """The setting `eps`. Raises SettingError."""
+def _check_eps(settings: Settings) -> None:
+    """What is known of the setting `eps`. Raises SettingError."""
     eps = settings["eps"]
-    if not isinstance(eps, int | float):
-        raise SettingError("eps", f"eps must be known when the program is compiled, got {eps}")
-    if eps < 0:
+    if isinstance(eps, int | float) and eps < 0:
         raise SettingError("eps", f"eps={eps} is negative")
-    return float(eps)
 
 
 def _batch_norm(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
@@ -48,7 +45,7 @@ def _batch_norm(operands: Sequence[TensorSpec], settings: Settings) -> list[Tens
     if x.rank < 2 and settings["axis"] == 1:
         raise ShapeError(f"x is {x}", "x is [N, C, …]; `axis` names another channel axis")
     axis = normal_axis(settings["axis"], x.rank)
-    check_eps(settings)
+    _check_eps(settings)
     _check_channels(("mean", "variance", "weight", "bias"), operands[1:], x.dims[axis])
     return [x]
 
@@ -57,7 +54,7 @@ def _group_norm(operands: Sequence[TensorSpec], settings: Settings) -> list[Tens
     x = operands[0]
     if x.rank < 2:
         raise ShapeError(f"x is {x}", "x is [N, C, …]")
-    check_eps(settings)
+    _check_eps(settings)
     groups, channels = as_int(settings["groups"], "groups"), x.dims[1]
     if groups < 1:
         raise SettingError("groups", f"groups={groups} is not positive", "use 1 or more")

@@ -19,11 +19,13 @@ from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
 from openinfer.lowering.cpu.to_llvm import math as math_rules
 from openinfer.lowering.cpu.to_llvm import memref as memref_rules
+from openinfer.lowering.cpu.to_llvm import pairs as pair_rules
 from openinfer.lowering.cpu.to_llvm import scf as scf_rules
 from openinfer.lowering.cpu.to_llvm import vector as vector_rules
 from openinfer.lowering.cpu.to_llvm import views as view_rules
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
+from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
 from openinfer.runtime.errors import CompileError
 
 RULES: dict[str, Rule] = {
@@ -31,6 +33,7 @@ RULES: dict[str, Rule] = {
     **func_rules.RULES,
     **math_rules.RULES,
     **memref_rules.RULES,
+    **pair_rules.RULES,
     **scf_rules.RULES,
     **vector_rules.RULES,
     **view_rules.RULES,
@@ -72,11 +75,12 @@ class ConvertToLlvm(ModulePass):
         functions = {f.sym_name.data: f.function_type for f in op.ops if isinstance(f, func.FuncOp)}
         needed: dict[str, LLVMFunctionType] = {}
         defined: set[str] = set()
-        # Every target but the plain x86-64 has F16C.
+        # Every target but the plain x86-64 has F16C and fused multiply-adds.
         has_half_conversions = op.attributes.get("openinfer.target") != StringAttr("generic")
+        has_bf16_dot = BF16_DOT_ATTRIBUTE in op.attributes
         for child in list(op.ops):
             if isinstance(child, func.FuncOp):
-                converter = Converter(RULES, functions, has_half_conversions)
+                converter = Converter(RULES, functions, has_half_conversions, has_bf16_dot)
                 converted: Operation = _convert_function(child, converter)
                 needed.update(converter.needed)
             elif isinstance(child, memref.GlobalOp):

@@ -1,4 +1,4 @@
-"""A builder for arithmetic on f32 lanes: one f32 or a vector of them, the same code for both."""
+"""A builder for arithmetic on float lanes: one f32 (or f64) or a vector of them, the same code."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import cast
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
+    Float64Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     VectorType,
-    f32,
-    i32,
 )
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from openinfer.dialects.extensions.arith import CmpfOp, SelectOp, SIToFPOp
+from openinfer.dialects.extensions.arith import CmpfOp, CmpiOp, SelectOp, SIToFPOp
 
+Constants = dict[tuple[Attribute, str], SSAValue]
+"""The constants of a function by type and number."""
 _CONTRACT = FastMathFlagsAttr((FastMathFlag.ALLOW_CONTRACT,))
 
 
@@ -32,16 +34,19 @@ class Lanes:
         anchor: Operation,
         type: Attribute,
         home: Block,
-        constants: dict[tuple[Attribute, str], SSAValue],
+        constants: Constants,
     ) -> None:
         self._anchor = anchor
         self._block = cast(Block, anchor.parent)
         self._home = home
         self._constants = constants
         self.floats = type
-        """f32, or the vector type of f32."""
+        """f32 or f64, or a vector type of one of them."""
+        element = type.element_type if isinstance(type, VectorType) else type
+        self.bits = 64 if isinstance(element, Float64Type) else 32
+        bits = IntegerType(self.bits)
         self.integers: Attribute = (
-            VectorType(i32, type.shape) if isinstance(type, VectorType) else i32
+            VectorType(bits, type.shape) if isinstance(type, VectorType) else bits
         )
 
     def _insert(self, op: Operation) -> SSAValue:
@@ -60,7 +65,8 @@ class Lanes:
         elif isinstance(element, IntegerType):
             value = IntegerAttr(int(number), element)
         else:
-            value = FloatAttr(number, f32)
+            assert isinstance(element, AnyFloat)
+            value = FloatAttr(number, element)
         op = arith.ConstantOp(value, type)  # pyright: ignore[reportArgumentType]
         first = self._home.first_op
         assert first is not None
@@ -73,8 +79,9 @@ class Lanes:
         return self._constant(float(number), self.floats)
 
     def integer(self, number: int) -> SSAValue:
-        """An i32 constant in all lanes; bit patterns are given unsigned."""
-        return self._constant(number - 2**32 if number >= 2**31 else number, self.integers)
+        """An integer constant in all lanes; bit patterns are given unsigned."""
+        high = 1 << self.bits - 1
+        return self._constant(number - 2 * high if number >= high else number, self.integers)
 
     # Floats -------------------------------------------------------------------------------------
 
@@ -146,6 +153,14 @@ class Lanes:
 
     def and_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._insert(arith.AndIOp(a, b))
+
+    def xor_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._insert(arith.XOrIOp(a, b))
+
+    def has_bit(self, a: SSAValue, bit: int) -> SSAValue:
+        """Whether a bit is set."""
+        found = self.and_bits(a, self.integer(1 << bit))
+        return self._insert(CmpiOp(found, self.integer(0), "ne"))
 
     def to_floats(self, a: SSAValue) -> SSAValue:
         """Integers as floats."""

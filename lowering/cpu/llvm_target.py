@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.utils.target import Target
 
 from openinfer.lowering.cpu.emit_llvm import emit_llvm
+from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
 from openinfer.lowering.options import current
 from openinfer.runtime.target import TargetDescription, named_target
 
@@ -18,8 +19,14 @@ def module_target(module: ModuleOp, chosen: str, otherwise: str) -> TargetDescri
     """The processor of the kind that `openinfer.target` of a module says, else of `otherwise`.
 
     It is this machine's own when `chosen`, the option of the compilation, is "host" and this
-    machine is of that kind. Raises UnsupportedError (OI0710) for an unknown kind.
+    machine is of that kind. What the module was lowered to, it has. Raises UnsupportedError (OI0710)
+    for an unknown kind.
     """
+    target = _kind_target(module, chosen, otherwise)
+    return target.with_bf16_dot() if BF16_DOT_ATTRIBUTE in module.attributes else target
+
+
+def _kind_target(module: ModuleOp, chosen: str, otherwise: str) -> TargetDescription:
     kind = module.attributes.get("openinfer.target")
     name = kind.data if isinstance(kind, StringAttr) else otherwise
     if chosen == "host" or name == "host":
@@ -55,4 +62,6 @@ class LlvmIrTarget(Target):
             description = host_target()
         else:
             description = named_target(self.target or "generic")
+        if BF16_DOT_ATTRIBUTE in module.attributes:
+            description = description.with_bf16_dot()
         output.write(emit_llvm(module, description))

@@ -12,6 +12,7 @@
 //    49  lost      cycles that somebody waited for a chunk in long waits of the open step
 //    50  alone     the lead runs steps alone until the cycle counter gets here
 //    51  patience  how many times the time it lost the lead stays alone; doubles while it goes on
+//    52  solo      cycles that the last step took that the lead ran alone; 0 before the first
 //    56  words     length of a frame, its last two words being the first ticket and the thread
 //    64  frame     what the open step was called with
 //
@@ -20,8 +21,10 @@
 // memory of a step until `active` is 0 after the step was closed.
 //
 // A worker that loses its processor while it holds a chunk makes everybody wait for a time slice.
-// Where such waits take more than a third of a step, the machine is busy with something else: the
-// lead then runs alone for a while, which never costs more than what sharing had cost.
+// Where such waits take more than a third of a step, the machine may be busy with something else: the
+// lead then runs alone for a while, unless it is known that this takes longer still (a kernel that one
+// thread has to do by itself makes the others wait as well). A while is at most 2^30 cycles, less than
+// half a second: after that it tries again.
 
 llvm.func @syscall(i64, i64, i64, i64, i64, i64, i64) -> i64
 llvm.func @sched_yield() -> i32
@@ -97,6 +100,7 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %lost = llvm.getelementptr inbounds %team[392] : (!llvm.ptr) -> !llvm.ptr, i8
   %alone = llvm.getelementptr inbounds %team[400] : (!llvm.ptr) -> !llvm.ptr, i8
   %patience = llvm.getelementptr inbounds %team[408] : (!llvm.ptr) -> !llvm.ptr, i8
+  %solo = llvm.getelementptr inbounds %team[416] : (!llvm.ptr) -> !llvm.ptr, i8
   %words = llvm.getelementptr inbounds %team[448] : (!llvm.ptr) -> !llvm.ptr, i8
   %open = llvm.getelementptr inbounds %team[512] : (!llvm.ptr) -> !llvm.ptr, i8
   %count = "llvm.load"(%words) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
@@ -113,6 +117,9 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   llvm.call @openinfer_step(%frame) : (!llvm.ptr) -> ()
   %solo_last = "llvm.load"(%after) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
   llvm.store %solo_last, %next : i64, !llvm.ptr
+  %solo_end = llvm.call_intrinsic "llvm.readcyclecounter"() : () -> i64
+  %solo_took = llvm.sub %solo_end, %begin : i64
+  llvm.store %solo_took, %solo : i64, !llvm.ptr
   llvm.return
 ^copy(%i: i64):
   %from = llvm.getelementptr inbounds %frame[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
@@ -147,7 +154,14 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %end = llvm.call_intrinsic "llvm.readcyclecounter"() : () -> i64
   %took = llvm.sub %end, %begin : i64
   %tripled = llvm.mul %gone, %three : i64
-  %bad = llvm.icmp "sgt" %tripled, %took : i64
+  %waits = llvm.icmp "sgt" %tripled, %took : i64
+  llvm.cond_br %waits, ^compare, ^good
+^compare:
+  %known = "llvm.load"(%solo) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
+  // Alone has to be slower by an eighth at least to be out of the question; unknown, it is 0.
+  %part = llvm.udiv %known, %eight : i64
+  %clearly = llvm.sub %known, %part : i64
+  %bad = llvm.icmp "sgt" %took, %clearly : i64
   llvm.cond_br %bad, ^busy, ^good
 ^busy:
   %factor = "llvm.load"(%patience) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
@@ -157,7 +171,10 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %high = llvm.icmp "sgt" %atleast, %most : i64
   %times = llvm.select %high, %most, %atleast : i1, i64
   llvm.store %times, %patience : i64, !llvm.ptr
-  %pause = llvm.mul %gone, %times : i64
+  %wanted = llvm.mul %gone, %times : i64
+  %longest = llvm.mlir.constant(1073741824 : i64) : i64
+  %long = llvm.icmp "sgt" %wanted, %longest : i64
+  %pause = llvm.select %long, %longest, %wanted : i1, i64
   %deadline = llvm.add %end, %pause : i64
   llvm.store %deadline, %alone : i64, !llvm.ptr
   llvm.return

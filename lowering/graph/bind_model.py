@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     Signedness,
     StringAttr,
+    UnitAttr,
     f64,
     i1,
     i64,
@@ -34,18 +35,21 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.graph.settings import attribute_of
 from openinfer.lowering.graph.sources import (
     package_name,
     pattern_of,
 )
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
 from openinfer.lowering.options import current
 from openinfer.lowering.reference.checks import check_program
+from openinfer.lowering.reference.metadata_settings import as_list
 from openinfer.lowering.reference.program import ProgramView
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.sizes import Size
-from openinfer.runtime.target import named_target
+from openinfer.runtime.target import TargetDescription, named_target
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
@@ -75,6 +79,8 @@ class BindModel(ModulePass):
             return  # Bound already: a dump that is resumed.
         options = current()
         op.attributes["openinfer.target"] = StringAttr(target_kind(options.target_name))
+        if options.precision == "bf16" and described_target(options.target_name).bf16_dot:
+            op.attributes[BF16_DOT_ATTRIBUTE] = UnitAttr()
         _Binder(op, options.package, options.sizes).bind()
 
 
@@ -83,11 +89,16 @@ _UI64 = IntegerType(64, Signedness.UNSIGNED)
 
 def target_kind(name: str) -> str:
     """The kind of a target name: that of this machine for "host"."""
+    return described_target(name).name
+
+
+def described_target(name: str) -> TargetDescription:
+    """The processor that a target name means: this machine's own for "host"."""
     if name != "host":
-        return named_target(name).name
+        return named_target(name)
     from openinfer.runtime.devices.cpu_codegen import host_target
 
-    return host_target().name
+    return host_target()
 
 
 class _Binder:
@@ -117,6 +128,9 @@ class _Binder:
             new.append(PackageTensorOp(name, info.dtype_name, info.shape, absent=absent))
         for name in sorted(self._wanted_values() - set(linked) - set(DTYPES)):
             value = _attribute(view.metadata(name))
+            if value is None and view.declaration(name) is None:
+                items = as_list(view.metadata(name))
+                value = None if items is None else attribute_of(items)
             if value is None and name in view.sizes and name not in used:
                 value = IntegerAttr(view.sizes[name], i64)
             if value is not None:
@@ -180,7 +194,7 @@ def _names(value: Attribute) -> Iterator[str]:
 
 
 def _attribute(value: object) -> Attribute | None:
-    """A metadata scalar or string as an attribute; None for arrays, which no setting takes."""
+    """A metadata scalar or string as an attribute; None for an array."""
     inner = getattr(value, "value", value)
     match inner:
         case bool():

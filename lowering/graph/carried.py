@@ -47,7 +47,7 @@ class _Mark:
     names: int
     published: dict[str, SSAValue]
     finished: set[str]
-    requirements: dict[tuple[str, str], int]
+    requirements: dict[tuple[str, str, str], int]
 
 
 class CarriedValues(VariableValues):

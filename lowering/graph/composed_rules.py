@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, TensorType, f64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, TensorType, f64, i1
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.graph import SizeAttr
 from openinfer.dialects.nn.elements import dtype_name, element_type
 from openinfer.dialects.ops.base import product, promote_floats
-from openinfer.dialects.ops.normalise import check_eps
 from openinfer.dialects.ops.rotary import rotated_dims
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.graph.op_rules import Call, op_rule
-from openinfer.lowering.graph.scalars import computed, number, widened
+from openinfer.lowering.graph.scalar_rules import eps_of, normalised
+from openinfer.lowering.graph.scalars import computed, number, scalar_type, widened
 from openinfer.runtime.sizes import Size
 
 _ONE = Size.of(1)
@@ -37,7 +37,7 @@ def _like(value: SSAValue) -> TensorType[Attribute]:
     return kind
 
 
-@op_rule("batch_norm")
+@op_rule("batch_norm", scalars=("eps",))
 def _batch_norm(call: Call) -> Sequence[SSAValue]:
     """(x - mean) * (weight / sqrt(variance + eps)) + bias: the factor is made once by channel."""
     dtype = _wide(call)
@@ -46,7 +46,7 @@ def _batch_norm(call: Call) -> Sequence[SSAValue]:
     assert isinstance(axis, int)
     x, mean, variance, *affine = (widened(call, value, dtype) for value in call.operands)
     element = element_type(dtype)
-    eps = number(call, check_eps(call.settings), element)
+    eps = eps_of(call, element)
     shifted = call.elementwise("add", [variance, eps], _like(variance))
     factor = call.elementwise("sqrt", [shifted], _like(variance))
     above = affine[0] if affine else number(call, 1.0, element)
@@ -62,7 +62,7 @@ def _batch_norm(call: Call) -> Sequence[SSAValue]:
     return [call.convert(y, call.type)]
 
 
-@op_rule("group_norm")
+@op_rule("group_norm", scalars=("eps",))
 def _group_norm(call: Call) -> Sequence[SSAValue]:
     dtype = _wide(call)
     x, *affine = call.operands
@@ -74,8 +74,13 @@ def _group_norm(call: Call) -> Sequence[SSAValue]:
     # Rounded here already where nothing follows.
     element = element_type(dtype) if affine else call.type.element_type
     kind = nn.with_element(_like(rows), element)
-    eps = FloatAttr(check_eps(call.settings), f64)
-    y = call.reshape(call.add(nn.LayerNormOp, [rows], kind, eps=eps), dims)
+    given = call.settings["eps"]
+    if isinstance(given, float):
+        y = call.add(nn.LayerNormOp, [rows], kind, eps=FloatAttr(given, f64))
+    else:
+        y = normalised(call, widened(call, rows, dtype), 2, eps_of(call, element_type(dtype)))
+        y = call.convert(y, kind)
+    y = call.reshape(y, dims)
     for name, value in zip(("mul", "add"), affine):
         value = call.reshape(value, (*nn.dims_of(value), *[_ONE] * (len(dims) - 2)))
         y = call.elementwise(name, [y, widened(call, value, dtype)], _like(y))
@@ -85,7 +90,7 @@ def _group_norm(call: Call) -> Sequence[SSAValue]:
 # Rotary embedding ---------------------------------------------------------------------------------
 
 
-@op_rule("rope")
+@op_rule("rope", scalars=("base",))
 def _rope(call: Call) -> Sequence[SSAValue]:
     x = call.operands[0]
     dims = nn.dims_of(x)
@@ -144,9 +149,7 @@ def _phases(call: Call, pairs: int, dtype: str) -> tuple[SSAValue, SSAValue]:
     exponents = widened(
         call, call.add(nn.IotaOp, [], numbers, axis=nn.int_setting(0)), "f64"
     )  # (pairs)
-    base = call.settings["base"]
-    assert isinstance(base, int | float)
-    slope = number(call, -math.log(base) / pairs, double)
+    slope = _slope(call, pairs)
     frequency = call.elementwise(
         "exp", [call.elementwise("mul", [exponents, slope], _like(exponents))], _like(exponents)
     )
@@ -154,6 +157,20 @@ def _phases(call: Call, pairs: int, dtype: str) -> tuple[SSAValue, SSAValue]:
     angles = call.elementwise("mul", [angles, frequency], kind)
     cosine, sine = (call.elementwise(name, [angles], kind) for name in ("cos", "sin"))
     return widened(call, cosine, dtype), widened(call, sine, dtype)
+
+
+def _slope(call: Call, pairs: int) -> SSAValue:
+    """What an angle's logarithm falls by from one pair to the next, as f64."""
+    base, double = call.settings["base"], element_type("f64")
+    if isinstance(base, int | float):
+        return number(call, -math.log(base) / pairs, double)
+    scalar, flag = scalar_type(double), scalar_type(i1)
+    value = number(call, base, double)
+    positive = call.elementwise("gt", [value, number(call, 0.0, double)], flag)
+    finite = call.elementwise("lt", [value, number(call, math.inf, double)], flag)
+    call.emitter.require_holds(call.elementwise("and", [positive, finite], flag), "base")
+    logarithm = call.elementwise("log", [value], scalar)
+    return call.elementwise("div", [logarithm, number(call, float(-pairs), double)], scalar)
 
 
 def _part(call: Call, value: SSAValue, start: int, count: int) -> SSAValue:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
+    IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
@@ -26,6 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn, opset
+from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.graph import (
     AssignOp,
     AwaitOp,
@@ -56,6 +58,7 @@ from openinfer.lowering.graph.state_access import translate_cache
 from openinfer.lowering.graph.variable_values import Index, Problem, Scope
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.manifest import BEFORE
 from openinfer.runtime.sizes import Size
 
 
@@ -121,7 +124,13 @@ class Translator(CarriedValues):
         nodes = nodes_of(facts.blocks["entry"])
         outputs = facts.outputs()
         live = frozenset(outputs) | frozenset(self.held)
-        self.no_fuse = _kept_apart(facts.blocks["entry"])
+        for variable in facts.variables.values():
+            if not isinstance(variable, AssignOp) and variable.memory.data == "volatile":
+                for dim in facts.declared(variable)[1]:
+                    if dim.names and dim.names <= facts.runtime:
+                        # Volatile variables are there in every step.
+                        self.require(Size.of(0), dim, "negative-size", BEFORE)
+        self.hints = self.hints.inside(facts.blocks["entry"])
         self.say(block_stamp(facts.blocks["entry"], "enter"))
         self.translate_nodes(nodes, scope, live, live)
         self.say(block_stamp(facts.blocks["entry"], "exit"))
@@ -149,7 +158,7 @@ class Translator(CarriedValues):
     def _replace_module(self, outputs: list[str], results: list[SSAValue]) -> None:
         types = FunctionType.from_lists(self.entry.arg_types, [r.type for r in results])
         function = FuncOp("step", types, Region(self.entry))
-        entries = self.facts.attributes(outputs, list(self.weights))
+        entries = self.facts.attributes(outputs, list(self.weights), self.touched)
         entries["blocks"] = block_rows(self.facts.blocks)
         entries["held"] = ArrayAttr([StringAttr(name) for name in self.held])
         used = {o.size.data for o in function.walk() if isinstance(o, nn.DefineSizeOp)}
@@ -172,9 +181,10 @@ class Translator(CarriedValues):
                         "low": StringAttr(low),
                         "high": StringAttr(high),
                         "node": IntegerAttr(node, IntegerType(64)),
+                        "kind": StringAttr(kind),
                     }
                 )
-                for (low, high), node in self.requirements.items()
+                for (low, high, kind), node in self.requirements.items()
             ]
         )
         block = self.module.body.block
@@ -203,8 +213,8 @@ class Translator(CarriedValues):
                     return self._leave_or_go_on(op, rest, scope, after, at_return)
                 except (Problem, op_rules.RuleError) as problem:
                     raise _refusal(problem, op) from problem
-            outside = self.no_fuse
-            self.no_fuse = outside or _kept_apart(op)
+            outside = self.hints
+            self.hints = outside.inside(op)
             if not isinstance(op, AwaitOp):
                 self.say(node_stamp(op, self.node))
             try:
@@ -213,7 +223,7 @@ class Translator(CarriedValues):
             except (Problem, op_rules.RuleError) as problem:
                 raise _refusal(problem, op) from problem
             finally:
-                self.no_fuse = outside
+                self.hints = outside
         return False
 
     def translate_node(self, op: Operation, scope: Scope, live: Names, at_return: Names) -> bool:
@@ -252,6 +262,7 @@ class Translator(CarriedValues):
     def assign(self, op: AssignOp, scope: Scope, live: Names) -> None:
         """A temporary starts as zeros where it is first read, and again in another shape."""
         if not self.facts.names_scalars(op):
+            self.require_dims(self.facts.declared(op)[1])
             return
         name = op.variable.data
         _, declared = self.facts.declared(op)
@@ -310,6 +321,13 @@ class Translator(CarriedValues):
             if op in self.ordered:
                 self.insert(nn.KeepOp(result))
 
+    def require_holds(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
+        """The step fails with a row of the failures where a bool of one element is false."""
+        zero = number = self.constant_index(0)
+        if shown is not None:
+            number = self.add(IndexCastOp(self.element(shown), IndexType()))
+        self.insert(nn.RequireOp(self.element(flag), kind, number, zero, self.node))
+
     def slice_settings(
         self, settings: Mapping[str, object], dims: Sequence[Size], scope: Scope
     ) -> dict[str, object]:
@@ -332,6 +350,10 @@ class Translator(CarriedValues):
             place = self.add(arith.SelectOp(behind, counted, number))
             inside = self.add(arith.CmpiOp(place, zero, "sge"))
             self.insert(nn.RequireOp(inside, "bound", zero, place, self.node))
+            # Said before a size of this value is there, which might ask for much memory.
+            extent = self.index_value(dims[axis], scope)
+            reached = self.add(arith.CmpiOp(place, extent, "sle"))
+            self.insert(nn.RequireOp(reached, "bound", place, extent, self.node))
             return self.late.define("slice", place, scope)
 
         found = dict(settings)
@@ -535,15 +557,15 @@ class Translator(CarriedValues):
                 dict(scope.late),
                 {n: flag for n, flag in scope.unset.items() if n not in self.published},
             )
-            outside = self.no_fuse
-            self.no_fuse = outside or _kept_apart(target)
+            outside = self.hints
+            self.hints = outside.inside(target)
             nodes = consumer_nodes(target)
             self.say(block_stamp(target, "enter"))
             self._say_edge(target, AwaitOp, inner)
             self.translate_nodes(nodes, inner, live, live)
             self._say_edge(target, YieldOp, inner)
             self.say(block_stamp(target, "exit"))
-            self.no_fuse = outside
+            self.hints = outside
             self.where = op
             names = self.assigned(nodes)
             kept = [name for name in names if name in live]
@@ -582,12 +604,12 @@ class Translator(CarriedValues):
     def called_block(self, target: BlockOp, caller: Scope, live: Names) -> Scope:
         """Translates a block that is called; it sees no loop index of its caller."""
         scope = Scope(caller.values, {}, caller.dims, caller.late, caller.unset)
-        outside = self.no_fuse
-        self.no_fuse = outside or _kept_apart(target)
+        outside = self.hints
+        self.hints = outside.inside(target)
         self.say(block_stamp(target, "enter"))
         self.translate_nodes(nodes_of(target), scope, live, live)
         self.say(block_stamp(target, "exit"))
-        self.no_fuse = outside
+        self.hints = outside
         return scope
 
 
@@ -607,12 +629,3 @@ def _ordered(nodes: Sequence[Operation]) -> set[Operation]:
 
 def _named(op: Operation) -> str | None:
     return op.op_name.data if isinstance(op, OpOp) else None
-
-
-def _kept_apart(op: Operation) -> bool:
-    """Whether the hints of a node, a loop, a scope or a block forbid to fuse what it holds."""
-    hints = op.hints if isinstance(op, OpOp | LoopOp | ScopeOp | BlockOp) else None
-    if hints is None:
-        return False
-    fuse, fixed = hints.data.get("fuse"), hints.data.get("no_reorder")
-    return fuse == IntegerAttr(0, i1) or fixed == IntegerAttr(1, i1)

@@ -46,8 +46,10 @@ from openinfer.lowering.graph.buffers import (
 )
 from openinfer.lowering.graph.package_types import missing, type_in
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.program import dtype_of, written_settings
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -232,7 +234,7 @@ class _Inference:
         known = [operand for operand in operands if operand is not None]
         if spec is None or len(known) != len(operands):
             return
-        settings = written_settings(node)
+        settings = with_metadata(spec, written_settings(node), self.metadata)
         try:
             found = infer_outputs(spec, known, settings, len(node.outputs))
         except OpError as first:
@@ -248,6 +250,15 @@ class _Inference:
         for ref, type_ in zip(node.outputs, found):
             if self.is_open(ref):
                 self.learn(ref, type_)
+
+    def metadata(self, name: str) -> object:
+        """A metadata entry, unless the program has a variable or size of that name."""
+        if self.package is None or name in self.sizes:
+            return None
+        if name in self.variables or name in self.temporaries:
+            return None
+        value = self.package.metadata.get(name)
+        return value.value if isinstance(value, ScalarValue) else value
 
     # Caches.
 

@@ -53,7 +53,8 @@ class LateSizes:
         """A size expression over known names only: scalars and loop indices become late sizes."""
         size = size.substitute(self.values.facts.static)
         unknown = sorted(size.names - self.known)
-        if unknown and not _is_sum(size):
+        parts = len(size.terms) > 1 and any(self._may_be_negative(n, scope) for n in unknown)
+        if unknown and (parts or not _is_sum(size)):
             # Its parts may be negative although it is not, and a plan wants one bound.
             values = [self._value_of(name, scope) for name in unknown]
             key = ("size", size, *values)
@@ -65,6 +66,14 @@ class LateSizes:
             # A plan has a closer bound for one name than for a difference or a quotient.
             return self.define("size", self.values.index_value(replaced, scope), scope, replaced)
         return replaced
+
+    def _may_be_negative(self, name: str, scope: Scope) -> bool:
+        """Whether a loop index or an integer scalar may be below 0."""
+        index = scope.indices.get(name)
+        if index is not None:
+            return not self.values.never_negative(index.value)
+        variable = self.values.facts.variables.get(name)
+        return variable is None or not variable.dtype.data.startswith("u")
 
     def _value_of(self, name: str, scope: Scope) -> SSAValue:
         index = scope.indices.get(name)

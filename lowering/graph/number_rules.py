@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
@@ -119,6 +119,11 @@ def _random_uniform(call: Call) -> Sequence[SSAValue]:
     share = call.convert(state, kind)
     share = call.elementwise("mul", [share, number(call, 2.0**-bits, kind.element_type)], kind)
     low, high = call.settings["low"], call.settings["high"]
+    if isinstance(low, Scalar) or isinstance(high, Scalar):
+        double = element_type("f64")
+        bounds = [number(call, low, double), number(call, high, double)]
+        ordered = call.elementwise("le", bounds, nn.tensor_type(i1, []))
+        call.emitter.require_holds(ordered, "range")
     if (low, high) != (0.0, 1.0):
         least, most = number(call, low, kind.element_type), number(call, high, kind.element_type)
         span = call.elementwise("sub", [most, least], nn.tensor_type(kind.element_type, []))

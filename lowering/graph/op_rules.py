@@ -62,6 +62,13 @@ class Emitter(Protocol):
         """The step may run only where low <= high; known violations were reported before."""
         ...
 
+    def require_holds(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
+        """The step fails with a row of `runtime/devices/failures.py` where a bool is false.
+
+        `flag` and the integer that the message shows are tensors of one element.
+        """
+        ...
+
 
 class Call:
     """One use of an op: operands, settings, result types, and a short hand to emit `nn` ops."""
@@ -175,6 +182,11 @@ def op_rule(*names: str, scalars: Collection[str] = ()) -> Callable[[Rule], Rule
 _rule = op_rule
 
 
+def rule_of(name: str) -> Rule:
+    """The rule of the op of that name."""
+    return _RULES.get(name, elementwise_rule)
+
+
 @cache
 def _load() -> None:
     for module in _MODULES:
@@ -228,8 +240,7 @@ def translate(
                 "declare the output with the type that the op gives",
             )
     call = Call(emitter, spec, operands, settings, declared, inferred)
-    rule = _RULES.get(spec.name, elementwise_rule)
-    return rule(call)
+    return rule_of(spec.name)(call)
 
 
 def _open(dims: Sequence[Size | None]) -> tuple[Size, ...]:
@@ -338,11 +349,15 @@ def _widen(call: Call, value: SSAValue, element: Attribute) -> SSAValue:
     return call.convert(value, nn.with_element(kind, element))
 
 
-@_rule("cast")
+@_rule("cast", scalars=("saturate",))
 def _cast(call: Call) -> Sequence[SSAValue]:
     settings = {k: v for k, v in call.settings.items() if k in ("rounding_mode", "saturate")}
     if call.operands[0].type == call.type:
         return [call.operands[0]]
+    if isinstance(settings["saturate"], opset.NameRef):
+        from openinfer.lowering.graph.scalar_rules import either_way
+
+        return either_way(call, "saturate")
     return [call.elementwise("cast", call.operands, call.type, **settings)]
 
 
@@ -475,8 +490,12 @@ def _require_elements(call: Call, axes: Sequence[int]) -> None:
             call.emitter.require(Size.of(1), dims[axis])
 
 
-@_rule("argmax_axis", "argmin_axis")
+@_rule("argmax_axis", "argmin_axis", scalars=("select_first",))
 def _position(call: Call) -> Sequence[SSAValue]:
+    if isinstance(call.settings["select_first"], opset.NameRef):
+        from openinfer.lowering.graph.scalar_rules import either_way
+
+        return either_way(call, "select_first")
     rank = len(nn.dims_of(call.operands[0]))
     _require_elements(call, [_axis(call.settings["axis"], rank)])
     result = call.add(
@@ -570,12 +589,11 @@ def _gather(call: Call) -> Sequence[SSAValue]:
     return [call.convert(value, call.type)]
 
 
-@_rule("attention", scalars=("scale",))
+@_rule("attention", scalars=("scale", "window"))
 def _attention(call: Call) -> Sequence[SSAValue]:
-    if isinstance(call.settings["scale"], opset.NameRef):
-        from openinfer.lowering.graph.scalar_rules import scaled_queries
+    from openinfer.lowering.graph.scalar_rules import known_scale
 
-        call = scaled_queries(call)
+    call = known_scale(call)
     q, k, v, *rest = call.operands
     specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
     if attention_split(specs[0], specs[1]):
@@ -596,7 +614,7 @@ def _attention(call: Call) -> Sequence[SSAValue]:
         inputs.append(_mask(call, rest[0], dims, batch, heads))
     size = nn.dims_of(v)[-1]
     kind = nn.tensor_type(call.type.element_type, (batch, heads, dims[-2], size))
-    value = _attend(call, inputs, kind, ["bhld"] * 4, dims[-1])
+    value = _attend(call, inputs, kind, ["bhld"] * 4)
     return [call.reshape(value, call.results[0].dims)]
 
 
@@ -622,25 +640,23 @@ def _attend(
     inputs: Sequence[SSAValue],
     kind: TensorType[Attribute],
     layouts: Sequence[str],
-    head_size: Size,
 ) -> SSAValue:
+    from openinfer.lowering.graph.scalar_rules import FARTHEST, window_operand
+
     scale = call.settings["scale"]
-    if scale is None:
-        if head_size.constant is None:
-            raise RuleError(
-                "OI0722", f"attention needs a head size known at compile time, it is {head_size}"
-            )
-        scale = head_size.constant**-0.5 if head_size.constant else 1.0
     assert isinstance(scale, float)
     window = call.settings["window"]
+    masked = UnitAttr() if len(inputs) > 3 else None
+    reach = window_operand(call)
     return call.add(
         nn.AttentionOp,
-        inputs,
+        [*inputs, *([] if reach is None else [reach])],
         kind,
         scale=FloatAttr(scale, f64),
         causal=UnitAttr() if call.settings["causal"] else None,
-        window=nn.int_setting(window) if isinstance(window, int) else None,
-        masked=UnitAttr() if len(inputs) > 3 else None,
+        window=nn.int_setting(min(window, FARTHEST)) if isinstance(window, int) else None,
+        windowed=None if reach is None else UnitAttr(),
+        masked=masked,
         layouts=ArrayAttr([StringAttr(layout) for layout in layouts]),
     )
 
@@ -658,7 +674,7 @@ def _split_attention(call: Call) -> Sequence[SSAValue]:
         call.reshape(v, (one, length, heads, size)),
     ]
     kind = nn.tensor_type(call.type.element_type, (one, rows, heads, size))
-    value = call.reshape(_attend(call, inputs, kind, ["blhd"] * 4, size), (rows, width))
+    value = call.reshape(_attend(call, inputs, kind, ["blhd"] * 4), (rows, width))
     if rest:
         value = call.add(nn.MatmulOp, [value, rest[0]], call.type)
     return [value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import (
@@ -30,17 +30,21 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
-from openinfer.dialects.opset import NameRef
+from openinfer.dialects.opset import NameRef, find
 from openinfer.lowering.graph.liveness import nodes_of, written
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
 from openinfer.lowering.graph.states import State, state_of
 from openinfer.lowering.interface import Weight, weight_row
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic
 from openinfer.runtime.sizes import Size
+
+NEVER = "never"
+"""In place of the late size that says whether a step uses a persistent variable: none does."""
 
 
 @dataclass
@@ -121,7 +125,8 @@ class Facts:
                             f"dimension {dim} of {variable.variable.data} names the scalar "
                             f"variable {scalars[0]}, but its shape is fixed before a step runs",
                             location_of(variable),
-                            hint="only temporaries and volatile variables may do that",
+                            hint="write `_` for this dimension, which then is that of the value that "
+                            "is written, or a size that inputs or `sizes=` fix",
                         )
                     )
                 elif unknown:
@@ -211,7 +216,29 @@ class Facts:
 
     def settings(self, op: OpOp) -> dict[str, object]:
         """The settings as written, names of scalars and metadata replaced by their values."""
-        given = {k: python_value(v, self._lookup) for k, v in op.settings.data.items()}
+        loops: set[str] = set()
+        parent = op.parent_op()
+        while parent is not None:
+            if isinstance(parent, LoopOp):
+                loops.add(parent.index.data)
+            parent = parent.parent_op()
+
+        def looked_up(value: object) -> object:
+            if isinstance(value, tuple):
+                return tuple(looked_up(item) for item in value)
+            if isinstance(value, NameRef) and value.name not in loops:
+                return self._lookup(value.name)
+            return value
+
+        def metadata(name: str) -> object:
+            if name in loops or name in self.static or name in self.runtime:
+                return None
+            value = self.bindings.values.get(name) if name not in self.variables else None
+            return None if value is None else python_value(value, NameRef)
+
+        written = {k: python_value(v, NameRef) for k, v in op.settings.data.items()}
+        filled = with_metadata(find(op.op_name.data), written, metadata)
+        given = {name: looked_up(value) for name, value in filled.items()}
         return substitute_sizes(given, self.static)
 
     def _lookup(self, name: str) -> object:
@@ -222,6 +249,8 @@ class Facts:
             value = self.constant_of(variable)
             if value is not None and self.tensor_of(variable) is None:
                 return value
+        if variable is not None:
+            return NameRef(name)
         value = self.bindings.values.get(name)
         if isinstance(value, IntegerAttr | FloatAttr):
             return _number(value)
@@ -229,7 +258,9 @@ class Facts:
             return value.data
         return NameRef(name)
 
-    def attributes(self, outputs: Sequence[str], weights: Sequence[str]) -> dict[str, Attribute]:
+    def attributes(
+        self, outputs: Sequence[str], weights: Sequence[str], touched: Mapping[str, str]
+    ) -> dict[str, Attribute]:
         """The module attributes that tell every later level, and the runtime, the names."""
         return {
             "sizes": _strings(sorted(self.runtime)),
@@ -239,18 +270,21 @@ class Facts:
             "weights": ArrayAttr([self._weight(name) for name in weights]),
             "variables": ArrayAttr([self._variable(v) for v in self.variables.values()]),
             "nodes": ArrayAttr([self._node_row(op) for op in self.nodes]),
-            "states": ArrayAttr([self._state(state) for state in self.states.values()]),
+            "states": ArrayAttr(
+                [self._state(s, touched.get(s.name, NEVER)) for s in self.states.values()]
+            ),
             "fixed": DictionaryAttr(
                 {name: IntegerAttr(value, i64) for name, value in self.static.items()}
             ),
         }
 
-    def _state(self, state: State) -> DictionaryAttr:
+    def _state(self, state: State, touched: str) -> DictionaryAttr:
         variable = self.variables[state.name]
         assert isinstance(variable, VariableOp)
         known = self._variable(variable).data
         first = {k: v for k, v in known.items() if k in ("sources", "value")}
-        return state.row({**first, "marks": IntegerAttr(int(self.resets_entries(state.name)), i64)})
+        marks = IntegerAttr(int(self.resets_entries(state.name)), i64)
+        return state.row({**first, "marks": marks, "touched": StringAttr(touched)})
 
     def resets_entries(self, name: str) -> bool:
         """Whether some node resets single entries of a state, so that it matters which are there."""

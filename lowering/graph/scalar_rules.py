@@ -11,11 +11,20 @@ from xdsl.ir import Attribute, SSAValue
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import element_type
 from openinfer.dialects.ops.base import normal_axis
-from openinfer.lowering.graph.op_rules import Call, elementwise_rule, op_rule
+from openinfer.dialects.ops.structured import attention_split
+from openinfer.dialects.opset import TensorSpec
+from openinfer.lowering.graph.op_rules import (
+    Call,
+    Settings,
+    elementwise_rule,
+    op_rule,
+    rule_of,
+)
 from openinfer.lowering.graph.scalars import Scalar, computed, dtype_of, number, widened
 from openinfer.lowering.graph.settings import attribute_of
 from openinfer.lowering.reference.values import into_range
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.sizes import Size
 
 
 def _known(call: Call) -> bool:
@@ -172,14 +181,79 @@ def _iota(call: Call) -> Sequence[SSAValue]:
     return [call.elementwise("cast", [value], call.type, saturate=False)]
 
 
-def scaled_queries(call: Call) -> Call:
+def either_way(call: Call, name: str) -> Sequence[SSAValue]:
+    """An op with a switch that the step knows: its results both ways, and a choice."""
+    flag = true_or_false(call, call.settings[name])
+    (on, off) = (
+        translate_again(call, {**call.settings, name: value})[0] for value in (True, False)
+    )
+    return [call.elementwise("where", [flag, on, off], call.type)]
+
+
+def translate_again(call: Call, settings: Settings) -> Sequence[SSAValue]:
+    """What the op's own rule makes of it with other settings."""
+    again = Call(call.emitter, call.spec, call.operands, settings, call.results, call.inferred)
+    return rule_of(call.spec.name)(again)
+
+
+def true_or_false(call: Call, value: object) -> SSAValue:
+    """A switch as a bool without dimensions; an integer is true when it is not 0."""
+    assert isinstance(value, Scalar)
+    return call.convert(value.value, nn.tensor_type(i1, []))
+
+
+FARTHEST = 2**30
+"""A window as good as any wider one: the kernel counts positions in 32 bits."""
+
+
+def window_operand(call: Call) -> SSAValue | None:
+    """The window that only the step knows, checked, as nn.attention takes it."""
+    window = call.settings["window"]
+    if not isinstance(window, Scalar):
+        return None
+    i64 = element_type("i64")
+    one, flag, kind = number(call, 1, i64), nn.tensor_type(i1, []), nn.tensor_type(i64, [])
+    reach = number(call, window, i64)
+    call.emitter.require_holds(call.elementwise("ge", [reach, one], flag), "window", reach)
+    return call.elementwise("min", [reach, number(call, FARTHEST, i64)], kind)
+
+
+def known_scale(call: Call) -> Call:
+    """`attention` with a constant scale: one that only the step knows goes to the queries."""
+    q, k, *_ = call.operands
+    scale = call.settings["scale"]
+    specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
+    size = nn.dims_of(k if attention_split(*specs) else q)[-1]
+    if scale is None and size.constant is not None:
+        scale = size.constant**-0.5 if size.constant else 1.0
+    if isinstance(scale, float):
+        return Call(
+            call.emitter, call.spec, call.operands, {**call.settings, "scale": scale},
+            call.results, call.inferred,
+        )  # fmt: skip
+    return _scaled_queries(call, size)
+
+
+def _root(call: Call, size: Size, element: Attribute) -> SSAValue:
+    """1 / sqrt(size) of a run-time size; nothing is asked of heads without elements."""
+    kind = nn.tensor_type(element, [])
+    count = call.emitter.add(nn.SizeOp(Size.max(size, 1)))
+    count = call.convert(call.emitter.add(nn.FromIndexOp(count)), kind)
+    root = call.elementwise("sqrt", [count], kind)
+    return call.elementwise("div", [number(call, 1.0, element), root], kind)
+
+
+def _scaled_queries(call: Call, size: Size) -> Call:
     """`attention` with a scale that the step knows, as one with scale 1 of scaled queries."""
     q, *rest = call.operands
     wide = computed(dtype_of(q))
     q = widened(call, q, wide)
     kind = q.type
     assert isinstance(kind, TensorType)
-    q = call.elementwise("mul", [q, number(call, call.settings["scale"], kind.element_type)], kind)
+    scale = call.settings["scale"]
+    element = kind.element_type
+    factor = _root(call, size, element) if scale is None else number(call, scale, element)
+    q = call.elementwise("mul", [q, factor], kind)
     settings = {**call.settings, "scale": 1.0}
     return Call(call.emitter, call.spec, [q, *rest], settings, call.results, call.inferred)
 
@@ -190,9 +264,36 @@ def norm_in_parts(call: Call) -> Sequence[SSAValue]:
     x, *rest = (widened(call, value, dtype) for value in call.operands)
     kind = x.type
     assert isinstance(kind, TensorType)
+    axis = normal_axis(call.settings["axis"], len(nn.dims_of(x)))
+    centred = call.spec.name == "layer_norm"
+    eps = number(call, call.settings["eps"], kind.element_type)
+    x = normalised(call, x, axis, eps, centred=centred)
+    for name, value in zip(("mul", "add"), rest):
+        x = call.elementwise(name, [x, value], kind)
+    return [call.convert(x, call.type)]
+
+
+def eps_of(call: Call, element: Attribute) -> SSAValue:
+    """The setting `eps` without dimensions; a negative one fails the step."""
+    eps = call.settings["eps"]
+    if isinstance(eps, Scalar):
+        double, flag = element_type("f64"), nn.tensor_type(i1, [])
+        below = [number(call, eps, double), number(call, 0.0, double)]
+        # NaN is not negative.
+        call.emitter.require_holds(
+            call.elementwise("not", [call.elementwise("lt", below, flag)], flag), "eps"
+        )
+    return number(call, eps, element)
+
+
+def normalised(
+    call: Call, x: SSAValue, axis: int, eps: SSAValue, *, centred: bool = True
+) -> SSAValue:
+    """(x - mean) / sqrt(variance + eps) over the axes from `axis` on; without mean if not centred."""
+    kind = x.type
+    assert isinstance(kind, TensorType)
     element = kind.element_type
     dims = nn.dims_of(x)
-    axis = normal_axis(call.settings["axis"], len(dims))
     row = nn.tensor_type(element, [1 if d >= axis else n for d, n in enumerate(dims)])
 
     def mean(value: SSAValue) -> SSAValue:
@@ -205,12 +306,8 @@ def norm_in_parts(call: Call) -> Sequence[SSAValue]:
             keepdims=UnitAttr(),
         )
 
-    if call.spec.name == "layer_norm":
+    if centred:
         x = call.elementwise("sub", [x, mean(x)], kind)
     variance = mean(call.elementwise("mul", [x, x], kind))
-    eps = number(call, call.settings["eps"], element)
     root = call.elementwise("sqrt", [call.elementwise("add", [variance, eps], row)], row)
-    x = call.elementwise("div", [x, root], kind)
-    for name, value in zip(("mul", "add"), rest):
-        x = call.elementwise(name, [x, value], kind)
-    return [call.convert(x, call.type)]
+    return call.elementwise("div", [x, root], kind)

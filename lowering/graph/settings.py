@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    Signedness,
     StringAttr,
     f64,
     i1,
@@ -19,6 +20,8 @@ from xdsl.ir import Attribute
 from openinfer.dialects.graph import NameAttr, SizeAttr
 from openinfer.dialects.opset import NameRef
 from openinfer.runtime.sizes import Size
+
+_UI64 = IntegerType(64, Signedness.UNSIGNED)
 
 
 def python_value(value: Attribute, lookup: Callable[[str], object]) -> object:
@@ -43,12 +46,13 @@ def python_value(value: Attribute, lookup: Callable[[str], object]) -> object:
 
 
 def attribute_of(value: object) -> Attribute:
-    """A Python setting as an attribute: bool `i1`, int `i64`, float `f64`, string, size, tuple."""
+    """A Python setting as an attribute: bool `i1`, int `i64` (from 2**63 on `ui64`), float `f64`,
+    string, size, tuple."""
     match value:
         case bool():
             return IntegerAttr(int(value), i1)
         case int():
-            return IntegerAttr(value, i64)
+            return IntegerAttr(value, i64 if value < 2**63 else _UI64)
         case float():
             return FloatAttr(value, f64)
         case str():

@@ -124,6 +124,7 @@ class _Access:
         if state is None:
             raise Problem("OI0716", f"{ref.text}: {self.name} is not persistent")
         self.state = state
+        t.touch(self.name)
         slots: list[Slot] = [s for s in ref.indices if isinstance(s, Slot)]
         count = len(state.table)
         missing = count - len(slots[:count])
@@ -285,7 +286,7 @@ class _Access:
         key: object = None
         extent: SSAValue | None = None
         if isinstance(slot.stop, SizeAttr):
-            raw = self._number(slot.stop)
+            raw = self._number(slot.stop, entry)
             constant = slot.stop.data.substitute(t.facts.static).constant
             if constant is not None and constant >= 0:
                 stop = raw
@@ -307,7 +308,7 @@ class _Access:
         else:
             stop = end = t.add(nn.ExtentOp(self.name, entry, axis))
         if isinstance(slot.start, SizeAttr):
-            begin = self._number(slot.start)
+            begin = self._number(slot.start, entry)
             self._require("sge", begin, 0, "slice-start", begin, self._axis_number(axis))
             self._require("sle", begin, stop, "slice-order", begin, stop)
             start = self._clamp(begin, end)
@@ -338,16 +339,12 @@ class _Access:
         grows = bool(self.auto) and all(isinstance(s, SizeAttr) for s in self.auto)
         needs: list[SSAValue] = []
         if grows:
-            for position, slot in enumerate(self.auto):
-                assert isinstance(slot, SizeAttr)
-                number = self._number(slot)
-                axis = count + position
-                self._require("sge", number, 0, "negative", number, self._axis_number(axis))
-                base = self.t.index_value(self.state.base(axis), self.scope)
-                needs.append(self.t.add(arith.AddiOp(base, number)))
+            needs = self._needs(None if lengths else entry)
 
             def grow(entry: Sequence[SSAValue]) -> None:
-                for position, need in enumerate(needs):
+                # Each entry has counts of its own.
+                own = self._needs(entry) if lengths else needs
+                for position, need in enumerate(own):
                     self._grow(count + position, entry, need)
 
             self._each(entry, lengths, grow)
@@ -371,6 +368,19 @@ class _Access:
         if lengths:
             self._same_shapes(entry, lengths)
 
+    def _needs(self, entry: Sequence[SSAValue] | None) -> list[SSAValue]:
+        """How far the axes of a matrix are to reach, by the numbers in its slots; without an entry
+        how far those of a new one would."""
+        found: list[SSAValue] = []
+        for axis, slot in enumerate(self.auto, len(self.state.table)):
+            assert isinstance(slot, SizeAttr)
+            number = self._number(slot, entry)
+            if entry is not None:
+                self._require("sge", number, 0, "negative", number, self._axis_number(axis))
+            base = self.t.index_value(self.state.base(axis), self.scope)
+            found.append(self.t.add(arith.AddiOp(base, number)))
+        return found
+
     def _stacked(
         self,
         axis: int,
@@ -393,7 +403,7 @@ class _Access:
     ) -> SSAValue:
         """One row or column; a write may append it."""
         t = self.t
-        number = self._number(slot)
+        number = self._number(slot, entry)
         extent = t.add(nn.ExtentOp(self.name, entry, axis))
         one = t.constant_index(1)
         limit = t.add(arith.AddiOp(extent, one)) if writes else extent
@@ -443,8 +453,9 @@ class _Access:
 
     # Numbers
 
-    def _number(self, slot: SizeAttr) -> SSAValue:
-        """The value of an index; an auto index that means nothing else is its present count."""
+    def _number(self, slot: SizeAttr, entry: Sequence[SSAValue] | None = ()) -> SSAValue:
+        """The value of an index; an auto index that means nothing else is its present count in the
+        matrix of an entry, 0 without one."""
         t = self.t
         size = slot.data.substitute(t.facts.static)
         counts = {
@@ -458,8 +469,11 @@ class _Access:
             return t.index_value(size, self.scope)
         inner = self.scope.nested()
         for name in counts:
+            if entry is None:
+                inner.indices[name] = Index(t.constant_index(0))
+                continue
             axis = self.state.axes.index(name)
-            extent = t.add(nn.ExtentOp(self.name, [], axis))
+            extent = t.add(nn.ExtentOp(self.name, entry, axis))
             base = t.index_value(self.state.base(axis), self.scope)
             inner.indices[name] = Index(t.add(arith.SubiOp(extent, base)))
         return t.index_value(size, inner)

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     Signedness,
     TensorType,
-    UnitAttr,
     UnknownLoc,
     UnrealizedConversionCastOp,
     i1,
@@ -34,7 +33,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.nn.elements import element_type
-from openinfer.lowering.fusing import NO_FUSE
+from openinfer.lowering.graph.hints import Hints
 from openinfer.lowering.graph.index_arithmetic import LARGEST_INDEX, LIMIT, IndexArithmetic
 from openinfer.lowering.graph.late_sizes import LateSizes
 from openinfer.lowering.graph.program_facts import Facts
@@ -98,9 +97,15 @@ class VariableValues:
         self.late = LateSizes(self)
         self.watched_dims: dict[str, list[str]] = {}
         """`NODE NAME` to the dimensions of what a watched build shows there."""
-        self.requirements: dict[tuple[str, str], int] = {}
-        self.no_fuse = False
-        """Whether a hint around the node that is being translated keeps it apart from others."""
+        self.requirements: dict[tuple[str, str, str], int] = {}
+        """What run-time sizes must hold before the step runs at all: low <= high, by kind."""
+        self.touched: dict[str, str] = {}
+        """The persistent variables that are used, where sizes of the inputs are dimensions of them:
+        the late size that says whether a step does, empty for those that every step uses."""
+        self.stops = False
+        """Whether something that stands before may end the step."""
+        self.hints = Hints()
+        """What holds for the node that is being translated."""
 
     @property
     def node(self) -> int:
@@ -111,8 +116,8 @@ class VariableValues:
     def insert(self, op: Operation) -> Operation:
         if self.where is not None and isinstance(op.location, UnknownLoc):
             op.location = self.place_of(self.where)
-        if self.no_fuse and isinstance(op, nn.NNOp):
-            op.attributes[NO_FUSE] = UnitAttr()
+        self.hints.mark(op)
+        self.stops = self.stops or isinstance(op, nn.RequireOp | nn.DefineSizeOp | nn.GrowOp)
         self.builder.insert(op)
         return op
 
@@ -309,6 +314,7 @@ class VariableValues:
 
         Where only the step knows whether there is one, the step checks that.
         """
+        self.touch(name)
         value = self.content(name, scope)
         flag = scope.unset.pop(name, None)
         if flag is not None:
@@ -319,6 +325,20 @@ class VariableValues:
             kind = "unwritten" if open_dims else "unassigned"
             self.insert(nn.RequireOp(written, kind, zero, zero, self.node))
         return value
+
+    def touch(self, name: str) -> None:
+        """A persistent variable has the shape of the first step that uses it: notes this use."""
+        state = self.facts.states.get(name)
+        if state is None or not any(dim.names & self.facts.runtime for dim in state.dims):
+            return
+        self.require_dims(state.dims)
+        if self.builder.insertion_point.block is self.entry:
+            self.touched[name] = ""
+        elif name not in self.touched:
+            self.touched[name] = self.late.reserve(f"{name}.touched")
+        if self.touched[name]:
+            one = self.constant_index(1)
+            self.insert(nn.DefineSizeOp(self.touched[name], one, self.node))
 
     def content(self, name: str, scope: Scope) -> SSAValue:
         """The same, for one that is only handed on."""
@@ -367,6 +387,7 @@ class VariableValues:
                 f"{variable.variable.data} has an open dimension and was not written yet",
                 "write it before it is read",
             )
+        self.require_dims(nn.dims_of(kind))
         fill = nn.FillOp([], [kind], properties={"value": fill_value(constant, kind)})
         fill.result[0].name_hint = variable.variable.data
         return self.add(fill)
@@ -390,13 +411,18 @@ class VariableValues:
     def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]:
         return nn.tensor_type(element_type(ALIASES.get(dtype, dtype)), dims)
 
-    def require(self, low: Size, high: Size) -> None:
-        """Records low <= high for the runtime to check, unless it always holds."""
-        if all(coefficient >= 0 for _, coefficient in (high - low).terms):
+    def require(self, low: Size, high: Size, kind: str = "bound", node: int | None = None) -> None:
+        """Has low <= high checked, unless it always holds: by the step, where it runs this node.
+
+        What every step needs, and first of all, is checked before it runs.
+        """
+        if _holds_always(high - low):
             return
+        node = self.node if node is None else node
         names = low.names | high.names
-        if names <= self.facts.runtime:
-            self.requirements.setdefault((str(low), str(high)), self.node)
+        always = self.builder.insertion_point.block is self.entry and not self.stops
+        if names <= self.facts.runtime and always:
+            self.requirements.setdefault((str(low), str(high), kind), node)
             return
         unknown = sorted(names - self.late.known)
         if unknown:
@@ -407,7 +433,14 @@ class VariableValues:
             )
         left, right = self.index_value(low, Scope()), self.index_value(high, Scope())
         holds = self.add(arith.CmpiOp(left, right, "sle"))
-        self.insert(nn.RequireOp(holds, "bound", left, right, self.node))
+        shown = (right, left) if kind == "negative-size" else (left, right)
+        self.insert(nn.RequireOp(holds, kind, *shown, node))
+
+    def require_dims(self, dims: Sequence[Size]) -> None:
+        """Has dimensions over run-time sizes checked: none is negative."""
+        for dim in dims:
+            if dim.names and dim.names <= self.facts.runtime:
+                self.require(Size.of(0), dim, "negative-size")
 
     # Index arithmetic
 
@@ -475,6 +508,20 @@ def _pairs(dims: Sequence[Size | None], value: SSAValue) -> Iterator[tuple[Size 
     have = nn.dims_of(value)
     for axis, dim in enumerate(dims):
         yield dim, have[axis] if axis < len(have) else Size.of(1)
+
+
+def _holds_always(size: Size) -> bool:
+    """Whether a size is 0 or more whatever its names are, as far as its form tells."""
+    return all(
+        coefficient >= 0
+        and all(
+            _holds_always(operand)
+            for atom in monomial
+            for operand in atom[1:]
+            if isinstance(operand, Size)
+        )
+        for monomial, coefficient in size.terms
+    )
 
 
 def divisors(size: Size) -> Iterator[Size]:

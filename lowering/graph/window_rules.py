@@ -1,11 +1,13 @@
-"""Rules of the ops over windows: convolutions as products with unfolded windows, pooling.
+"""Rules of the ops over windows: convolutions, pooling, resampling.
 
-A convolution is one product: the kernel as a matrix `[out, in * kernel]` times the windows of x as
-`[in * kernel, windows]`. A transposed one multiplies first and folds the windows of the product.
+A convolution of floats whose sizes are known is `nn.conv`. Any other one is one product: the kernel
+as a matrix `[out, in * kernel]` times the windows of x as `[in * kernel, windows]`. A transposed one
+multiplies first and folds the windows of the product.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, UnitAttr
@@ -46,10 +48,16 @@ def _known(call: Call, size: Size, what: str) -> int:
     if size.constant is None:
         raise RuleError(
             "OI0722",
-            f"{call.spec.name} needs a {what} that is known at compile time, it is {size}",
-            "use a literal, or a size that the model or `sizes=` fixes",
+            f"{call.spec.name} needs a {what} that is known at compile time, it is {_written(size)}",
+            "use a literal, a constant with @init, metadata, or a size that the model or `sizes=` "
+            "fixes",
         )
     return size.constant
+
+
+def _written(size: Size) -> str:
+    """A size in the names of the program: late ones have a number behind them."""
+    return re.sub(r"([A-Za-z_]\w*)\.\d+", r"\1", str(size))
 
 
 def _placed(call: Call, windows: Sequence[Window]) -> dict[str, Attribute]:
@@ -116,6 +124,10 @@ def _convolution(call: Call) -> Sequence[SSAValue]:
     outputs, channels, *kernel = nn.dims_of(w)
     counts = call.results[0].dims[-spatial:]
     counts = counts if spatial == 2 else (_ONE, *counts)
+    if _is_direct(x, w, counts):
+        y = _direct(call, x, w, windows, (batch, outputs, *counts))
+        y = _biased(call, y, (outputs, _ONE))
+        return [call.reshape(y, call.results[0].dims)]
     depth, many = product([channels, *kernel]), product(counts)
     rows = outputs // groups
     lead = (Size.of(groups),) if groups > 1 else ()
@@ -125,6 +137,27 @@ def _convolution(call: Call) -> Sequence[SSAValue]:
     kind = nn.tensor_type(element, (batch, *lead, rows, many))
     y = call.add(nn.MatmulOp, [matrix, columns], kind)
     return [call.reshape(_biased(call, y, (*lead, rows)), call.results[0].dims)]
+
+
+_DIRECT = frozenset({"f16", "bf16", "f32", "f64"})
+
+
+def _is_direct(x: SSAValue, w: SSAValue, counts: Sequence[Size]) -> bool:
+    """Whether all sizes but the batch are known, and at least 1, and the elements floats."""
+    known = [*nn.dims_of(x)[1:], *nn.dims_of(w), *counts]
+    if any(size.constant is None or size.constant < 1 for size in known):
+        return False
+    return all(dtype_name(nn.element_of(v)) in _DIRECT for v in (x, w))
+
+
+def _direct(
+    call: Call, x: SSAValue, w: SSAValue, windows: Sequence[Window], dims: Sequence[Size]
+) -> SSAValue:
+    kind = nn.tensor_type(element_type(_sums(call)), dims)
+    kernel = nn.ints_setting([_known(call, size, "kernel") for size in nn.dims_of(w)[2:]])
+    groups = nn.int_setting(_groups(call))
+    placed = _placed(call, windows)
+    return call.add(nn.ConvOp, [x, w], kind, kernel=kernel, groups=groups, **placed)
 
 
 def _unfolded(

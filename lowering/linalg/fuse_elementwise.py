@@ -142,8 +142,8 @@ def fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) 
         _both(producer.doc, consumer.doc),
     )
     give_location(consumer.location, new)
-    absorb_nodes(new, producer, consumer)
     new.attributes.update(consumer.attributes)
+    absorb_nodes(new, producer, consumer)
     for old, result in zip(consumer.res, new.res):
         result.name_hint = old.name_hint
     Rewriter.replace_op(consumer, [new], new.res)

@@ -1,4 +1,4 @@
-"""Elementwise consumers of a matmul run on its accumulators."""
+"""Elementwise consumers of a matmul or a convolution run on its accumulators."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
     f32,
+    f64,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -37,7 +38,7 @@ from openinfer.lowering.loops.elements import accumulator_of
 
 @dataclass(frozen=True)
 class FuseEpilogue(ModulePass):
-    """Bias, activation and residual become the body of the matmul that they follow.
+    """Bias, activation and residual become the body of the matmul or convolution before them.
 
     Before:
         %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -49,32 +50,34 @@ class FuseEpilogue(ModulePass):
           nn.yield %0 : f32 } : …
 
     Requires: level `linalg` on tensors, elementwise chains fused.
-    Leaves: a matmul with several users, or with a barrier behind it, as it is.
+    Leaves: a product with several users, or with a barrier behind it, as it is.
     """
 
     name: ClassVar[str] = "fuse-epilogue"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for matmul in [o for o in op.walk() if isinstance(o, nn.MatmulOp)]:
-            current: nn.MatmulOp | None = matmul
+        for product in [o for o in op.walk() if isinstance(o, nn.MatmulOp | nn.ConvOp)]:
+            current: Product | None = product
             while current is not None:
                 current = _fuse_one(current)
 
 
-def accumulator_type(op: nn.MatmulOp) -> Attribute:
+Product = nn.MatmulOp | nn.ConvOp
+
+
+def accumulator_type(op: Product) -> Attribute:
     """What products are summed in: f32 for floats up to f32, i32 for packed integers, else the
     result's own type."""
     if op.body:
         return op.body[0].block.args[0].type
     element = nn.element_of(op.inputs[0])
     if isinstance(element, AnyFloat):
-        wider = nn.element_of(op.inputs[1])
-        assert isinstance(wider, AnyFloat)
-        return element if element.bitwidth == 64 else wider if wider.bitwidth == 64 else f32
+        wide = [e for e in (element, nn.element_of(op.inputs[1])) if e == f64]
+        return f64 if wide else f32
     return accumulator_of(nn.element_of(op.output))
 
 
-def _fuse_one(matmul: nn.MatmulOp) -> nn.MatmulOp | None:
+def _fuse_one(matmul: Product) -> Product | None:
     result = matmul.result[0]
     users = {use.operation for use in result.uses}
     if len(users) != 1:
@@ -95,7 +98,7 @@ def _fuse_one(matmul: nn.MatmulOp) -> nn.MatmulOp | None:
     return _fuse(matmul, consumer)
 
 
-def _fuse(matmul: nn.MatmulOp, consumer: linalg.GenericOp) -> nn.MatmulOp:
+def _fuse(matmul: Product, consumer: linalg.GenericOp) -> Product:
     result = matmul.result[0]
     maps = input_maps(consumer)
     extras: list[SSAValue] = list(matmul.inputs[2:])
@@ -129,7 +132,7 @@ def _fuse(matmul: nn.MatmulOp, consumer: linalg.GenericOp) -> nn.MatmulOp:
         k: v for k, v in matmul.properties.items() if k not in ("operandSegmentSizes", "maps")
     }
     properties["maps"] = ArrayAttr([AffineMapAttr(m) for m in places])
-    new = nn.MatmulOp(
+    new = type(matmul)(
         [*matmul.inputs[:2], *extras], [kind], properties=properties, body=Region(block)
     )
     new.attributes.update(matmul.attributes)

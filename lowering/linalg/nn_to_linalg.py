@@ -438,7 +438,9 @@ def _marked(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
     assert isinstance(op, nn.NNOp)
     if low.dtype(op.inputs[0]) == "bool":
         op.attributes["openinfer.bool"] = UnitAttr()
-    elif low.is_unsigned(op.inputs[0]):
+    elif low.is_unsigned(op.inputs[0]) or (
+        isinstance(op, nn.MatmulOp) and low.is_unsigned(op.inputs[1])
+    ):
         op.attributes["openinfer.unsigned"] = UnitAttr()
     if isinstance(op, nn.GatherOp | nn.ScatterOp) and low.is_unsigned(op.inputs[1]):
         op.attributes["openinfer.unsigned_indices"] = UnitAttr()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, StringAttr, UnitAttr, bf16
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -15,12 +15,13 @@ from xdsl.passes import ModulePass
 from openinfer.dialects import nn
 from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.loops.lower_convolution import schedule_of
 from openinfer.lowering.loops.machine import machine_of
 
 
 @dataclass(frozen=True)
 class PackConstantWeights(ModulePass):
-    """Gives each weight that is the right side of a matmul a packed argument of its own.
+    """Gives each weight of a matmul's right side or a convolution a packed argument of its own.
 
     Before:
         %w = nn.member %W[%l] : tensor<6x384x384xf32> -> tensor<384x384xf32>
@@ -29,6 +30,10 @@ class PackConstantWeights(ModulePass):
         %w = nn.member %W_packed[%l] : tensor<6x12x384x32xf32> -> tensor<12x384x32xf32>
         %y = nn.matmul(%x, %w) {packed} : …
         func.func @prepare_0(%source: tensor<384x384xf32>) -> tensor<12x384x32xf32>
+
+    The kernels of `nn.conv` become panels, too: one for the output channels of each tile.
+    The weight of a product with `precision = "bf16"` is rounded by its `prepare` function, and packed
+    as pairs: tensor<12x192x64xbf16>.
 
     Requires: level `linalg` on tensors; transposes absorbed into matmul flags.
     Leaves: a `prepare` function for each distinct layout, which the runtime calls for each member;
@@ -51,13 +56,15 @@ class _Packer:
         self.block = function.body.block
         self.weights = read_weights(module)
         self.first = input_count(module)
-        self.packed: dict[tuple[str, bool], SSAValue] = {}
-        self.prepares: dict[tuple[Attribute, bool, int], str] = {}
+        self.packed: dict[tuple[str, Attribute, bool], SSAValue] = {}
+        self.prepares: dict[tuple[Attribute, Attribute, bool], str] = {}
 
     def run(self) -> None:
         for op in list(self.function.walk()):
             if isinstance(op, nn.MatmulOp) and op.packed is None:
                 self._pack(op)
+            elif isinstance(op, nn.ConvOp) and op.packed is None:
+                self._pack_kernels(op)
         self._drop_unused()
         self.function.update_function_type()
         write_weights(self.module, self.weights)
@@ -75,7 +82,8 @@ class _Packer:
     def _pack(self, op: nn.MatmulOp) -> None:
         source = self._source(op.inputs[1])
         element = nn.element_of(op.inputs[1])
-        if source is None or not isinstance(element, AnyFloat):
+        # Integers are packed for products with floats, which convert them as they read them.
+        if source is None or not isinstance(nn.element_of(op.inputs[0]), AnyFloat):
             return
         number, member = source
         value = op.inputs[1]
@@ -85,8 +93,20 @@ class _Packer:
             return
         weight = self.weights[number]
         tile = machine_of(op).tile_for(dims[-2] if transposed else dims[-1])
-        packed = self._layout(element, dims, transposed, tile)
-        argument = self._argument(weight, value, packed, transposed, tile)
+        pairs = op.precision is not None
+        packed = self._layout(bf16 if pairs else element, dims, transposed, tile, pairs)
+        argument = self._argument(weight, value, packed, transposed, tile, pairs)
+        self._use(op, argument, member, packed)
+        op.properties.pop("transpose_b", None)
+
+    def _use(
+        self,
+        op: nn.MatmulOp | nn.ConvOp,
+        argument: SSAValue,
+        member: nn.MemberOp | None,
+        packed: Attribute,
+    ) -> None:
+        """Gives an op its packed operand, or the member of it that it had."""
         new: SSAValue = argument
         if member is not None:
             made = nn.MemberOp(argument, list(member.indices), packed)
@@ -94,33 +114,60 @@ class _Packer:
             block = op.parent_block()
             assert block is not None
             block.insert_op_before(made, op)
-            made.member.name_hint = value.name_hint
+            made.member.name_hint = member.member.name_hint
             new = made.member
         op.operands[1] = new
         op.properties["packed"] = UnitAttr()
-        op.properties.pop("transpose_b", None)
         if member is not None and not member.member.uses:
             member.detach()
             member.erase()
 
+    def _pack_kernels(self, op: nn.ConvOp) -> None:
+        """The kernels of a convolution: a matrix for each group, a column for each output."""
+        source = self._source(op.inputs[1])
+        if source is None:
+            return
+        number, member = source
+        value, weight = op.inputs[1], self.weights[number]
+        schedule = schedule_of(op)
+        shape, tile = schedule.shape, schedule.tile.rows
+        matrix = [shape.groups, shape.outputs, shape.depth]
+        element = nn.element_of(value)
+        panels = [shape.groups, -(-shape.outputs // tile), shape.depth, tile]
+        packed = nn.tensor_type(element, panels)
+        kind = nn.tensor_type(element, matrix)
+        argument = self._argument(weight, value, packed, True, tile, False, kind)
+        self._use(op, argument, member, packed)
+
     @staticmethod
-    def _layout(element: Attribute, dims: Sequence[int], transposed: bool, tile: int) -> Attribute:
+    def _layout(
+        element: Attribute, dims: Sequence[int], transposed: bool, tile: int, pairs: bool
+    ) -> Attribute:
         depth, columns = dims[-2:]
         if transposed:
             depth, columns = columns, depth
-        return nn.tensor_type(element, [*dims[:-2], -(-columns // tile), depth, tile])
+        panels = -(-columns // tile)
+        row = [-(-depth // 2), 2 * tile] if pairs else [depth, tile]
+        return nn.tensor_type(element, [*dims[:-2], panels, *row])
 
     def _argument(
-        self, weight: Weight, value: SSAValue, packed: Attribute, transposed: bool, tile: int
+        self,
+        weight: Weight,
+        value: SSAValue,
+        packed: Attribute,
+        transposed: bool,
+        tile: int,
+        pairs: bool,
+        matrix: Attribute | None = None,
     ) -> SSAValue:
-        key = (weight.variable, transposed)
+        key = (weight.variable, packed, transposed)
         if key not in self.packed:
             family = weight.members
-            prepare = self._prepare(value.type, packed, transposed, tile)
+            prepare = self._prepare(value.type, packed, transposed, tile, pairs, matrix)
             element = nn.element_of(packed)
             kind = nn.tensor_type(element, [*family, *nn.dims_of(packed)])
             argument = self.block.insert_arg(kind, self.first + len(self.weights))
-            suffix = "_packed_t" if transposed else "_packed"
+            suffix = ("_pairs" if pairs else "_packed") + ("_t" if transposed else "")
             argument.name_hint = weight.variable + suffix
             self.weights.append(
                 Weight(weight.variable, weight.sources, weight.members, prepare=prepare)
@@ -128,21 +175,36 @@ class _Packer:
             self.packed[key] = argument
         return self.packed[key]
 
-    def _prepare(self, source: Attribute, packed: Attribute, transposed: bool, tile: int) -> str:
-        key = (source, transposed, tile)
+    def _prepare(
+        self,
+        source: Attribute,
+        packed: Attribute,
+        transposed: bool,
+        tile: int,
+        pairs: bool,
+        matrix: Attribute | None,
+    ) -> str:
+        """The function that packs a weight, seen as `matrix` where that is another shape."""
+        key = (source, packed, transposed)
         if key not in self.prepares:
             name = f"prepare_{len(self.prepares)}"
             block = Block(arg_types=[source])
             block.args[0].name_hint = "source"
+            ops: list[Operation] = []
+            value: SSAValue = block.args[0]
+            if matrix is not None:
+                ops.append(nn.ReshapeOp([value], [matrix]))
+                value = ops[0].results[0]
             pack = nn.PackOp(
-                [block.args[0]],
+                [value],
                 [packed],
                 properties={
                     "tile": nn.int_setting(tile),
                     "transposed": StringAttr("transposed") if transposed else None,
+                    "pairs": UnitAttr() if pairs else None,
                 },
             )
-            ops: list[Operation] = [pack, ReturnOp(pack.result[0])]
+            ops += [pack, ReturnOp(pack.result[0])]
             block.add_ops(ops)
             kind = FunctionType.from_lists([source], [packed])
             self.module.body.block.add_op(FuncOp(name, kind, Region(block)))

@@ -6,6 +6,7 @@ from xdsl.ir import Attribute
 
 from openinfer.dialects import nn
 from openinfer.lowering.loops.lower_attention import attention_scratch
+from openinfer.lowering.loops.lower_convolution import conv_scratch
 from openinfer.lowering.loops.lower_fourier import fourier_scratch
 from openinfer.lowering.loops.lower_indexing import sort_scratch
 from openinfer.lowering.loops.lower_matmul import scratch_types
@@ -20,6 +21,8 @@ def scratch_of(op: nn.NNOp) -> list[Scratch]:
     """The scratch buffers of an op on tensors, in the order in which its kernel expects them."""
     if isinstance(op, nn.MatmulOp):
         return scratch_types(op)
+    if isinstance(op, nn.ConvOp):
+        return conv_scratch(op)
     if isinstance(op, nn.AttentionOp):
         return attention_scratch(op)
     if isinstance(op, nn.SortOp):

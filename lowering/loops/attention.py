@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import (
-    MemRefType,
-)
+from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import SSAValue
 
+from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.nn import AttentionOp, ThreadOp
 from openinfer.lowering.loops.attention_mask import Mask, Sight
+from openinfer.lowering.loops.attention_operands import Heads
+from openinfer.lowering.loops.attention_step import OneQuery, fits_one_query
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import accumulator_of, convert
 from openinfer.lowering.loops.machine import Machine
@@ -42,23 +43,7 @@ from openinfer.lowering.loops.numeric import (
     select,
 )
 from openinfer.lowering.loops.packing import transpose_into
-
-
-@dataclass(frozen=True)
-class Heads:
-    """A `[batch, heads, length, size]` operand in one of its two layouts."""
-
-    buffer: SSAValue
-    layout: str
-
-    def axis(self, name: str) -> int:
-        """The axis of `b`atch, `h`eads, `l`ength or `d` (head size)."""
-        return self.layout.index(name)
-
-    def at(self, batch: Index, head: Index, position: Index, column: Index) -> list[Index]:
-        if self.layout == "bhld":
-            return [batch, head, position, column]
-        return [batch, position, head, column]
+from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -97,17 +82,57 @@ class Attention:
         self.scale = build.constant(op.scale.value.data, self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
         self.key_count = build.dim(self.k.buffer, self.k.axis("l"))
-        self.mask = Mask(build, op.inputs[3], kind) if op.masked is not None else None
+        self.mask = Mask(build, op.mask, kind) if op.mask is not None else None
         self.sight = Sight(
             build,
             op.causal is not None,
-            op.window.value.data if op.window is not None else None,
+            self._window(),
             self.query_count,
             self.key_count,
             self.how.lanes,
         )
 
+    def _window(self) -> Index | None:
+        """How many keys a query sees, when that is limited."""
+        if self.op.window is not None:
+            return self.op.window.value.data
+        if self.op.reach is None:
+            return None
+        return self.build.insert(IndexCastOp(self.build.load(self.op.reach, []), IndexType()))
+
     def emit(self) -> None:
+        """One query has a form of its own; the run decides where it alone knows their number."""
+        if not self._may_be_one():
+            self._blocks()
+        elif self.query_count == 1:
+            self._one_query()
+        else:
+            one = self.build.compare("eq", self.query_count, 1)
+            self.build.when(one, self._one_query, self._blocks)
+
+    def _may_be_one(self) -> bool:
+        # The form for one query adds up along the lanes, and from several of them.
+        if strict_math() or (isinstance(self.query_count, int) and self.query_count != 1):
+            return False
+        return fits_one_query(self.q, self.k, self.v, self.build, self.how.lanes)
+
+    def _one_query(self) -> None:
+        keys: tuple[Index, Index] = (0, self.key_count)
+        if self.sight.bounded:
+            keys = self.sight.keys(self.sight.position(self.zero), 1)
+        OneQuery(
+            self.build,
+            self.op,
+            self.machine,
+            self.how,
+            (self.q, self.k, self.v, self.out),
+            self.scores,
+            self.thread,
+            self.mask,
+            keys,
+        ).emit()
+
+    def _blocks(self) -> None:
         """All heads of all batches, in one loop that threads share; each has scratch of its own."""
         build = self.build
         batches = build.dim(self.q.buffer, self.q.axis("b"))
@@ -258,8 +283,10 @@ class Attention:
         """out[query, d] = sum of scores[key, query] · v[key, d] over keys, times the share."""
         build, v, lanes = self.build, self.v, self.how.lanes
         size = build.dim(v.buffer, 3)
-        assert isinstance(size, int)
         width = 2 * lanes
+        if not isinstance(size, int):
+            self._combine_any(block, size, width)
+            return
         whole = size // width * width
         rest = size - whole
         none: list[SSAValue | None] = [None] * (width // lanes)
@@ -274,6 +301,19 @@ class Attention:
                 for first in range(0, rest, lanes)
             ]
             self._combine_columns(block, build.index(whole), masks)
+
+    def _combine_any(self, block: Block, size: SSAValue, width: int) -> None:
+        """The same for a head size that only the step knows."""
+        build, lanes = self.build, self.how.lanes
+        none: list[SSAValue | None] = [None] * (width // lanes)
+        whole = build.sub(size, build.rem(size, width))
+        build.loop(0, whole, width, lambda d: self._combine_columns(block, d, none), hint="d")
+        rest = build.sub(size, whole)
+        masks: list[SSAValue | None] = [
+            build.mask(build.minimum(build.maximum(build.minus(rest, first), 0), lanes), lanes)
+            for first in range(0, width, lanes)
+        ]
+        self._combine_columns(block, whole, masks)
 
     def _combine_columns(
         self, block: Block, column: SSAValue, masks: Sequence[SSAValue | None]

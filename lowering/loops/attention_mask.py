@@ -107,7 +107,8 @@ class Sight:
 
     build: LoopBuilder
     causal: bool
-    window: int | None
+    window: Index | None
+    """A number, or an index value of the step."""
     query_count: Index
     key_count: Index
     lanes: int
@@ -125,11 +126,11 @@ class Sight:
         """The range of keys that any of `count` queries from `position` on sees."""
         build = self.build
         start: Index = 0
-        reach = 1 if self.causal or self.window is None else self.window
-        stop = build.plus(build.plus(position, count), reach - 1)
+        reach: Index = 1 if self.causal or self.window is None else self.window
+        stop = build.plus(build.plus(position, count), build.minus(reach, 1))
         stop = build.maximum(build.minimum(stop, self.key_count), 0)
         if self.window is not None:
-            start = build.maximum(build.minus(position, self.window - 1), 0)
+            start = build.maximum(build.minus(position, build.minus(self.window, 1)), 0)
             start = build.minimum(start, stop)
         return start, stop
 
@@ -150,7 +151,10 @@ class Sight:
             score = select(build, seen, score, lowest)
         if self.window is None:
             return score
-        reach = build.constant(self.window, there.type)
+        if isinstance(self.window, int):
+            reach = build.constant(self.window, there.type)
+        else:
+            reach = build.splat(build.insert(IndexCastOp(self.window, i32)), self.lanes)
         pairs = [(positions, there)] if self.causal else [(positions, there), (there, positions)]
         for later, earlier in pairs:
             distance = build.insert(arith.SubiOp(later, earlier))

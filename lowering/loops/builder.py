@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from openinfer.lowering.options import strict_math
+
 Index = SSAValue | int
 """An index value: SSA, or a Python int that becomes a constant."""
 
@@ -225,7 +227,9 @@ class LoopBuilder:
         return self.insert(vector.CreateMaskOp([self.index(count)], VectorType(i1, [lanes])))
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
-        """a·b + c on vectors of floats."""
+        """a·b + c on vectors of floats; with strict mathematics the product is rounded first."""
+        if strict_math():
+            return self.insert(arith.AddfOp(self.insert(arith.MulfOp(a, b)), c))
         return self.insert(vector.FMAOp(a, b, c))
 
     # Arithmetic that is done here and now when both sides are known

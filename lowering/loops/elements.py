@@ -10,7 +10,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, Float64Type, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.extensions.arith import ExtSIOp, ExtUIOp, FPToSIOp, SIToFPOp, TruncIOp
+from openinfer.dialects.extensions.arith import (
+    ExtSIOp,
+    ExtUIOp,
+    FPToSIOp,
+    SIToFPOp,
+    TruncIOp,
+    UIToFPOp,
+)
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.numeric import element_type, is_float, like, resize_float
@@ -37,7 +44,7 @@ def convert(
             return resize_float(build, value, kind)
         return build.insert(FPToSIOp(value, target))
     if is_float(kind):
-        return build.insert(SIToFPOp(value, target))
+        return build.insert((UIToFPOp if unsigned else SIToFPOp)(value, target))
     assert isinstance(source, FixedBitwidthType)
     assert isinstance(kind, FixedBitwidthType)
     if source.bitwidth > kind.bitwidth:

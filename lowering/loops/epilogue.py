@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from openinfer.dialects.extensions.arith import Arith
-from openinfer.dialects.nn import MatmulOp, YieldOp
+from openinfer.dialects.nn import ConvOp, MatmulOp, YieldOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import convert, multiply
 from openinfer.lowering.loops.numeric import is_float
@@ -69,7 +69,7 @@ class Extra:
         return Extra(buffer, tuple(axes))
 
 
-def extras_of(op: MatmulOp) -> list[Extra]:
+def extras_of(op: MatmulOp | ConvOp) -> list[Extra]:
     """The extra operands of the epilogue. Raises CompileError OI0951 for a map with arithmetic."""
     extras: list[Extra] = []
     for buffer, attribute in zip(op.inputs[2:], op.maps or (), strict=True):
@@ -83,11 +83,11 @@ def extras_of(op: MatmulOp) -> list[Extra]:
             else:
                 raise CompileError(
                     "OI0951",
-                    f"nn.matmul: the map {attribute.data} of an epilogue operand does arithmetic",
+                    f"{op.name}: the map {attribute.data} of an epilogue operand does arithmetic",
                     hint="copy the operand into the result's shape first",
                 )
         if len({n for kind, n in axes if kind == "dim"}) != sum(k == "dim" for k, _ in axes):
-            raise CompileError("OI0951", f"nn.matmul: the map {attribute.data} repeats a dimension")
+            raise CompileError("OI0951", f"{op.name}: the map {attribute.data} repeats a dimension")
         extras.append(Extra(buffer, tuple(axes)))
     return extras
 
@@ -150,10 +150,15 @@ class Epilogue:
             return self.build.insert(arith.ConstantOp(data, kind))
         return self.build.insert(arith.ConstantOp(value, kind))
 
-    def hoisted(self, place: Place) -> list[SSAValue | None]:
-        """The extra operands that are the same in every row, loaded for one vector of columns."""
-        row = self.rank - 2
-        return [None if e.follows(row) else self._load(e, place) for e in self.extras]
+    def hoisted(self, place: Place, moving: Sequence[int] | None = None) -> list[SSAValue | None]:
+        """The extra operands that are the same in every row, loaded for one vector of columns.
+
+        With `moving`: those that are the same for all indices of these dimensions.
+        """
+        dims = (self.rank - 2,) if moving is None else moving
+        return [
+            None if any(e.follows(d) for d in dims) else self._load(e, place) for e in self.extras
+        ]
 
     def store(
         self, value: SSAValue, place: Place, hoisted: Sequence[SSAValue | None] | None = None

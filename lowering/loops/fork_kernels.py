@@ -147,6 +147,7 @@ def _fork(call: CallOp, kernel: FuncOp, step: dict[str, SSAValue], *, always: bo
     regions: list[Region] = []
     for op in both:
         give_location(call.location, op)
+        op.attributes.update(call.attributes)
         regions.append(Region(Block([op, scf.YieldOp()])))
     choice = scf.IfOp(several, [], regions[0], regions[1])
     give_location(call.location, choice)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
@@ -25,6 +25,7 @@ from openinfer.lowering.loops.runs import (
     reduce_run,
     vector_run,
 )
+from openinfer.lowering.options import strict_math
 
 
 @dataclass
@@ -116,7 +117,12 @@ def over_lines(
     *,
     unsigned: bool = False,
 ) -> None:
-    """`body` for every line (or vector of lines) of a view; the outermost loop may be parallel."""
+    """`body` for every line (or vector of lines) of a view; the outermost loop may be parallel.
+
+    With strict mathematics a line of floats is walked element by element: its sums go in order.
+    """
+    if not view.parts[2] and isinstance(computed, AnyFloat) and strict_math():
+        lanes = 1
     lanes = fitting_lanes(view.inner if view.parts[2] else view.count, lanes)
 
     def row(outer: SSAValue) -> None:

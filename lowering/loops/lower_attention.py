@@ -18,6 +18,8 @@ from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.elements import accumulator_of
 from openinfer.lowering.loops.inserted import keep_location
 from openinfer.lowering.loops.machine import machine_of
+from openinfer.lowering.loops.pair_attention import PairAttention
+from openinfer.lowering.loops.pair_heads import pair_attention_scratch
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
@@ -29,6 +31,8 @@ def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]
     First the queries of a block, transposed: `[threads, head size, block]`; then their scores
     against all keys: `[threads, keys, block]`, a part for each thread of a step. `op` is on tensors.
     """
+    if op.precision is not None:
+        return pair_attention_scratch(op)
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]
     query, key = dims_of(op.inputs[0]), dims_of(op.inputs[1])
@@ -44,15 +48,18 @@ class _AttentionToLoops(RewritePattern):
     def match_and_rewrite(self, op: AttentionOp, rewriter: PatternRewriter) -> None:
         if not op.on_buffers:
             return
-        if len(op.outs) != 3:
+        pairs = op.precision is not None
+        wanted = 4 if pairs else 3
+        if len(op.outs) != wanted:
             raise CompileError(
                 "OI0955",
-                f"nn.attention has {len(op.outs)} destinations, its lowering needs 3: the result, "
-                "a block of queries and its scores",
+                f"nn.attention has {len(op.outs)} destinations, its lowering needs {wanted}: the "
+                "result, a block of queries and its scores" + (", pairs of values" * pairs),
                 hint="bufferise with attention_scratch",
             )
         with keep_location(op):
-            Attention(LoopBuilder(InsertPoint.before(op)), op, machine_of(op)).emit()
+            schedule = PairAttention if pairs else Attention
+            schedule(LoopBuilder(InsertPoint.before(op)), op, machine_of(op)).emit()
         rewriter.erase(op)
 
 
@@ -77,4 +84,4 @@ class LowerAttention(ModulePass):
     name: ClassVar[str] = "lower-attention"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, _AttentionToLoops(), recursive=False)
+        rewrite(op, _AttentionToLoops(), recursive=False, only=(AttentionOp.name,))

@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.nn import MatmulOp, ThreadOp, dims_of, element_of
 from openinfer.lowering.loops.batches import broadcast_place, over_batches
+from openinfer.lowering.loops.blocked_product import BlockedProduct, wants_blocks
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.dot_product import DotProduct
 from openinfer.lowering.loops.elements import accumulator_of
@@ -25,8 +26,16 @@ from openinfer.lowering.loops.machine import Machine, machine_of
 from openinfer.lowering.loops.microkernel import Arithmetic
 from openinfer.lowering.loops.numeric import element_type, is_float
 from openinfer.lowering.loops.packing import Matrix, pack_panels
+from openinfer.lowering.loops.pair_product import (
+    BlockedPairProduct,
+    PairProduct,
+    in_pairs,
+    pair_scratch,
+)
+from openinfer.lowering.loops.pairs import PairArithmetic, pack_pairs
 from openinfer.lowering.loops.product import Columns, Extents, Product
 from openinfer.lowering.loops.runs import collapse
+from openinfer.lowering.loops.target import bits_of
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
@@ -37,21 +46,36 @@ UNSIGNED_ATTRIBUTE = "openinfer.unsigned"
 # With fewer rows a transposed right operand is read once where it lies; packing it reads and writes
 # it first.
 ROWS_WORTH_PACKING = 4
+# A right operand as it stands is read by rows: quick, until the rows of a tile's columns take more
+# places of the near caches and more pages than there are.
+PLAIN_ROWS_WORTH_PACKING = 64
+PLAIN_BYTES_WORTH_PACKING = 1 << 19
 
 
 def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
-    A transposed right operand is packed first, into panels `[slots, ceil(N / tile), K, tile]` with
-    a slot for each thread where threads work on different batches. The op stays correct without the
-    buffer. `op` is on tensors.
+    A transposed right operand is packed first, and so is a large one, into panels
+    `[slots, ceil(N / tile), K, tile]` with a slot for each thread where threads work on different
+    batches. The op stays correct without the buffer. `op` is on tensors.
     """
-    if op.packed is not None or op.transpose_b is None:
+    if op.precision is not None:
+        return pair_scratch(op)
+    if op.packed is not None:
         return []
     rows = dims_of(op.output)[-2].constant
-    if rows is not None and rows < ROWS_WORTH_PACKING:
-        return []
-    *_, columns, depth = dims_of(op.inputs[1])
+    if op.transpose_b is not None:
+        *_, columns, depth = dims_of(op.inputs[1])
+        if rows is not None and rows < ROWS_WORTH_PACKING:
+            return []
+    else:
+        *_, depth, columns = dims_of(op.inputs[1])
+        known = (columns * depth).constant
+        size = bits_of(element_of(op.inputs[1])) // 8
+        if rows is None or known is None or rows < PLAIN_ROWS_WORTH_PACKING:
+            return []
+        if known * size < PLAIN_BYTES_WORTH_PACKING:
+            return []
     tile = machine_of(op).tile
     count = (columns + (tile - 1)) // tile
     slots = Size.name(THREADS) if len(dims_of(op.output)) > 2 else Size.of(1)
@@ -107,6 +131,14 @@ class _Lowering:
         else:
             kind = accumulator_of(element_type(op.outs[0]))
         lanes = gcd(self._width, self.machine.lanes(kind))
+        if self._pairs:
+            if op.packed is None and self.scratch is None:
+                raise CompileError(
+                    "OI0955",
+                    "nn.matmul of precision bf16: the right operand needs room for its panels",
+                    hint="bufferise with scratch_types",
+                )
+            return PairArithmetic(kind, lanes, self.machine.fused)
         return Arithmetic(
             kind,
             lanes,
@@ -116,13 +148,18 @@ class _Lowering:
         )
 
     @property
+    def _pairs(self) -> bool:
+        return self.op.precision is not None
+
+    @property
     def _width(self) -> int:
         """Columns that a tile covers: those of a panel."""
         source = self.op.inputs[1] if self.op.packed is not None else self.scratch
         if source is None:
             return self.machine.tile
         assert isinstance(source.type, MemRefType)
-        return source.type.get_shape()[-1]
+        width = source.type.get_shape()[-1]
+        return width // 2 if self._pairs else width
 
     def emit(self) -> None:
         op, build = self.op, self.build
@@ -151,7 +188,7 @@ class _Lowering:
         """The shared dimension, from whichever operand knows it."""
         left, right = operands.left, operands.right
         axis = _rank(left) - (2 if self.op.transpose_a is not None else 1)
-        if _shape(left)[axis] != DYNAMIC_INDEX:
+        if _shape(left)[axis] != DYNAMIC_INDEX or self._pairs:
             return self.build.dim(left, axis)
         transposed = self.op.transpose_b is not None and self.op.packed is None
         return self.build.dim(right, _rank(right) - (1 if transposed else 2))
@@ -201,15 +238,22 @@ class _Lowering:
         right = Matrix(operands.right, broadcast_place(build, leading, batch))
         transposed_left = op.transpose_a is not None
 
+        pairs = self._pairs
+        steps = in_pairs(build, extents) if pairs else extents
+
         def tiles(columns: Columns) -> None:
-            Product(
+            blocked = wants_blocks(steps, bits_of(self.how.kind) // 8, self.machine.depth)
+            schedule = BlockedProduct if blocked else Product
+            if pairs:
+                schedule = BlockedPairProduct if blocked else PairProduct
+            schedule(
                 build,
                 self.how,
                 self.machine,
                 left,
                 transposed_left,
                 columns,
-                extents,
+                steps,
                 epilogue,
                 batch,
             ).emit()
@@ -222,7 +266,8 @@ class _Lowering:
         def through_scratch() -> None:
             assert self.scratch is not None
             panels = Matrix(self.scratch, (self.slot,))
-            pack_panels(
+            pack = pack_pairs if pairs else pack_panels
+            pack(
                 build,
                 right,
                 panels,
@@ -230,12 +275,14 @@ class _Lowering:
                 extents.columns,
                 self._width,
                 self.machine.vector_bits,
-                transposed=True,
+                transposed=op.transpose_b is not None,
             )
             tiles(Columns(panels, True, self._width))
 
-        if packed or op.transpose_b is None:
+        if packed or (op.transpose_b is None and self.scratch is None):
             tiles(Columns(right, packed, self._width))
+        elif pairs:
+            through_scratch()
         elif not self._has_tiles(extents):
             dots()
         elif not self._has_dots(extents):
@@ -245,18 +292,18 @@ class _Lowering:
             build.when(few, dots, through_scratch)
 
     def _few_rows(self, extents: Extents) -> bool | None:
-        """Whether there are too few rows to pack the right operand; None when the run knows."""
+        """Whether there are too few rows to turn the right operand; None when the run knows."""
         return extents.rows < ROWS_WORTH_PACKING if isinstance(extents.rows, int) else None
 
     def _has_tiles(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with register tiles."""
-        if self.op.packed is not None or self.op.transpose_b is None:
+        if self.op.packed is not None or self.op.transpose_b is None or self._pairs:
             return True
         return self.scratch is not None and not self._few_rows(extents)
 
     def _has_dots(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with sums along the shared dimension."""
-        if self.op.packed is not None or self.op.transpose_b is None:
+        if self.op.packed is not None or self.op.transpose_b is None or self._pairs:
             return False
         return self.scratch is None or self._few_rows(extents) is not False
 
@@ -299,4 +346,4 @@ class LowerMatmul(ModulePass):
     """Width of the vectors; 0 takes that of the module's target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, _MatmulToLoops(self), recursive=False)
+        rewrite(op, _MatmulToLoops(self), recursive=False, only=(MatmulOp.name,))

@@ -20,6 +20,7 @@ from openinfer.lowering.loops.numeric import count_as, reduction, wide_type
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.runs import AxisView, view_around
 from openinfer.lowering.loops.target import lanes_of
+from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,16 @@ class _Row:
         )
         return b.insert(arith.DivfOp(reduction(b, "add", total), self.count))
 
-    def inverse_root(self, square: SSAValue) -> SSAValue:
-        """1 / sqrt(square + eps)."""
+    def scaled(self, square: SSAValue) -> Callable[[SSAValue], SSAValue]:
+        """Divides by sqrt(square + eps); times its inverse unless mathematics are strict."""
         b, kind = self.line.b, square.type
         shifted = b.insert(arith.AddfOp(square, b.constant(self.eps, kind)))
         root = b.insert(SqrtOp(shifted))
-        return b.insert(arith.DivfOp(b.constant(1.0, kind), root))
+        if strict_math():
+            roots = b.splat(root, self.line.lanes)
+            return lambda x: b.insert(arith.DivfOp(x, roots))
+        inverse = b.splat(b.insert(arith.DivfOp(b.constant(1.0, kind), root)), self.line.lanes)
+        return lambda x: b.insert(arith.MulfOp(x, inverse))
 
     def write(
         self,
@@ -130,8 +135,8 @@ def _layer_norm(b: LoopBuilder, op: Operation) -> bool:
             difference = centred(x)
             return b.fma(difference, difference, old)
 
-        scale = b.splat(r.inverse_root(r.mean(add_square)), lanes)
-        r.write(lambda x: b.insert(arith.MulfOp(centred(x), scale)), weight, bias)
+        scaled = r.scaled(r.mean(add_square))
+        r.write(lambda x: scaled(centred(x)), weight, bias)
 
     _over_rows(b, op, row)
     return True
@@ -143,8 +148,7 @@ def _rms_norm(b: LoopBuilder, op: Operation) -> bool:
 
     def row(r: _Row) -> None:
         square = r.mean(lambda x, old: b.fma(x, x, old))
-        scale = b.splat(r.inverse_root(square), r.line.lanes)
-        r.write(lambda x: b.insert(arith.MulfOp(x, scale)), weight, None)
+        r.write(r.scaled(square), weight, None)
 
     _over_rows(b, op, row)
     return True

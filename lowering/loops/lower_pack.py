@@ -17,6 +17,7 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.inserted import keep_location
 from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.loops.packing import Matrix, pack_panels
+from openinfer.lowering.loops.pairs import pack_pairs
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -44,7 +45,8 @@ class _PackToLoops(RewritePattern):
         columns = build.dim(source, rank - 2 if transposed else rank - 1)
 
         def one(batch: tuple[Index, ...]) -> None:
-            pack_panels(
+            pack = pack_pairs if op.pairs is not None else pack_panels
+            pack(
                 build,
                 Matrix(source, batch),
                 Matrix(panels, batch),
@@ -81,4 +83,4 @@ class LowerPack(ModulePass):
     """Width of the vectors; 0 takes that of the module's target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, _PackToLoops(self.vector_bits), recursive=False)
+        rewrite(op, _PackToLoops(self.vector_bits), recursive=False, only=(PackOp.name,))

@@ -25,6 +25,7 @@ from openinfer.lowering.loops.runs import (
     vector_run,
 )
 from openinfer.lowering.loops.target import lanes_of
+from openinfer.lowering.options import strict_math
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
 
@@ -95,7 +96,9 @@ class _Layer:
         self.computed = element_type(self.scratch)
         self.hidden = b.dim(self.weight, 1)
         self.extent = Extent((self.hidden,))
-        self.lanes = fitting_lanes(self.extent, lanes_of(op, self.computed))
+        # Sums go in the order of their indices where mathematics are strict.
+        lanes = 1 if strict_math() else lanes_of(op, self.computed)
+        self.lanes = fitting_lanes(self.extent, lanes)
         self.thread = b.insert(ThreadOp())
 
     def emit(self) -> None:

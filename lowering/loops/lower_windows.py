@@ -12,10 +12,11 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import FoldOp, PoolOp, ResampleOp, UnfoldOp, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.loops.pooling import pool
 from openinfer.lowering.loops.resampling import resample
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.target import lanes_of
-from openinfer.lowering.loops.windows import fold, pool, unfold
+from openinfer.lowering.loops.windows import fold, unfold
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, MemRefType, TensorType
 from xdsl.ir import Attribute, Operation
 
+from openinfer.dialects.nn import MatmulOp
 from openinfer.lowering.loops.target import bits_of, target_name_of
+from openinfer.lowering.options import current, strict_math
 from openinfer.runtime.target import named_target
+from openinfer.runtime.tuning import product_key
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,12 @@ class Machine:
     """Whether a·b + c is one instruction; without it the product is rounded first."""
     most_rows: int = 8
     """Rows of a register tile at most."""
+    tile_vectors: int = 2
+    """Vectors of f32 that a packed panel is wide."""
+    sums: int | None = None
+    """Registers that hold sums, where that was measured."""
+    depth: int | None = None
+    """Steps of the contraction that are done at once, where that was measured; 0: all of them."""
 
     def lanes(self, kind: Attribute) -> int:
         """How many elements of a scalar type fill a vector register."""
@@ -36,7 +46,7 @@ class Machine:
         A panel of two would be half padding then, and be read for nothing.
         """
         lanes = self.vector_bits // 32
-        return lanes if columns is not None and columns <= lanes else 2 * lanes
+        return lanes if columns is not None and columns <= lanes else self.tile_vectors * lanes
 
     @property
     def accumulators(self) -> int:
@@ -45,6 +55,8 @@ class Machine:
         Two pipes times four cycles of latency want eight at least; more of them mean fewer loads
         for each multiplication. Without fused instructions a product takes a register of its own.
         """
+        if self.sums is not None:
+            return self.sums
         if self.registers >= 32:
             return 16
         return 12 if self.fused else 8
@@ -55,9 +67,43 @@ class Machine:
 
 
 def machine_of(op: Operation) -> Machine:
-    """The machine that the module around `op` is compiled for.
+    """The machine that the module around `op` is compiled for, with what was measured of a product.
 
     Raises UnsupportedError OI0710 when the module names an unknown one.
     """
     target = named_target(target_name_of(op))
-    return Machine(target.vector_bits, target.registers, target.name != "generic")
+    fused = target.name != "generic" and not strict_math()
+    machine = Machine(target.vector_bits, target.registers, fused)
+    tuning = current().tuning
+    if tuning is None or tuning.target != target.name or not isinstance(op, MatmulOp):
+        return machine
+    key = key_of(op)
+    tile = tuning.tiles.get(key) if key is not None else None
+    if tile is None:
+        return machine
+    return replace(
+        machine,
+        most_rows=tile.rows,
+        tile_vectors=tile.vectors,
+        sums=tile.rows * tile.vectors,
+        depth=tile.depth,
+    )
+
+
+def key_of(op: MatmulOp) -> str | None:
+    """How a tuning names a product, on tensors as on buffers; None for one that has no tiles to tune.
+
+    Those are products of integers and of operands that are rounded to bf16.
+    """
+    output = op.outs[0].type if op.on_buffers else op.output.type
+    left = op.inputs[0].type
+    if not isinstance(left, MemRefType | TensorType) or op.precision is not None:
+        return None
+    assert isinstance(output, MemRefType | TensorType)
+    element = left.element_type
+    if not isinstance(element, AnyFloat):
+        return None
+    depth = left.get_shape()[-2 if op.transpose_a is not None else -1]
+    rows, columns = output.get_shape()[-2:]
+    known = (None if extent == DYNAMIC_INDEX else extent for extent in (rows, depth, columns))
+    return product_key(*known, dtype=str(element))

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import add, convert, multiply_add
+from openinfer.lowering.options import strict_math
 
 Tile = list[list[SSAValue]]
 """One list of vectors for each row."""
@@ -34,6 +35,20 @@ class Arithmetic:
     def widen(self, build: LoopBuilder, value: SSAValue) -> SSAValue:
         """An element or vector as it is read, in the accumulator's type."""
         return convert(build, value, self.kind, unsigned=self.unsigned)
+
+    def across(self, build: LoopBuilder, value: SSAValue) -> SSAValue:
+        """A vector of one operand, as it is multiplied."""
+        return self.widen(build, value)
+
+    def spread(self, build: LoopBuilder, value: SSAValue) -> SSAValue:
+        """A scalar of the other operand, in all lanes."""
+        return build.splat(self.widen(build, value), self.lanes)
+
+    def multiply_add(
+        self, build: LoopBuilder, left: SSAValue, right: SSAValue, total: SSAValue
+    ) -> SSAValue:
+        """`total + left·right`, of what `spread` and `across` give."""
+        return multiply_add(build, left, right, total, fused=self.fused, boolean=self.boolean)
 
     @property
     def vector(self) -> VectorType:
@@ -65,15 +80,13 @@ def contract(
     start, stop = steps
 
     def step(k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        right = [how.widen(build, value) for value in columns(k)]
+        right = [how.across(build, value) for value in columns(k)]
         following: list[SSAValue] = []
         for row, value in enumerate(scalars(k)):
-            left = build.splat(how.widen(build, value), how.lanes)
+            left = how.spread(build, value)
             for vector, other in enumerate(right):
                 total = sums[row * vectors + vector]
-                following.append(
-                    multiply_add(build, left, other, total, fused=how.fused, boolean=how.boolean)
-                )
+                following.append(how.multiply_add(build, left, other, total))
         return following
 
     def steps_of(k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
@@ -101,8 +114,13 @@ def contract(
 
 
 def split_for(accumulators: int, rows: int, vectors: int) -> int:
-    """How many k at a time keep `accumulators` additions in flight, at most 4."""
+    """How many k at a time keep `accumulators` additions in flight, at most 4.
+
+    One where sums have to go in order.
+    """
     split = 1
+    if strict_math():
+        return split
     while split < 4 and 2 * split * rows * vectors <= accumulators:
         split *= 2
     return split

@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, SSAValue
 from openinfer.dialects.extensions import arith as extended
 from openinfer.dialects.extensions.vector import ReductionOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
+from openinfer.lowering.options import strict_math
 from openinfer.runtime.errors import UnsupportedError
 
 REASSOCIATE = FastMathFlagsAttr((FastMathFlag.REASSOC,))
@@ -134,9 +135,15 @@ def greater(b: LoopBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     return select(b, compare_floats(b, "ogt", x, y), x, y)
 
 
+def largest(b: LoopBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """The larger of two floats, NaN being the largest of all; zeros of both signs are equal."""
+    return select(b, compare_floats(b, "uno", x, x), x, greater(b, x, y))
+
+
 def reduction(b: LoopBuilder, kind: str, value: SSAValue) -> SSAValue:
-    """The elements of a vector combined into one, in any order."""
-    flags = REASSOCIATE if kind in ("add", "mul") and is_float(value) else None
+    """The elements of a vector combined into one, in any order; in that of the lanes if strict."""
+    sums = kind in ("add", "mul") and is_float(value)
+    flags = REASSOCIATE if sums and not strict_math() else None
     return b.insert(ReductionOp(value, kind, fastmath=flags))
 
 

@@ -10,6 +10,7 @@ A panel is read by all tiles of rows one after the other, so it stays in a near 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from openinfer.lowering.loops.microkernel import (
     split_for,
 )
 from openinfer.lowering.loops.packing import Matrix
+from openinfer.lowering.loops.streaming import FEW_ROWS, ask_ahead, steps_per_line
 from openinfer.runtime.errors import CompileError
 
 # More instructions than this in all copies of the epilogue: the sums go through a small buffer and
@@ -118,16 +120,9 @@ class Product:
         self, panel: Index, masks: Sequence[SSAValue | None], *, parallel: bool = False
     ) -> None:
         """All rows of one panel."""
-        build, width, lanes = self.build, self.right.width, self.how.lanes
-        first = panel * width if isinstance(panel, int) else build.mul(panel, width)
-        starts = tuple(build.index(build.plus(first, v * lanes)) for v in range(len(masks)))
-        strip = Strip(build.index(panel), starts, tuple(masks))
-        hoisted = [self.epilogue.hoisted(self._place(strip, v, 0)) for v in range(strip.vectors)]
-
-        def finish(sums: Sequence[SSAValue], row: Index) -> None:
-            for vector, value in enumerate(sums):
-                self.epilogue.store(value, self._place(strip, vector, row), hoisted[vector])
-
+        build = self.build
+        strip = self._strip_of(panel, masks)
+        finish = self._finish(strip)
         rows = self.machine.rows(strip.vectors)
         if self._is_long(rows, strip.vectors):
             self._through_stage(strip, rows, finish, parallel=parallel)
@@ -140,6 +135,22 @@ class Product:
 
         over_tiles(build, self.extents.rows, rows, body, parallel=parallel)
 
+    def _strip_of(self, panel: Index, masks: Sequence[SSAValue | None]) -> Strip:
+        build, width, lanes = self.build, self.right.width, self.how.lanes
+        first = panel * width if isinstance(panel, int) else build.mul(panel, width)
+        starts = tuple(build.index(build.plus(first, v * lanes)) for v in range(len(masks)))
+        return Strip(build.index(panel), starts, tuple(masks))
+
+    def _finish(self, strip: Strip) -> Callable[[Sequence[SSAValue], Index], None]:
+        """What scales, completes and stores the sums of a row."""
+        hoisted = [self.epilogue.hoisted(self._place(strip, v, 0)) for v in range(strip.vectors)]
+
+        def finish(sums: Sequence[SSAValue], row: Index) -> None:
+            for vector, value in enumerate(sums):
+                self.epilogue.store(value, self._place(strip, vector, row), hoisted[vector])
+
+        return finish
+
     def _place(self, strip: Strip, vector: int, row: Index) -> Place:
         mask = strip.masks[vector]
         last = None if mask is None else self.build.minus(self.extents.columns, 1)
@@ -150,12 +161,15 @@ class Product:
         copies = 2 * rows if not isinstance(count, int) else min(count, rows + count % rows)
         return copies > 1 and self.epilogue.weight * copies * vectors > EPILOGUE_LIMIT
 
-    def _tile(self, strip: Strip, row: Index, rows: int) -> Tile:
-        """The sums of `rows` rows from `row` on."""
+    def _tile(
+        self, strip: Strip, row: Index, rows: int, steps: tuple[Index, Index] | None = None
+    ) -> Tile:
+        """The sums of `rows` rows from `row` on, over all of the contraction or some `steps`."""
         build, lanes = self.build, self.how.lanes
         left, right = self.left, self.right.matrix
         places = [build.index(build.plus(row, offset)) for offset in range(rows)]
         offsets = [build.index(vector * lanes) for vector in range(strip.vectors)]
+        calls = itertools.count()
 
         def scalars(k: SSAValue) -> list[SSAValue]:
             if self.left_transposed:
@@ -164,6 +178,8 @@ class Product:
 
         def columns(k: SSAValue) -> list[SSAValue]:
             if self.right.panels:
+                if rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
+                    ask_ahead(build, right, strip.panel, k)
                 # A panel is padded: every lane may be read.
                 return [
                     build.vload(right.buffer, right.at(strip.panel, k, offset), lanes)
@@ -179,7 +195,7 @@ class Product:
             self.how,
             rows,
             strip.vectors,
-            (0, self.extents.depth),
+            steps if steps is not None else (0, self.extents.depth),
             scalars,
             columns,
             split=split_for(self.machine.accumulators, rows, strip.vectors),

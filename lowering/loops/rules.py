@@ -41,4 +41,4 @@ class _ByRule(RewritePattern):
 
 def lower_by_rules(module: ModuleOp, rules: Mapping[str, Rule]) -> None:
     """Replaces every op on buffers that has a rule, once."""
-    rewrite(module, _ByRule(rules), recursive=False)
+    rewrite(module, _ByRule(rules), recursive=False, only=rules)

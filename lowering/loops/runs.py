@@ -19,6 +19,7 @@ from xdsl.dialects.memref import CollapseShapeOp
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
+from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,8 @@ def reduce_run(
 
 def bank_count(extent: Extent, lanes: int, most: int = 4) -> int:
     """How many sets of accumulators a run keeps busy."""
+    if strict_math():
+        return 1
     if extent.static is None:
         return most
     return max(1, min(most, extent.static // lanes))

@@ -20,6 +20,7 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.nest import Access, Nest
 from openinfer.lowering.loops.numeric import positions, reduction, select
 from openinfer.lowering.loops.runs import bank_count, fitting_lanes, reduce_run, vector_run
+from openinfer.lowering.options import strict_math
 
 Values = Sequence[SSAValue]
 Body = Callable[[LoopBuilder, Values, Values, Callable[[int], SSAValue]], Values]
@@ -88,7 +89,7 @@ class _Emitter:
         parallel, along_reduction = self.vector_dims()
         if parallel is not None:
             self.vectors_along_parallel(parallel)
-        elif along_reduction is not None:
+        elif along_reduction is not None and not strict_math():
             self.vectors_along_reduction(along_reduction)
         else:
             self.scalars()

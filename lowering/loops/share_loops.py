@@ -196,7 +196,7 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
     ticket = base
     if wait_first and ops:
         _call(LoopBuilder(InsertPoint.before(ops[0])), WAIT, [team, ticket])
-    effects = [op for op in ops if not isinstance(op, ReturnOp) and _writes(op)]
+    effects = [op for op in ops if not isinstance(op, ReturnOp | scf.YieldOp) and _writes(op)]
     if any(op.results for op in effects):
         # Others need the value of a loop that writes too, so no thread may skip it: one does all.
         return _whole(ops, team, ticket)
@@ -204,6 +204,8 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
         build = _behind(op)
         if isinstance(op, scf.ForOp) and _may_share(op):
             ticket = _chunks(build, op, team, ticket)
+        elif isinstance(op, scf.IfOp) and _same_for_all(op):
+            ticket = _choice(build, op, team, ticket)
         else:
             ticket = _single(build, op, team, ticket)
         if op is not effects[-1]:
@@ -211,9 +213,48 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
     return ticket
 
 
+def _same_for_all(op: scf.IfOp) -> bool:
+    """Whether all threads choose alike, whenever they come by: nothing is read from memory."""
+    if op.results:
+        return False
+    waiting, seen = [op.cond], set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not isinstance(value.owner, Operation):
+            continue
+        seen.add(value)
+        if value.owner.regions or not (
+            value.owner.name.startswith("arith.") or isinstance(value.owner, memref.DimOp)
+        ):
+            return False
+        waiting += value.owner.operands
+    return True
+
+
+def _choice(build: LoopBuilder, op: scf.IfOp, team: SSAValue, ticket: SSAValue) -> SSAValue:
+    """Both branches in shares of their own; the choice gives the ticket behind the one taken."""
+    regions: list[Region] = []
+    for region in (op.true_region, op.false_region):
+        op.detach_region(region)
+        if not region.blocks:
+            region.add_block(Block([scf.YieldOp()]))
+        block = region.block
+        end = block.last_op
+        assert isinstance(end, scf.YieldOp)
+        last = _share_block(block, team, ticket, wait_first=False)
+        Rewriter.replace_op(end, [scf.YieldOp(last)], [])
+        regions.append(region)
+    choice = scf.IfOp(op.cond, [i64], regions[0], regions[1])
+    give_location(op.location, choice)
+    build.do(choice)
+    op.detach()
+    op.erase()
+    return choice.results[0]
+
+
 def _whole(ops: list[Operation], team: SSAValue, ticket: SSAValue) -> SSAValue:
     """All ops of a kernel, up to its return, as one share."""
-    inside = [op for op in ops if not isinstance(op, ReturnOp)]
+    inside = [op for op in ops if not isinstance(op, ReturnOp | scf.YieldOp)]
     build = _behind(inside[-1])
     for op in inside:
         op.detach()
@@ -321,6 +362,7 @@ def _thread_through(block: Block, team: SSAValue, ticket: SSAValue, thread: SSAV
         if isinstance(op, CallOp):
             call = CallOp(op.callee, [*op.arguments, team, ticket, thread], [i64])
             give_location(op.location, call)
+            call.attributes.update(op.attributes)
             Rewriter.replace_op(op, [call], [])
             ticket = call.res[0]
         elif isinstance(op, memref.CopyOp):

@@ -12,6 +12,8 @@ from openinfer.runtime.target import named_target
 PACKED_LANES = 16
 TARGET_ATTRIBUTE = "openinfer.target"
 """The module attribute that names the CPU description: "avx512", "avx2" or "generic"."""
+BF16_DOT_ATTRIBUTE = "openinfer.bf16_dot"
+"""The module attribute that says that the target has the instruction for `nn.dot_pairs`."""
 
 
 def target_name_of(op: Operation) -> str:

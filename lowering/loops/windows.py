@@ -1,4 +1,4 @@
-"""Loops over the windows of planes `[N * C, H, W]`: unfolding, folding and pooling.
+"""Loops over the windows of planes `[N * C, H, W]`: unfolding and folding.
 
 Which elements of a window lie in the plane is decided once for each row and column of the result, as
 a range of places, so that no element is tested by itself.
@@ -6,18 +6,16 @@ a range of places, so that no element is tested by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import FoldOp, PoolOp, UnfoldOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
 from openinfer.lowering.loops.elements import add
-from openinfer.lowering.loops.numeric import INF, count_as, element_type, resize_float, wide_type
+from openinfer.lowering.loops.numeric import element_type
 from openinfer.lowering.loops.runs import Extent, collapse, each, extent_of, vector_run
 
 
@@ -246,113 +244,3 @@ def _add_columns(
         b.vstore(add(b, b.vload(result, place, lanes, mask), value), result, place, mask)
 
     vector_run(b, _span(b, first, behind), lanes, chunk, hint="w")
-
-
-# Pooling ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """What one window covers of an axis: places `first + k * dilation` for k in a range."""
-
-    first: Index
-    start: Index
-    stop: Index
-    counted: Index
-    """How many of its elements lie in the plane or its padding."""
-
-
-def pool(b: LoopBuilder, op: PoolOp) -> None:
-    """For each window a loop over its elements that lie in the plane."""
-    source, target = planes(b, op.inputs[0]), planes(b, op.output)
-    axes, kernel = axes_of(op), op.kernel.get_values()
-    extents = [b.dim(source, 1), b.dim(source, 2)]
-    element = element_type(source)
-    computed = wide_type(element) if isinstance(element, AnyFloat) else element
-    combine, start = _combination(op, computed)
-
-    def reach(axis: int, number: SSAValue) -> _Reach:
-        way, size, extent = axes[axis], kernel[axis], extents[axis]
-        first = b.minus(times(b, number, way.stride), way.before)
-        if way.inside and op.ceil is None:
-            return _Reach(first, 0, size, size)
-        start, stop = reached(b, first, way.dilation, extent, size)
-        _, counted = reached(b, first, way.dilation, b.plus(extent, way.after), size)
-        return _Reach(first, start, stop, counted)
-
-    def window(outer: SSAValue, h: SSAValue, w: SSAValue, rows: _Reach) -> None:
-        columns = reach(1, w)
-
-        def add_element(i: SSAValue, j: SSAValue, old: SSAValue) -> SSAValue:
-            line = b.plus(times(b, i, axes[0].dilation), rows.first)
-            place = b.plus(times(b, j, axes[1].dilation), columns.first)
-            value = b.load(source, [outer, line, place])
-            if isinstance(element, AnyFloat):
-                value = resize_float(b, value, computed)
-            return combine(b, old, value)
-
-        def add_row(i: SSAValue, old: SSAValue) -> SSAValue:
-            (row,) = b.reduce(
-                columns.start,
-                columns.stop,
-                1,
-                [old],
-                lambda j, values: [add_element(i, j, values[0])],
-                hint="j",
-            )
-            return row
-
-        (total,) = b.reduce(
-            rows.start,
-            rows.stop,
-            1,
-            [b.constant(start, computed)],
-            lambda i, values: [add_row(i, values[0])],
-            hint="i",
-        )
-        if op.kind.data == "average":
-            total = b.insert(arith.DivfOp(total, _count(b, op, rows, columns, computed)))
-        if isinstance(element, AnyFloat):
-            total = resize_float(b, total, element_type(target))
-        b.store(total, target, [outer, h, w])
-
-    def plane(outer: SSAValue) -> None:
-        alone = extent_of(b, target, [0]).static == 1
-
-        def row(h: SSAValue) -> None:
-            rows = reach(0, h)
-            each(b, extent_of(b, target, [2]), lambda w: window(outer, h, w, rows), hint="w")
-
-        each(b, extent_of(b, target, [1]), row, parallel=alone, hint="h")
-
-    each(b, extent_of(b, target, [0]), plane, parallel=True)
-
-
-Combine = Callable[[LoopBuilder, SSAValue, SSAValue], SSAValue]
-
-
-def _combination(op: PoolOp, computed: Attribute) -> tuple[Combine, float | int]:
-    """How elements are joined, and what an empty window gives."""
-    if op.kind.data == "average":
-        return (lambda b, x, y: b.insert(arith.AddfOp(x, y))), 0.0
-    if isinstance(computed, AnyFloat):
-        return (lambda b, x, y: b.insert(arith.MaximumfOp(x, y))), -INF
-    if op.unsigned is not None:
-        return (lambda b, x, y: b.insert(arith.MaxUIOp(x, y))), 0
-    assert isinstance(computed, IntegerType)
-    return (lambda b, x, y: b.insert(arith.MaxSIOp(x, y))), -(1 << (computed.bitwidth - 1))
-
-
-def _count(
-    b: LoopBuilder, op: PoolOp, rows: _Reach, columns: _Reach, computed: Attribute
-) -> SSAValue:
-    """What the sum of a window is divided by."""
-    if op.divisor is not None:
-        return b.constant(op.divisor.value.data, computed)
-    if op.count_padding is not None:
-        sides = [rows.counted, columns.counted]
-    else:
-        sides = [b.minus(side.stop, side.start) for side in (rows, columns)]
-    if isinstance(sides[0], int) and isinstance(sides[1], int):
-        return b.constant(sides[0] * sides[1], computed)
-    return count_as(b, b.mul(*sides), computed)

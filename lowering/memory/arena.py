@@ -51,14 +51,47 @@ def aligned(size: Size) -> Size:
 
 
 def never_above(a: Size, b: Size) -> bool:
-    """Whether a <= b for all sizes that are not negative: no term of b - a is negative."""
-    if a is b:
-        return True
+    """Whether a <= b for all sizes that are not negative, as far as two rules tell.
+
+    No term of b - a is negative; or that holds without the rounding of one term of a, where all
+    else is a multiple of what the term is rounded to.
+    """
+    return a is b or _no_negative_term(a, b) or _holds_without_a_rounding(a, b)
+
+
+def _no_negative_term(a: Size, b: Size) -> bool:
     rest = dict(b.terms)
     for monomial, coefficient in a.terms:
         if rest.pop(monomial, 0) < coefficient:
             return False
     return all(coefficient >= 0 for coefficient in rest.values())
+
+
+def _holds_without_a_rounding(a: Size, b: Size) -> bool:
+    """Whether one term of a is a rounding without which a <= b is plain, and as good.
+
+    c*(x // n) <= m with m a multiple of c is the same as x <= (m / c)*n + n - 1.
+    """
+    for monomial, c in a.terms:
+        if len(monomial) != 1 or monomial[0][0] != "floordiv" or c < 0:
+            continue
+        x, divisor = monomial[0][1:]
+        assert isinstance(x, Size)
+        assert isinstance(divisor, Size)
+        n = divisor.constant
+        if n is None or n <= 0 or c % n:
+            continue
+        others = [term for term in a.terms if term[0] is not monomial]
+        if any(k % c for terms in (others, b.terms) for _, k in terms):
+            continue
+        rest = dict(b.terms)
+        rest[()] = rest.get((), 0) + c // n * (n - 1)
+        for terms, factor in ((others, 1), (x.terms, c // n)):
+            for other, k in terms:
+                rest[other] = rest.get(other, 0) - k * factor
+        if all(k >= 0 for k in rest.values()):
+            return True
+    return False
 
 
 def _usual(names: Iterable[str]) -> dict[str, int]:

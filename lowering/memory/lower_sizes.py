@@ -64,6 +64,7 @@ class LowerSizes(ModulePass):
                     operands = [*call.arguments, *(s.value for s in sizes)]
                     new = CallOp(call.callee, operands, [])
                     new.location = call.location
+                    new.attributes.update(call.attributes)
                     Rewriter.replace_op(call, [*sizes, new], [])
             needs["step"] = _names(step)
         for name, function in functions.items():

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
+from openinfer.lowering.hints import set_hints
 from openinfer.lowering.linalg.generic import REDUCTION
 from openinfer.lowering.locations import absorb_nodes, give_location
 
@@ -84,6 +85,8 @@ def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
             mapping[value] = argument
             del number
     body = op.clone(mapping)
+    # The call has them: kernels are the same whatever is wished of them.
+    set_hints(body, {})
     block.add_ops([body, ReturnOp()])
     kernel = FuncOp("kernel", ([a.type for a in block.args], []), Region(block), "private")
     key = str(kernel)

@@ -103,7 +103,7 @@ class _Planner:
         assert isinstance(kind, MemRefType)
         total = byte_size(kind.element_type, allocation_dims(op))
         # A late size has no value while the step is laid out: its bound has.
-        total = upper_bound(total, frozenset(self.late))
+        total = never_negative(upper_bound(total, frozenset(self.late)))
         first, last = self._interval(op.memref, op)
         name = op.memref.name_hint or f"buffer{number}"
         return Buffer(name, total, first, last)
@@ -210,6 +210,32 @@ def upper_bound(size: Size, late: frozenset[str]) -> Size:
         if exact or coefficient > 0:
             total = total + coefficient * product
     return total
+
+
+def never_negative(size: Size) -> Size:
+    """The size, or an expression that is never less and never negative.
+
+    A dimension such as `N - 2` may be negative where no node of a step makes it; what lies around
+    its buffer must stay apart then too.
+    """
+    total = Size.of(0)
+    for monomial, coefficient in size.terms:
+        if coefficient > 0:
+            product = Size.of(coefficient)
+            for atom in monomial:
+                product = product * _never_negative_atom(atom)
+            total = total + product
+    return total
+
+
+def _never_negative_atom(atom: Atom) -> Size:
+    if atom[0] == "name":
+        return Size.name(str(atom[1]))
+    bounds = [never_negative(operand) for operand in atom[1:] if isinstance(operand, Size)]
+    if atom[0] == "floordiv":
+        # What divides is 1 at least; how large it is nobody knows unless it is a number.
+        return bounds[0] // bounds[1] if bounds[1].constant else bounds[0]
+    return Size.max(*bounds) if atom[0] == "max" else Size.min(*bounds)
 
 
 def _atom_bound(atom: Atom, late: frozenset[str]) -> tuple[Size, bool]:

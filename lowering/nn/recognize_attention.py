@@ -28,6 +28,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.absorb_scalars import scaled
 from openinfer.lowering.nn.matching import elementwise, parts_of, single_use
+from openinfer.lowering.options import strict_math
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.sizes import Size
 
@@ -46,13 +47,14 @@ class RecognizeAttention(ModulePass):
     Requires: `absorb-transposes`, `absorb-scalars`.
     Leaves: products whose scores or probabilities something else reads or are rounded to another
         dtype, whose softmax runs over another axis, where the probabilities are the right operand,
-        or with a barrier in between.
+        or with a barrier in between; under `strict_math` everything.
     """
 
     name: ClassVar[str] = "recognize-attention"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [_Attention()], erase_dead=True)
+        if not strict_math():
+            rewrite(op, [_Attention()], erase_dead=True)
 
 
 @dataclass

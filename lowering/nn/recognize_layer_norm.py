@@ -19,6 +19,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.matching import constant_of, elementwise, parts_of
+from openinfer.lowering.options import strict_math
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -34,13 +35,14 @@ class RecognizeLayerNorm(ModulePass):
 
     Requires: level `nn`; f32 or f64.
     Leaves: means over other axes than the last, variances of something else than x, and what has a
-        barrier in between.
+        barrier in between; under `strict_math` everything.
     """
 
     name: ClassVar[str] = "recognize-layer-norm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [Normalise(), ScaleAndShift()], erase_dead=True)
+        if not strict_math():
+            rewrite(op, [Normalise(), ScaleAndShift()], erase_dead=True)
 
 
 def _last_axis_mean(value: SSAValue) -> SSAValue | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 
@@ -110,13 +110,32 @@ class CacheStorage:
                 self.base = held if self.table and not self.auto else base
                 self.declared = base
         if self.base is None or any(b is not None and b != h for b, h in zip(base, self.base)):
-            declared = ", ".join(str(dim) for dim in self.op.sizes)
-            raise StepError(
-                "OI0608",
-                f"{self.name}: {self.dtype}[{declared}] is {shape_text(base)} in this step, but holds "
-                f"values for {shape_text(held)} from an earlier one",
-                hint="call reset() on the executor before a step with other sizes",
-            )
+            self._other_shape(base, held)
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Raises StepError OI0608 when the sizes of a step are others than those that it was touched
+        with."""
+        held = self.base
+        if held is None and not self.auto:
+            # A snapshot holds no dimensions but those of its entries.
+            held = next((array.shape for array in self.entries.values()), None)
+        if held is None:
+            return
+        now = tuple(
+            d.evaluate(sizes) if d.names and d.names <= sizes.keys() else None
+            for d in self.op.sizes
+        )
+        if any(n is not None and h is not None and n != h for n, h in zip(now, held)):
+            self._other_shape(now, held)
+
+    def _other_shape(self, base: Base, held: Base) -> NoReturn:
+        declared = ", ".join(str(dim) for dim in self.op.sizes)
+        raise StepError(
+            "OI0608",
+            f"{self.name}: {self.dtype}[{declared}] is {shape_text(base)} in this step, but holds "
+            f"values for {shape_text(held)} from an earlier one",
+            hint="call reset() on the executor before a step with other sizes",
+        )
 
     def _covers(self, base: Base, shape: tuple[int, ...]) -> bool:
         """Whether an entry of this shape may belong to a declaration with these dimensions."""

@@ -6,6 +6,7 @@ from openinfer.dialects.graph import OpOp
 from openinfer.dialects.opset import NameRef, OpSpec, Setting
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.check_declarations import DeclarationChecks
+from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.program import dtype_of, written_settings
 from openinfer.lowering.reference.scalar_settings import number_dtype, refused
 from openinfer.runtime.sizes import Size
@@ -18,7 +19,8 @@ class SettingChecks(DeclarationChecks):
         """The settings with everything filled in that is known now; None after a report."""
         found: dict[str, object] = {}
         good = True
-        for name, value in written_settings(node).items():
+        written = with_metadata(spec, written_settings(node), self.metadata_named)
+        for name, value in written.items():
             setting = spec.setting(name)
             kind = setting.kind if setting else ""
             if kind in ("dtype", "dtypes"):
@@ -28,7 +30,36 @@ class SettingChecks(DeclarationChecks):
                 value = self.named(value, name, kind, node)
                 good = good and value is not None and self.suits(node, spec, setting, value)
             found[name] = self.filled(value)
+            if kind in ("ints", "numbers", "padding", "size"):
+                good = self.means_something(name, found[name], node) and good
         return found if good else None
+
+    def metadata_named(self, name: str) -> object | None:
+        """A metadata entry, unless the name means something else of the program here."""
+        view = self.view
+        if name in self.scope or name in view.sizes or name in view.input_sizes:
+            return None
+        return None if view.declaration(name) is not None else view.metadata(name)
+
+    def means_something(self, setting: str, value: object, node: OpOp) -> bool:
+        """Whether every name in a list or an expression stands for something; reports others."""
+        view, good = self.view, True
+        for item in value if isinstance(value, tuple) else (value,):
+            names = item.names if isinstance(item, Size) else ()
+            if isinstance(item, NameRef):
+                names = (item.name,)
+            for name in sorted(names):
+                known = name in self.scope or name in view.input_sizes or name in view.sizes
+                if not known and view.declaration(name) is None:
+                    self.report(
+                        "OI0328",
+                        f"setting {setting} names {name}, which is no scalar variable, size or "
+                        "metadata number",
+                        node,
+                        self.near(name, [*self.names(), *view.sizes]),
+                    )
+                    good = False
+        return good
 
     def suits(self, node: OpOp, spec: OpSpec, setting: Setting, value: object) -> bool:
         """Whether a variable has a dtype that the setting takes; reports where it has not."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from openinfer.dialects.ops.normalise import check_eps
 from openinfer.lowering.reference.twins import Call, twin
 from openinfer.runtime.storage import AnyArray
+
+
+def _eps(call: Call) -> float:
+    eps = call.settings["eps"]
+    assert isinstance(eps, int | float)
+    return float(eps)
 
 
 @twin("batch_norm")
@@ -17,7 +22,7 @@ def _batch_norm(call: Call) -> AnyArray:
     shape = [1] * x.ndim
     shape[axis] = x.shape[axis]
     mean, variance, *affine = (call.exact(i).reshape(shape) for i in range(1, len(call.inputs)))
-    y = (x - mean) / np.sqrt(variance + check_eps(call.settings))
+    y = (x - mean) / np.sqrt(variance + _eps(call))
     if affine:
         y = y * affine[0]
     return y + affine[1] if len(affine) > 1 else y
@@ -35,7 +40,7 @@ def _group_norm(call: Call) -> AnyArray:
         return x
     centred = parts - np.mean(parts, axis=axes, keepdims=True)
     variance = np.mean(centred * centred, axis=axes, keepdims=True)
-    y = np.reshape(centred / np.sqrt(variance + check_eps(call.settings)), x.shape)
+    y = np.reshape(centred / np.sqrt(variance + _eps(call)), x.shape)
     shape = [channels] + [1] * len(rest)
     if len(call.inputs) > 1:
         y = y * call.exact(1).reshape(shape)

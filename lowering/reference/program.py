@@ -288,6 +288,8 @@ def _plain(value: Attribute) -> object:
             return bool(number) if str(value.type) == "i1" else number
         case FloatAttr() | StringAttr():
             return value.value.data if isinstance(value, FloatAttr) else value.data
+        case ArrayAttr():
+            return tuple(_plain(item) for item in value)
         case _:
             return None
 

@@ -27,6 +27,8 @@ def refused(setting: Setting, dtype: str, computed: str) -> str | None:
         return "a string"
     if setting.kind == "int" and not row.is_integer:
         return "an integer"
+    if setting.kind == "bool" and not (row.is_integer or row.kind == "bool"):
+        return "a bool or an integer"
     if setting.kind == "number" and row.is_float and not DTYPES[computed].is_float:
         return f"an integer, for the op computes in {computed}"
     return None
@@ -34,6 +36,8 @@ def refused(setting: Setting, dtype: str, computed: str) -> str | None:
 
 def converted(setting: Setting, value: object, computed: str) -> object:
     """The number of a variable as `op cast` would bring it into the dtype of the op."""
+    if setting.kind == "bool":
+        return bool(value)
     if isinstance(value, bool):
         value = int(value)
     whole = setting.kind == "number" or setting.name == "zero_point"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from openinfer.dialects.graph import OpOp, RefAttr, VariableOp
 from openinfer.dialects.opset import NameRef, TensorSpec, find
 from openinfer.lowering.reference.caches import Base, Cache, Caches
 from openinfer.lowering.reference.contents import Contents
+from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.program import ProgramView, dtype_of, written_settings
 from openinfer.lowering.reference.scalar_settings import converted, number_dtype
 from openinfer.runtime.errors import StepError
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import MAX_ELEMENTS, MAX_SIZE, Size
 from openinfer.runtime.storage import AnyArray
 
 Key = tuple[str, tuple[int, ...]]
@@ -202,6 +204,9 @@ class Scope:
         for dim, extent in zip(dims, extents):
             if extent is not None and extent < 0:
                 raise StepError("OI0603", f"dimension {dim} is {extent}")
+        known = [extent for extent in extents if extent is not None]
+        if (0 not in known and math.prod(known) > MAX_ELEMENTS) or any(n > MAX_SIZE for n in known):
+            raise StepError("OI0604", "not enough memory", hint="use smaller sizes")
         return extents
 
     def size(self, size: Size, counts: Mapping[str, int] | None = None) -> int:
@@ -253,7 +258,7 @@ class Scope:
     def evaluated(self, node: OpOp) -> dict[str, object]:
         """The settings of a node with every name and size replaced by its value."""
         spec = find(node.op_name.data)
-        written = written_settings(node)
+        written = with_metadata(spec, written_settings(node), self._metadata)
         found: dict[str, object] = {}
         for name, value in written.items():
             setting = spec.setting(name) if spec else None
@@ -264,6 +269,10 @@ class Scope:
                 computed = number_dtype(spec, dtypes, written)
                 found[name] = converted(setting, found[name], computed)
         return found
+
+    def _metadata(self, name: str) -> object | None:
+        """A metadata entry, unless the name means something else of the program here."""
+        return None if self.means(name) else self.view.metadata(name)
 
     def declared_now(self, ref: RefAttr) -> TensorSpec:
         """What an output is declared as, with the sizes that hold now; `_` stays a name."""

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from openinfer.dialects.graph import VariableOp
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.reference.cache_storage import entries_of
 from openinfer.lowering.reference.caches import Cache
 from openinfer.lowering.reference.checks import check_program
 from openinfer.lowering.reference.consumers import Order, StepRun
@@ -101,6 +102,9 @@ class SimulatorExecutor(BaseExecutor):
         self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]
     ) -> Generator[Event, None, None]:
         arrays = {name: tensor.values() for name, tensor in inputs.items()}
+        for cache in self._state.values():
+            cache.check_sizes(sizes)
+        self._check_volatile(sizes)
         run = self._step(arrays, sizes)
         self._active = run
         try:
@@ -113,6 +117,15 @@ class SimulatorExecutor(BaseExecutor):
             raise
         finally:
             self._active = None
+
+    def _check_volatile(self, sizes: Mapping[str, int]) -> None:
+        """Raises StepError OI0603 where sizes make a dimension negative: volatile variables are
+        there in every step."""
+        for info in self.variables.values():
+            for dim in info.dims if info.memory == "volatile" else ():
+                if dim.names and dim.names <= sizes.keys() and dim.evaluate(sizes) < 0:
+                    extent = dim.evaluate(sizes)
+                    raise StepError("OI0603", f"{info.text}: dimension {dim} is {extent}")
 
     def _step(self, inputs: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> StepRun:
         return StepRun(
@@ -203,7 +216,10 @@ class SimulatorExecutor(BaseExecutor):
             base = cache.base
             if base is None and not (cache.entries and self._unknown(info)):
                 self._check_sizes(info)
-                base = scope.base(op.sizes)
+                try:
+                    base = scope.base(op.sizes)
+                except StepError as error:
+                    raise InputError("OI0506", error.message, hint=error.hint) from None
             inside = len(indices) <= len(info.table) and all(
                 0 <= i < extent for i, extent in zip(indices, cache.extents)
             )
@@ -214,9 +230,21 @@ class SimulatorExecutor(BaseExecutor):
                     f"{info.name}{list(indices)} is no entry: it has {info.name}{reach}",
                     hint=f"fetch('{info.name}') gives all of it",
                 )
+            absent = len(indices) == len(info.table) and tuple(indices) not in cache.entries
+            if base is None and cache.auto and (absent or len(indices) < len(info.table)):
+                every = entries_of([*indices, *map(range, cache.extents[len(indices) :])])
+                if any(entry not in cache.entries for entry in every):
+                    # Each matrix has counts of its own: what is there says nothing of the others.
+                    self._check_sizes(info)
             try:
                 return cache.look(base, indices)
             except StepError as error:
+                if error.code == "OI0607":
+                    raise InputError(
+                        "OI0548",
+                        f"the matrices of {info.name} have different shapes",
+                        hint=f"fetch {info.name}[i] one by one",
+                    ) from None
                 raise InputError("OI0506", error.message, hint=error.hint) from None
             except MemoryError:
                 raise InputError(
@@ -249,6 +277,7 @@ class SimulatorExecutor(BaseExecutor):
         return cache
 
     def _restore_state(self, state: State) -> None:
+        self._kept = {}
         self._state = {
             name: Cache.of(self._view.variables[name], self._contents, value)
             for name, value in state.items()

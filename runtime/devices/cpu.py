@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,13 +12,20 @@ from openinfer.runtime.devices.cpu_codegen import load_object
 from openinfer.runtime.devices.cpu_state import CpuState, aligned_bytes
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.devices.cpu_team import Team
-from openinfer.runtime.devices.cpu_trace import TraceReader, TraceRecord
+from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
 from openinfer.runtime.devices.cpu_watch import Watcher, start_numbers
 from openinfer.runtime.devices.failures import FAILURES
+from openinfer.runtime.devices.quick_inputs import QuickInput, address_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError
-from openinfer.runtime.executor import NUMPY_DTYPES, BaseExecutor, StepNode, VariableInfo
-from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow, WeightRow
+from openinfer.runtime.executor import (
+    NUMPY_DTYPES,
+    BaseExecutor,
+    StepNode,
+    VariableInfo,
+    impossible,
+)
+from openinfer.runtime.manifest import BEFORE, NodeRow, StateRow, VariableRow, WeightRow
 from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.state import State
 from openinfer.runtime.storage import AnyArray, to_storage
@@ -152,20 +159,28 @@ class CpuExecutor(BaseExecutor):
         self._manifest = manifest
         self._rows = loaded.variables
         self._offsets = {name: Size.of(text) for name, text in manifest.offsets.items()}
+        self._dims = {
+            name: tuple(Size.of(d) for d in manifest.shapes.get(name, self._rows[name].dims))
+            for name in self._offsets
+        }
         self._arena_size = Size.of(manifest.arena)
         self._arena = aligned_bytes(0)
         self._errors = np.zeros(4, np.int64)
+        self._error_words: Any = memoryview(cast(Any, self._errors))
         # One word more than the frame: what the step gives back.
         self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 1))()
         self._frame_address = ctypes.addressof(self._frame)
         # What the last step was given: inputs that look the same need no second check.
-        self._known: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+        self._known: dict[str, QuickInput] = {}
         self._ready: dict[str, AnyArray] = {}
         self._views: dict[str, AnyArray] = {}
         self._shape_sizes: dict[str, int] | None = None
         self._plan_sizes: dict[str, int] = {}
         """The sizes of the last step with threads and capacities: what offsets are made of."""
+        self._last_sizes: Mapping[str, int] = self.sizes
+        """The sizes of the last step that ended well."""
         self._input_slots: list[tuple[int, str]] = []
+        self._input_count = sum(row.memory == "dynamic" for row in manifest.variables)
         self._live: dict[str, Tensor] = {}
         self._done = False
         self._state = CpuState(manifest, loaded.package, self.max_state_bytes)
@@ -177,6 +192,8 @@ class CpuExecutor(BaseExecutor):
         self._tracing = manifest.traced
         self.arena_growths = 0
         """How often the arena grew: between steps, when a run-time size grew."""
+        self._shown_growths = (0, 0)
+        """Growths of arena and state that the trace has counted."""
         self._team = Team(loaded, threads) if loaded.shared else None
         self._job = np.zeros(loaded.job_words + 1, np.int64)
         self._section_errors = np.zeros(64 * 4, np.int64)
@@ -234,7 +251,9 @@ class CpuExecutor(BaseExecutor):
         self._views = {
             name: self._output(self._rows[name]).storage
             for name in self._offsets
-            if self._rows[name].dtype in NUMPY_DTYPES and not self._is_late(name)
+            if self._rows[name].dtype in NUMPY_DTYPES
+            and not self._is_late(name)
+            and min(self._shape(self._rows[name]), default=0) >= 0
         }
 
     # The quick way: inputs of the dtypes and shapes of the last step.
@@ -243,20 +262,18 @@ class CpuExecutor(BaseExecutor):
         """See `BaseExecutor.insert`."""
         known = self._known
         if self._stepping is None and not self._closed:
-            for name, array in arrays.items():
+            fitting: dict[str, AnyArray] = {}
+            for name, value in arrays.items():
                 entry = known.get(name)
-                if (
-                    entry is None
-                    or type(array) is not np.ndarray
-                    or array.shape != entry[1]
-                    or array.dtype != entry[0]
-                    or not (array.flags.c_contiguous and array.flags.aligned)
-                ):
+                array = entry.take(value) if entry is not None else None
+                if array is None:
                     break
+                fitting[name] = array
             else:
-                self._ready.update(arrays)
-                for name in arrays:
-                    self._inputs.pop(name, None)
+                self._ready.update(fitting)
+                if self._inputs:
+                    for name in arrays:
+                        self._inputs.pop(name, None)
                 return
         super().insert(**arrays)
         for name in arrays:
@@ -264,16 +281,20 @@ class CpuExecutor(BaseExecutor):
 
     def step(self) -> None:
         """See `BaseExecutor.step`."""
-        ready = self._ready
-        if len(ready) == len(self._input_slots) and self._known and not self._inputs:
+        ready, slots = self._ready, self._input_slots
+        # A program without inputs has the sizes of its first step in all of them.
+        quick = self._known or (not self._input_count and self._shape_sizes is not None)
+        if quick and len(ready) == self._input_count and not self._inputs:
             if self._stepping is None and not self._closed:
-                for slot, name in self._input_slots:
-                    self._frame[slot] = ready[name].ctypes.data
+                for slot, name in slots:
+                    self._frame[slot] = address_of(ready[name])
                 try:
                     self._call()
                     self.finished_steps += 1
+                except MemoryError as error:
+                    raise impossible(error, self._plan_sizes) from error
                 finally:
-                    if self._team is not None:
+                    if self._team is not None and ready:
                         self._team.keep(ready)
                     ready.clear()
                 return
@@ -294,13 +315,21 @@ class CpuExecutor(BaseExecutor):
         view = self._views.get(name)
         if view is not None and self._done and self._stepping is None and not self._closed:
             return view.copy() if copy else view
-        return super().fetch(name, copy=copy)
+        value = super().fetch(name, copy=copy)
+        row = self._rows.get(name)
+        if row is not None and row.memory == "volatile" and name not in self._offsets:
+            # No step writes it: it is looked up once.
+            if self._done and isinstance(value, np.ndarray) and value.nbytes <= 4096:
+                self._views[name] = value.copy()
+                self._views[name].flags.writeable = False
+        return value
 
     def _take_ready(self) -> None:
         """Inputs that came the quick way go the checked way after all."""
         if self._ready:
             arrays, self._ready = self._ready, {}
-            super().insert(**{**arrays})
+            dtypes = {name: DTYPES[self._rows[name].dtype] for name in arrays}
+            super().insert(**{n: Tensor(dtypes[n], a.shape, a) for n, a in arrays.items()})
 
     def _run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
         if sizes != self._shape_sizes:
@@ -312,43 +341,53 @@ class CpuExecutor(BaseExecutor):
         finally:
             if self._team is not None:
                 self._team.keep({name: tensor.storage for name, tensor in inputs.items()})
-        self._known = {
-            name: (tensor.storage.dtype, tensor.shape)
-            for name, tensor in inputs.items()
-            # A bool must be 0 or 1, which only looking at every byte tells.
-            if tensor.dtype.name in NUMPY_DTYPES and tensor.dtype.name != "bool"
-        }
+        quick = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
+        self._known = {name: entry for name, entry in quick.items() if entry is not None}
 
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
         self._done = False
+        stateful = bool(self._manifest.states)
         while True:
-            self._state.begin()
+            if stateful:
+                self._state.begin()
             if self._trace_record is not None:
                 self._trace_record.begin()
             if self._team is not None:
                 self._team.run(self._frame_address)
             else:
                 self._loaded.step(self._frame_address)
-            if not self._errors[0]:
+            if not self._error_words[0]:
                 break
             self._recover()
         self._done = True
+        assert self._shape_sizes is not None
+        self._last_sizes = self._shape_sizes
+        if stateful:
+            self._state.end()
         if self._trace_record is not None:
             self._collect(self._trace_record)
+
+    @property
+    def state_growths(self) -> int:
+        """How often memory of persistent variables, or what undoes their changes, grew."""
+        return self._state.growths
 
     def _collect(self, record: TraceRecord) -> None:
         """Takes over what a traced step wrote down; it is read when somebody asks for it."""
         entries, dropped = record.take()
         if self._muted or not len(entries):
             return
+        grown = (self.arena_growths, self._state.growths)
+        growths = Growths(grown[0] - self._shown_growths[0], grown[1] - self._shown_growths[1])
+        self._shown_growths = grown
         assert self._shape_sizes is not None
         self._trace.dropped += dropped
         sizes, step = {**self._shape_sizes, **self._state.late_sizes()}, self.finished_steps
         reader = self._trace_reader
-        self._trace.add_later(len(entries), lambda: reader.events(entries, sizes, step))
+        self._trace.add_later(len(entries), lambda: reader.events(entries, sizes, step, growths))
         if self._log.enabled:
-            for event in reader.events(entries, sizes, step):
+            for event in reader.events(entries, sizes, step, growths):
                 self._log.event(event)
 
     def _set_tracing(self, on: bool) -> None:
@@ -369,13 +408,18 @@ class CpuExecutor(BaseExecutor):
                 continue
             names = sorted(low.names | high.names)
             shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
+            what = f"bound {low} must not exceed {high}"
+            if row.kind == "negative-size":
+                what = f"dimension {high} must not be negative"
             raise StepError(
-                "OI0602",
-                f"{self._where(row.node)}: bound {low} must not exceed {high}, but {shown}",
+                FAILURES[row.kind].code,
+                f"{self._where(row.node)}: {what}, but {shown}",
                 hint="give inputs of another size",
             )
 
     def _where(self, node: int) -> str:
+        if node == BEFORE:
+            return "before the first node"
         rows = {row.index: row for row in self._manifest.nodes}
         row = rows.get(node)
         return _node_text(row) if row is not None else f"node {node}"
@@ -473,11 +517,16 @@ class CpuExecutor(BaseExecutor):
             # This step has not written it yet: it holds what every step begins with.
             return self._first_content(row, name)
         if name in self._offsets and self._stepping is None:
-            if not self._done or self._shape_sizes is None:
-                raise InputError(
-                    "OI0545", f"{name} has no value before the first step", hint="step first"
-                )
-            return self._output(row)
+            if self._done and self._shape_sizes is not None:
+                return self._output(row)
+            if row.memory == "volatile":
+                # What a step would start from.
+                return self._first_content(row, name)
+            raise InputError(
+                "OI0506",
+                f"{name} is a temporary: it lives only inside a step",
+                hint="step first; what entry returns is there then",
+            )
         if row.memory == "persistent":
             if self.variables[base].indices and self._stepping is not None:
                 # Scalars and tensors are shown as they are written; of these, only reads are.
@@ -498,26 +547,39 @@ class CpuExecutor(BaseExecutor):
     def _is_late(self, name: str) -> bool:
         """Whether the step itself fixes the shape of an output."""
         late = set(self._manifest.late)
-        return any(Size.of(d).names & late for d in self._manifest.shapes.get(name, ()))
+        return any(d.names & late for d in self._dims[name])
 
     def _output(self, row: VariableRow) -> Tensor:
         sizes = {**self._plan_sizes, **self._state.late_sizes()}
         start = self._offsets[row.name].evaluate(sizes)
-        dims = self._manifest.shapes.get(row.name, row.dims)
-        shape = tuple(Size.of(d).evaluate(sizes) for d in dims)
+        shape = self._shape(row)
+        _check_shape(row.name, shape)
         dtype = DTYPES[row.dtype]
         nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
         data = self._arena[start : start + nbytes].view(np.dtype(dtype.storage))
         return Tensor(dtype, shape, data if dtype.packed else data.reshape(shape))
 
+    def _shape(self, row: VariableRow) -> tuple[int, ...]:
+        """The shape of an output of the last step."""
+        sizes = {**self._plan_sizes, **self._state.late_sizes()}
+        return tuple(dim.evaluate(sizes) for dim in self._dims[row.name])
+
     def _persistent(self, base: str, name: str) -> Tensor:
-        if self._shape_sizes is None:
+        if not self._state.has_shape(base):
+            # The sizes of a step that failed give it none.
+            index = None if base == name else _indices(name)
             unknown = {n for d in self._rows[base].dims for n in Size.of(d).names}
-            if unknown - self.sizes.keys() - {"_"}:
-                raise InputError(
-                    "OI0545", f"{name} has no shape before the first step", hint="step first"
-                )
-            self._state.prepare_one(base, self.sizes)
+            unknown -= self._last_sizes.keys() | {"_"}
+            if unknown:
+                held = self._state.waiting(base, index)
+                if held is not None:
+                    return held
+                raise _no_shape(self.variables[base], unknown)
+            dims = (Size.of(d) for d in self._rows[base].dims if d != "_")
+            _check_shape(base, tuple(d.evaluate(self._last_sizes) for d in dims))
+            if self._shape_sizes != self._last_sizes:
+                self._shape_sizes, self._known = None, {}
+            self._state.prepare_one(base, self._last_sizes)
         index = None if base == name else _indices(name)
         found = self._state.value(base, index)
         storage = found.storage.view()
@@ -540,15 +602,20 @@ class CpuExecutor(BaseExecutor):
             if not row.members:
                 return package.tensor(row.sources[0])
             return package.tensor(row.sources[_member(row, name)])
+        if "_" in row.dims:
+            raise InputError(
+                "OI0506",
+                f"{name} has an open dimension and was not written yet",
+                hint="write it before it is read",
+            )
         unknown = {n for d in row.dims for n in Size.of(d).names} - self.sizes.keys()
         sizes = self._shape_sizes or self.sizes
         if self._stepping is not None:
             sizes = self.step_sizes
         if unknown - sizes.keys():
-            raise InputError(
-                "OI0545", f"{name} has no shape before the first step", hint="step first"
-            )
+            raise _no_shape(self.variables[row.name], unknown - sizes.keys())
         shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
+        _check_shape(row.name, shape)
         values = np.full(shape, row.value or 0, np.dtype(dtype.value))
         return Tensor(dtype, shape, to_storage(dtype, values))
 
@@ -592,6 +659,25 @@ def _info(row: VariableRow, state: StateRow | None) -> VariableInfo:
         tuple(state.axes[state.tables :]),
         tuple(state.fixed.items()),
     )
+
+
+def _no_shape(info: VariableInfo, unknown: set[str]) -> InputError:
+    """Raised for a value whose shape waits for the sizes of a step."""
+    return InputError(
+        "OI0508",
+        f"{info.text} has no shape before the first step: {min(unknown)} is not known yet",
+        hint="run a step first",
+    )
+
+
+def _check_shape(name: str, shape: tuple[int, ...]) -> None:
+    """Raises InputError OI0506 for a shape that the sizes of the step make impossible."""
+    if min(shape, default=0) < 0:
+        raise InputError(
+            "OI0506",
+            f"{name} has no value: its shape would be {list(shape)}",
+            hint="give inputs of another size",
+        )
 
 
 def _indices(name: str) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -74,13 +75,26 @@ def _target_machine(target: TargetDescription, codegen_level: int) -> Any:
     )
 
 
+Measured = Callable[[str, str], AbstractContextManager[None]]
+"""Takes down the cost of a `with` block, by phase and name."""
+
+
+def _unmeasured(phase: str, name: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def _optimised_module(
-    text: str, target: TargetDescription, opt_level: int, codegen_level: int
+    text: str,
+    target: TargetDescription,
+    opt_level: int,
+    codegen_level: int,
+    measured: Measured = _unmeasured,
 ) -> tuple[Any, Any]:
     binding = _llvm()
     try:
-        module = binding.parse_assembly(text)
-        module.verify()
+        with measured("object", "(LLVM: read)"):
+            module = binding.parse_assembly(text)
+            module.verify()
     except RuntimeError as error:
         raise CompileError("OI0982", f"LLVM refuses the IR that was written: {error}") from error
     machine = _target_machine(target, codegen_level)
@@ -96,21 +110,27 @@ def _optimised_module(
         options.loop_interleaving = False
         options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+        with measured("object", "(LLVM: optimise)"):
+            builder.getModulePassManager().run(module, builder)
     return module, machine
 
 
 def compile_llvm_text(
-    text: str, target: TargetDescription, opt_level: int = 1, codegen_level: int = 2
+    text: str,
+    target: TargetDescription,
+    opt_level: int = 1,
+    codegen_level: int = 2,
+    measured: Measured = _unmeasured,
 ) -> bytes:
     """An ELF object from LLVM IR text.
 
     `opt_level` 0 runs no passes, 1 and 2 LLVM's short and full pipelines without its vectorisers
-    and unroller; `codegen_level` is that of instruction selection. Raises CompileError (OI0982)
-    when LLVM refuses the text.
+    and unroller; `codegen_level` is that of instruction selection. `measured` is told the cost of
+    each part. Raises CompileError (OI0982) when LLVM refuses the text.
     """
-    module, machine = _optimised_module(text, target, opt_level, codegen_level)
-    return machine.emit_object(module)
+    module, machine = _optimised_module(text, target, opt_level, codegen_level, measured)
+    with measured("object", "(LLVM: machine code)"):
+        return machine.emit_object(module)
 
 
 def optimised_llvm_text(text: str, target: TargetDescription, opt_level: int = 1) -> str:

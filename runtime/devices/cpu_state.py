@@ -20,6 +20,7 @@ from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.manifest import Manifest, StateRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, StateValue, over_limit
+from openinfer.runtime.state_fetch import held_value
 from openinfer.runtime.storage import AnyArray, to_storage, to_values
 from openinfer.runtime.tensors import Tensor
 
@@ -111,6 +112,18 @@ def _fill_outside(
         grid[(*ranges, slice(inside, whole))] = filler
 
 
+def _names(row: StateRow) -> set[str]:
+    """The sizes that the shape of a variable is made of."""
+    texts = (*row.entry, *row.base, *row.limits)
+    return {name for text in texts if text for name in Size.of(text).names}
+
+
+def _real(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that memory may have, for one that the sizes of a step make negative: steps that use
+    the variable fail, others run."""
+    return tuple(max(extent, 0) for extent in shape)
+
+
 class CpuState:
     """The persistent variables of one executor."""
 
@@ -130,8 +143,13 @@ class CpuState:
         self._growing: dict[str, _Growing] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._kept: list[tuple[AnyArray, AnyArray]] = []
-        self._pending: State | None = None
-        """A snapshot that waits for the sizes of the next step."""
+        self._any_marks = any(row.marks for row in manifest.states)
+        self._pending: dict[str, StateValue] = {}
+        """What a snapshot holds of variables that wait for the sizes of the next step."""
+        self._sized = [row for row in manifest.states if _names(row)]
+        """The variables whose shape follows from the sizes of a step."""
+        self._touched: set[str] = set()
+        """Those of them that steps have used: their shape stays."""
         self.growths = 0
         """How often memory grew."""
 
@@ -147,6 +165,10 @@ class CpuState:
     def is_growing(self, name: str) -> bool:
         return bool(self._rows[name].axes)
 
+    def has_shape(self, name: str) -> bool:
+        """Whether there is memory whose shape no other size can change."""
+        return name in self._shapes and (name in self._touched or not _names(self._rows[name]))
+
     # Memory
 
     def prepare(self, sizes: Mapping[str, int]) -> None:
@@ -154,9 +176,6 @@ class CpuState:
 
         Raises StepError OI0608 when a size is another one than that.
         """
-        if self._pending is not None:
-            self._take(self._pending, sizes)
-            return
         for row in self._manifest.states:
             self.prepare_one(row.name, sizes)
 
@@ -167,17 +186,31 @@ class CpuState:
                 continue
             shape = tuple(Size.of(d).evaluate(sizes) for d in row.entry)
             base = tuple(Size.of(d).evaluate(sizes) for d in row.base)
-            if row.name in self._shapes:
-                if self._shapes[row.name] != (*base, *shape):
-                    raise StepError(
-                        "OI0608",
-                        f"{row.name} holds shape {list(self._shapes[row.name])} since an earlier "
-                        f"step, the sizes of this one give {list((*base, *shape))}",
-                        hint="call reset() before steps with other sizes",
-                    )
+            held = self._shapes.get(row.name)
+            if held == (*base, *shape):
                 return
-            self._make(number, row, shape, base, sizes)
+            if held is not None and row.name in self._touched:
+                raise self._other_shape(row, held, (*base, *shape))
+            self._make(number, row, _real(shape), _real(base), sizes)
             self._shapes[row.name] = (*base, *shape)
+            if row.name in self._pending:
+                self._fill(row, self._pending.pop(row.name))
+
+    def _other_shape(self, row: StateRow, held: tuple[int, ...], now: tuple[int, ...]) -> StepError:
+        """The error of a step whose sizes give another shape than an earlier one."""
+        declared = next(v.dims for v in self._manifest.variables if v.name == row.name)
+        first = len(now) - len(declared)
+
+        def text(shape: tuple[int, ...]) -> str:
+            extents = zip(declared, shape[first:])
+            return f"[{', '.join('_' if dim == '_' else str(n) for dim, n in extents)}]"
+
+        return StepError(
+            "OI0608",
+            f"{row.name}: {row.dtype}[{', '.join(declared)}] is {text(now)} in this step, but holds "
+            f"values for {text(held)} from an earlier one",
+            hint="call reset() on the executor before a step with other sizes",
+        )
 
     def _make(
         self,
@@ -238,7 +271,9 @@ class CpuState:
     def _check_limit(self, growing: _Growing, capacity: Sequence[int]) -> None:
         others = sum(g.memory.nbytes for g in self._growing.values() if g is not growing)
         held = sum(a.nbytes for a in self._held.values())
-        wanted = others + held + growing.total_bytes(capacity)
+        # Entries without bytes count, too: they are numbered, and listed by a snapshot.
+        slots = prod(capacity[: growing.tables]) if growing.tables else 0
+        wanted = others + held + max(growing.total_bytes(capacity), slots)
         if wanted > self._max_bytes:
             raise over_limit(growing.row.name, wanted, self._max_bytes)
 
@@ -307,7 +342,26 @@ class CpuState:
 
     def begin(self) -> None:
         """Notes what the code does not note itself."""
-        self._kept = [(g.marks, g.marks.copy()) for g in self._growing.values() if g.row.marks]
+        for row in self._sized:
+            if row.touched in self.late_capacity:
+                self.cells[self._manifest.late.index(row.touched)] = 0
+        if not self._any_marks:
+            return
+        marked = [g.marks for g in self._growing.values() if g.row.marks]
+        if [id(marks) for marks, _ in self._kept] != [id(marks) for marks in marked]:
+            self._kept = [(marks, marks.copy()) for marks in marked]
+            return
+        for marks, before in self._kept:
+            before[:] = marks
+
+    def end(self) -> None:
+        """A step ended well: what it has used keeps its shape from now on."""
+        for row in self._sized:
+            if row.touched in self.late_capacity:
+                if self.cells[self._manifest.late.index(row.touched)]:
+                    self._touched.add(row.name)
+            elif not row.touched:
+                self._touched.add(row.name)
 
     def undo(self) -> None:
         """Everything as before the step that failed."""
@@ -351,6 +405,7 @@ class CpuState:
             self.late_capacity[late] = max(a, 2 * self.late_capacity[late])
         elif kind == "log":
             self.log = aligned_bytes(max(a, 2 * self.log.nbytes, 4096))
+            self.growths += 1
         else:
             number, axis = divmod(b, 64)
             name = self._manifest.states[number].name
@@ -374,6 +429,17 @@ class CpuState:
         return failure.message.format(a=a, b=b, axis=axis)
 
     # Values
+
+    def waiting(self, name: str, index: tuple[int, ...] | None) -> Tensor | None:
+        """What a snapshot holds of a variable that waits for sizes; None where that does not say.
+
+        Raises InputError OI0547 for an entry that is not there, OI0548 for one that has no shape.
+        """
+        value, row = self._pending.get(name), self._rows[name]
+        if value is None:
+            return None
+        counted = 0 < row.tables < len(row.axes)
+        return held_value(name, value, index, row.value or 0, counted=counted)
 
     def value(self, name: str, index: tuple[int, ...] | None) -> Tensor:
         """A variable, or an entry of a table. The storage is the state's own where it can be.
@@ -477,14 +543,16 @@ class CpuState:
 
     def snapshot(self) -> State:
         """All that was touched, in memory of its own."""
-        if self._pending is not None:
-            return State({name: value.copy() for name, value in self._pending.items()})
         values: dict[str, StateValue] = {}
+        unused = {row.name for row in self._sized} - self._touched
         for name, row in self._rows.items():
             dtype = DTYPES[row.dtype]
+            if name in self._pending:
+                values[name] = self._pending[name].copy()
+                continue
             entries: dict[tuple[int, ...], Tensor] = {}
             extents: tuple[int, ...] = ()
-            if name in self._shapes:
+            if name in self._shapes and name not in unused:
                 if not row.axes:
                     entries[()] = self.value(name, None)
                 else:
@@ -503,8 +571,9 @@ class CpuState:
 
     def restore(self, state: State, sizes: Mapping[str, int]) -> None:
         """Takes over a snapshot whose shapes were checked."""
-        known = dict(sizes)
+        known, own = dict(sizes), dict[str, dict[str, int]]()
         for row in self._manifest.states:
+            own[row.name] = found = dict[str, int]()
             for tensor in state[row.name].entries.values():
                 dims = row.entry if not row.axes or row.tables == len(row.axes) else []
                 if row.open:
@@ -512,33 +581,29 @@ class CpuState:
                 for dim, extent in zip(dims, tensor.shape):
                     name = Size.of(dim).single_name
                     if name is not None:
+                        found.setdefault(name, extent)
                         known.setdefault(name, extent)
         self.reset()
-        names = {
-            name
-            for row in self._manifest.states
-            for dim in (*row.entry, *row.base, *row.limits)
-            if dim
-            for name in Size.of(dim).names
-        }
-        if names - known.keys():
-            # The next step says what the sizes are.
-            self._pending = state
-            return
-        self._take(state, known)
-
-    def _take(self, state: State, sizes: Mapping[str, int]) -> None:
-        """Fills new memory from a snapshot."""
-        self._pending = None
-        self.prepare(sizes)
         for row in self._manifest.states:
             value = state[row.name]
-            if not row.axes:
-                for tensor in value.entries.values():
-                    raw = np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
-                    self._held[row.name][: raw.size] = raw
+            if _names(row) - known.keys():
+                # The next step says what the sizes are.
+                self._pending[row.name] = value
                 continue
+            # What an entry says counts for its variable, another step may have made the others.
+            self.prepare_one(row.name, {**known, **own[row.name]})
+            self._fill(row, value)
+
+    def _fill(self, row: StateRow, value: StateValue) -> None:
+        """New memory gets the content of a snapshot."""
+        if value.entries or any(value.extents):
+            self._touched.add(row.name)
+        if row.axes:
             self._restore_growing(self._growing[row.name], value)
+            return
+        for tensor in value.entries.values():
+            raw = np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
+            self._held[row.name][: raw.size] = raw
 
     def _restore_growing(self, growing: _Growing, value: StateValue) -> None:
         cell, tables = growing.row.cell, growing.tables
@@ -581,7 +646,8 @@ class CpuState:
 
     def reset(self) -> None:
         """As a new executor has it; memory comes with the next step."""
-        self._pending = None
+        self._pending.clear()
+        self._touched.clear()
         self._held.clear()
         self._growing.clear()
         self._shapes.clear()

@@ -43,6 +43,9 @@ class Team:
         self.address = ctypes.addressof(self._words) + start
         self._base = start // 8
         self._program = program
+        # Found once: a step has no time to look at the frame's words.
+        self._job_words = program.job_words
+        self._step, self._lead = program.step, program.lead
         self._workers = threads - 1
         self._started = False
         self._kept: list[AnyArray] = []
@@ -60,16 +63,17 @@ class Team:
         """One step with everybody."""
         if not self._started and self._workers:
             self._start()
-        if self._program.job_words:
+        if self._job_words:
             # The step itself hands out jobs.
-            self._program.step(frame)
+            self._step(frame)
         else:
-            self._program.lead(frame, self.address)
+            self._lead(frame, self.address)
 
     def keep(self, arrays: Mapping[str, AnyArray]) -> None:
         """Holds on to the inputs of the step that just ended until no worker can read them."""
-        if self._get(_ACTIVE) == 0:
-            self._kept.clear()
+        if self._words[self._base + _ACTIVE] == 0:
+            if self._kept:
+                self._kept.clear()
         else:
             self._kept.extend(arrays.values())
 

@@ -7,7 +7,7 @@ clock. The manifest says what each number means. A step of a plain build writes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,22 @@ _CONTROL = frozenset(("Loop", "Branch", "Return", "Assign", "Barrier", "Dep", "Y
 
 Entries = NDArray[np.int64]
 """Rows of (stamp, value, seconds, nanoseconds)."""
+
+
+@dataclass(frozen=True)
+class Growths:
+    """How often memory grew since the step before, the steps' own allocations being none."""
+
+    arena: int = 0
+    """The arena of temporaries, when a run-time size grew."""
+    state: int = 0
+    """Persistent variables, and what undoes their changes."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """As an event shows them: only those that happened."""
+        shown = {"arena_growths": self.arena, "state_growths": self.state}
+        return {name: count for name, count in shown.items() if count}
 
 
 class TraceRecord:
@@ -143,8 +159,17 @@ class TraceReader:
         self.blocks = {row.name: row for row in manifest.blocks}
         self.variables = {row.name: row for row in manifest.variables}
 
-    def events(self, entries: Entries, sizes: Mapping[str, int], step: int) -> list[Event]:
-        """The events of one step; `sizes` are all its sizes."""
+    def events(
+        self,
+        entries: Entries,
+        sizes: Mapping[str, int],
+        step: int,
+        growths: Growths | None = None,
+    ) -> list[Event]:
+        """The events of one step; `sizes` are all its sizes.
+
+        Where memory grew before or in the step, the event that enters it says so in its settings.
+        """
         found: list[Event] = []
         place = Place()
         begun: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -164,6 +189,8 @@ class TraceReader:
                     found.append(self._kernel(stamp, place, sizes, start, now - start, step))
                 case _:
                     found += [self._node(n, place, sizes, now, step) for n in stamp.nodes]
+        if growths is not None and growths.settings and found:
+            found[0] = replace(found[0], settings={**found[0].settings, **growths.settings})
         return found
 
     def _node(

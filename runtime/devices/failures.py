@@ -75,5 +75,9 @@ FAILURES: dict[str, Failure] = {
         "a dimension names the index of a loop that has not run",
         "declare the variable where its dimensions have values",
     ),
+    "window": Failure("OI0602", "window={a} lets no position attend", "use 1 or more"),
+    "eps": Failure("OI0602", "eps is negative", "use 0 or a small positive number"),
+    "base": Failure("OI0602", "base is not positive and finite", "10000 is usual"),
+    "range": Failure("OI0602", "high lies below low", "low <= high"),
 }
 """By name, in the order of their numbers."""

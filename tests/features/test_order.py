@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from both import DEVICES, Make, close, equal, executor_on, refused
+from xdsl.dialects.builtin import ModuleOp
 
 import openinfer as oi
+from openinfer.compiler.pipeline import run
+from openinfer.compiler.registry import make_context
+from openinfer.lowering.hints import hints_of
 
 X = np.array([1, -2, 3, 4], np.float32)
 
@@ -113,6 +117,37 @@ def test_hints_survive_the_graph_json() -> None:
     assert again.to_json() == oi.graph(ORDERED).to_json()
     for text in ('"no_reorder"', '"fuse"', '"placement"', '"group"', '"body"'):
         assert text in again.to_json()
+
+
+def test_wishes_stay_and_change_no_result(make: Make) -> None:
+    """With hints or without: the same values, and the hints on every level down to the kernels."""
+    text = """
+    dynamic { x: f32[4, 4]; }
+    block entry with { placement = "cpu" } {
+        assign h: f32[4, 4];
+        scope "body" with { group = "g" } {
+            op add(x, x) >> h with { fuse = true };
+            op matmul(h, x) >> h;
+        }
+        op relu(h) >> h with { group = "last" };
+        return h;
+    }
+    """
+    x = np.arange(-8, 8, dtype=np.float32).reshape(4, 4)
+    equal(make(text).run(x=x)["h"], np.maximum(2 * x @ x, 0))
+    module = oi.graph(text).module.clone()
+    wished: dict[str, set[str]] = {}
+
+    def look(phase: str, module: ModuleOp) -> None:
+        found = [hints_of(op) for op in module.walk()]
+        wished[phase] = {f"{name} = {value}" for hints in found for name, value in hints.items()}
+
+    run(module, make_context(), on_phase=look)
+    for phase in ("nn", "linalg", "loops"):
+        text = " ".join(wished[phase])
+        for part in ('placement = "cpu"', '"g"', '"last"', "fuse = 1"):
+            assert part in text or part.replace("1", "true") in text, (phase, part)
+    assert wished["llvm"] == set()
 
 
 def test_transfers_are_copies(make: Make) -> None:

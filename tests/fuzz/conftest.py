@@ -1,4 +1,4 @@
-"""Makes `generator` importable under pytest's importlib mode."""
+"""Makes the package `fuzzing` importable under pytest's importlib mode."""
 
 import sys
 from pathlib import Path

@@ -104,8 +104,9 @@ def _fetched(executor: BaseExecutor, name: str) -> Any:
 
 def _equal(what: str, want: Any, have: Any, tolerance: float) -> None:
     if isinstance(want, str) or isinstance(have, str):
+        # Why there is none may be said in other words.
         assert isinstance(want, str), f"{what}: {have} instead of a value"
-        assert want == have, what
+        assert isinstance(have, str), f"{what}: a value instead of {want}"
     elif np.asarray(want).dtype.kind == "f":
         np.testing.assert_allclose(have, want, tolerance, tolerance, err_msg=what)
     else:

@@ -1,4 +1,4 @@
-"""The modules beside the tests are imported by their own names."""
+"""The modules beside the tests are imported by their own names, `benchmarks` from the checkout."""
 
 from __future__ import annotations
 
@@ -6,3 +6,5 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+# Last: the checkout's folders are packages of openinfer and imported as such.
+sys.path.append(str(Path(__file__).parents[2]))

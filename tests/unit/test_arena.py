@@ -164,3 +164,45 @@ def test_comparison_holds_for_every_value() -> None:
     assert never_above(Size.of(3), Size.of("N + 3"))
     assert not never_above(Size.of("N"), Size.of("M"))
     assert not never_above(Size.of(1), Size.of("N"))
+
+
+def test_rounding_up_stays_below_multiples() -> None:
+    ten, lines = aligned(Size.of("40*N")), Size.of("2048*N")
+    assert never_above(ten, lines)
+    assert never_above(ten + 64 * Size.of("N"), lines)
+    assert never_above(ten * 3, Size.of("192*N"))
+    assert not never_above(ten * 3, Size.of("128*N"))
+    assert not never_above(ten, Size.of("40*N"))
+    assert not never_above(ten, Size.of("64*M"))
+    assert not never_above(ten + 32, lines)
+    assert not never_above(aligned(Size.of("40*N + 4")), lines)
+    # Two roundings: one is taken away at most.
+    assert not never_above(ten + aligned(Size.of("24*N")), Size.of("64*N"))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_never_above_is_true(seed: int) -> None:
+    chance = random.Random(seed)
+    found = 0
+    for _ in range(60):
+        a, b = (
+            sum(
+                (
+                    aligned(
+                        Size.of(f"{chance.choice([4, 12, 40, 64])}*N + {chance.choice([0, 0, 4])}")
+                    )
+                    * chance.choice([1, 2])
+                    for _ in range(chance.randint(1, 2))
+                ),
+                Size.of(f"{64 * chance.randint(0, 3)}*N + {32 * chance.randint(0, 2)}*M"),
+            )
+            for _ in range(2)
+        )
+        if never_above(a, b):
+            found += 1
+            assert all(
+                a.evaluate({"N": n, "M": m}) <= b.evaluate({"N": n, "M": m})
+                for n in range(20)
+                for m in (0, 1, 7)
+            )
+    assert found

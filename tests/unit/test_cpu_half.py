@@ -171,3 +171,39 @@ def test_short_bf16_vectors_move_as_bits(target: str) -> None:
     x = openinfer.Tensor.from_values("bf16", np.arange(8, dtype=np.float32).reshape(2, 4))
     found: Any = openinfer.compile(text, target=target).make_executor(1).run(x=x)["h"]
     np.testing.assert_array_equal(found.values(), x.values()[1:])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_chosen_bf16_moves_as_bits(target: str) -> None:
+    """Where one condition rules all lanes, LLVM chooses between scalars, as f32 if it may."""
+    run = compile_loops(
+        """
+        func.func @f(%c: memref<1xi1>, %x: memref<64xbf16>, %a: memref<1xbf16>, %y: memref<64xbf16>) {
+          %c0 = arith.constant 0 : index
+          %c32 = arith.constant 32 : index
+          %c64 = arith.constant 64 : index
+          %b = memref.load %c[%c0] : memref<1xi1>
+          %bs = vector.broadcast %b : i1 to vector<32xi1>
+          %s = memref.load %a[%c0] : memref<1xbf16>
+          %ss = vector.broadcast %s : bf16 to vector<32xbf16>
+          scf.for %i = %c0 to %c64 step %c32 {
+            %v = vector.load %x[%i] : memref<64xbf16>, vector<32xbf16>
+            %w = arith.select %bs, %v, %ss : vector<32xi1>, vector<32xbf16>
+            vector.store %w, %y[%i] : memref<64xbf16>, vector<32xbf16>
+            %first = vector.extract %w[0] : bf16 from vector<32xbf16>
+            %other = arith.select %b, %s, %first : bf16
+            memref.store %other, %y[%i] : memref<64xbf16>
+          }
+          func.return
+        }""",
+        "f",
+        target=TARGETS[target],
+    )
+    x = np.arange(64, dtype=np.uint16) + 0x3F80
+    a = np.array([0x4000], np.uint16)
+    for condition in (False, True):
+        y = np.zeros(64, np.uint16)
+        run(np.array([condition]), x, a, y)
+        expected = x.copy() if condition else np.full(64, a[0])
+        expected[[0, 32]] = a[0]
+        np.testing.assert_array_equal(y, expected)

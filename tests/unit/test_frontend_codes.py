@@ -200,7 +200,7 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0307", "must be one bool or integer", entry("branch «x b b;", "return;", CALLED)),
     ("OI0308", "which is not a scalar", entry("op fill(y, value=«x) >> y;")),
     ("OI0309", "an index cannot be -1", entry("op relu(W[«0-1]) >> y;", declarations=W)),
-    ("OI0311", "signed 64-bit", entry("op fill(y, value=«9223372036854775808) >> y;")),
+    ("OI0311", "signed 64-bit", entry("op sum_axis(y, axis=«9223372036854775808) >> y;")),
     ("OI0312", "transfer of dtype f32 into i32", entry("«transfer x >> n;")),
     (
         "OI0313",

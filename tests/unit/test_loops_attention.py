@@ -164,6 +164,45 @@ def test_any_length(target: str, sizes: tuple[int, int]):
         np.testing.assert_allclose(attend(q, k, v), reference(q, k, v), rtol=2e-5, atol=2e-5)
 
 
+ONE_QUERY = ((1, 3), (1, 16), (1, 37), (1, 64))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("heads", "sizes"), [((2, 2), (48, 48)), ((6, 2), (5, 7)), ((9, 1), (40, 70))]
+)
+def test_one_query(target: str, heads: tuple[int, int], sizes: tuple[int, int]):
+    layouts = ("bhld", "blhd", "blhd", "bhld")
+    attend = Attention(heads, sizes, target=target, layouts=layouts, lengths=(1, None))
+    for lengths in ONE_QUERY:
+        q, k, v = operands(2, heads, lengths, sizes, "float32")
+        np.testing.assert_allclose(attend(q, k, v), reference(q, k, v), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+@pytest.mark.parametrize("shape", [(None, 1, 1, None), (None, 4, None, None), (1, 4, None, 1)])
+def test_one_query_with_a_mask(dtype: str, shape: tuple[int | None, ...]):
+    settings = "causal, window = 30 : i64, "
+    attend = Attention((4, 2), (16, 16), mask=(shape, dtype), settings=settings)
+    for lengths in ONE_QUERY:
+        sizes = [a if s is None else s for a, s in zip((2, 4, *lengths), shape)]
+        values = np.random.default_rng(1).standard_normal(sizes)
+        mask = values > 0 if dtype == "bool" else values.astype(dtype)
+        q, k, v = operands(2, (4, 2), lengths, (16, 16), "float32")
+        expected = reference(q, k, v, mask=mask, causal=True, window=30)
+        np.testing.assert_allclose(attend(q, k, v, mask), expected, rtol=2e-5, atol=2e-5)
+
+
+def test_one_query_that_may_attend_to_nothing():
+    attend = Attention((2, 2), (8, 8), mask=((1, 2, 1, None), "bool"))
+    q, k, v = operands(1, (2, 2), (1, 20), (8, 8), "float32")
+    mask = np.ones((1, 2, 1, 20), bool)
+    mask[0, 0] = False
+    result = attend(q, k, v, mask)
+    assert (result[0, 0] == 0).all()
+    np.testing.assert_allclose(result, reference(q, k, v, mask=mask), rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("lengths", [(1, 12), (16, 16), (20, 33), (32, 32), (64, 3)])
 def test_known_lengths(lengths: tuple[int, int]):
     attend = Attention((2, 2), (8, 8), lengths=lengths)
@@ -250,7 +289,7 @@ def test_large_scores_do_not_overflow():
 @pytest.mark.parametrize(("dtype", "eps"), [("float16", 2e-3), ("float64", 1e-12)])
 def test_other_floats(dtype: str, eps: float):
     attend = Attention((2, 1), (24, 24), dtype=dtype)
-    for lengths in ((1, 6), (21, 34)):
+    for lengths in ((1, 6), (1, 40), (21, 34)):
         q, k, v = operands(1, (2, 1), lengths, (24, 24), dtype)
         np.testing.assert_allclose(attend(q, k, v), reference(q, k, v), rtol=eps, atol=eps)
 

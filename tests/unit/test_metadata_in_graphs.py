@@ -28,6 +28,8 @@ def model(tmp_path: Path) -> oi.Package:
         "count": oi.ScalarValue(3, "i64"),
         "flag": True,
         "floats": [1.0, 2.0, 3.5],
+        "axis": oi.ScalarValue(1, "i32"),
+        "pads": oi.TensorSpec([1, 0, 0, 2], "i32"),
         "grid": np.arange(6, dtype=np.float32).reshape(2, 3),
         "huge": oi.ScalarValue(2**64 - 1, "u64"),
         "inf": math.inf,
@@ -104,6 +106,97 @@ def test_settings(node: str, expected: list[float] | None, model: oi.Package) ->
         quoted = PROGRAM.format(dtype="f32", constant="k: f32", node=node.replace("mode", '"tanh"'))
         expected = both(quoted, model, np.array([-1, 2, -3], np.float32)).tolist()
     assert found.tolist() == expected
+
+
+IN_LISTS = [
+    ("pad(x, pads=[axis, 0, 0, 2]) >> y", "f32[3, 5]"),
+    ("pad(x, pads=[axis, 2 - 2*axis, 0, axis + 1]) >> y", "f32[3, 5]"),
+    ("pad(x, pads=pads) >> y", "f32[3, 5]"),
+    ("sum_axis(x, axes=[axis]) >> y", "f32[2]"),
+    ("sum_axis(x, axes=[axis, axis - 1]) >> y", "f32"),
+    ("reshape(x, shape=[count, 2*axis]) >> y", "f32[3, 2]"),
+    ("slice(x, starts=[0, axis], stops=[2, count]) >> y", "f32[2, 2]"),
+    ("permute(x, axes=[axis, 0]) >> y", "f32[3, 2]"),
+    ("pad(x, pads=pads) >> t; op relu(t) >> y", "f32[3, 5]"),
+    ("upsample2d(i, scale=[1.0, axis]) >> y", "f32[1, 1, 2, 2]"),
+]
+
+
+@pytest.mark.parametrize(("node", "output"), IN_LISTS)
+def test_numbers_in_lists_and_arrays_as_lists(node: str, output: str, model: oi.Package) -> None:
+    text = f"""dynamic {{ x: f32[2, 3]; }} volatile {{ y: {output}; i: f32[1, 1, 2, 2] @init(2); }}
+        block entry {{ {"assign t: _;" if "t;" in node else ""} op {node}; return; }}"""
+    found = both(text, model, np.arange(6, dtype=np.float32).reshape(2, 3))
+    plain = text.replace("pads=pads", "pads=[1, 0, 0, 2]").replace("axis", "1")
+    plain = plain.replace("sum_1", "sum_axis").replace("count", "3")
+    again = both(plain, model, np.arange(6, dtype=np.float32).reshape(2, 3))
+    np.testing.assert_array_equal(found, again)
+
+
+def test_what_the_program_declares_hides_metadata(model: oi.Package) -> None:
+    """A variable, a size or the index of a loop of that name is meant."""
+    text = """dynamic { x: f32[4]; ratio: f32; } volatile { y: f32[4]; }
+        block entry {
+          op fill(y, value=ratio) >> y;
+          loop n (count in 1..3) { assign t: f32[4]; op fill(t, value=count) >> t;
+            op add(y, t) >> y; }
+          op slice(y, starts=[0], stops=[4]) >> y;
+          return;
+        }"""
+    for program in (oi.Simulator(text, model), oi.compile(text, model)):
+        run = program.make_executor().run
+        found: Any = run(x=np.ones(4, np.float32), ratio=np.float32(10))["y"]
+        assert found.tolist() == [13] * 4
+
+
+@pytest.mark.parametrize(
+    ("node", "code", "message"),
+    [
+        ("pad(x, pads=[nothing, 0])", "OI0328", "names nothing"),
+        ("pad(x, pads=[nothing + 1, 0])", "OI0328", "names nothing"),
+        ("pad(x, pads=floats)", "OI0304", "integers"),
+        ("pad(x, pads=[ratio, 0])", "OI0304", "integers"),
+        ("pad(x, pads=[mode, 0])", "OI0328", "names mode"),
+        ("fill(x, value=ints)", "OI0328", "names ints"),
+    ],
+)
+def test_what_no_list_takes(node: str, code: str, message: str, model: oi.Package) -> None:
+    text = PROGRAM.format(dtype="f32", constant="k: f32", node=f"op {node} >> y")
+    for make in (oi.Simulator, oi.compile):
+        with pytest.raises(oi.ProgramError, match=message) as caught:
+            make(text, model)
+        assert code in str(caught.value)
+
+
+def test_numbers_of_64_bits() -> None:
+    """Literals, constants and what they do to u64."""
+    text = """dynamic { u: u64[3]; x: f32; }
+        constant { k: u64 @init(18446744073709551615); }
+        volatile { a: u64[3]; b: u64[3]; c: u64[4]; d: u64[3]; e: u64[2]; f: f64[2]; s: u64; }
+        block entry {
+          op clamp(u, max=18446744073709551614, min=9223372036854775809) >> a;
+          op fill(u, value=18446744073709551615) >> b;
+          op pad(u, pads=[0, 1], value=9223372036854775808) >> c;
+          op div(u, u, div_by_zero_mask=18446744073709551613) >> d;
+          op fill(e, value=18446744073709551611) >> e;
+          op fill(f, value=18446744073709551615) >> f;
+          op add(k, k) >> s;
+          return;
+        }"""
+    u = np.array([0, 2**63, 2**64 - 1], np.uint64)
+    graph = oi.graph(text)
+    results: list[Any] = [
+        made.make_executor().run(u=u, x=np.float32(0))
+        for made in (oi.Simulator(graph), oi.compile(graph))
+    ]
+    for found in results:
+        assert found["a"].tolist() == [2**63 + 1, 2**63 + 1, 2**64 - 2]
+        assert found["b"].tolist() == [2**64 - 1] * 3
+        assert found["c"].tolist() == [0, 2**63, 2**64 - 1, 2**63]
+        assert found["d"].tolist() == [2**64 - 3, 1, 1]
+        assert found["e"].tolist() == [2**64 - 5] * 2
+        assert found["f"].tolist() == [float(2**64)] * 2
+        assert found["s"] == 2**64 - 2
 
 
 @pytest.mark.parametrize(

@@ -259,3 +259,85 @@ def test_a_hint_says_what_fits():
     with pytest.raises(ShapeError) as raised:
         infer_outputs(spec, [X, W], {"dilation": 4})
     assert raised.value.hint == "use a smaller kernel or dilation, or more padding"
+
+
+def drawn_program() -> tuple[str, dict[str, Array]]:
+    """A convolution of known sizes with what often follows it: norm, residual, relu, pooling."""
+    groups = int(RANDOM.choice([1, 1, 2]))
+    inputs, outputs = (groups * n for n in pick(1, 6))
+    height, width = pick(4, 20)
+    kernel = pick(1, 3)
+    padding = [n // 2 for n in kernel for _ in range(2)]
+    arrays = {
+        "x": normal(2, inputs, height, width),
+        "w": normal(outputs, inputs // groups, *kernel),
+        "b": normal(outputs),
+        "m": normal(outputs),
+        "v": normal(outputs) ** 2 + 0.5,
+    }
+    rows, columns = (n + 2 * (k // 2) - k + 1 for n, k in zip((height, width), kernel))
+    arrays["s"] = normal(2, outputs, rows, columns)
+    lines = [f"op conv2d(x, w, b, padding={padding}, groups={groups}) >> y;"]
+    norm = "op batch_norm(y, m, v) >> y;"
+    relu, residual = "op relu(y) >> y;", "op add(y, s) >> y;"
+    pool = "op max_pool2d(y, kernel_size=2) >> z;"
+    mean = "op avg_pool2d(y, kernel_size=3, stride=2, padding=1) >> z;"
+    endings = [[norm, relu, residual], [residual, relu], [relu, pool], [pool], [norm, relu, mean]]
+    lines += endings[int(RANDOM.integers(len(endings)))]
+    result = "z" if lines[-1] in (pool, mean) else "y"
+    declared = "; ".join(f"{n}: f32{list(a.shape)}" for n, a in arrays.items())
+    text = f"dynamic {{ {declared}; }} volatile {{ {result}: f32[2, {outputs}, _, _]; }} "
+    temporary = f"assign y: f32[2, {outputs}, {rows}, {columns}]; " if result == "z" else ""
+    text += f"block entry {{ {temporary}{' '.join(lines)} return; }}"
+    return text, {n: a.astype(np.float32) for n, a in arrays.items()}
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_follows_a_convolution_is_computed_on_its_sums(number: int):
+    text, arrays = drawn_program()
+    graph = oi.graph(text)
+    with oi.Simulator(graph).make_executor() as slow:
+        expected = slow.run(**arrays)
+    program_ = oi.compile(graph, None)
+    found: list[Array] = []
+    for threads in (1, 2):
+        with program_.make_executor(threads=threads) as fast:
+            results = fast.run(**arrays)
+        for name, value in expected.items():
+            np.testing.assert_allclose(results[name], value, rtol=1e-4, atol=1e-4, err_msg=text)
+            found.append(np.array(results[name]))
+    np.testing.assert_array_equal(found[0], found[-1])
+
+
+def test_a_nan_is_the_largest_of_pooled_sums():
+    text = (
+        "dynamic { x: f32[1, 2, 8, 32]; w: f32[3, 2, 3, 3]; } volatile { y: f32[1, 3, 4, 16]; } "
+        "block entry { assign h: f32[1, 3, 8, 32]; op conv2d(x, w, padding=1) >> h; "
+        "op relu(h) >> h; op max_pool2d(h, kernel_size=2) >> y; return; }"
+    )
+    graph = oi.graph(text)
+    x, w = normal(1, 2, 8, 32).astype(np.float32), normal(3, 2, 3, 3).astype(np.float32)
+    x[0, 1, 3, 8], x[0, 0, 6, 30] = np.nan, -np.inf
+    with oi.Simulator(graph).make_executor() as slow:
+        expected = slow.run(x=x, w=w)["y"]
+    with oi.compile(graph, None).make_executor() as fast:
+        np.testing.assert_allclose(fast.run(x=x, w=w)["y"], expected, rtol=1e-5, atol=1e-5)
+    assert np.isnan(expected).any()
+
+
+def test_one_program_serves_every_batch():
+    text = (
+        "dynamic { x: f32[N, 3, 8, 32]; w: f32[5, 3, 3, 3]; b: f32[5]; } "
+        "volatile { y: f32[N, 5, 4, 16]; } block entry { assign h: f32[N, 5, 8, 32]; "
+        "op conv2d(x, w, b, padding=1) >> h; op max_pool2d(h, kernel_size=2) >> y; return; }"
+    )
+    graph = oi.graph(text)
+    given = {"w": normal(5, 3, 3, 3).astype(np.float32), "b": normal(5).astype(np.float32)}
+    with (
+        oi.compile(graph, None).make_executor(threads=2) as fast,
+        oi.Simulator(graph).make_executor() as slow,
+    ):
+        for batch in (1, 0, 7, 2):
+            given["x"] = normal(batch, 3, 8, 32).astype(np.float32)
+            expected = slow.run(**given)["y"]
+            np.testing.assert_allclose(fast.run(**given)["y"], expected, rtol=1e-5, atol=1e-5)

@@ -170,3 +170,38 @@ def test_refusals(
     with pytest.raises(error) as raised:
         infer_outputs(spec, [x], settings)
     assert message in raised.value.message
+
+
+def drawn_wide_pool() -> tuple[str, Array, dict[str, Any]]:
+    """Lines long enough for vectors of windows."""
+    settings: dict[str, Any] = {"kernel_size": pick(1, 4), "stride": [pick(1, 3)[0], pick(1, 2)[0]]}
+    settings["padding"] = [n // 2 if RANDOM.random() < 0.5 else 0 for n in settings["kernel_size"]]
+    settings["ceil_mode"] = bool(RANDOM.random() < 0.5)
+    op = str(RANDOM.choice(["max_pool2d", "avg_pool2d"]))
+    if op == "max_pool2d":
+        settings["dilation"] = pick(1, 2)
+    else:
+        settings["count_include_pad"] = bool(RANDOM.random() < 0.5)
+    x = normal(1, 2, *pick(7, 9, 1), *pick(17, 80, 1))
+    return op, x, settings
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_windows_side_by_side(known: bool):
+    names = {} if known else {0: ["N", "2", "H", "W"]}
+    for dtype in ("f32", "f32", "f64", "f16", "bf16", "f32"):
+        op, x, settings = drawn_wide_pool()
+        x = np.round(x * 8) / 8
+        if op == "max_pool2d":
+            x[0, 0, 3, 5:9] = np.nan
+        ((simulated, compiled),) = by_program(op, [x], settings, names=names, dtype=dtype)
+        unit = {"f64": 1e-13, "f32": 1e-6, "f16": 2.0**-10, "bf16": 2.0**-7}[dtype]
+        np.testing.assert_allclose(compiled, simulated, rtol=unit, atol=unit)
+
+
+def test_integers_side_by_side():
+    for low, high, dtype in ((-128, 128, np.int8), (0, 256, np.uint8), (-9999, 9999, np.int32)):
+        x = RANDOM.integers(low, high, (1, 2, 8, 45)).astype(dtype)
+        settings = {"kernel_size": 3, "stride": 2, "padding": 1}
+        ((simulated, compiled),) = by_program("max_pool2d", [x], settings)
+        np.testing.assert_array_equal(compiled, simulated)

@@ -318,7 +318,7 @@ def test_a_bound_that_the_input_does_not_reach() -> None:
     x = np.arange(8, dtype=np.float32)
     np.testing.assert_array_equal(executor.run(x=x)["y"], x[3:])
     for _ in range(2):
-        with pytest.raises(oi.StepError, match=r"op slice.*3 must not exceed N, but N = 2"):
+        with pytest.raises(oi.StepError, match="N - 3 must not be negative, but N = 2"):
             executor.run(x=x[:2])
         np.testing.assert_array_equal(executor.run(x=x)["y"], x[3:])
     np.testing.assert_array_equal(executor.run(x=x[:3])["y"], x[:0])

@@ -101,6 +101,21 @@ USES: list[tuple[str, str]] = [
     ("random_uniform(seed=k, low=a, high=k)", F32),
     ("attention(j32, j32, j32, scale=a)", F32),
     ("attention(jh, jh, jh, scale=a)", F16),
+    ("attention(j32, j32, j32, window=k)", F32),
+    ("attention(jh, jh, jh, scale=a, window=k, causal=true)", F16),
+    ("cast(x, to=i8, saturate=f)", I8),
+    ("cast(x, to=i4, saturate=k)", "i4[3, 5]"),
+    ("cast(i, to=u2, saturate=f)", "u2[3, 5]"),
+    ("cast(x, to=f8, saturate=f)", "f8[3, 5]"),
+    ('cast(x, to=u8, rounding_mode="floor", saturate=f)', U8),
+    ("argmax_axis(i, axis=1, select_first=f)", "i64[3]"),
+    ("argmin_axis(j, axis=0, select_first=k, keepdims=true)", "i64[1, 5]"),
+    ("group_norm(j32, groups=5, eps=a)", F32),
+    ("group_norm(jh, eps=k)", F16),
+    ("rope(r, base=d, dims=4)", "f32[3, 6]"),
+    ("rope(r, base=b, interleaved=true)", "f32[3, 6]"),
+    ("batch_norm(j32, s, s, eps=a)", F32),
+    ("batch_norm(j32, s, s, s, s, eps=k, axis=-1)", F32),
 ]
 
 
@@ -109,9 +124,108 @@ def test_variables(use: str, output: str) -> None:
     body = (
         "assign j32: f32[3, 5]; op cast(j, to=f32) >> j32;\n"
         "assign jh: f16[3, 5]; op clamp(h, min=-2, max=2) >> jh;\n"
+        "assign r: f32[3, 6]; op random_uniform(seed=3, low=-1) >> r;\n"
+        "assign s: f32[5]; op fill(s, value=0.7) >> s;\n"
         f"op {use} >> z;"
     )
     agree(program(output, body), tolerance=2e-3 if output == F16 else 1e-5, **inputs())
+
+
+SWITCHES = """dynamic { x: f32[2, 9]; y: i8[2, 9]; f: FLAG; } volatile { a: i8[2, 9]; b: u4[2, 9];
+    c: f8[2, 9]; d: i64[2]; e: i64[9]; g: bf16[2, 9]; }
+    block entry {
+      op cast(x, to=i8, saturate=f) >> a; op cast(y, to=u4, saturate=f) >> b;
+      op cast(x, to=f8, saturate=f) >> c; op cast(x, to=bf16, saturate=f) >> g;
+      op argmax_axis(y, axis=1, select_first=f) >> d;
+      op argmin_axis(x, axis=0, select_first=f) >> e;
+      return;
+    }"""
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u8", "i64"])
+@pytest.mark.parametrize("flag", [0, 1])
+def test_switches(dtype: str, flag: int) -> None:
+    x = np.array([[300, -300, 7, 7, 1e6, -1e6, 0.5, 2e30, np.nan]] * 2, np.float32)
+    y = np.array([[1, 9, -7, 9, 0, -7, 3, 100, 100], [2] * 9], np.int8)
+    agree(SWITCHES.replace("FLAG", dtype), x=x, y=y, f=Tensor.from_values(dtype, np.array(flag)))
+
+
+@pytest.mark.parametrize("causal", ["true", "false"])
+@pytest.mark.parametrize("dtype", ["i32", "u64"])
+def test_windows_of_the_step(causal: str, dtype: str) -> None:
+    """Also with a mask, in a loop, over lengths that only the step knows."""
+    text = f"""dynamic {{ q: f32[2, 4, L, 8]; k: f32[2, 2, T, 8]; m: f32[L, T]; w: {dtype}; }}
+        volatile {{ z: f32[2, 4, L, 8]; y: f32[2, 4, L, 8]; s: f32[2, 4, L, 8]; }}
+        block entry {{
+          op attention(q, k, k, window=w, causal={causal}) >> z;
+          op attention(q, k, k, m, window=w, causal={causal}) >> y;
+          loop n (i in 1..4) {{
+            assign t: f32[2, 4, L, 8];
+            op attention(q, k, k, window=i) >> t;
+            op add(s, t) >> s;
+          }}
+          return;
+        }}"""
+    random = np.random.default_rng(5)
+    for queries, keys in ((7, 7), (1, 20), (20, 3), (33, 40)):
+        given = {
+            "q": random.standard_normal((2, 4, queries, 8)).astype(np.float32),
+            "k": random.standard_normal((2, 2, keys, 8)).astype(np.float32),
+            "m": random.standard_normal((queries, keys)).astype(np.float32),
+        }
+        for window in (1, 3, 2**31, 2**63 if dtype == "u64" else 19):
+            window = min(window, 2**31 - 1) if dtype == "i32" else window
+            wide = np.uint64 if dtype == "u64" else np.int32
+            agree(text, w=np.array(window, wide), q=given["q"], k=given["k"], m=given["m"])
+
+
+def test_a_window_beyond_32_bits_is_no_window() -> None:
+    text = """dynamic { x: f32[5, 8]; } volatile { y: f32[5, 8]; }
+        block entry { op attention(x, x, x, window=4294967297) >> y; return; }"""
+    agree(text, x=np.random.default_rng(1).standard_normal((5, 8)).astype(np.float32))
+
+
+def test_heads_whose_size_only_the_step_knows() -> None:
+    text = """dynamic { q: f16[L, D]; k: f16[T, D]; s: f32[2, H]; t: f32[T, 2, E]; }
+        volatile { z: f16[L, D]; y: f32[2, H]; }
+        block entry { op attention(q, k, k, causal=true) >> z; return; }"""
+    random = np.random.default_rng(5)
+    for size in (8, 5, 1, 0):
+        q, k = (random.standard_normal((n, size)).astype(np.float16) for n in (3, 7))
+        agree(
+            text.replace("s: f32[2, H]; t: f32[T, 2, E];", "").replace("y: f32[2, H];", ""),
+            tolerance=2e-3, q=q, k=k,
+        )  # fmt: skip
+
+
+FAULTS = [
+    ("attention(x, x, x, window=n)", "f32[4, 4]", 0, "window=0 lets no position attend"),
+    ("attention(x, x, x, window=n)", "f32[4, 4]", -3, "window=-3 lets no position attend"),
+    ("batch_norm(x, s, s, eps=n)", "f32[4, 4]", -1, "is negative"),
+    ("group_norm(x, eps=n)", "f32[4, 4]", -1, "is negative"),
+    ("rope(x, base=n)", "f32[4, 4]", 0, "is not positive and finite"),
+    ("rope(x, base=s)", "f32[4, 4]", 0, "is not positive and finite"),
+    ("random_uniform(low=n)", "f32[4, 4]", 2, "lies below low"),
+]
+
+
+@pytest.mark.parametrize(("use", "output", "number", "message"), FAULTS)
+def test_numbers_that_only_the_step_can_refuse(
+    use: str, output: str, number: int, message: str
+) -> None:
+    scalar = "rope(x, base=s)" == use
+    text = f"""dynamic {{ x: f32[4, 4]; n: i32; s: f32{"" if scalar else "[4]"}; }}
+        persistent {{ p: i64; }} volatile {{ z: {output}; }}
+        block entry {{ cache.increment p; op {use} >> z; return; }}"""
+    s = np.float32(np.inf) if scalar else np.ones(4, np.float32)
+    graph = oi.graph(text)
+    for made in (oi.Simulator(graph), oi.compile(graph)):
+        executor = made.make_executor()
+        with pytest.raises(oi.StepError, match=message) as caught:
+            executor.run(x=np.ones((4, 4), np.float32), n=np.int32(number), s=s)
+        assert caught.value.code == "OI0602"
+        assert "node 1" in str(caught.value)
+        assert executor.fetch("p") == 0
 
 
 @pytest.mark.parametrize("places", [-1, 0, 1, 7, 8, 31, 63, 64, 65, 200])
@@ -214,6 +328,8 @@ REFUSED = [
     ("clamp(i, max=a)", I8, "OI0304", "i8"),
     ("fill(i, value=a)", I8, "OI0304", "i8"),
     ("shl(i, bits=a)", I8, "OI0304", "an integer"),
+    ("cast(x, to=i8, saturate=a)", I8, "OI0304", "a bool or an integer"),
+    ("attention(x, x, x, causal=f)", F32, "OI0304", "when the program is compiled"),
     ("random_uniform(seed=a)", F32, "OI0304", "an integer"),
     ("gelu(x, approximate=k)", F32, "OI0304", "a string"),
     ("fill(x, value=x)", F32, "OI0308", "not a scalar"),

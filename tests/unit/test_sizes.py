@@ -46,3 +46,20 @@ def test_reduced_quotients_have_the_value_of_the_whole():
         assert quotient.evaluate(values) == whole.evaluate(values) // divisor
         assert size(str(quotient)) == quotient
         assert quotient.substitute(values).constant == quotient.evaluate(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("floordiv(N, 2)", "N/2"),
+        ("N/2 + 1", "N/2 + 1"),
+        ("3*(N/2)", "3*(N/2)"),
+        ("1 - N/2*M", "-(N/2)*M + 1"),
+        ("0 - N/M", "-(N/M)"),
+        ("(N + 1)/M", "(N + 1)/M"),
+        ("max(N/M, 2)/(M + 1)", "(max(N/M, 2))/(M + 1)"),
+    ],
+)
+def test_sizes_print_as_the_language_writes_them(text: str, shown: str):
+    assert size(str(size(text))) == size(text)
+    assert str(size(text)) == shown

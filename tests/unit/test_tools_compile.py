@@ -69,6 +69,18 @@ def test_compile_says_what_it_wrote(program: Path, tmp_path: Path, capsys: Captu
     assert "weights inside" in capsys.readouterr().out
 
 
+def test_the_cost_of_passes_goes_to_stderr(program: Path, capsys: Capture) -> None:
+    assert main(["compile", str(program), "--strict-math", "--time-passes"]) == 0
+    said = capsys.readouterr()
+    assert "lower-generic" not in said.out
+    for row in ("(frontend)", "graph-to-nn", "convert-to-llvm", "(LLVM: machine code)", "total"):
+        assert row in said.err
+    assert main(["run", str(program), "--time-passes"]) == 0
+    assert "convert-to-llvm" in capsys.readouterr().err
+    assert main(["run", str(program), "--time-passes"]) == 0
+    assert "from the cache" in capsys.readouterr().err
+
+
 def test_run_takes_it_as_a_text(program: Path, compiled: Path, capsys: Capture) -> None:
     options = ("--size", "N=3", "--seed", "4", "--steps", "2")
     assert outputs(capsys, compiled, *options) == outputs(capsys, program, *options)

@@ -296,7 +296,7 @@ def test_step_without_interface(dumps: Path, capsys: Capture, level: str) -> Non
     assert "nn.interface" in error
 
 
-@pytest.mark.parametrize(("precision", "code"), [("f99", "OI0516"), ("bf16", "OI0732")])
+@pytest.mark.parametrize(("precision", "code"), [("f99", "OI0516"), ("f16", "OI0732")])
 def test_precision_is_refused_as_in_python(
     program: Path, capsys: Capture, precision: str, code: str
 ) -> None:

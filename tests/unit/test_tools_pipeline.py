@@ -17,6 +17,7 @@ from openinfer.compiler import pipeline, registry
 from openinfer.compiler.ir_text import parse_ir
 from openinfer.compiler.pipeline import Phase, Step, run
 from openinfer.compiler.text import module_text
+from openinfer.compiler.timings import Timings
 from openinfer.lowering.legality import Level, check_legality, illegal_ops
 from openinfer.lowering.locations import has_location, location_of
 from openinfer.lowering.options import PipelineOptions, current, using
@@ -220,13 +221,13 @@ def test_tensors_end_with_their_level(context: Context) -> None:
 
 
 def test_timings() -> None:
-    timings = pipeline.Timings()
+    timings = Timings()
     timings.add("nn", "cse", 0.001)
     timings.add("nn", "dce", 0.003)
     table = timings.table()
     assert "75.0%" in table
     assert "4.00" in table
-    assert pipeline.Timings().table()
+    assert Timings().table()
 
 
 def test_blame_finds_the_verifying_op(context: Context) -> None:

@@ -26,6 +26,7 @@ examples:
                                                     both in one file; loading takes the best
   openinfer compile mlp.oi --embed-weights          one file and nothing else
   openinfer compile mlp.oi --observed               also iterates and compares node by node
+  openinfer compile mlp.oi --precision bf16         products of bf16, half the memory for weights
   openinfer compile mlp.oi --traced                 also traces: openinfer run mlp.oip --trace FILE
   openinfer run mlp.oip --input x=x.npy
 """
@@ -48,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traced", action="store_true", help="put in the build that leaves a trace")
     add("--embed-weights", action="store_true", help="put in what the program uses of the package")
     add("--strict", action="store_true", help="unknown hints and attributes are errors")
-    add("--strict-math", action="store_true", help="keep scalar factors out of products")
+    add("--precision", metavar="DTYPE", help="bf16: round the operands of products, add up in f32")
+    add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
+    add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")
+    add("--time-passes", action="store_true", help="what each pass cost, on stderr")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,16 +94,28 @@ def _compiled(args: argparse.Namespace, package: Package | None, targets: list[s
     from openinfer.compiler.arguments import checked_sizes
     from openinfer.compiler.tools.arguments import parse_sizes
     from openinfer.compiler.tools.progress import waiting
-    from openinfer.compiler.tools.running import advised, show_warnings
+    from openinfer.compiler.tools.running import advised, passes_timed, show_warnings
     from openinfer.runtime.errors import OpenInferError
 
     graph, sizes = graph_file(args.program), checked_sizes(parse_sizes(args.size))
     options = {"strict": args.strict, "strict_math": args.strict_math}
+    precision: str | None = args.precision
     programs: list[Program] = []
     try:
         for target in targets:
-            with waiting(f"compiling {graph.file} for {target}"):
-                program = compile(graph, package, sizes=sizes, target=target, **options)
+            with (
+                passes_timed(args.time_passes),
+                waiting(f"compiling {graph.file} for {target}"),
+            ):
+                program = compile(
+                    graph,
+                    package,
+                    sizes=sizes,
+                    precision=precision,
+                    target=target,
+                    tuning=args.tuning,
+                    **options,
+                )
                 if args.observed:
                     program.observed()
                 if args.traced:

@@ -11,6 +11,7 @@ from openinfer.compiler.tools.running import (
     Session,
     add_program_arguments,
     output_files,
+    passes_timed,
     results,
     short_line,
     tensor_json,
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--executor", choices=("cpu", "simulator"), default="cpu", help="default cpu")
     add("--trace", type=Path, metavar="FILE", help="write what ran, node by node")
+    add("--time-passes", action="store_true", help="what each pass of compiling cost, on stderr")
     add("--trace-format", choices=("json", "chrome"), default="json", help="default json")
 
 
@@ -83,4 +85,5 @@ def _save(path: str, value: object) -> None:
 
 def _compiled(session: Session, args: argparse.Namespace) -> BaseExecutor:
     """The compiled program; its traced build when a trace is asked for."""
-    return session.compiled(trace=True if args.trace is not None else None)
+    with passes_timed(args.time_passes):
+        return session.compiled(trace=True if args.trace is not None else None)

@@ -22,7 +22,15 @@ from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.llvm import FCmpOp, FPToSIOp, FPToUIOp, SelectOp, UIToFPOp
 from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Int, Rule, fast_math_of
-from openinfer.lowering.cpu.to_llvm.half import emit_float, is_half, like, narrow, widen
+from openinfer.lowering.cpu.to_llvm.half import (
+    as_bits,
+    emit_float,
+    is_half,
+    like,
+    moved_type,
+    narrow,
+    widen,
+)
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.runtime.errors import CompileError
 
@@ -186,9 +194,12 @@ def _compare_floats(c: Converter, op: Operation) -> None:
 
 
 def _select(c: Converter, op: Operation) -> None:
-    operands = c.values(op.operands)
+    condition, *values = c.values(op.operands)
+    type = values[0].type
+    moved = moved_type(type)
+    operands = (condition, *(as_bits(c, value, moved) for value in values))
     properties = {"fastmathFlags": llvm.FastMathAttr(None)}
-    c.set(op.results[0], c.emit(SelectOp, operands, operands[1].type, properties))
+    c.set(op.results[0], as_bits(c, c.emit(SelectOp, operands, moved, properties), type))
 
 
 def _cast(target: type[Operation]) -> Rule:

@@ -80,6 +80,7 @@ class Converter(State):
         rules: Mapping[str, Rule],
         callee_types: Mapping[str, Attribute],
         has_half_conversions: bool = True,
+        has_bf16_dot: bool = False,
     ) -> None:
         super().__init__()
         self.rules = rules
@@ -87,6 +88,10 @@ class Converter(State):
         """The `func` type of every function of the module, by name."""
         self.has_half_conversions = has_half_conversions
         """Whether the target turns f16 into f32 and back by an instruction."""
+        self.has_fused_multiply_add = has_half_conversions
+        """Every target that has the one has the other."""
+        self.has_bf16_dot = has_bf16_dot
+        """Whether the target adds up products of pairs of bf16 by an instruction."""
 
     def convert_block(self, block: Block) -> Operation:
         """Convert all ops of `block` but its terminator, which is returned."""

@@ -49,6 +49,19 @@ def is_half(type: Attribute) -> bool:
     return isinstance(element_of(type), Float16Type | BFloat16Type)
 
 
+def moved_type(type: Attribute) -> Attribute:
+    """The type in which elements move: bf16 as bits.
+
+    LLVM may move it as f32 and convert back by a call of a function that need not be there.
+    """
+    return like(type, i16) if isinstance(element_of(type), BFloat16Type) else type
+
+
+def as_bits(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
+    """The same bits as another type."""
+    return value if value.type == type else c.emit(llvm.BitcastOp, (value,), type)
+
+
 def emit_float(
     c: Converter,
     target: type[Operation],

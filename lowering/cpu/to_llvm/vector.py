@@ -8,10 +8,8 @@ from xdsl.dialects import llvm, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    BFloat16Type,
     DenseArrayBase,
     IntegerAttr,
-    IntegerType,
     VectorType,
     f32,
     i1,
@@ -35,7 +33,14 @@ from openinfer.lowering.cpu.to_llvm.converter import (
     Rule,
     fast_math_of,
 )
-from openinfer.lowering.cpu.to_llvm.half import emit_float, is_half, narrow, widen
+from openinfer.lowering.cpu.to_llvm.half import (
+    as_bits,
+    emit_float,
+    is_half,
+    moved_type,
+    narrow,
+    widen,
+)
 from openinfer.lowering.cpu.to_llvm.memref import alignment_of
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type, element_bytes
 from openinfer.runtime.errors import CompileError
@@ -78,8 +83,8 @@ def _load(c: Converter, op: Operation) -> None:
         c.set(op.results[0], loaded)
         return
     address = c.element_address(buffer, op.operands[1:])
-    loaded = c.load(address, _moved_type(type), alignment_of(op, buffer.element))
-    c.set(op.results[0], _as(c, loaded, type))
+    loaded = c.load(address, moved_type(type), alignment_of(op, buffer.element))
+    c.set(op.results[0], as_bits(c, loaded, type))
 
 
 def _store(c: Converter, op: Operation) -> None:
@@ -91,23 +96,8 @@ def _store(c: Converter, op: Operation) -> None:
     nontemporal = op.properties.get("nontemporal")
     streams = isinstance(nontemporal, IntegerAttr) and bool(nontemporal.value.data)
     value = c.value(op.operands[0])
-    value = _as(c, value, _moved_type(value.type))
+    value = as_bits(c, value, moved_type(value.type))
     c.store(value, address, alignment_of(op, buffer.element), nontemporal=streams)
-
-
-def _moved_type(type: Attribute) -> Attribute:
-    """The type in which elements move: bf16 as bits.
-
-    Where a processor has no bf16, LLVM would move it as f32 and convert back by a call.
-    """
-    if isinstance(type, VectorType) and isinstance(type.element_type, BFloat16Type):
-        return VectorType(IntegerType(16), type.shape)
-    return IntegerType(16) if isinstance(type, BFloat16Type) else type
-
-
-def _as(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
-    """The same bits as another type."""
-    return value if value.type == type else c.emit(llvm.BitcastOp, (value,), type)
 
 
 def _masked_load(c: Converter, op: Operation) -> None:
@@ -122,10 +112,10 @@ def _masked_load(c: Converter, op: Operation) -> None:
     address = c.element_address(buffer, op.indices, inbounds=False)
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     type = convert_type(op.result.type)
-    moved = _moved_type(type)
-    rest = _as(c, c.value(op.pass_thru), moved)
+    moved = moved_type(type)
+    rest = as_bits(c, c.value(op.pass_thru), moved)
     loaded = c.emit(MaskedLoadOp, (address, c.value(op.mask), rest), moved, properties)
-    c.set(op.result, _as(c, loaded, type))
+    c.set(op.result, as_bits(c, loaded, type))
 
 
 def _is_first_lane(c: Converter, mask: SSAValue) -> bool:
@@ -145,14 +135,10 @@ def _masked_store(c: Converter, op: Operation) -> None:
     if _is_first_lane(c, op.mask):
         # LLVM 22 with AVX-512 makes one store of the wide integer out of a truncation and a masked
         # store of one lane: it writes behind the lane (tests/unit/test_cpu_vector.py).
-        first = c.emit(
-            ExtractElementOp,
-            (value, c.as_value(0)),
-            cast(VectorType, value.type).element_type,
-        )
+        first = _element(c, value, c.as_value(0))
         c.store(first, address, alignment_of(op, buffer.element))
         return
-    operands = (_as(c, value, _moved_type(value.type)), address, c.value(op.mask))
+    operands = (as_bits(c, value, moved_type(value.type)), address, c.value(op.mask))
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     c.emit(MaskedStoreOp, operands, None, properties)
 
@@ -194,10 +180,10 @@ def _broadcast(c: Converter, op: Operation) -> None:
         if source.type == type:
             c.set(op.results[0], source)
             return
-        source = c.emit(ExtractElementOp, (source, c.as_value(0)), type.element_type)
-    moved = cast(VectorType, _moved_type(type))
-    repeated = c.broadcast(_as(c, source, _moved_type(source.type)), moved)
-    c.set(op.results[0], _as(c, repeated, type))
+        source = _element(c, source, c.as_value(0))
+    moved = cast(VectorType, moved_type(type))
+    repeated = c.broadcast(as_bits(c, source, moved_type(source.type)), moved)
+    c.set(op.results[0], as_bits(c, repeated, type))
 
 
 def _fma(c: Converter, op: Operation) -> None:
@@ -277,21 +263,31 @@ def _position(c: Converter, op: vector.ExtractOp | vector.InsertOp) -> SSAValue:
 
 def _extract(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.ExtractOp)
-    operands = (c.value(op.vector), _position(c, op))
-    c.set(op.result, c.emit(ExtractElementOp, operands, convert_type(op.result.type)))
+    c.set(op.result, _element(c, c.value(op.vector), _position(c, op)))
+
+
+def _element(c: Converter, source: SSAValue, position: SSAValue) -> SSAValue:
+    element = cast(VectorType, source.type).element_type
+    moved = as_bits(c, source, moved_type(source.type))
+    found = c.emit(ExtractElementOp, (moved, position), moved_type(element))
+    return as_bits(c, found, element)
 
 
 def _insert(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.InsertOp)
     into, source = c.value(op.dest), c.value(op.source)
-    moved = _moved_type(into.type)
-    operands = (_as(c, into, moved), _as(c, source, _moved_type(source.type)), _position(c, op))
-    c.set(op.result, _as(c, c.emit(llvm.InsertElementOp, operands, moved), into.type))
+    moved = moved_type(into.type)
+    operands = (
+        as_bits(c, into, moved),
+        as_bits(c, source, moved_type(source.type)),
+        _position(c, op),
+    )
+    c.set(op.result, as_bits(c, c.emit(llvm.InsertElementOp, operands, moved), into.type))
 
 
 def _shuffle(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.ShuffleOp)
-    first, second = (_as(c, v, _moved_type(v.type)) for v in c.values((op.v1, op.v2)))
+    first, second = (as_bits(c, v, moved_type(v.type)) for v in c.values((op.v1, op.v2)))
     mask = list(op.mask.get_values())
     lengths = _length(first.type), _length(second.type)
     longest = max(lengths)
@@ -300,9 +296,9 @@ def _shuffle(c: Converter, op: Operation) -> None:
         mask = [m if m < lengths[0] else m - lengths[0] + longest for m in mask]
     properties = {"mask": DenseArrayBase.from_list(i32, mask)}
     type = convert_type(op.result.type)
-    moved = _moved_type(type)
+    moved = moved_type(type)
     shuffled = c.emit(llvm.ShuffleVectorOp, (first, second), moved, properties)
-    c.set(op.result, _as(c, shuffled, type))
+    c.set(op.result, as_bits(c, shuffled, type))
 
 
 def _lengthened(c: Converter, source: SSAValue, length: int) -> SSAValue:

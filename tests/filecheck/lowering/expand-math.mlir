@@ -54,11 +54,26 @@ func.func @half(%x: f16) -> f16 {
 func.func @kept(%x: f64, %y: vector<8xf32>) -> (f64, vector<8xf32>) {
   %a = math.exp %x : f64
   %b = math.sqrt %y : vector<8xf32>
-  %c = math.sin %b : vector<8xf32>
+  %c = math.tan %b : vector<8xf32>
   func.return %a, %c : f64, vector<8xf32>
 }
 // CHECK-LABEL: func.func @kept
 // CHECK-NEXT:    %a = math.exp %x : f64
 // CHECK-NEXT:    %b = math.sqrt %y : vector<8xf32>
-// CHECK-NEXT:    %c = math.sin %b : vector<8xf32>
+// CHECK-NEXT:    %c = math.tan %b : vector<8xf32>
 // CHECK-NEXT:    func.return
+
+// Sine and cosine are computed in f64, and by the library where an argument is too large for that.
+func.func @circular(%x: vector<16xf32>) -> vector<16xf32> {
+  %y = math.sin %x : vector<16xf32>
+  func.return %y : vector<16xf32>
+}
+// CHECK-LABEL: func.func @circular
+// CHECK:         arith.extf %x : vector<16xf32> to vector<16xf64>
+// CHECK:         [[NEAR:%\S+]] = arith.select {{.*}} : vector<16xi1>, vector<16xf32>
+// CHECK:         [[MOST:%\S+]] = vector.reduction <maxnumf>, {{.*}} : vector<16xf32> into f32
+// CHECK-NEXT:    [[ANY:%\S+]] = arith.cmpf ogt, [[MOST]], {{%\S+}} : f32
+// CHECK-NEXT:    %y = scf.if [[ANY]] -> (vector<16xf32>) {
+// CHECK-NEXT:      math.sin %x : vector<16xf32>
+// CHECK:         } else {
+// CHECK-NEXT:      scf.yield [[NEAR]] : vector<16xf32>

@@ -92,3 +92,23 @@ func.func @kept(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %big: tensor<3x4x4xf32
   } -> tensor<4x4xf32>
   func.return %z1, %z2, %y2, %z3, %z4 : tensor<3x4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+// -----
+// A convolution's, too: the bias follows the channel, what is added the pixel.
+// CHECK-LABEL: func.func @convolution
+// CHECK-NOT: linalg.generic
+// CHECK: nn.conv(%x, %w, %b, %s) {{{.*}}maps = [affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>]} {
+// CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f32, %[[Q:.*]]: f32):
+// CHECK-NEXT: %[[S:.*]] = arith.addf %[[P]], %[[B]]
+// CHECK-NEXT: arith.addf %[[S]], %[[Q]]
+#id = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+func.func @convolution(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x1x1xf32>, %b: tensor<6x1x1xf32>, %s: tensor<1x6x8x8xf32>) -> tensor<1x6x8x8xf32> {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 1, 1>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>, tensor<6x4x1x1xf32>) -> tensor<1x6x8x8xf32>
+  %e = tensor.empty() : tensor<1x6x8x8xf32>
+  %z = linalg.generic {indexing_maps = [#id, affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>, #id, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%y, %b, %s : tensor<1x6x8x8xf32>, tensor<6x1x1xf32>, tensor<1x6x8x8xf32>) outs(%e : tensor<1x6x8x8xf32>) {
+  ^bb0(%p: f32, %q: f32, %u: f32, %o: f32):
+    %r = arith.addf %p, %q : f32
+    %t = arith.addf %r, %u : f32
+    linalg.yield %t : f32
+  } -> tensor<1x6x8x8xf32>
+  func.return %z : tensor<1x6x8x8xf32>
+}

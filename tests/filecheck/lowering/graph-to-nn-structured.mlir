@@ -1,10 +1,11 @@
 // RUN: openinfer-opt %s -p graph-to-nn --split-input-file | filecheck %s
 
-// A convolution is the product of the kernel as a matrix with the windows of x; the bias is added
-// before the product gets its shape, so that it can join it. A step checks that a window fits.
-// CHECK: {low = "3", high = "H + 2", node = 0 : i64}
+// With a height that only the run knows a convolution is the product of the kernel as a matrix with
+// the windows of x; the bias is added before the product gets its shape, so that it can join it. A
+// step checks that a window fits.
+// CHECK: {low = "3", high = "H + 2", node = 0 : i64, kind = "bound"}
 // CHECK: %[[W:.*]] = nn.unfold(%x) {stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>}
-// CHECK: %[[C:.*]] = nn.reshape(%[[W]]) : {{.*}} -> tensor<?x2x18x?xf32, #nn.dims<N, 2, 18, "4*floordiv(H + 1, 2)">>
+// CHECK: %[[C:.*]] = nn.reshape(%[[W]]) : {{.*}} -> tensor<?x2x18x?xf32, #nn.dims<N, 2, 18, "4*((H + 1)/2)">>
 // CHECK: %[[K:.*]] = nn.reshape(%w) : (tensor<6x2x3x3xf32>) -> tensor<2x3x18xf32>
 // CHECK: %[[P:.*]] = nn.matmul(%[[K]], %[[C]])
 // CHECK: %[[B:.*]] = nn.reshape(%b) : (tensor<6xf32>) -> tensor<2x3x1xf32>
@@ -20,12 +21,38 @@ graph.block entry {
 }
 // -----
 // Windows of one element side by side are x itself.
-// CHECK: func.func @step(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x1x1xf32>)
+// CHECK: func.func @step(%x: tensor<1x4x?x8xf32, {{.*}}>, %w: tensor<6x4x1x1xf32>)
 // CHECK-NOT: nn.unfold
 // CHECK: nn.matmul
-graph.variable x dynamic f32 [1, 4, 8, 8]
+graph.variable x dynamic f32 [1, 4, H, 8]
 graph.variable w dynamic f32 [6, 4, 1, 1]
-graph.variable y volatile f32 [1, 6, 8, 8]
+graph.variable y volatile f32 [1, 6, H, 8]
+graph.block entry {
+  graph.op conv2d(x, w) -> (y)
+  graph.return
+}
+// -----
+// Where all sizes but the batch are known it is one op; the bias keeps its own dtype until the end.
+// CHECK: %[[P:.*]] = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 2 : i64, stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>}
+// CHECK-SAME: -> tensor<?x6x4x4xf32, #nn.dims<N, 6, 4, 4>>
+// CHECK: %[[B:.*]] = nn.reshape(%b) : (tensor<6xf32>) -> tensor<6x1x1xf32>
+// CHECK: nn.elementwise(%[[P]], %[[B]]) {kind = "add"}
+graph.variable x dynamic f32 [N, 4, 8, 8]
+graph.variable w dynamic f32 [6, 2, 3, 3]
+graph.variable b dynamic f32 [6]
+graph.variable y volatile f32 [N, 6, 4, 4]
+graph.block entry {
+  graph.op conv2d(x, w, b) -> (y) settings {stride = 2 : i64, padding = 1 : i64, groups = 2 : i64}
+  graph.return
+}
+// -----
+// Integers are products of windows, too.
+// CHECK-NOT: nn.conv
+// CHECK: nn.unfold
+// CHECK: nn.matmul
+graph.variable x dynamic i32 [1, 4, 8, 8]
+graph.variable w dynamic i32 [6, 4, 3, 3]
+graph.variable y volatile i32 [1, 6, 6, 6]
 graph.block entry {
   graph.op conv2d(x, w) -> (y)
   graph.return
@@ -68,5 +95,29 @@ graph.variable x dynamic f32 [3, 5, 6]
 graph.variable y volatile f32 [3, 5, 6]
 graph.block entry {
   graph.op rope(x) -> (y) settings {dims = 4 : i64}
+  graph.return
+}
+// -----
+// Settings of the step: a window is an operand, checked first; a switch chooses between two results.
+// CHECK: %[[SEEN:.*]] = nn.elementwise({{.*}}) {kind = "ge"} : (tensor<i64>, tensor<i64>) -> tensor<i1>
+// CHECK: nn.require %{{.*}} else "window"
+// CHECK: %[[REACH:.*]] = nn.elementwise({{.*}}) {kind = "min"} : (tensor<i64>, tensor<i64>) -> tensor<i64>
+// CHECK: nn.attention({{.*}}, %[[REACH]]) {scale = 5.000000e-01 : f64, windowed, layouts
+// CHECK: nn.elementwise(%{{.*}}) {kind = "cast", settings = {saturate = true, rounding_mode = "trunc"}}
+// CHECK: nn.elementwise(%{{.*}}) {kind = "cast", settings = {saturate = false, rounding_mode = "trunc"}}
+// CHECK: nn.elementwise({{.*}}) {kind = "where"}
+// What is known stays a setting.
+// CHECK: nn.attention({{.*}}) {scale = 5.000000e-01 : f64, window = 3 : i64, layouts
+// CHECK-NOT: nn.require
+graph.variable x dynamic f32 [1, 2, 5, 4]
+graph.variable n dynamic i64
+graph.variable f dynamic bool
+graph.variable y volatile f32 [1, 2, 5, 4]
+graph.variable z volatile f32 [1, 2, 5, 4]
+graph.variable i volatile i8 [1, 2, 5, 4]
+graph.block entry {
+  graph.op attention(x, x, x) -> (y) settings {window = #graph.name<n>}
+  graph.op cast(x) -> (i) settings {to = #graph.name<i8>, saturate = #graph.name<f>}
+  graph.op attention(x, x, x) -> (z) settings {window = 3 : i64}
   graph.return
 }

@@ -98,7 +98,7 @@ graph.block entry {
 // -----
 // Hints of a node, of a scope and of a block that is called are kept with what they hold.
 // CHECK: {kind = "exp"} attrs {openinfer.no_fuse}
-// CHECK: {kind = "neg"} :
+// CHECK: {kind = "neg"} attrs {openinfer.hints = {fuse = true}} :
 // CHECK: {kind = "abs"} attrs {openinfer.no_fuse}
 // CHECK: {kind = "sin"} attrs {openinfer.no_fuse}
 // CHECK: {kind = "cos"} :

@@ -3,13 +3,13 @@
 // One block of queries at a time: queries are transposed and scaled, then scores and their maximum,
 // then weights and their sum, then the weighted values. Lanes are queries, rows are keys.
 builtin.module attributes {openinfer.target = "avx512"} {
-  func.func @attend(%q: memref<1x8x?x32xf32>, %k: memref<1x2x?x32xf32>, %v: memref<1x2x?x32xf32>,
-      %mask: memref<1x1x1x?xi8>, %o: memref<1x?x8x32xf32>,
+  func.func @attend(%q: memref<1x8x40x32xf32>, %k: memref<1x2x?x32xf32>, %v: memref<1x2x?x32xf32>,
+      %mask: memref<1x1x1x?xi8>, %o: memref<1x40x8x32xf32>,
       %queries: memref<1x32x16xf32>, %scores: memref<1x?x16xf32>) {
     nn.attention(%q, %k, %v, %mask) outs(%o, %queries, %scores)
       {scale = 0.5 : f64, masked, causal, layouts = ["bhld", "bhld", "bhld", "blhd"]}
-      : (memref<1x8x?x32xf32>, memref<1x2x?x32xf32>, memref<1x2x?x32xf32>, memref<1x1x1x?xi8>,
-         memref<1x?x8x32xf32>, memref<1x32x16xf32>, memref<1x?x16xf32>) -> ()
+      : (memref<1x8x40x32xf32>, memref<1x2x?x32xf32>, memref<1x2x?x32xf32>, memref<1x1x1x?xi8>,
+         memref<1x40x8x32xf32>, memref<1x32x16xf32>, memref<1x?x16xf32>) -> ()
     func.return
   }
 }
@@ -20,7 +20,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // Four heads share the keys and values of one.
 // CHECK:             [[GROUP:%\S+]] = arith.divui %h, {{%\S+}} : index
 // CHECK:             scf.for %i = %c0 to {{%\S+}} step %c16 {
-// CHECK:               vector.load %q[%c0, %h, {{%\S+}}, %k{{\S*}}] : memref<1x8x?x32xf32>, vector<16xf32>
+// CHECK:               vector.load %q[%c0, %h, {{%\S+}}, %k{{\S*}}] : memref<1x8x40x32xf32>, vector<16xf32>
 // CHECK:               [[SCALED:%\S+]] = arith.mulf {{%\S+}}, [[SCALE]] : vector<16xf32>
 // CHECK-NEXT:          vector.store [[SCALED]], %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
 // CHECK:               {{%\S+}} = scf.for %j = %c0 to {{%\S+}} step %c8 iter_args(
@@ -36,8 +36,35 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:                 [[WEIGHT:%\S+]] = math.exp {{%\S+}} : vector<16xf32>
 // CHECK-NEXT:            vector.store [[WEIGHT]], %scores[
 // CHECK:               vector.load %v[%c0, [[GROUP]], %k{{\S*}}, {{%\S+}}] : memref<1x2x?x32xf32>, vector<16xf32>
-// CHECK:               vector.store {{%\S+}}, %o[%c0, {{%\S+}}, %h, {{%\S+}}] : memref<1x?x8x32xf32>, vector<16xf32>
+// CHECK:               vector.store {{%\S+}}, %o[%c0, {{%\S+}}, %h, {{%\S+}}] : memref<1x40x8x32xf32>, vector<16xf32>
 // CHECK:         } {openinfer.parallel}
+// CHECK-NOT:     nn.attention
+
+// -----
+
+// The step knows the window and the head size: keys out of sight are left out, what is left of the
+// columns of the result is masked.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @windowed(%q: memref<1x2x?x?xf32>, %w: memref<i64>, %o: memref<1x2x?x?xf32>,
+      %queries: memref<1x?x16xf32>, %scores: memref<1x?x16xf32>) {
+    nn.attention(%q, %q, %q, %w) outs(%o, %queries, %scores)
+      {scale = 0.5 : f64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]}
+      : (memref<1x2x?x?xf32>, memref<1x2x?x?xf32>, memref<1x2x?x?xf32>, memref<i64>,
+         memref<1x2x?x?xf32>, memref<1x?x16xf32>, memref<1x?x16xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @windowed
+// CHECK:         [[WORD:%\S+]] = memref.load %w[] : memref<i64>
+// CHECK-NEXT:    [[WINDOW:%\S+]] = arith.index_cast [[WORD]] : i64 to index
+// CHECK:         [[REACH:%\S+]] = arith.subi [[WINDOW]], %c1 : index
+// CHECK:         [[FIRST:%\S+]] = arith.subi {{%\S+}}, [[REACH]] : index
+// CHECK-NEXT:    [[POSITIVE:%\S+]] = arith.maxsi [[FIRST]], %c0 : index
+// CHECK:         arith.index_cast [[WINDOW]] : index to i32
+// CHECK:         arith.cmpi slt, {{%\S+}}, {{%\S+}} : vector<16xi32>
+// CHECK:         arith.cmpi slt, {{%\S+}}, {{%\S+}} : vector<16xi32>
+// CHECK:         vector.create_mask
+// CHECK:         vector.maskedload
 // CHECK-NOT:     nn.attention
 
 // -----
@@ -52,3 +79,31 @@ builtin.module attributes {openinfer.target = "avx512"} {
 }
 // CHECK-LABEL: func.func @tensors
 // CHECK-NEXT:    nn.attention(%q, %q, %q)
+// -----
+// One query: lanes lie along the head, and as many keys as there are lanes become one vector of scores
+// by shuffles. Where the run knows the number of queries, it chooses.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @one_query(%q: memref<1x4x?x16xf32>, %k: memref<1x?x2x16xf16>, %v: memref<1x?x2x16xf16>,
+      %o: memref<1x4x?x16xf32>, %queries: memref<1x16x16xf32>, %scores: memref<1x?x16xf32>) {
+    nn.attention(%q, %k, %v) outs(%o, %queries, %scores)
+      {scale = 0.25 : f64, causal, layouts = ["bhld", "blhd", "blhd", "bhld"]}
+      : (memref<1x4x?x16xf32>, memref<1x?x2x16xf16>, memref<1x?x2x16xf16>,
+         memref<1x4x?x16xf32>, memref<1x16x16xf32>, memref<1x?x16xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @one_query
+// CHECK:         [[ONE:%\S+]] = arith.cmpi eq, {{%\S+}}, %c1 : index
+// CHECK:         scf.if [[ONE]] {
+// CHECK:           [[ROWS:%\S+]] = memref.collapse_shape %scores
+// CHECK:           scf.for %g = %c0 to %c2 step %c1 {
+// CHECK:             scf.for %j = {{%\S+}} to {{%\S+}} step %c16 {
+// CHECK:               scf.for %r = %c0 to %c2 step %c1 {
+// CHECK:                 vector.load %q
+// CHECK:                 [[KEY:%\S+]] = vector.load %k[%c0, {{%\S+}}, %g, %c0] : memref<1x?x2x16xf16>, vector<16xf16>
+// CHECK-NEXT:            arith.extf [[KEY]] : vector<16xf16> to vector<16xf32>
+// CHECK-COUNT-30:        vector.shuffle
+// CHECK:                 vector.store {{%\S+}}, [[ROWS]]
+// CHECK:         } else {
+// CHECK:           scf.for %h = {{%\S+}} to {{%\S+}} step {{%\S+}} {
+// CHECK:             scf.for %i = {{%\S+}} to {{%\S+}} step {{%\S+}} {

@@ -132,3 +132,68 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK-LABEL: func.func @tensors
 // CHECK-NEXT:    %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
 // CHECK-NEXT:    func.return %y
+
+// -----
+
+// A large product: blocks of rows, panels, blocks of the contraction; sums wait in a buffer of their own.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @blocks(%x: memref<2048x2048xf32>, %w: memref<64x2048x32xf32>, %y: memref<2048x2048xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed} : (memref<2048x2048xf32>, memref<64x2048x32xf32>, memref<2048x2048xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @blocks
+// CHECK:         [[SUMS:%\S+]] = memref.alloca() {alignment = 64 : i64} : memref<256x32xf32>
+// CHECK:         scf.for %task = %c0 to %c16 step %c1 {
+// CHECK:           scf.for %p =
+// CHECK:             vector.store {{%\S+}}, [[SUMS]]
+// CHECK:             scf.for %i = {{%\S+}} to %c2048 step %c512 {
+// CHECK:               vector.load %w
+// CHECK:               vector.store {{%\S+}}, [[SUMS]]
+// CHECK:             vector.load [[SUMS]]
+// CHECK:             vector.store {{%\S+}}, %y
+// CHECK:         } {openinfer.parallel}
+
+// -----
+
+// One deep enough, but with few rows, is not cut up: its left operand stays near.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @no_blocks(%x: memref<128x2048xf32>, %w: memref<64x2048x32xf32>, %y: memref<128x2048xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed} : (memref<128x2048xf32>, memref<64x2048x32xf32>, memref<128x2048xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @no_blocks
+// CHECK-NOT:     memref.alloca
+// CHECK:         vector.store {{%\S+}}, %y
+// -----
+// One row: the panel is asked for ahead of its use, a line of narrow elements once. Integers are
+// converted as they are read.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @one_row(%x: memref<1x64xf32>, %w: memref<2x64x32xi8>, %y: memref<1x64xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed} : (memref<1x64xf32>, memref<2x64x32xi8>, memref<1x64xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @one_row
+// CHECK:           scf.for %k = %c0 to %c64 step %c4 iter_args(
+// CHECK:             [[AHEAD:%\S+]] = arith.addi %k, %c256 : index
+// CHECK:             memref.prefetch %w[%p, [[AHEAD]], %c0], read, locality<3>, data : memref<2x64x32xi8>
+// CHECK-NEXT:        [[B0:%\S+]] = vector.load %w[%p, %k, %c0] : memref<2x64x32xi8>, vector<16xi8>
+// CHECK-NEXT:        [[B1:%\S+]] = vector.load %w[%p, %k, %c16] : memref<2x64x32xi8>, vector<16xi8>
+// CHECK-NEXT:        arith.sitofp [[B0]] : vector<16xi8> to vector<16xf32>
+// Four steps of 32 bytes read two lines.
+// CHECK:             memref.prefetch
+// CHECK-NOT:         memref.prefetch
+// CHECK:             scf.yield
+// -----
+// What is not packed is no stream.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @one_row_unpacked(%x: memref<1x64xf32>, %w: memref<64x64xf32>, %y: memref<1x64xf32>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<1x64xf32>, memref<64x64xf32>, memref<1x64xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @one_row_unpacked
+// CHECK-NOT:   memref.prefetch
+// CHECK:       func.return

@@ -52,15 +52,23 @@ func.func @fold(%x: memref<2x4x3x3x5x6xf32>, %y: memref<2x4x10x12xf32>) {
   func.return
 }
 
-// The elements of a window that lie in the plane are two ranges. NaN is the largest of all.
+// The elements of a window that lie in the plane are two ranges. NaN is the largest of all. Windows
+// whose columns all lie in the plane are computed side by side.
 
 // CHECK-LABEL: func.func @largest
 // CHECK:       %[[LOWEST:.*]] = arith.constant 0xff800000 : f32
 // CHECK:       scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %c1 iter_args(%[[A:.*]] = %[[LOWEST]])
 // CHECK-NEXT:    scf.for %j = %{{.*}} to %{{.*}} step %c1 iter_args(%[[B:.*]] = %[[A]])
 // CHECK:           %[[X:.*]] = arith.extf %{{.*}} : f16 to f32
-// CHECK-NEXT:      arith.maximumf %[[B]], %[[X]] : f32
+// CHECK-NEXT:      %[[NAN:.*]] = arith.cmpf uno, %[[B]], %[[B]] : f32
+// CHECK-NEXT:      %[[MORE:.*]] = arith.cmpf ogt, %[[B]], %[[X]] : f32
+// CHECK-NEXT:      %[[MAX:.*]] = arith.select %[[MORE]], %[[B]], %[[X]] : f32
+// CHECK-NEXT:      arith.select %[[NAN]], %[[B]], %[[MAX]] : f32
 // CHECK:       arith.truncf %{{.*}} : f32 to f16
+// CHECK:       vector.create_mask %c3 : vector<16xi1>
+// CHECK:       vector.shuffle %{{.*}}[0, 2, 4,
+// CHECK-NEXT:  vector.shuffle %{{.*}}[1, 3, 5,
+// CHECK:       arith.truncf %{{.*}} : vector<16xf32> to vector<16xf16>
 func.func @largest(%x: memref<2x4x?x8xf16>, %y: memref<2x4x?x4xf16>) {
   nn.pool(%x) outs(%y) {kind = "max", kernel = array<i64: 3, 3>, stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>}
     : (memref<2x4x?x8xf16>, memref<2x4x?x4xf16>) -> ()
@@ -68,8 +76,8 @@ func.func @largest(%x: memref<2x4x?x8xf16>, %y: memref<2x4x?x4xf16>) {
 }
 
 // CHECK-LABEL: func.func @largest_byte
-// CHECK:       arith.constant 0 : i8
-// CHECK:       arith.maxui
+// CHECK:       arith.constant dense<0> : vector<4xi8>
+// CHECK:       arith.maxui %{{.*}} : vector<4xi8>
 func.func @largest_byte(%x: memref<1x4x8x8xi8>, %y: memref<1x4x4x4xi8>) {
   nn.pool(%x) outs(%y) {kind = "max", kernel = array<i64: 2, 2>, stride = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, unsigned}
     : (memref<1x4x8x8xi8>, memref<1x4x4x4xi8>) -> ()
@@ -81,7 +89,9 @@ func.func @largest_byte(%x: memref<1x4x8x8xi8>, %y: memref<1x4x4x4xi8>) {
 // CHECK-LABEL: func.func @mean
 // CHECK:       %[[COUNT:.*]] = arith.constant 4.000000e+00 : f32
 // CHECK:       scf.for %[[I:.*]] = %c0 to %c2
-// CHECK:       arith.divf %{{.*}}, %[[COUNT]] : f32
+// CHECK:         arith.addf %{{.*}} : vector<4xf32>
+// CHECK:       %[[COUNTS:.*]] = vector.broadcast %[[COUNT]] : f32 to vector<4xf32>
+// CHECK-NEXT:  arith.divf %{{.*}}, %[[COUNTS]] : vector<4xf32>
 func.func @mean(%x: memref<2x4x8x8xf32>, %y: memref<2x4x4x4xf32>) {
   nn.pool(%x) outs(%y) {kind = "average", kernel = array<i64: 2, 2>, stride = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, count_padding}
     : (memref<2x4x8x8xf32>, memref<2x4x4x4xf32>) -> ()

@@ -43,11 +43,37 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // An input, a left operand, integers: nothing is packed.
 // CHECK: func.func @step(%x: tensor<4x4xf32>, %n: tensor<4x4xi32>, %W: tensor<4x4xf32>, %I: tensor<4x4xi32>)
 // CHECK-NOT: packed
+// CHECK: func.return %a, %b
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x", "n"], weights = [{variable = "W", sources = ["W"]}, {variable = "I", sources = ["I"]}]}
   func.func @step(%x: tensor<4x4xf32>, %n: tensor<4x4xi32>, %W: tensor<4x4xf32>, %I: tensor<4x4xi32>) -> (tensor<4x4xf32>, tensor<4x4xi32>) {
     %a = nn.matmul(%W, %x) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = nn.matmul(%n, %I) : (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4x4xi32>
     func.return %a, %b : tensor<4x4xf32>, tensor<4x4xi32>
+  }
+}
+// -----
+// Kernels are a matrix for each group, an output channel a column.
+// CHECK: func.func @step(%x: tensor<1x4x8x32xf32>, %K_packed_t: tensor<2x[[N:[0-9]+]]x18x[[T:[0-9]+]]xf32>)
+// CHECK: nn.conv(%x, %K_packed_t) {{{.*}}packed}
+// CHECK: func.func @prepare_0(%source: tensor<12x2x3x3xf32>) -> tensor<2x[[N]]x18x[[T]]xf32>
+// CHECK-NEXT: %[[M:.*]] = nn.reshape(%source) : (tensor<12x2x3x3xf32>) -> tensor<2x6x18xf32>
+// CHECK-NEXT: nn.pack(%[[M]]) {tile = [[T]] : i64, transposed = "transposed"}
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x"], weights = [{variable = "K", sources = ["K"]}]}
+  func.func @step(%x: tensor<1x4x8x32xf32>, %K: tensor<12x2x3x3xf32>) -> tensor<1x12x6x30xf32> {
+    %y = nn.conv(%x, %K) {kernel = array<i64: 3, 3>, groups = 2 : i64, stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x32xf32>, tensor<12x2x3x3xf32>) -> tensor<1x12x6x30xf32>
+    func.return %y : tensor<1x12x6x30xf32>
+  }
+}
+// -----
+// Kernels that a step computes stay where they are.
+// CHECK: nn.conv(%x, %k)
+// CHECK-NOT: packed
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "k"], weights = []}
+  func.func @step(%x: tensor<1x4x8x32xf32>, %k: tensor<12x4x3x3xf32>) -> tensor<1x12x6x30xf32> {
+    %y = nn.conv(%x, %k) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x32xf32>, tensor<12x4x3x3xf32>) -> tensor<1x12x6x30xf32>
+    func.return %y : tensor<1x12x6x30xf32>
   }
 }

@@ -4,17 +4,17 @@
 // The third buffer takes the place of the first one; sizes are expressions, rounded up to 64.
 // CHECK: offsets = {y = "0"}
 // CHECK: {name = "a", offset = "0", size = "16*N", first
-// CHECK-NEXT: {name = "b", offset = "64*floordiv(16*N + 63, 64)", size = "16*N", first
+// CHECK-NEXT: {name = "b", offset = "64*((16*N + 63)/64)", size = "16*N", first
 // CHECK-NEXT: {name = "c", offset = "0", size = "16*N", first
-// CHECK: arena = "128*floordiv(16*N + 63, 64)"
+// CHECK: arena = "128*((16*N + 63)/64)"
 // CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %arena: memref<?xi8> {openinfer.arg = "arena"})
-// CHECK: %[[B:.*]] = nn.size "64*floordiv(16*N + 63, 64)"
+// CHECK: %[[B:.*]] = nn.size "64*((16*N + 63)/64)"
 // CHECK-NEXT: memref.view %arena[%[[B]]][%n] : memref<?xi8> to memref<?x4xf32>
 // CHECK-NOT: memref.alloc
 // CHECK: func.return
 
 // Watched, nothing shares a place.
-// OBSERVE: arena = "192*floordiv(16*N + 63, 64)"
+// OBSERVE: arena = "192*((16*N + 63)/64)"
 nn.interface {inputs = ["x"], outputs = ["y"]}
 func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}) {
   %n = nn.size "N"

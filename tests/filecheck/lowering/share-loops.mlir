@@ -165,3 +165,55 @@ func.func private @set_0(%x: memref<f32>) {
   memref.store %v, %x[] : memref<f32>
   func.return
 }
+
+// -----
+
+// A choice that follows from sizes alone is made by every thread: its loops are cut up where they stand.
+// The one below reads memory, which another thread may have written by then: one thread does it all.
+
+// CHECK-LABEL: func.func private @by_size
+// CHECK: %[[NEXT:\S+]] = scf.if %{{\S+}} -> (i64) {
+// CHECK: scf.for %chunk
+// CHECK: func.call @openinfer_team_take
+// CHECK: scf.yield %{{\S+}} : i64
+// CHECK-NEXT: } else {
+// CHECK-NEXT: scf.yield %ticket : i64
+// CHECK: func.return %[[NEXT]] : i64
+// CHECK-LABEL: func.func private @by_value
+// CHECK: func.call @openinfer_team_take
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: scf.if
+// CHECK-NOT: func.call @openinfer_team_take
+// CHECK: func.return
+func.func @step(%x: memref<?xf32>) {
+  func.call @by_size(%x) : (memref<?xf32>) -> ()
+  func.call @by_value(%x) : (memref<?xf32>) -> ()
+  func.return
+}
+func.func private @by_size(%x: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v = arith.constant 1.0 : f32
+  %n = memref.dim %x, %c0 : memref<?xf32>
+  %many = arith.cmpi sgt, %n, %c1 : index
+  scf.if %many {
+    scf.for %i = %c0 to %n step %c1 {
+      memref.store %v, %x[%i] : memref<?xf32>
+    } {openinfer.parallel}
+  }
+  func.return
+}
+func.func private @by_value(%x: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v = arith.constant 1.0 : f32
+  %n = memref.dim %x, %c0 : memref<?xf32>
+  %first = memref.load %x[%c0] : memref<?xf32>
+  %low = arith.cmpf olt, %first, %v : f32
+  scf.if %low {
+    scf.for %i = %c0 to %n step %c1 {
+      memref.store %v, %x[%i] : memref<?xf32>
+    } {openinfer.parallel}
+  }
+  func.return
+}

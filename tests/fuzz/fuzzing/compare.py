@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,13 @@ _LARGEST = {
 }
 
 
+SUBNORMAL = {"f64": 2.0**-1022, "f32": 2.0**-126, "bf16": 2.0**-126}
+"""The smallest numbers with all digits."""
+BEFORE = re.compile("must not exceed|must not be negative")
+"""Sizes that no node can take are found before the step runs; the simulator may meet another error
+on its way to that node."""
+
+
 class Unstable(Exception):
     """The noisy runs take other ways than the simulator: nothing can be compared from here on."""
 
@@ -31,7 +39,10 @@ def difference(
     """
     if any(o.code != want.code for o in others):
         raise Unstable(f"step {number}: {want.code or 'no error'} or {[o.code for o in others]}")
-    if have.code != want.code:
+    if have.code == "OI0609" and not want.code:
+        # The entries of a table of matrices lie side by side, each with room for the largest one.
+        raise Unstable(f"step {number}: {have.message}")
+    if have.code != want.code and not (want.code and BEFORE.search(have.message)):
         return (
             f"step {number}: {have.code or 'no error'} ({have.message}) instead of "
             f"{want.code or 'no error'} ({want.message})"
@@ -124,6 +135,9 @@ def _wrong(dtype: str, want: AnyArray, noise: Sequence[AnyArray], have: AnyArray
         rated = share[share > 0]
         typical = float(np.quantile(rated, 0.9)) if rated.size else 0.0
         allowed = MARGIN * (off + typical * np.abs(exact))
+        if rated.size:
+            # Functions may end in 0 where the exact value has no full digits any more.
+            allowed += SUBNORMAL.get(dtype, 0.0)
         far = np.abs(found - exact) > allowed
         far |= ~np.isfinite(found)
         edge = np.abs(exact) + allowed > 0.999 * _LARGEST[dtype]

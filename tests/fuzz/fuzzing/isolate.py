@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import pickle
+import resource
 import select
 import signal
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fuzzing.check import PLAIN, Defect, Variant, Verdict, check, variants_of
 from fuzzing.generate import generate
 from fuzzing.mend import Mended, mend
 from fuzzing.tree import Program
+from openinfer.compiler.api import compile as compile_program
 
-SECONDS = 120.0
-"""A program that takes longer hangs, or takes far too long to compile."""
+SECONDS = 90.0
+"""Processor time: a program that takes more hangs, or takes far too long to compile."""
+TICKS = 60
+"""Seconds in which this process runs and the other one does nothing: it hangs. A machine that
+stops everything for a while, or has other things to do, ends no program."""
 
 
 def isolated(work: Callable[[Path], Any], seconds: float = SECONDS) -> Any:
@@ -28,40 +37,63 @@ def isolated(work: Callable[[Path], Any], seconds: float = SECONDS) -> Any:
 
     Raises RuntimeError for a process that died, TimeoutError for one that did not end.
     """
+    _warm_up()
     read, write = os.pipe()
     with tempfile.TemporaryDirectory(prefix="oifuzz") as folder:
         log = Path(folder) / "stderr"
         child = os.fork()
         if child == 0:
             os.close(read)
-            _child(work, Path(folder), log, write)
+            _child(work, Path(folder), log, write, seconds)
         os.close(write)
-        data = b""
+        data = None
         try:
-            data = _all_of(read, time.monotonic() + seconds)
-        except TimeoutError:
-            os.kill(child, signal.SIGABRT)  # faulthandler shows where it was
-            time.sleep(0.2)
-            os.kill(child, signal.SIGKILL)
-            raise TimeoutError(_tail(log)) from None
+            data = _all_of(read, child)
+            if data is None:
+                os.kill(child, signal.SIGABRT)  # faulthandler shows where it was
+                time.sleep(0.5)
+                os.kill(child, signal.SIGKILL)
         finally:
             os.close(read)
             _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if data is None or code == -signal.SIGXCPU:
+            raise TimeoutError(_tail(log))
         if not data:
-            raise RuntimeError(f"status {os.waitstatus_to_exitcode(status)}: {_tail(log)}")
+            raise RuntimeError(f"status {code}: {_tail(log)}")
     good, result = pickle.loads(data)
     if not good:
         raise AssertionError(result)
     return result
 
 
-def _child(work: Callable[[Path], Any], folder: Path, log: Path, write: int) -> None:
+@cache
+def _warm_up() -> None:
+    """Imports what compiling and running import where they need it, once for all processes."""
+    os.environ["OPENINFER_CACHE"] = "off"
+    text = "dynamic { x: f32[N]; } block entry { assign y: f32[N]; op exp(x) >> y; return y; }"
+    for optimise in (True, False):
+        program = compile_program(text, optimise=optimise)
+        with program.make_executor(1) as executor:
+            executor.insert(x=np.zeros(3, np.float32))
+            for _ in executor.iterate():
+                pass
+    gc.collect()
+    gc.freeze()
+
+
+def _child(
+    work: Callable[[Path], Any], folder: Path, log: Path, write: int, seconds: float
+) -> None:
     """Never returns."""
     try:
+        gc.disable()
         error = os.open(log, os.O_CREAT | os.O_WRONLY)
         os.dup2(error, 2)
         faulthandler.enable()
-        os.environ["OPENINFER_CACHE"] = "off"
+        faulthandler.register(signal.SIGXCPU, chain=True)
+        limit = int(seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 10))
         try:
             answer = (True, work(folder))
         except BaseException:
@@ -72,16 +104,26 @@ def _child(work: Callable[[Path], Any], folder: Path, log: Path, write: int) -> 
         os._exit(0)
 
 
-def _all_of(read: int, end: float) -> bytes:
+def _all_of(read: int, child: int) -> bytes | None:
+    """Everything that comes; None when it does not come to an end."""
     parts: list[bytes] = []
-    while True:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([read], [], [], left)[0]:
-            raise TimeoutError
-        part = os.read(read, 1 << 20)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
+    idle, spent = 0, ""
+    while idle < TICKS:
+        while select.select([read], [], [], 1.0)[0]:
+            part = os.read(read, 1 << 20)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+        now = _processor_time(child)
+        idle = idle + 1 if now == spent else 0
+        spent = now
+    return None
+
+
+def _processor_time(process: int) -> str:
+    """What a process has used so far, with all its threads, as the system writes it."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return " ".join(fields[11:13])
 
 
 def _tail(log: Path) -> str:

@@ -12,6 +12,8 @@ ONE = Size.of(1)
 
 def matmul(g: Pool, name: str) -> None:
     a = g.some(lambda v: taken(name)(v) and v.rank >= 2)
+    if any(d.name == "V" for d in g.declarations) and g.maybe(0.6):
+        a = g.need("f32", (Size.of(g.pick([1, 3, 8])), Size.of(4)))
     if a is None:
         return
     flags: dict[str, object] = {}

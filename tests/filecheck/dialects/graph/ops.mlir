@@ -22,7 +22,7 @@ graph.package_value "eps" = 1.0e-12 : f64
 
 // CHECK-NEXT: graph.block entry with {no_reorder = true} {
 graph.block entry with {no_reorder = true} {
-  // CHECK-NEXT: graph.assign h f32 [B, "floordiv(D, 2)"]
+  // CHECK-NEXT: graph.assign h f32 [B, "D/2"]
   graph.assign h f32 [B, "D / 2"]
   // CHECK-NEXT: graph.assign c bool
   graph.assign c bool

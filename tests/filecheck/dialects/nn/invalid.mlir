@@ -396,7 +396,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x0xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.matmul: operands have elements f32 and i32, expected one type, or two floats
+// CHECK: nn.matmul: operands have elements f32 and i32, expected one type, two floats, or a float and integers of 8 or 16 bits
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xi32>) {
   %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<8x2xi32>) -> tensor<4x2xf32>
   func.return
@@ -603,7 +603,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8
   func.return
 }
 // -----
-// CHECK: nn.attention: with masked there are 4 inputs, found 3
+// CHECK: nn.attention: with masked, without windowed there are 4 inputs, found 3
 func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
   %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
   func.return
@@ -612,6 +612,30 @@ func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2
 // CHECK: nn.attention: window 0 lets no position attend
 func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
   %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, window = 0 : i64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: without masked, with windowed there are 4 inputs, found 3
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
+  %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: window and windowed exclude each other
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>, %a3: tensor<i64>) {
+  %y = nn.attention(%a0, %a1, %a2, %a3) {scale = 1.0 : f64, window = 3 : i64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>, tensor<i64>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the window has elements i32
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>, %a3: tensor<i32>) {
+  %y = nn.attention(%a0, %a1, %a2, %a3) {scale = 1.0 : f64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>, tensor<i32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: the window has shape [1]
+func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>, %a3: tensor<1xi64>) {
+  %y = nn.attention(%a0, %a1, %a2, %a3) {scale = 1.0 : f64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>, tensor<1xi64>) -> tensor<1x4x5x8xf32>
   func.return
 }
 // -----

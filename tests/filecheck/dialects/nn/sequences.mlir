@@ -11,9 +11,9 @@ func.func @layers(%fed: tensor<?x?x20xf32, #nn.dims<T, B, 20>>, %h: tensor<?x5xf
 
 // CHECK: func.func @transforms
 func.func @transforms(%x: tensor<3x?xf32, #nn.dims<3, N>>) {
-  // CHECK: %b = nn.rfft(%x) {n = #graph.size<N>, norm = "ortho"} : (tensor<3x?xf32, #nn.dims<3, N>>) -> tensor<3x?x2xf32, #nn.dims<3, "floordiv(N, 2) + 1", 2>>
+  // CHECK: %b = nn.rfft(%x) {n = #graph.size<N>, norm = "ortho"} : (tensor<3x?xf32, #nn.dims<3, N>>) -> tensor<3x?x2xf32, #nn.dims<3, "N/2 + 1", 2>>
   %b = nn.rfft(%x) {n = #graph.size<N>, norm = "ortho"} : (tensor<3x?xf32, #nn.dims<3, N>>) -> tensor<3x?x2xf32, #nn.dims<3, "floordiv(N, 2) + 1", 2>>
-  // CHECK: %s = nn.irfft(%b) {n = #graph.size<9>, norm = "backward"} : (tensor<3x?x2xf32, #nn.dims<3, "floordiv(N, 2) + 1", 2>>) -> tensor<3x9xf16>
+  // CHECK: %s = nn.irfft(%b) {n = #graph.size<9>, norm = "backward"} : (tensor<3x?x2xf32, #nn.dims<3, "N/2 + 1", 2>>) -> tensor<3x9xf16>
   %s = nn.irfft(%b) {n = #graph.size<9>, norm = "backward"} : (tensor<3x?x2xf32, #nn.dims<3, "floordiv(N, 2) + 1", 2>>) -> tensor<3x9xf16>
   func.return
 }

@@ -119,3 +119,57 @@ func.func @f(%x: tensor<3x8xf32>) {
   %y = nn.irfft(%x) {n = #graph.size<8>, norm = "ortho"} : (tensor<3x8xf32>) -> tensor<3x8xf32>
   func.return
 }
+// -----
+// CHECK: nn.conv: w has shape [6, 3, 3, 3], expected [6, 4, 3, 3]
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x3x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>, tensor<6x3x3x3xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: 4 and 6 channels do not divide into 4 groups
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 4 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: the result has 7 windows along axis 3, expected 8
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x8x7xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: kernel sizes are 2 numbers of 1 or more, found [3, 0]
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 0>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: the result has shape [1, 6, 4, 3], expected 4 along 3
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, pool = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x4x3xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: packed w has shape [6, 4, 3], expected [groups, panels, depth, tile]
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, packed} : (tensor<1x4x8x8xf32>, tensor<6x4x3xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: packed w has shape [1, 2, 35, 4], expected [1, 2, 36, 4]
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<1x2x35x4xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, packed} : (tensor<1x4x8x8xf32>, tensor<1x2x35x4xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: expected float elements, found i32
+func.func @f(%x: tensor<1x4x8x8xi32>, %w: tensor<6x4x3x3xi32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xi32>, tensor<6x4x3x3xi32>) -> tensor<1x6x8x8xi32>
+  func.return
+}
+// -----
+// CHECK: nn.conv: x has shape [1, 4, H, 8], expected known sizes but for the first
+func.func @f(%x: tensor<1x4x?x8xf32, #nn.dims<1, 4, H, 8>>, %w: tensor<6x4x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x?x8xf32, #nn.dims<1, 4, H, 8>>, tensor<6x4x3x3xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}

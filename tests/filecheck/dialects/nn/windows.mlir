@@ -2,7 +2,7 @@
 
 // CHECK: func.func @windows
 func.func @windows(%x: tensor<?x4x?x8xf32, #nn.dims<N, 4, H, 8>>, %c: tensor<2x3x3x2x5x6xf32>) {
-  // CHECK: %u = nn.unfold(%x) {stride = array<i64: 2, 1>, padding = array<i64: 1, 1, 0, 2>, dilation = array<i64: 1, 2>} : (tensor<?x4x?x8xf32, #nn.dims<N, 4, H, 8>>) -> tensor<?x4x3x2x?x8xf32, #nn.dims<N, 4, 3, 2, "floordiv(H + 1, 2)", 8>>
+  // CHECK: %u = nn.unfold(%x) {stride = array<i64: 2, 1>, padding = array<i64: 1, 1, 0, 2>, dilation = array<i64: 1, 2>} : (tensor<?x4x?x8xf32, #nn.dims<N, 4, H, 8>>) -> tensor<?x4x3x2x?x8xf32, #nn.dims<N, 4, 3, 2, "(H + 1)/2", 8>>
   %u = nn.unfold(%x) {stride = array<i64: 2, 1>, padding = array<i64: 1, 1, 0, 2>, dilation = array<i64: 1, 2>} : (tensor<?x4x?x8xf32, #nn.dims<N, 4, H, 8>>) -> tensor<?x4x3x2x?x8xf32, #nn.dims<N, 4, 3, 2, "floordiv(H + 1, 2)", 8>>
   // CHECK: %f = nn.fold(%c) {stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<2x3x3x2x5x6xf32>) -> tensor<2x3x9x11xf32>
   %f = nn.fold(%c) {stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<2x3x3x2x5x6xf32>) -> tensor<2x3x9x11xf32>
@@ -21,5 +21,16 @@ func.func @windows(%x: tensor<?x4x?x8xf32, #nn.dims<N, 4, H, 8>>, %c: tensor<2x3
 func.func @on_buffers(%x: memref<2x4x?x8xf32>, %y: memref<2x4x3x2x?x7xf32>) {
   // CHECK: nn.unfold(%x) outs(%y) {stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (memref<2x4x?x8xf32>, memref<2x4x3x2x?x7xf32>) -> ()
   nn.unfold(%x) outs(%y) {stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (memref<2x4x?x8xf32>, memref<2x4x3x2x?x7xf32>) -> ()
+  func.return
+}
+
+// CHECK: func.func @convolution
+func.func @convolution(%x: tensor<?x4x8x8xf32, #nn.dims<N, 4, 8, 8>>, %w: tensor<1x2x36x4xf32>, %b: tensor<6x1x1xf32>) {
+  // CHECK: %k = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, {{.*}}packed, {{.*}}
+  %k = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>], packed, pool = 2 : i64} {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    nn.yield %r : f32
+  } : (tensor<?x4x8x8xf32, #nn.dims<N, 4, 8, 8>>, tensor<1x2x36x4xf32>, tensor<6x1x1xf32>) -> tensor<?x6x4x4xf32, #nn.dims<N, 6, 4, 4>>
   func.return
 }

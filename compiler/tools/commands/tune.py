@@ -1,0 +1,109 @@
+"""Measure the tiles of a program's matrix products, and keep those that are quicker than the default.
+
+The results go to the cache folder, or to a file that can be copied with the program. Nothing uses them
+unless it is asked to: `openinfer run --tuning cache`, `oi.compile(…, tuning="cache")` or the file's path.
+Measure on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from openinfer.compiler.tools.report import UsageError
+
+EXAMPLES = """\
+examples:
+  openinfer tune mlp.oi --size B=64            the package beside the program; 64 rows
+  openinfer tune decode.oi --size T=1 --threads 2 -o decode.tuning.json
+  openinfer run mlp.oi --tuning cache          compiles with what was measured
+  openinfer run decode.oi --tuning decode.tuning.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("program", type=Path, metavar="FILE", help="a program: .oi, or .json as graph JSON")
+    add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
+    add(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="the sizes to measure at; what only inputs fix is 8 otherwise",
+    )
+    add("--threads", type=int, default=1, metavar="N", help="threads to measure with (default 1)")
+    add("--seconds", type=float, default=1.0, metavar="S", help="for each race (default 1)")
+    add("-o", "--output", type=Path, metavar="OUT", help="default: a file in the cache folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    from openinfer.compiler.api import graph_file
+    from openinfer.compiler.arguments import checked_sizes
+    from openinfer.compiler.tools.arguments import is_compiled, package_beside, parse_sizes
+    from openinfer.compiler.tools.progress import waiting
+    from openinfer.compiler.tools.tuning import findings, shapes_of, table
+    from openinfer.lowering.options import PipelineOptions
+    from openinfer.runtime.devices.cpu_codegen import host_target
+    from openinfer.runtime.options import checked_threads
+    from openinfer.runtime.packages import open_model
+    from openinfer.runtime.tuning import Tuning, cached_path
+
+    if is_compiled(args.program):
+        raise UsageError(f"{args.program} is compiled already", "give the text of a program")
+    if not args.seconds > 0:
+        raise UsageError("--seconds takes a number above 0")
+    threads = checked_threads(args.threads) or 1
+    target = host_target()
+    path = args.output if args.output is not None else cached_path(target.name)
+    model = args.model if args.model is not None else package_beside(args.program)
+    package = open_model(model) if model is not None else None
+    sizes = checked_sizes(parse_sizes(args.size))
+    shapes = shapes_of(graph_file(args.program), package, PipelineOptions(package=package), sizes)
+    found = []
+    measuring = findings(shapes, target, threads, args.seconds)
+    for number, shape in enumerate(shapes, 1):
+        with waiting(f"measuring {shape.key}, {number} of {len(shapes)}"):
+            found.append(next(measuring))
+    measuring.close()
+    kept = {one.shape.key: one.tile for one in found if one.tile is not None}
+    old = Tuning.load(path) if path.is_file() else Tuning(target.name, "")
+    measured = {one.shape.key for one in found}
+    others = {key: tile for key, tile in old.tiles.items() if key not in measured}
+    if old.target != target.name:
+        others = {}
+    Tuning(target.name, _processor(), {**others, **kept}).save(path)
+    if args.json:
+        rows = [
+            {
+                "product": one.shape.key,
+                "rows": list(one.shape.counts),
+                "default_us": one.default,
+                "best_us": one.best,
+                "gain": one.gain,
+                "tile": asdict(one.tile) if one.tile is not None else None,
+            }
+            for one in found
+        ]
+        print(json.dumps({"target": target.name, "output": str(path), "products": rows}))
+        return 0
+    if not found:
+        print("the program has no matrix product of floats to measure")
+    else:
+        print(table(found, target))
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _processor() -> str:
+    """The processor's name, for people."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return "unknown"

@@ -1,0 +1,92 @@
+"""The body of a product: what is done with each sum before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, IntegerType, f32, f64
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.checks import (
+    Dim,
+    Dims,
+    element,
+    expect_element,
+    fits,
+    refuse,
+    shape_of,
+    text,
+)
+
+
+def check_extras(
+    op: NNOp,
+    extras: Sequence[SSAValue],
+    maps: ArrayAttr[AffineMapAttr] | None,
+    result: Dims,
+) -> None:
+    """That each extra operand has a map from the indices of the result to its own.
+
+    Raises VerifyException.
+    """
+    given = maps.data if maps is not None else ()
+    if len(extras) != len(given):
+        refuse(op, f"one map for each extra operand: {len(extras)} operands, {len(given)} maps")
+    for number, (value, attribute) in enumerate(zip(extras, given), 2):
+        mapping, dims = attribute.data, shape_of(value)
+        found = (mapping.num_dims, mapping.num_symbols, len(mapping.results))
+        if found != (len(result), 0, len(dims)):
+            refuse(
+                op,
+                f"the map {mapping} of input {number} does not lead from the indices of "
+                f"{text(result)} to those of {text(dims)}",
+            )
+        for expr, size in zip(mapping.results, dims):
+            if not _inside(expr, size, result):
+                refuse(
+                    op,
+                    f"the map {mapping} reads input {number} of shape {text(dims)} outside "
+                    f"its bounds for a result {text(result)}",
+                )
+
+
+def check_body(op: NNOp, extras: Sequence[SSAValue]) -> None:
+    """That the body takes a sum and one element of each extra operand, and yields what is stored.
+
+    Raises VerifyException.
+    """
+    if not op.body:
+        if extras:
+            refuse(op, f"{len(extras)} extra operands and no body that takes them")
+        return
+    if len(op.body[0].blocks) != 1:
+        refuse(op, f"the body has {len(op.body[0].blocks)} blocks, expected 1")
+    block = op.body[0].block
+    found = block.arg_types
+    if len(found) != 1 + len(extras):
+        refuse(op, f"the body takes {len(found)} arguments, expected {1 + len(extras)}")
+    if isinstance(element(op.inputs[0]), AnyFloat):
+        if found[0] not in (f32, f64):
+            refuse(op, f"the body takes a product of type {found[0]}, expected f32 or f64")
+    elif not isinstance(found[0], IntegerType):
+        refuse(op, f"the body takes a product of type {found[0]}, expected an integer")
+    for number, (kind, value) in enumerate(zip(found[1:], extras), 1):
+        expect_element(op, f"argument {number} of the body", kind, element(value))
+    last = block.last_op
+    if not isinstance(last, YieldOp):
+        refuse(op, "the body ends without nn.yield")
+    wanted = element(op.output)
+    if tuple(last.values.types) != (wanted,):
+        given = ", ".join(str(t) for t in last.values.types)
+        refuse(op, f"the body yields ({given}), expected ({wanted})")
+
+
+def _inside(expr: AffineExpr, size: Dim, result: Dims) -> bool:
+    """Whether a result of a map stays within `size`, as far as that is easily seen."""
+    if isinstance(expr, AffineDimExpr):
+        return fits(result[expr.position], size)
+    if isinstance(expr, AffineConstantExpr):
+        return expr.value >= 0 and (not isinstance(size, int) or expr.value < max(size, 1))
+    return True

@@ -1,0 +1,60 @@
+"""The compiled program does what the simulator does, on programs that nobody wrote.
+
+A few fixed seeds; `python tests/fuzz/run.py` tries others for as long as it may (docs/testing.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from fuzzing.check import VARIANTS, variants_of
+from fuzzing.generate import FORMS, forms_of, generate
+from fuzzing.isolate import run_seed
+
+from openinfer.dialects import opset
+from openinfer.runtime.devices.cpu_codegen import unavailable_reason
+from openinfer.runtime.dtypes import DTYPES
+
+FIRST, CHUNKS, CHUNK = 5000, 10, 4
+
+
+@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_all_ways_of_running_a_program_agree(chunk: int) -> None:
+    first = FIRST + chunk * CHUNK
+    ran = 0
+    for seed in range(first, first + CHUNK):
+        mended, verdict = run_seed(seed)
+        ran += verdict.steps
+        if verdict.defect is not None:
+            program = verdict.program or (mended.program if mended else generate(seed))
+            pytest.fail(
+                f"seed {seed}: {verdict.defect.kind}, {verdict.defect.why}\n"
+                f"python tests/fuzz/run.py --seed {seed} --count 1 --out fuzz-out\n{program.text}",
+                pytrace=False,
+            )
+    assert ran, "no program of these seeds ran"
+
+
+def test_the_seeds_try_every_way() -> None:
+    tried = {v.name for n in range(CHUNKS * CHUNK) for v in variants_of(FIRST + n)}
+    assert tried == {v.name for v in VARIANTS}
+
+
+def test_a_seed_gives_one_program() -> None:
+    for seed in range(3):
+        first, second = generate(seed), generate(seed)
+        assert first.text == second.text
+        for a, b in zip(first.steps, second.steps, strict=True):
+            assert (a.action, a.inputs.keys()) == (b.action, b.inputs.keys())
+            for name, value in a.inputs.items():
+                assert value.storage.tobytes() == b.inputs[name].storage.tobytes()
+
+
+def test_the_generator_reaches_every_form_op_and_dtype() -> None:
+    drawn: Counter[str] = Counter()
+    for seed in range(500):
+        drawn.update(forms_of(generate(seed).text))
+    wanted = [*FORMS, *(f"op {n}" for n in opset.names()), *(f"dtype {d}" for d in DTYPES)]
+    assert [name for name in wanted if not drawn[name]] == []

@@ -1,0 +1,154 @@
+"""Small programs that the two executors once disagreed about; the fuzzer of tests/fuzz found them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from both_executors import Inputs, agree, tensor
+
+
+def floats(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape, dtype=int)) % 5 - 1).astype(np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("declared", ["K(p): bool[4, M] @table @init(true)", "K: f32[M]"])
+def test_a_state_that_no_step_uses_takes_any_size(declared: str) -> None:
+    text = f"""
+    dynamic {{ x: f32[M]; }}
+    persistent {{ {declared}; }}
+    block entry {{ return; }}
+    """
+    agree(text, [{"x": floats(33)}, {"x": floats(3)}, "restore", {"x": floats(5)}])
+
+
+CHOSEN = """
+dynamic { x: f32[M]; c: bool; }
+persistent { K: f32[M]; T(p): f32[M] @table; }
+block entry { branch c left right; return; }
+block left { cache.write x >> K; cache.write x >> T[1]; return; }
+block right { return; }
+"""
+
+
+def chosen(size: int, writes: bool) -> Inputs:
+    return {"x": floats(size), "c": np.bool_(writes)}
+
+
+def test_the_first_step_that_uses_a_state_gives_it_its_shape() -> None:
+    no, yes = chosen(2, False), chosen(3, True)
+    agree(CHOSEN, [no, chosen(4, False), yes, chosen(3, False), chosen(2, False), yes])
+    agree(CHOSEN, [no, yes, "restore", chosen(2, False), yes, "reset", chosen(5, True)])
+    agree(CHOSEN, [no, yes, chosen(4, True)], watched=True)
+
+
+def test_a_step_that_fails_gives_a_state_no_shape() -> None:
+    text = """
+    dynamic { x: f32[M]; i: i32; }
+    persistent { K(p): f32[M] @table; L: f32[M]; }
+    block entry {
+        assign t: f32;
+        op gather(x, i) >> t;
+        cache.write x >> L;
+        return t;
+    }
+    """
+    good = {"x": floats(3), "i": np.int32(0)}
+    bad = {"x": floats(2), "i": np.int32(9)}
+    agree(text, [bad, good, bad, good, {"x": floats(2), "i": np.int32(0)}, good])
+
+
+def test_an_open_dimension_that_nothing_fixes() -> None:
+    text = """
+    dynamic { a: f32[M]; }
+    persistent { n: u8; K(p): f32[M] @table; }
+    block entry {
+        assign t: f32[_, M];
+        loop l (i in 0..n) { op group_norm(t, a, eps=0.1, groups=1) >> t; }
+        return t;
+    }
+    """
+    agree(text, [{"a": floats(2)}])
+
+
+def test_a_temporary_of_a_block_that_gathers_one_element() -> None:
+    text = """
+    dynamic { a: f32[3, M]; c: bool; k: i32; }
+    volatile { v: f32[4]; }
+    block entry { branch c left right; return v; }
+    block left { return; }
+    block right {
+        assign t: f32[3];
+        op gather(a, k, axis=1) >> t;
+        return;
+    }
+    """
+    steps = [{"a": floats(3, 6), "c": np.bool_(False), "k": np.int32(0)}]
+    agree(text, steps, watched=True)
+    agree(text, steps)
+
+
+def test_dimensions_that_the_sizes_make_negative() -> None:
+    text = """
+    dynamic { x: f32[N]; c: bool; }
+    volatile { v: f32[N - 2]; }
+    persistent { K: f32[N - 2]; }
+    block entry { branch c left right; return; }
+    block left { assign t: f32[N - 2]; op slice(x, starts=[2], ends=[N]) >> t; transfer t >> v; return; }
+    block right { return; }
+    """
+    few, many = floats(1), floats(4)
+    steps: list[Inputs] = [{"x": x, "c": np.bool_(c)} for x in (many, few) for c in (1, 0)]
+    agree(text, steps)
+
+
+def test_packed_results_keep_their_bits() -> None:
+    text = """
+    dynamic { x: u1[N]; }
+    block entry { assign t: u1[N]; op not(x) >> t; return t; }
+    """
+    agree(text, [{"x": tensor("u1", [3], [1, 0, 1])}, {"x": tensor("u1", [0], [])}])
+
+
+def test_counts_in_slots_are_those_of_the_entry() -> None:
+    text = """
+    dynamic { k: i32; }
+    persistent { n: i16; C(p, a, b): f32[2, 1] @table @auto_dim(a, b) @init(-1.0); }
+    block entry {
+        assign t: f32[_, _];
+        cache.read C[n, 0..2 + a, 0..] >> t;
+        assign r: f32[_];
+        cache.read C[n, a + 1, ] >> r;
+        cache.increment n;
+        assign u: f32[_, _];
+        cache.read C[0, 2, 2 * n + 1] >> u;
+        assign w: f32[_, _];
+        cache.read C[k, a + 1, b] >> w;
+        cache.reset C[2];
+        return t, r, u, w;
+    }
+    """
+    agree(text, [{"k": np.int32(k)} for k in (0, 1, 1, 3, 0)])
+    every = """
+    dynamic { k: i32; }
+    persistent { C(p, a): f32[2] @table @auto_dim(a); }
+    block entry {
+        assign t: f32[_, _];
+        cache.read C[0..k, a + 1] >> t;
+        return t;
+    }
+    """
+    agree(every, [{"k": np.int32(k)} for k in (2, 2, 0, 1, 3, 2)])
+
+
+def test_a_dimension_whose_parts_are_negative() -> None:
+    text = """
+    dynamic { k: i32; x: f32[N]; }
+    block entry {
+        assign t: f32[k + 1, 2];
+        assign u: f32[k + N, 2];
+        op exp(t) >> t;
+        op exp(u) >> u;
+        return t, u;
+    }
+    """
+    agree(text, [{"k": np.int32(k), "x": floats(2)} for k in (-1, 1, -2, -3, 2)])

@@ -1,0 +1,189 @@
+"""The quick way into a step: what takes it, what does not, and that results are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from benchmarks import overhead
+from openinfer.runtime.devices.quick_inputs import QuickInput, address_of
+from openinfer.runtime.tensors import Tensor, as_tensor
+
+PROGRAM = """
+dynamic { x: f32[B, 4]; b: bool[4]; t: i32; s: f32; h: bf16[4]; p: i4[3]; }
+volatile { y: f32[B, 4]; z: f32[B, 4]; k: i32; w: bf16[4]; q: i4[3]; never: f32[2]; }
+block entry {
+    op mul(x, s) >> y;
+    op where(b, x, y) >> z;
+    op add(t, t) >> k;
+    op add(h, h) >> w;
+    op add(p, p) >> q;
+    return;
+}
+"""
+HALF = Tensor.from_values("bf16", [1.0, 2.0, 3.0, 4.0])
+PACKED = Tensor.from_values("i4", [1, 2, 3])
+
+
+def inputs(scale: float = 2.0) -> dict[str, Any]:
+    return {
+        "x": np.arange(8, dtype=np.float32).reshape(2, 4) * np.float32(scale),
+        "b": np.array([True, False, True, False]),
+        "t": 21,
+        "s": 0.5,
+        "h": HALF,
+        "p": PACKED,
+    }
+
+
+def check(values: dict[str, Any], given: dict[str, Any]) -> None:
+    x = np.asarray(given["x"], np.float32)
+    np.testing.assert_array_equal(values["y"], x * np.float32(given["s"]))
+    np.testing.assert_array_equal(values["z"], np.where(given["b"], x, x * np.float32(given["s"])))
+    assert values["k"] == 2 * int(given["t"])
+    np.testing.assert_array_equal(values["w"].values(), 2 * HALF.values())
+
+
+@pytest.fixture(scope="module")
+def program() -> oi.Program:
+    return oi.compile(oi.graph(PROGRAM))
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as before": {},
+    "another batch": {"x": np.ones((5, 4), np.float32)},
+    "transposed": {"x": np.arange(8, dtype=np.float32).reshape(4, 2).T},
+    "read-only": {"x": np.broadcast_to(np.float32(3), (2, 4))},
+    "frozen": {"x": np.frombuffer(bytes(32), np.float32).reshape(2, 4)},
+    "swapped": {"x": np.arange(8).reshape(2, 4).astype(">f4")},
+    "unaligned": {"x": np.frombuffer(bytearray(33), np.float32, 8, 1).reshape(2, 4)},
+    "empty": {"x": np.zeros((0, 4), np.float32)},
+    "a list": {"x": [[1.0, 2.0, 3.0, 4.0]]},
+    "numpy scalars": {"t": np.int32(-4), "s": np.float32(0.25)},
+    "0-d arrays": {"t": np.array(7, np.int32), "s": np.array(-1, np.float32)},
+}
+
+
+@pytest.mark.parametrize("names", [[a, b] for a in VARIANTS for b in ("as before", a)])
+def test_inputs_of_all_kinds_after_each_other(program: oi.Program, names: list[str]) -> None:
+    with program.make_executor(1) as executor:
+        for name in ["as before", "as before", *names, "as before"]:
+            given = {**inputs(), **VARIANTS[name]}
+            check(executor.run(**given), given)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"t": 1 << 31}, "OI0543"),
+        ({"t": 1.0}, "OI0541"),
+        ({"t": True}, "OI0541"),
+        ({"s": 1e39}, "OI0543"),
+        ({"b": np.array([0, 1, 2, 0], np.uint8).view(np.bool_)}, "OI0543"),
+        ({"b": np.zeros(4, np.uint8)}, "OI0541"),
+        ({"x": np.zeros((2, 4))}, "OI0541"),
+        ({"x": np.zeros((2, 5), np.float32)}, "OI0503"),
+        ({"h": np.zeros(4, np.uint16)}, "OI0541"),
+        ({"h": Tensor.from_values("f16", [1, 2, 3, 4])}, "OI0541"),
+        ({"y": np.zeros((2, 4), np.float32)}, "OI0502"),
+    ],
+)
+def test_mistakes_are_found_on_the_quick_way(
+    program: oi.Program, change: dict[str, Any], code: str
+) -> None:
+    with program.make_executor(1) as executor:
+        executor.run(**inputs())
+        executor.insert(**inputs())
+        with pytest.raises(oi.InputError) as caught:
+            executor.insert(**change)
+        assert caught.value.code == code
+        # What was inserted before is still there, and the executor goes on.
+        executor.step()
+        check({name: executor.fetch(name) for name in executor.results}, inputs())
+
+
+def test_an_insert_of_two_parts_takes_the_last_value(program: oi.Program) -> None:
+    first, second = inputs(), inputs(3.0)
+    with program.make_executor(1) as executor:
+        executor.run(**first)
+        executor.insert(**first)
+        executor.insert(x=second["x"])  # quick after quick
+        executor.step()
+        check({name: executor.fetch(name) for name in executor.results}, second)
+        executor.insert(**first)
+        executor.insert(x=second["x"].tolist())  # checked after quick
+        executor.step()
+        check({name: executor.fetch(name) for name in executor.results}, second)
+        executor.insert(x=first["x"].tolist())
+        executor.insert(**second)  # quick after checked
+        executor.step()
+        check({name: executor.fetch(name) for name in executor.results}, second)
+
+
+def test_a_missing_input_is_missing_on_the_quick_way(program: oi.Program) -> None:
+    with program.make_executor(1) as executor:
+        executor.run(**inputs())
+        executor.insert(**{name: value for name, value in inputs().items() if name != "h"})
+        with pytest.raises(oi.InputError) as caught:
+            executor.step()
+        assert caught.value.code == "OI0505"
+
+
+def test_a_volatile_that_no_step_writes(program: oi.Program) -> None:
+    with program.make_executor(1) as executor:
+        executor.run(**inputs())
+        first = np.asarray(executor.fetch("never"))
+        first[:] = 9
+        np.testing.assert_array_equal(executor.fetch("never"), [0, 0])
+        np.testing.assert_array_equal(executor.fetch("never", copy=False), [0, 0])
+
+
+def test_steps_without_inputs_keep_their_count() -> None:
+    text = (
+        "persistent { n: i32; } volatile { y: i32; }"
+        "block entry { cache.increment n; cache.read n >> y; return; }"
+    )
+    with oi.compile(oi.graph(text)).make_executor(1) as executor:
+        for count in range(1, 4):
+            assert executor.run()["y"] == count
+        assert executor.finished_steps == 3
+        executor.reset()
+        assert executor.run()["y"] == 1
+        executor.close()
+        with pytest.raises(oi.InputError) as caught:
+            executor.step()
+        assert caught.value.code == "OI0507"
+
+
+def test_quick_inputs_by_themselves() -> None:
+    quick = QuickInput.of(as_tensor(5, "i8"))
+    assert quick is not None
+    taken = quick.take(-128)
+    assert taken is not None
+    assert taken == -128
+    assert taken.dtype == np.int8
+    for value in (128, True, np.int16(1)):
+        assert quick.take(value) is None
+    assert QuickInput.of(PACKED) is None
+    single = QuickInput.of(as_tensor(0.5, "f32"))
+    assert single is not None
+    for value in (float("nan"), float("inf"), 1e39, 1):
+        assert single.take(value) is None
+
+
+def test_addresses() -> None:
+    for array in (np.arange(3), np.zeros(0), np.broadcast_to(np.float32(1), (1,)), np.array(2.5)):
+        assert address_of(array) == array.ctypes.data
+    frozen = np.arange(3)
+    frozen.flags.writeable = False
+    assert address_of(frozen) == frozen.ctypes.data
+
+
+@pytest.mark.parametrize("name", list(overhead.PROGRAMS))
+def test_the_measured_programs_run(name: str) -> None:
+    row = overhead.measure(name, 1, rounds=1, calls=2)
+    assert set(row.seconds) == set(overhead.LIMITS)
+    assert name in overhead.table([row])
