@@ -21,15 +21,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from openinfer.compiler.registry import make_context
+from openinfer.dialects.nn import ConvOp
 from openinfer.lowering.cpu.jit import compile_loops
 from openinfer.lowering.loops.lower_attention import LowerAttention
+from openinfer.lowering.loops.lower_convolution import LowerConvolution, conv_scratch, schedule_of
 from openinfer.lowering.loops.lower_matmul import LowerMatmul
 from openinfer.lowering.loops.lower_pack import LowerPack
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu_codegen import host_target
 
-PASSES = (LowerMatmul(), LowerPack(), LowerAttention(), ShareLoops())
-CHAINS = 16
+PASSES = (LowerMatmul(), LowerConvolution(), LowerPack(), LowerAttention(), ShareLoops())
+CHAINS = 24
 ROUNDS = 20_000
 
 EPILOGUES = {
@@ -45,6 +47,13 @@ EPILOGUES = {
     %r = arith.mulf %v2, %v3 : f32
 """,
 }
+BIAS_RELU = """
+^bb0(%p: f32, %q: f32):
+    %zero = arith.constant 0.0 : f32
+    %v = arith.addf %p, %q : f32
+    %r = arith.maximumf %v, %zero : f32
+    nn.yield %r : f32
+"""
 Array = np.ndarray[Any, Any]
 
 
@@ -131,6 +140,44 @@ def matmul_case(m: int, n: int, k: int, *, epilogue: str = "", dynamic: bool = F
     return Case(name, repeated(kernel, types, arrays), 2.0 * m * n * k)
 
 
+def conv_case(channels: int, size: int, outputs: int, *, kernel: int = 3, pool: int = 1) -> Case:
+    """A convolution of one `size` x `size` image that keeps its size, with bias and relu."""
+    sides, around = f"array<i64: {kernel}, {kernel}>", ", ".join([str(kernel // 2)] * 4)
+    settings = (
+        f"kernel = {sides}, stride = array<i64: 1, 1>, padding = array<i64: {around}>, "
+        "dilation = array<i64: 1, 1>, groups = 1 : i64"
+    ) + (f", pool = {pool} : i64" if pool > 1 else "")
+    x, y = f"1x{channels}x{size}x{size}xf32", f"1x{outputs}x{size // pool}x{size // pool}xf32"
+    w = f"{outputs}x{channels}x{kernel}x{kernel}xf32"
+    module = Parser(
+        make_context(),
+        f'builtin.module attributes {{openinfer.target = "{host_target().name}"}} {{\n'
+        f"func.func @f(%x: tensor<{x}>, %w: tensor<{w}>) -> tensor<{y}> {{\n"
+        f"%y = nn.conv(%x, %w) {{{settings}}} : (tensor<{x}>, tensor<{w}>) -> tensor<{y}>\n"
+        f"func.return %y : tensor<{y}>\n}}\n}}\n",
+    ).parse_module()
+    (op,) = (inner for inner in module.walk() if isinstance(inner, ConvOp))
+    rows, depth = schedule_of(op).tile.rows, channels * kernel * kernel
+    room = conv_scratch(op)[0][1][0].evaluate({})
+    shapes = [
+        (1, channels, size, size),
+        (1, -(-outputs // rows), depth, rows),
+        (outputs, 1, 1),
+        (1, outputs, size // pool, size // pool),
+        (room,),
+    ]
+    types = [f"memref<{'x'.join(map(str, shape))}xf32>" for shape in shapes]
+    text = (
+        f"nn.conv(%0, %1, %2) outs(%3, %4) {{{settings}, packed, "
+        f"maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]}} {{{BIAS_RELU}}} : "
+        f"({', '.join(types)}) -> ()"
+    )
+    random = np.random.default_rng(0)
+    arrays = [aligned(random.standard_normal(shape, np.float32)) for shape in shapes]
+    name = f"conv {channels}>{outputs} {size}^2 {kernel}x{kernel}" + (" pool" if pool > 1 else "")
+    return Case(name, repeated(text, types, arrays), 2.0 * outputs * size * size * depth)
+
+
 def attention_case(heads: int, length: int, size: int) -> Case:
     """One attention over `heads` heads with a padding mask; counts the two products."""
     rows = f"1x?x{heads}x{size}xf32"
@@ -177,6 +224,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "short": lambda: matmul_case(16, 384, 1536),
     "odd?": lambda: matmul_case(29, 384, 384, epilogue="bias", dynamic=True),
     "long": lambda: matmul_case(512, 384, 1536),
+    "conv1": lambda: conv_case(3, 64, 32, pool=2),
+    "conv2": lambda: conv_case(32, 32, 64, pool=2),
+    "conv3": lambda: conv_case(64, 16, 64),
+    "conv-large": lambda: conv_case(64, 64, 64),
+    "conv-1x1": lambda: conv_case(64, 56, 256, kernel=1),
     "attention": lambda: attention_case(12, 128, 32),
     "attention16": lambda: attention_case(12, 16, 32),
     "attention512": lambda: attention_case(12, 512, 32),

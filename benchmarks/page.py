@@ -8,11 +8,12 @@ The page is never written by hand: a test compares it with what this module make
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import TITLES
+from benchmarks import tables
+from benchmarks.tables import duration, markdown, size, threads_words
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -21,85 +22,106 @@ PAGE = ROOT / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Made by `python -m benchmarks.page` from `benchmarks/results.json`, which `python -m benchmarks.suite
---json benchmarks/results.json` measured. No test asserts a time.
+Made by `python -m benchmarks.page` from `benchmarks/results.json`, which `openinfer bench` measured.
+No test asserts a time.
 
 Every runtime works in a process of its own, one at a time, in turns with a changing start; the number
-of threads is set before Python starts; all have the same weights and inputs and compute in f32, and
-the answer of each was compared with the simulator before anything was timed. A time is that of one
-call from Python, NumPy arrays in and NumPy array out: the median over the rounds of each round's
-median. A ratio is our time divided by the other's in the same round, median over the rounds: below 1
-we are faster. The machine may be shared, so ratios say more than times.
+of threads is set before Python starts; all have the same weights and inputs, and the answer of each
+was compared with the simulator before anything was timed. A time is that of one call from Python,
+NumPy arrays in and NumPy array out: the median over the rounds of each round's median. A ratio is our
+time divided by the other's in the same round, median over the rounds: below 1 we are faster. The
+machine may be shared, so ratios say more than times.
+
+The limit of a row is the longest of two times: that of its multiply-adds at the rate of a loop that
+does nothing else, and that of its bytes (weights, inputs, results, each once) at the rate of a loop
+that only reads, from memory when they exceed the last-level cache and from that cache when they exceed
+the nearer ones. Both loops are made by our own compiler and run in every round, on as many threads. A
+time that beats its limit by more than 15 % is refused: something was not computed.
 """
+REPRODUCE = """\
+## How to reproduce it
+
+    pip install -e '.[bench]'                                # in a checkout; brings the peers
+    openinfer bench --json benchmarks/results.json --ablate  # 1 and 2 threads
+    python -m benchmarks.page
+
+The first run also builds what some peers compile ahead of time, and keeps it (`--prepare` does only
+that). `--resume` goes on after an interruption, `--workload W4,minilm-128` and `--peers` choose,
+`--quick` shows within minutes that everything works, `--plot FILE.png` draws the shares of the limit.
+`python -m benchmarks.kernels` measures single kernels. The workloads are in `benchmarks/workloads/`,
+their programs in `benchmarks/programs/` and `examples/`."""
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column is text, the others are numbers."""
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
-
-
-def duration(seconds: float) -> str:
-    """Three digits with a unit that a person reads easily."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
-
-
-def size(count: int) -> str:
-    """Bytes in units of 1000 or 1000000."""
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
-
-
-def markdown(data: Mapping[str, Any]) -> str:
-    """All tables of one measurement."""
-    return "\n\n".join(part.rstrip() for part in _parts(data)) + "\n"
+def page(data: Mapping[str, Any]) -> str:
+    """The whole page."""
+    return HEAD + "\n" + "\n\n".join(part.rstrip() for part in _parts(data)) + "\n"
 
 
 def _parts(data: Mapping[str, Any]) -> Iterator[str]:
-    if data.get("races"):
-        yield from _races(data)
-    start = data.get("start")
-    if start:
-        yield from _start(start)
+    counts = sorted({row["threads"] for row in data["rows"]})
+    for threads in counts:
+        yield from _threads(data, threads)
+    yield from _scaling(data, counts)
+    yield from _left_out(data)
+    if data.get("ablation"):
+        yield from _ablation(data["ablation"])
+    if data.get("start"):
+        yield from _start(data["start"])
     yield from _machine(data)
+    yield REPRODUCE
 
 
-def _races(data: Mapping[str, Any]) -> Iterator[str]:
-    races = data["races"]
-    peers = list(dict.fromkeys(peer for race in races for peer in race["peers"]))
-    others = [peer for peer in peers if peer != "openinfer"]
-    threads = "1 thread" if data["threads"] == 1 else f"{data['threads']} threads"
-    yield f"## Models, f32, {threads}"
-    header = ["work", *(TITLES[peer] for peer in peers)]
-    header += [f"ratio to {TITLES[peer]}" for peer in others]
-    rows: list[list[str]] = []
-    for race in races:
-        row = [race["title"]]
-        row += [duration(race["peers"][peer]["seconds"]) for peer in peers]
-        row += [f"{race['peers'][peer]['ratio']:.2f}" for peer in others]
-        rows.append(row)
-    yield table(header, rows)
+def _threads(data: Mapping[str, Any], threads: int) -> Iterator[str]:
+    rows = [row for row in data["rows"] if row["threads"] == threads]
+    words = threads_words(threads)
+    yield f"## {words.capitalize()}"
     yield (
-        "Set-up: load or compile, then the first result, inside a process that has NumPy. openinfer "
-        "compiles a model in its first row and finds it in its cache in the others."
+        "The fastest peer that computes in f32, and the share of the machine's limit that we reach. "
+        "Spread is that of the rounds' medians; the goals are our own."
     )
-    yield table(
-        ["work", *(TITLES[peer] for peer in peers)],
-        [
-            [race["title"], *(duration(race["peers"][peer]["setup"]) for peer in peers)]
-            for race in races
-        ],
+    yield markdown(tables.summary(rows))
+    yield f"### All runtimes, {words}"
+    yield "Times, and in brackets our time divided by theirs. OpenVINO's default rounds to bf16."
+    yield markdown(tables.against_all(rows))
+    rounded = tables.bf16(rows)
+    if rounded[1]:
+        yield f'### `precision="bf16"`, {words}'
+        yield "Products of operands that are rounded to bf16, summed in f32, by both."
+        yield markdown(rounded)
+    yield f"### Set-up, {words}"
+    yield (
+        "Load or compile, then the first result, in a process that has its libraries. AOTInductor and "
+        "IREE load what they compiled before; openinfer compiles each program anew."
     )
-    yield "Largest difference from the simulator:"
-    yield table(
-        ["work", *(TITLES[peer] for peer in peers)],
-        [
-            [race["title"], *(f"{race['peers'][peer]['difference']:.1e}" for peer in peers)]
-            for race in races
-        ],
+    yield markdown(tables.setup(rows))
+
+
+def _scaling(data: Mapping[str, Any], counts: list[int]) -> Iterator[str]:
+    table = tables.scaling(data["rows"], counts)
+    if table[1]:
+        yield "## Two threads against one"
+        yield "Our time on one thread divided by that on more, from different parts of the run."
+        yield markdown(table)
+
+
+def _left_out(data: Mapping[str, Any]) -> Iterator[str]:
+    reasons = [f"{title} is left out: {reason}" for title, reason in data["absent"].items()]
+    reasons += list(tables.absences(data["rows"]))
+    reasons += [f"openinfer failed, {name}: {error}" for name, error in data["failed"].items()]
+    if reasons:
+        yield "## Who is missing where, and why"
+        yield "\n".join(f"- {reason}" for reason in reasons)
+
+
+def _ablation(found: Mapping[str, Any]) -> Iterator[str]:
+    yield "## What each pass buys"
+    yield (
+        "The time of a program that was compiled without one pass, divided by the time with all of "
+        "them, on one thread: 1.00 where the pass changes nothing."
     )
+    yield markdown(tables.ablation(found))
+    if found["failed"]:
+        yield "\n".join(f"- {name}: {error}" for name, error in found["failed"].items())
 
 
 def _start(start: Mapping[str, Any]) -> Iterator[str]:
@@ -110,42 +132,45 @@ def _start(start: Mapping[str, Any]) -> Iterator[str]:
         f"start, which takes {duration(seconds['python'])}."
     )
     rows = [[name, duration(value)] for name, value in seconds.items() if name != "python"]
-    yield table(["what", "time"], rows)
+    yield markdown((["what", "time"], rows))
+    yield "## Overhead of a call"
+    yield "Microseconds, the smallest round and the median one, of programs that compute next to nothing."
+    yield markdown(tables.overhead(start["overhead"]))
+    yield "## Memory"
+    yield (
+        "The arena holds all that a step computes; its plan against the largest set of values that "
+        "live at once, on one thread. No step allocates."
+    )
+    yield markdown(tables.arenas(start["arenas"]))
     memory = start["memory"]
-    yield "## Memory of MiniLM"
-    ratio = memory["arena"] / memory["lower bound"]
-    yield table(
-        ["what", "size"],
-        [
-            ["arena at 128 tokens", size(memory["arena"])],
-            [
-                "lower bound of any plan",
-                f"{size(memory['lower bound'])} (arena: {ratio:.3f} times)",
-            ],
-            ["weights used where the file is mapped", size(memory["weights mapped"])],
-            ["weights laid out anew, once", size(memory["weights packed"])],
-        ],
+    yield (
+        f"Weights of MiniLM: {size(memory['weights mapped'])} are used where the file is mapped, "
+        f"{size(memory['weights packed'])} are laid out anew, once."
     )
     stored = start["bytes"]
     yield "## Installed size"
     rows = [[f"`{name}`", size(count)] for name, count in stored.items()]
-    yield table(["package", "size"], [*rows, ["all required", size(sum(stored.values()))]])
+    yield markdown((["package", "size"], [*rows, ["all required", size(sum(stored.values()))]]))
 
 
 def _machine(data: Mapping[str, Any]) -> Iterator[str]:
+    where = data["environment"]
+    caches = where["caches"]
     yield "## Where this was measured"
-    versions = ", ".join(f"{name} {value}" for name, value in data["versions"].items())
+    versions = ", ".join(f"{name} {value}" for name, value in where["versions"].items())
     lines = [
-        f"- {data['machine']}, {data['cpus']} CPUs; openinfer compiles for `{data['target']}`",
-        f"- {data['date']}, {data['rounds']} rounds of {data['slice']:g} s for each runtime",
+        f"- {where['cpu']} ({', '.join(where['flags'])}), {where['cpus']} CPUs, "
+        f"L2 {caches['l2'] >> 10} KiB each, L3 {caches['l3'] >> 20} MiB, {where['system']}; "
+        f"openinfer compiles for `{where['target']}`",
+        f"- {where['date']}, commit {where['commit'] or 'unknown'}, {data['rounds']} rounds of "
+        f"{data['slice']:g} s for each runtime",
         f"- {versions}",
     ]
     yield "\n".join(lines)
-
-
-def page(data: Mapping[str, Any]) -> str:
-    """The whole page."""
-    return f"{HEAD}\n{markdown(data)}"
+    rates = tables.rates(data["rows"])
+    if rates[1]:
+        yield "The limits, medians over the rows:"
+        yield markdown(rates)
 
 
 def main() -> None:

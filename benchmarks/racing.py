@@ -1,7 +1,8 @@
 """Races between runtimes: one process each, one working at a time, in turns.
 
-The machine may be shared, so times drift. Every round therefore asks all runtimes shortly after
-each other, the first one changing from round to round, and a ratio is taken within its round.
+The machine may be shared, so times drift. Every round therefore measures the machine's limits and
+asks all runtimes shortly after each other, the first one changing from round to round; a ratio and a
+share of the limit are taken within their round.
 """
 
 from __future__ import annotations
@@ -11,33 +12,39 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import REFERENCE
-from benchmarks.problems import Problem
+from benchmarks.limits import beyond, caches, limit_seconds, memory_level
+from benchmarks.peers import OURS, PEERS, REFERENCE, takes_part
+from benchmarks.workloads.base import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = "openinfer"
+LIMITS = "limits"
+FEW, HOPELESS = 3, 10.0
+"""A peer that is so many times slower than we are takes part in the first few rounds only."""
+BF16_GAIN = 2.0
+"""bf16 against f32, in bytes, and in products where the processor has an instruction for them."""
 
 
 class WorkerError(Exception):
-    """A runtime failed; the message is the end of what it printed."""
+    """A runtime failed; the message is what it said."""
 
 
 class Worker:
     """A process that runs one peer."""
 
-    def __init__(self, peer: str, folder: Path, threads: int) -> None:
+    def __init__(self, peer: str, folder: Path, threads: int, scratch: Path) -> None:
         self.peer = peer
-        self._log = open(folder / f"{peer}.log", "w+", encoding="utf-8")
+        self._log = open(scratch / f"{peer}.log", "w+", encoding="utf-8")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads)],
             cwd=ROOT,
-            env=environment(folder, threads),
+            env=environment(scratch, threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -45,7 +52,7 @@ class Worker:
         )
 
     def ask(self, **order: Any) -> dict[str, Any]:
-        """Raises WorkerError when the process ended instead of answering."""
+        """Raises WorkerError when the runtime failed or the process ended instead of answering."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         line = ""
@@ -58,10 +65,15 @@ class Worker:
         if not line:
             code = self._process.wait()
             self._log.seek(0)
-            raise WorkerError(
-                f"{self.peer}: ended with code {code}\n{self._log.read()[-2000:].strip()}"
-            )
-        return json.loads(line)
+            raise WorkerError(f"ended with code {code}: {self._log.read()[-1000:].strip()}")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise WorkerError(reply["error"])
+        return reply
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def close(self) -> None:
         """Ends the process."""
@@ -70,11 +82,47 @@ class Worker:
             self._process.stdin.close()
         except BrokenPipeError:
             pass
-        self._process.wait()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._log.close()
 
 
-def environment(folder: Path, threads: int) -> dict[str, str]:
+class Pool:
+    """The workers of one number of threads; each starts when it is first asked for."""
+
+    def __init__(self, folder: Path, scratch: Path, threads: int) -> None:
+        self.folder = folder
+        self.scratch = scratch
+        self.threads = threads
+        self._workers: dict[str, Worker] = {}
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    def worker(self, peer: str, key: str | None = None) -> Worker:
+        """The process of a peer, or of one of its variants; a new one when the last one died."""
+        key = key or peer
+        if key in self._workers and not self._workers[key].alive:
+            self._workers.pop(key).close()
+        if key not in self._workers:
+            self._workers[key] = Worker(peer, self.folder, self.threads, self.scratch)
+        return self._workers[key]
+
+    def forget(self, key: str) -> None:
+        """Ends a process."""
+        if key in self._workers:
+            self._workers.pop(key).close()
+
+
+def environment(scratch: Path, threads: int) -> dict[str, str]:
     """What the runtimes read before they start: threads, and a cache that starts empty."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TBB_NUM_THREADS")
     count = str(threads)
@@ -82,72 +130,162 @@ def environment(folder: Path, threads: int) -> dict[str, str]:
         **os.environ,
         **dict.fromkeys(names, count),
         "PYTHONPATH": str(ROOT),
-        "OPENINFER_CACHE_DIR": str(folder / "cache"),
-        # NumPy's OpenBLAS takes newer AMD processors for older ones (the simulator uses it).
+        "OPENINFER_CACHE_DIR": str(scratch / "cache"),
+        # NumPy's OpenBLAS takes newer AMD processors for older ones (the simulator uses it too).
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "SkylakeX"),
+        # tinygrad's processor device, with as many threads as the others.
+        "CPU": "1",
+        "CPU_COUNT": count,
     }
+
+
+@dataclass
+class Prepared:
+    """The peers of a row that gave the right answer, and why others did not."""
+
+    setup: dict[str, float] = field(default_factory=dict[str, float])
+    """Seconds until the first answer, by peer."""
+    difference: dict[str, float] = field(default_factory=dict[str, float])
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def prepare(pool: Pool, workload: Workload, peers: Sequence[str]) -> Prepared:
+    """Every peer's first answer, compared with the simulator's.
+
+    Raises WorkerError when we are the one who fails.
+    """
+    found = Prepared()
+    _ask(pool, REFERENCE, workload)
+    for peer in peers:
+        reason = takes_part(PEERS[peer], workload)
+        try:
+            if reason is None:
+                seconds = _ask(pool, peer, workload)
+                found.difference[peer] = difference(workload, peer, pool.scratch)
+                found.setup[peer] = seconds
+        except WorkerError as error:
+            if peer == OURS:
+                raise WorkerError(f"{peer}, {workload.name}: {error}") from None
+            reason = " ".join(str(error).split())[:300]
+        if reason is not None:
+            found.missing[peer] = reason
+    return found
 
 
 def race(
-    problem: Problem,
-    peers: Sequence[str],
-    folder: Path,
-    *,
-    threads: int,
-    rounds: int,
-    seconds: float,
+    pool: Pool, workload: Workload, peers: Sequence[str], *, rounds: int, seconds: float
 ) -> dict[str, Any]:
-    """Medians of all rounds, ratios within a round, setup times and largest differences.
+    """A row: times, ratios and shares of the limit, and why a peer is missing.
 
-    Raises WorkerError when a runtime fails or gives another answer than the simulator.
+    A peer whose answer is wrong is not timed. Raises WorkerError when we are the one who fails.
     """
-    reference = Worker(REFERENCE, folder, threads)
-    try:
-        reference.ask(prepare=problem.name)
-    finally:
-        reference.close()
-    workers = {peer: Worker(peer, folder, threads) for peer in peers}
-    try:
-        setup = {p: w.ask(prepare=problem.name)["seconds"] for p, w in workers.items()}
-        off = {peer: difference(problem, peer, folder) for peer in peers}
-        table: dict[str, list[float]] = {peer: [] for peer in peers}
-        for number in range(rounds):
-            first = number % len(peers)
-            for peer in (*peers[first:], *peers[:first]):
-                times = workers[peer].ask(measure=seconds)["times"]
-                table[peer].append(statistics.median(times))
-    finally:
-        for worker in workers.values():
-            worker.close()
+    ready = prepare(pool, workload, peers)
+    table, limits = _rounds(pool, list(ready.setup), rounds, seconds)
+    cells: dict[str, dict[str, Any]] = {}
+    for peer, taken in ready.setup.items():
+        cell = result(workload, pool.threads, peer, table, limits)
+        cells[peer] = {**cell, "setup": taken, "difference": ready.difference[peer]}
     return {
-        "name": problem.name,
-        "title": problem.title,
-        "operations": problem.operations(),
-        "peers": {
-            peer: {
-                "seconds": statistics.median(values),
-                "best": min(values),
-                "rounds": values,
-                "ratio": statistics.median(a / b for a, b in zip(table[OURS], values))
-                if OURS in table
-                else None,
-                "setup": setup[peer],
-                "difference": off[peer],
-            }
-            for peer, values in table.items()
-        },
+        "name": workload.name,
+        "group": workload.group,
+        "title": workload.title,
+        "threads": pool.threads,
+        "operations": workload.operations(),
+        "bytes": workload.nbytes(),
+        **_limit(workload, pool.threads, limits),
+        "peers": cells,
+        "missing": ready.missing,
     }
 
 
-def difference(problem: Problem, peer: str, folder: Path) -> float:
-    """Largest difference from the simulator. Raises WorkerError beyond the problem's tolerance."""
-    found = np.load(folder / f"{problem.name}-{peer}.npy")
-    wanted = np.load(folder / f"{problem.name}-{REFERENCE}.npy")
+def _ask(pool: Pool, peer: str, workload: Workload) -> float:
+    """Seconds until a peer had its first answer, which lies in a file then."""
+    answer = str(answer_file(workload, peer, pool.scratch))
+    options = {"precision": "bf16"} if peer == "openinfer-bf16" else {}
+    worker = pool.worker(peer)
+    return worker.ask(prepare=workload.name, answer=answer, options=options)["seconds"]
+
+
+def answer_file(workload: Workload, peer: str, scratch: Path) -> Path:
+    return scratch / f"{workload.name}-{peer}.npy"
+
+
+def _rounds(
+    pool: Pool, running: Sequence[str], rounds: int, seconds: float
+) -> tuple[dict[str, list[list[float]]], list[dict[str, float]]]:
+    """For each peer the times of each round, and the limits of each round."""
+    table: dict[str, list[list[float]]] = {peer: [] for peer in running}
+    limits: list[dict[str, float]] = []
+    for number in range(rounds):
+        limits.append(pool.worker(LIMITS).ask(measure=seconds)["rates"])
+        first = number % len(running)
+        for peer in (*running[first:], *running[:first]):
+            if number < FEW or not _hopeless(table, peer):
+                table[peer].append(pool.worker(peer).ask(measure=seconds)["times"])
+    return table, limits
+
+
+def _hopeless(table: Mapping[str, Sequence[Sequence[float]]], peer: str) -> bool:
+    """Whether a peer takes so much longer than we do that a few rounds tell enough."""
+    if OURS not in table or peer == OURS:
+        return False
+    return statistics.median(table[peer][0]) > HOPELESS * statistics.median(table[OURS][0])
+
+
+def _limit(
+    workload: Workload, threads: int, limits: Sequence[Mapping[str, float]]
+) -> dict[str, Any]:
+    """The machine's rates, medians over the rounds, and what they allow this work."""
+    rates = {name: statistics.median(each[name] for each in limits) for name in limits[0]}
+    level = memory_level(workload.nbytes(), threads, caches())
+    seconds, bound = limit_seconds(workload.operations(), workload.nbytes(), level, rates)
+    return {"limits": rates, "bound": bound, "limit": seconds}
+
+
+def result(
+    workload: Workload,
+    threads: int,
+    peer: str,
+    table: Mapping[str, Sequence[Sequence[float]]],
+    limits: Sequence[Mapping[str, float]],
+) -> dict[str, Any]:
+    """One cell: times, spread, ratio of our time to this one, share of the limit."""
+    rounds = [statistics.median(times) for times in table[peer]]
+    every = np.sort(np.concatenate([np.asarray(times) for times in table[peer]]))
+    ours = [statistics.median(times) for times in table.get(OURS, ())]
+    level = memory_level(workload.nbytes(), threads, caches())
+    narrow = BF16_GAIN if PEERS[peer].narrow else 1.0
+    operations, nbytes = workload.operations() / narrow, workload.nbytes() / narrow
+    shares = [
+        limit_seconds(operations, nbytes, level, each)[0] / taken
+        for each, taken in zip(limits, rounds)
+    ]
+    seconds, share = statistics.median(rounds), statistics.median(shares)
+    return {
+        "seconds": seconds,
+        "best": float(every[0]),
+        "p10": float(np.quantile(every, 0.1)),
+        "p90": float(np.quantile(every, 0.9)),
+        "cv": statistics.pstdev(rounds) / statistics.fmean(rounds),
+        "rounds": rounds,
+        "ratio": statistics.median(a / b for a, b in zip(ours, rounds)) if ours else None,
+        "share": share,
+        "refused": beyond(1.0, share),
+    }
+
+
+def difference(workload: Workload, peer: str, scratch: Path) -> float:
+    """Largest difference from the simulator. Raises WorkerError beyond what is allowed."""
+    reference = answer_file(workload, REFERENCE, scratch)
+    return compared(answer_file(workload, peer, scratch), reference, workload.peer_tolerance(peer))
+
+
+def compared(answer: Path, reference: Path, allowed: float) -> float:
+    """Largest difference of two answers. Raises WorkerError beyond what is allowed."""
+    found, wanted = np.load(answer), np.load(reference)
     if found.shape != wanted.shape:
-        raise WorkerError(f"{peer}: {problem.name} gave shape {found.shape}, not {wanted.shape}")
+        raise WorkerError(f"gave shape {found.shape}, not {wanted.shape}")
     off = float(np.abs(found - wanted).max())
-    if not off <= problem.tolerance:
-        raise WorkerError(
-            f"{peer}: {problem.name} is {off:.2e} off, {problem.tolerance:.0e} is allowed"
-        )
+    if not off <= allowed:
+        raise WorkerError(f"is {off:.2e} off, {allowed:.0e} is allowed")
     return off

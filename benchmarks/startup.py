@@ -10,16 +10,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import openinfer as oi
-from benchmarks.problems import PROGRAMS, package_path
+from benchmarks import overhead
 from benchmarks.racing import WorkerError
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.base import Workload
 from openinfer.runtime.plan import lower_bound
 from openinfer.runtime.sizes import THREADS
 
+MINILM = WORKLOADS["minilm-128"]
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("openinfer", "compiler", "dialects", "lowering", "runtime")
 
@@ -41,13 +45,37 @@ print(json.dumps({"compile": compiled, "compiled": program.compiled, "xdsl": "xd
 
 
 def measure(folder: Path, repeats: int) -> dict[str, Any]:
-    """Seconds (medians of `repeats`), bytes, and the plan of MiniLM."""
+    """Seconds (medians of `repeats`), bytes, memory plans, microseconds of calls."""
     starts = _starts(folder, repeats)
-    return {"seconds": starts, "bytes": installed_bytes(), "memory": minilm_memory(folder)}
+    return {
+        "seconds": starts,
+        "bytes": installed_bytes(),
+        "memory": minilm_memory(folder),
+        "arenas": {row.title: arena(row, folder) for row in WORKLOADS.values()},
+        "overhead": calls(repeats),
+    }
+
+
+def arena(row: Workload, folder: Path) -> list[int]:
+    """Bytes of a row's memory plan on one thread, and of its largest live set."""
+    sizes = {**row.call_sizes(), THREADS: 1}
+    with oi.open_model(row.write_package(folder)) as model:
+        program = oi.compile(oi.graph_file(row.program), model, sizes=row.sizes() or None)
+        return [program.arena_bytes(sizes), lower_bound(program.manifest, sizes)]
+
+
+def calls(repeats: int) -> list[dict[str, Any]]:
+    """What a step costs before it computes anything, in microseconds."""
+    threads = sorted({1, min(2, len(os.sched_getaffinity(0)))})
+    return [
+        asdict(overhead.measure(program, count, 3 * repeats, 1000))
+        for program in overhead.PROGRAMS
+        for count in threads
+    ]
 
 
 def _starts(folder: Path, repeats: int) -> dict[str, float]:
-    weights, program = str(package_path("minilm", folder)), str(PROGRAMS["minilm"])
+    weights, program = str(MINILM.package(folder)), str(MINILM.program)
     bare, importing = _beside(
         5 * repeats, [sys.executable, "-c", "pass"], [sys.executable, "-c", "import openinfer"]
     )
@@ -157,8 +185,8 @@ def _files(name: str) -> int:
 def minilm_memory(folder: Path) -> dict[str, int]:
     """The arena at 128 tokens with the planner's lower bound, and where the weights are."""
     sizes = {"B": 1, "L": 128, THREADS: 1}
-    with oi.open_model(package_path("minilm", folder)) as model:
-        program = oi.compile(oi.graph_file(PROGRAMS["minilm"]), model)
+    with oi.open_model(MINILM.package(folder)) as model:
+        program = oi.compile(oi.graph_file(MINILM.program), model)
         loaded = program.loaded()
         return {
             "arena": program.arena_bytes(sizes),

@@ -1,149 +1,197 @@
-"""openinfer beside other runtimes, and what a user waits for and stores.
+"""openinfer beside other runtimes: `openinfer bench` in a checkout runs this.
 
-    python -m benchmarks.suite                              the whole table, some minutes
-    python -m benchmarks.suite --quick                      every part, too short to quote
-    python -m benchmarks.suite --json benchmarks/results.json && python -m benchmarks.page
-    python -m benchmarks.suite --only mlp-1 mlp-64 --peers onnxruntime --no-start
-
-Needs `pip install -e '.[bench]'` and the MiniLM weights; OpenVINO takes part when it is installed.
+python -m benchmarks.suite --help
+python -m benchmarks.suite --json benchmarks/results.json && python -m benchmarks.page
+python -m benchmarks.suite --only mlp-1 matvec-f32 --peers onnxruntime --threads 1 --no-start
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import sys
 import tempfile
-from collections.abc import Sequence
-from importlib import metadata
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page, startup
-from benchmarks.peers import PEERS, version
-from benchmarks.problems import PROBLEMS, weights, write_packages
-from benchmarks.racing import OURS, WorkerError, race
-from openinfer.compiler.tools.extras import missing_library
-from openinfer.compiler.tools.report import guard
-from openinfer.runtime.devices.cpu_codegen import host_target
+from benchmarks import report, startup
+from benchmarks.choices import Choices, chosen
+from benchmarks.environment import describe
+from benchmarks.peers import LEFT_OUT, PEERS
+from benchmarks.racing import Pool, WorkerError, prepare, race
+from benchmarks.workloads import WORKLOADS
+from openinfer.compiler.tools.commands import bench
+from openinfer.compiler.tools.report import UsageError, guard
 
-LIBRARIES = ("python", "numpy", "llvmlite", "xdsl")
+
+def run(args: argparse.Namespace) -> int:
+    """Measures what the options say. Raises UsageError and UnsupportedError for bad ones."""
+    if args.list:
+        print(listing())
+        return 0
+    choices = chosen(args)
+    data = _begin(args, choices)
+    folder = bench_folder(args.folder)
+    status = 0
+    with scratch_folder() as scratch:
+        for threads in choices.threads:
+            with Pool(folder, scratch, threads) as pool:
+                for row in _races(args, choices, data, pool):
+                    data["rows"].append(row)
+                    _write(args.json, data)
+        if args.prepare:
+            return 0
+        _write(args.json, data)
+        status = 1 if data["failed"] else 0
+        if args.ablate:
+            from benchmarks.ablation import ablate
+
+            data["ablation"] = ablate(choices, folder, scratch, _say)
+            _write(args.json, data)
+        if choices.start and "start" not in data:
+            _say("compiling and starting …")
+            try:
+                data["start"] = startup.measure(folder, 1 if args.quick else 5)
+            except WorkerError as error:
+                _say(f"error: {error}")
+                status = 1
+            _write(args.json, data)
+    print(report.terminal(data), end="")
+    if args.markdown is not None:
+        args.markdown.write_text(report.markdown(data), encoding="utf-8")
+    if args.plot is not None:
+        from benchmarks.plot import draw
+
+        draw(data, args.plot)
+    return status
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _races(
+    args: argparse.Namespace, choices: Choices, data: dict[str, Any], pool: Pool
+) -> Iterator[dict[str, Any]]:
+    """The rows that are not there yet, one by one; what fails on our side is noted in `failed`."""
+    done = {(row["name"], row["threads"]) for row in data["rows"]}
+    for workload in choices.workloads:
+        if (workload.name, pool.threads) in done:
+            continue
+        start = time.perf_counter()
+        workload.write_package(pool.folder)
+        peers = choices.peers_of(workload)
+        try:
+            if args.prepare:
+                ready = prepare(pool, workload, peers)
+                _say(f"{workload.name}: {', '.join(ready.setup)}")
+                for peer, reason in ready.missing.items():
+                    _say(f"  not {peer}: {reason}")
+                continue
+            row = race(pool, workload, peers, rounds=choices.rounds, seconds=choices.seconds)
+        except WorkerError as error:
+            _say(f"error: {error}")
+            data["failed"][f"{workload.name}, {pool.threads}"] = str(error)[:1000]
+            continue
+        data["failed"].pop(f"{workload.name}, {pool.threads}", None)
+        _say(f"{report.line(row)}  [{time.perf_counter() - start:.0f} s]")
+        yield row
+
+
+def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
+    """An empty result, or with `--resume` what the file holds, when it is of the same setting."""
+    peers = sorted({peer for row in choices.workloads for peer in choices.peers_of(row)})
+    data: dict[str, Any] = {
+        "environment": describe(peers),
+        "rounds": choices.rounds,
+        "slice": choices.seconds,
+        "absent": choices.absent | LEFT_OUT,
+        "rows": [],
+        "failed": {},
+    }
+    if not args.resume:
+        return data
+    if args.json is None:
+        raise UsageError("--resume goes on with the file of --json", "name it: --json FILE")
+    if not args.json.exists():
+        return data
+    old = json.loads(args.json.read_text(encoding="utf-8"))
+    same = ("rounds", "slice")
+    fixed = ("cpu", "flags", "target")
+    differing = [key for key in same if old.get(key) != data[key]]
+    differing += [
+        key for key in fixed if old.get("environment", {}).get(key) != data["environment"][key]
+    ]
+    if differing:
+        raise UsageError(
+            f"{args.json} was measured with another {', another '.join(differing)}",
+            "measure anew without --resume, or write to another file",
+        )
+    versions = old["environment"]["versions"] | data["environment"]["versions"]
+    old["environment"] = data["environment"] | {"versions": versions}
+    old["absent"] = data["absent"]
+    return old
+
+
+def _write(path: Path | None, data: dict[str, Any]) -> None:
+    """The file is whole at any moment."""
+    if path is None:
+        return
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+@contextmanager
+def scratch_folder() -> Generator[Path]:
+    """A folder for this run, with an empty cache of compiled programs in it."""
+    name = "OPENINFER_CACHE_DIR"
+    before = os.environ.get(name)
+    with tempfile.TemporaryDirectory(prefix="openinfer-bench-") as folder:
+        os.environ[name] = str(Path(folder) / "cache")
+        try:
+            yield Path(folder)
+        finally:
+            del os.environ[name]
+            if before is not None:
+                os.environ[name] = before
+
+
+def bench_folder(given: Path | None) -> Path:
+    """Where weights and peers' own files are kept from run to run."""
+    if given is None:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        given = Path(cache) / "openinfer-bench"
+    given.mkdir(parents=True, exist_ok=True)
+    return given.resolve()
+
+
+def listing() -> str:
+    """Workloads and peers by name."""
+    lines = ["workloads:"]
+    lines += [f"  {row.group}  {row.name:22} {row.title}" for row in WORKLOADS.values()]
+    lines.append("peers:")
+    for peer in PEERS.values():
+        reason = peer.missing()
+        state = peer.version() if reason is None else f"not here: {reason}"
+        lines.append(f"  {peer.name:16} {peer.title:16} {state}")
+    lines += [f"  {name:16} {'':16} left out: {reason}" for name, reason in LEFT_OUT.items()]
+    return "\n".join(lines)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.suite",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
-    add("--json", type=Path, metavar="FILE", help="write the numbers too")
-    add("--quick", action="store_true", help="2 short rounds: shows that everything works")
-    add("--rounds", type=int, default=15, help="rounds of turns (default 15)")
-    add("--slice", type=float, default=0.5, metavar="S", help="seconds of a turn (default 0.5)")
-    add("--threads", type=int, default=1, metavar="N", help="of every runtime (default 1)")
-    add("--only", nargs="+", choices=list(PROBLEMS), help="these models and sizes")
-    add("--peers", nargs="+", choices=[p for p in PEERS if p != OURS], help="against these only")
-    add("--no-start", action="store_true", help="leave compile times, start-up and sizes out")
-    add("--traceback", action="store_true", help="show where an error comes from")
+    bench.add_arguments(parser)
+    parser.add_argument("--traceback", action="store_true", help="show Python tracebacks")
     options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.threads < 1 or not options.slice > 0:
-        parser.error("--rounds, --threads and --slice take numbers above 0")
-    return options
-
-
-def chosen_peers(named: Sequence[str] | None) -> list[str]:
-    """Ours first, then the installed ones. Raises UnsupportedError for one that was named."""
-    for peer in named or ():
-        if version(peer) is None:
-            raise missing_library(peer, "bench")
-    return [p for p in PEERS if p == OURS or (p in (named or PEERS) and version(p) is not None)]
-
-
-def write_models(models: set[str], peers: Sequence[str], folder: Path) -> None:
-    """Packages for us, ONNX files for who reads those. Raises UnsupportedError without `onnx`."""
-    write_packages(folder)
-    if not {"onnxruntime", "openvino"} & set(peers):
-        return
-    try:
-        from benchmarks import onnx_graphs
-    except ImportError:
-        raise missing_library("onnx", "bench") from None
-    for model in sorted(models):
-        write = getattr(onnx_graphs, f"write_{model}")
-        write(weights(model, folder), folder / f"{model}.onnx")
-
-
-def machine() -> str:
-    """The processor's name."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def versions(peers: Sequence[str]) -> dict[str, str]:
-    """What took part, by name."""
-    found = {"python": platform.python_version()}
-    for name in (OURS, *LIBRARIES[1:], *(peer for peer in peers if peer != OURS)):
-        found[name] = metadata.version(name)
-    return found
-
-
-def run(options: argparse.Namespace) -> int:
-    rounds, seconds, repeats = options.rounds, options.slice, 5
-    if options.quick:
-        rounds, seconds, repeats = 2, 0.05, 1
-    peers = chosen_peers(options.peers)
-    problems = [PROBLEMS[name] for name in options.only or PROBLEMS]
-    data: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
-        "machine": machine(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "target": host_target().name,
-        "threads": options.threads,
-        "rounds": rounds,
-        "slice": seconds,
-        "versions": versions(peers),
-        "races": [],
-    }
-    with tempfile.TemporaryDirectory(prefix="openinfer-bench-") as name:
-        folder = Path(name)
-        os.environ["OPENINFER_CACHE_DIR"] = str(folder / "cache")
-        write_models({problem.model for problem in problems}, peers, folder)
-        try:
-            for problem in problems:
-                print(f"{problem.title} …", file=sys.stderr)
-                data["races"].append(
-                    race(
-                        problem,
-                        peers,
-                        folder,
-                        threads=options.threads,
-                        rounds=rounds,
-                        seconds=seconds,
-                    )
-                )
-            if not options.no_start:
-                print("compiling and starting …", file=sys.stderr)
-                data["start"] = startup.measure(folder, repeats)
-        except WorkerError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
-    print(page.markdown(data), end="")
-    if options.json is not None:
-        options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = parse(arguments)
     return guard(lambda: run(options), traceback=options.traceback)
 
 

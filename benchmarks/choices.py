@@ -1,0 +1,129 @@
+"""What the options of a run choose: workloads, peers, threads, rounds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from benchmarks.peers import OURS, PEERS, takes_part
+from benchmarks.workloads import GROUPS, SAMPLES, WORKLOADS
+from benchmarks.workloads.base import Workload
+from openinfer.compiler.suggest import near
+from openinfer.compiler.tools.extras import missing_library
+from openinfer.compiler.tools.report import UsageError
+
+ROUNDS, SECONDS = 7, 0.1
+QUICK_ROUNDS, QUICK_SECONDS = 2, 0.02
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A run."""
+
+    workloads: tuple[Workload, ...]
+    peers: tuple[str, ...]
+    """Those that can run here, we first."""
+    absent: dict[str, str]
+    """Why the others cannot, by title."""
+    named: bool
+    """Whether peers were asked for by name: slow ones run everywhere then."""
+    selected: bool
+    """Whether workloads were: the ablation takes these, not its samples."""
+    threads: tuple[int, ...]
+    rounds: int
+    seconds: float
+    start: bool
+    """Whether compile and start-up times are measured too."""
+
+    def peers_of(self, workload: Workload) -> list[str]:
+        """The peers of a row; those with a reason of their own not to run it say so later."""
+        return [
+            peer
+            for peer in self.peers
+            if (self.named or not PEERS[peer].slow or workload.name in SAMPLES)
+            and (
+                peer not in ("numpy", "openinfer-bf16") or takes_part(PEERS[peer], workload) is None
+            )
+        ]
+
+
+def chosen(args: argparse.Namespace) -> Choices:
+    """Raises UsageError for unknown names and impossible numbers, UnsupportedError for a peer that
+    was named and is not installed."""
+    rounds = args.rounds or (QUICK_ROUNDS if args.quick else ROUNDS)
+    seconds = args.slice or (QUICK_SECONDS if args.quick else SECONDS)
+    if rounds < 1 or not seconds > 0:
+        raise UsageError("--rounds and --slice take numbers above 0")
+    peers, absent = _peers(_words(args.peers))
+    return Choices(
+        workloads=_workloads(_words(args.workload)),
+        peers=peers,
+        absent=absent,
+        named=args.peers is not None,
+        selected=args.workload is not None,
+        threads=_threads(args.threads),
+        rounds=rounds,
+        seconds=seconds,
+        start=not args.no_start and args.workload is None,
+    )
+
+
+def _words(given: Sequence[str] | None) -> list[str]:
+    return [word for text in given or () for word in text.split(",") if word]
+
+
+def _workloads(words: Sequence[str]) -> tuple[Workload, ...]:
+    known = [*GROUPS, *WORKLOADS]
+    for word in words:
+        if word not in WORKLOADS and word not in GROUPS:
+            raise UsageError(
+                f"there is no workload '{word}'",
+                _nearest(word, known),
+            )
+    return tuple(
+        row for name, row in WORKLOADS.items() if not words or name in words or row.group in words
+    )
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    close = get_close_matches(word, known, n=3, cutoff=0.6)
+    if not close or word.startswith("W"):
+        return f"{', '.join(GROUPS)}, or a row that `openinfer bench --list` names"
+    return f"did you mean {' or '.join(repr(name) for name in close)}?"
+
+
+def _peers(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    others = [name for name in PEERS if name != OURS]
+    for word in words:
+        if word in ("all", "none", OURS):
+            continue
+        if word not in PEERS:
+            raise UsageError(
+                f"there is no peer '{word}'", near(word, [*others, "all", "none"], "peers")
+            )
+        if PEERS[word].version() is None:
+            raise missing_library(PEERS[word].distribution, PEERS[word].extra)
+        reason = PEERS[word].missing()
+        if reason is not None:
+            raise UsageError(f"{PEERS[word].title} cannot run here: {reason}")
+    wanted = others if not words or "all" in words else [name for name in others if name in words]
+    reasons = {name: PEERS[name].missing() for name in wanted}
+    present = tuple(name for name, reason in reasons.items() if reason is None)
+    absent = {PEERS[name].title: reason for name, reason in reasons.items() if reason is not None}
+    return (OURS, *present), absent
+
+
+def _threads(text: str | None) -> tuple[int, ...]:
+    cpus = len(os.sched_getaffinity(0))
+    if text is None:
+        return (1, 2) if cpus > 1 else (1,)
+    try:
+        counts = tuple(int(word) for word in text.split(",") if word)
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--threads takes numbers above 0, not '{text}'", "as in --threads 1,2")
+    return tuple(dict.fromkeys(counts))

@@ -1,0 +1,140 @@
+"""Peers that read ONNX files: ONNX Runtime, OpenVINO, IREE, tinygrad."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import Run, Setting
+from benchmarks.workloads.base import Array, Arrays, Workload
+
+BUILDER = Path(__file__).resolve().parent / "onnx_graph.py"
+# Without the second one, activations before 8-bit weights are rounded to 8 bits too.
+F32_ONLY = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+IREE_FLAGS = (
+    "--iree-hal-target-backends=llvm-cpu",
+    "--iree-opt-level=O1",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-llvmcpu-stack-allocation-limit=262144",
+)
+IREE_TILING = "--iree-dispatch-creation-data-tiling"
+"""Faster almost everywhere; IREE 3.13 computes the decoder's attention wrong with it."""
+
+
+def onnx_file(workload: Workload, setting: Setting, peer: str) -> Path:
+    """The workload as an ONNX file, written now if it is not there yet."""
+    # Some forms of narrow weights differ from reader to reader, plain graphs do not.
+    edition = workload.edition(BUILDER.read_text(encoding="utf-8"))
+    path = setting.folder / f"{workload.name}-{peer}-{edition}.onnx"
+    if not path.exists():
+        from benchmarks import onnx_graph
+
+        part = path.with_suffix(f".{os.getpid()}.part")
+        onnx_graph.write(workload, setting.folder, peer, part)
+        part.replace(path)
+    return path
+
+
+def onnxruntime(workload: Workload, setting: Setting) -> Run:
+    """ONNX Runtime on the CPU with all its graph optimisations."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = setting.threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = 3
+    path = str(onnx_file(workload, setting, "onnxruntime"))
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs)[0]
+
+
+def openvino(workload: Workload, setting: Setting) -> Run:
+    """OpenVINO in f32: its default on CPUs with bf16 instructions would round the products."""
+    return _openvino(workload, setting, F32_ONLY)
+
+
+def openvino_default(workload: Workload, setting: Setting) -> Run:
+    """OpenVINO as it comes: bf16 products where the CPU has them."""
+    return _openvino(workload, setting, {})
+
+
+def _openvino(workload: Workload, setting: Setting, more: dict[str, Any]) -> Run:
+    import openvino as ov
+
+    core = ov.Core()
+    config = {"INFERENCE_NUM_THREADS": setting.threads, "NUM_STREAMS": 1, **more}
+    config["PERFORMANCE_HINT"] = "LATENCY"
+    path = onnx_file(workload, setting, "openvino")
+    compiled = core.compile_model(str(path), "CPU", config)
+    request = compiled.create_infer_request()
+    # The result lies in the request's memory, which stays as it is until the next call.
+    return lambda inputs: request.infer(inputs, share_inputs=True, share_outputs=True)[0]
+
+
+def iree(workload: Workload, setting: Setting) -> Run:
+    """IREE's llvm-cpu back end, compiled ahead of time for this processor."""
+    import iree.runtime as rt
+
+    if setting.threads > 1:
+        rt.flags.parse_flags(f"--task_topology_group_count={setting.threads}")
+    config = rt.Config("local-sync" if setting.threads == 1 else "local-task")
+    path = _iree_module(workload, setting)
+    module = rt.VmModule.mmap(config.vm_instance, str(path))
+    run = rt.load_vm_module(module, config).main_graph
+
+    def call(inputs: Arrays) -> Array:
+        return run(*inputs.values()).to_host()
+
+    return call
+
+
+def _iree_module(workload: Workload, setting: Setting) -> Path:
+    version = metadata.version("iree-base-compiler")
+    source = onnx_file(workload, setting, "iree")
+    flags = IREE_FLAGS if workload.group == "W5" else (*IREE_FLAGS, IREE_TILING)
+    path = source.with_suffix(f".{version}{'' if IREE_TILING in flags else '-plain'}.vmfb")
+    if path.exists():
+        return path
+    text, part = path.with_suffix(".mlir"), path.with_suffix(f".{os.getpid()}.part")
+    _tool("iree.compiler.tools.import_onnx", source, "-o", text, "--opset-version=17")
+    _tool("iree.compiler.tools.scripts.iree_compile", text, "-o", part, *flags)
+    text.unlink()
+    part.replace(path)
+    return path
+
+
+def _tool(module: str, *arguments: object) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} ended with code {done.returncode}: {done.stderr[-1500:]}")
+
+
+def tinygrad(workload: Workload, setting: Setting) -> Run:
+    """tinygrad's CPU device, its kernels replayed by its JIT."""
+    from tinygrad.engine.jit import TinyJit
+    from tinygrad.nn.onnx import OnnxRunner
+    from tinygrad.tensor import Tensor
+
+    runner = OnnxRunner(str(onnx_file(workload, setting, "tinygrad")))
+    names = list(workload.peer_inputs())
+
+    @TinyJit
+    def step(*tensors: Any) -> Any:
+        results: dict[str, Any] = runner(dict(zip(names, tensors)))
+        return next(iter(results.values())).realize()
+
+    def call(inputs: Arrays) -> Any:
+        return step(*(Tensor(np.asarray(array)).realize() for array in inputs.values())).numpy()
+
+    call(workload.peer_inputs())  # the JIT records the second call and replays from the third on
+    call(workload.peer_inputs())
+    return call

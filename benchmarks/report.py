@@ -1,0 +1,65 @@
+"""The whole of a measurement as text, for the terminal and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks import tables
+from benchmarks.peers import OURS, PEERS
+from benchmarks.tables import duration, threads_words
+
+Data = Mapping[str, Any]
+
+
+def line(row: Data) -> str:
+    """A row while the suite runs."""
+    ours, best = row["peers"].get(OURS), tables.fastest(row)
+    text = f"{row['name']}, {threads_words(row['threads'])}"
+    if ours is None:
+        return text
+    text += f": {duration(ours['seconds'])}, {ours['share']:.0%} of {tables.BOUNDS[row['bound']]}"
+    if best is not None:
+        cell = row["peers"][best]
+        text += f", {cell['ratio']:.2f} of {PEERS[best].title} ({duration(cell['seconds'])})"
+    return text
+
+
+def terminal(data: Data) -> str:
+    """All tables, in columns."""
+    return "\n".join(_parts(data, tables.plain, "")) + "\n"
+
+
+def markdown(data: Data) -> str:
+    """All tables, in Markdown."""
+    return "\n".join(_parts(data, tables.markdown, "## ")) + "\n"
+
+
+def _parts(data: Data, draw: Any, mark: str) -> Iterator[str]:
+    for threads in sorted({row["threads"] for row in data["rows"]}):
+        rows = [row for row in data["rows"] if row["threads"] == threads]
+        yield f"{mark}{threads_words(threads).capitalize()}\n"
+        yield draw(tables.summary(rows)) + "\n"
+        if any(len(row["peers"]) > 1 for row in rows):
+            yield draw(tables.against_all(rows)) + "\n"
+        rounded = tables.bf16(rows)
+        if rounded[1]:
+            yield draw(rounded) + "\n"
+    for text in (*tables.absences(data["rows"]), *_absent(data)):
+        yield f"- {text}"
+    if data.get("ablation"):
+        yield f"\n{mark}Without one pass\n"
+        yield draw(tables.ablation(data["ablation"])) + "\n"
+        for name, error in data["ablation"]["failed"].items():
+            yield f"- failed: {name}: {error}"
+    if data.get("start"):
+        yield f"\n{mark}Compiling and starting\n"
+        rows = [[n, duration(v)] for n, v in data["start"]["seconds"].items() if n != "python"]
+        yield draw((["what", "time"], rows)) + "\n"
+    for name, error in data["failed"].items():
+        yield f"- failed: {name}: {error}"
+
+
+def _absent(data: Data) -> Iterator[str]:
+    for title, reason in data["absent"].items():
+        yield f"{title} is left out: {reason}"

@@ -1,0 +1,28 @@
+"""Workloads of every family, too small to measure: they show that everything computes the same."""
+
+from __future__ import annotations
+
+from benchmarks.workloads.base import Workload
+from benchmarks.workloads.cnn import Convolutions
+from benchmarks.workloads.decode import Decode
+from benchmarks.workloads.encoder import Encoder
+from benchmarks.workloads.matmul import Matmul
+from benchmarks.workloads.matvec import BYTES, Matvec
+from benchmarks.workloads.mlp import Classifier, Square
+
+WIDTH = 128
+
+TINY: tuple[Workload, ...] = (
+    Classifier("classifier", "", 2),
+    Square("square", "", 16, 3),
+    Encoder("encoder", "", 32, 5),
+    Encoder("encoder-plain", "", 32, 5, True),
+    Matmul("matmul", "", 5, 7, 9, False),
+    Matmul("linear", "", 5, 7, 9, True),
+    *(
+        Matvec(f"matvec-{dtype}", "", dtype, WIDTH, 2 * WIDTH * WIDTH * size)
+        for dtype, size in BYTES.items()
+    ),
+    *(Decode(f"decode-{dtype}", "", dtype, 32, 2, 4, 2, 48, 5) for dtype in ("f32", "f16")),
+    Convolutions("cnn", "", 1),
+)
