@@ -133,7 +133,7 @@ def test_tables_of_matrices() -> None:
     out = step(ex, a=0, b=0, c=2)
     same(out["m"], np.full((1, 4), 3))
     assert step(ex, a=1, b=0, c=0)["m"].shape == (1, 2)
-    with pytest.raises(oi.InputError, match="OI0548.*different shapes"):
+    with pytest.raises(oi.InputError, match=r"OI0548.*different shapes"):
         ex.fetch("C")
     assert plain(ex.fetch("C[0]")).shape == (1, 4)
     assert plain(ex.fetch("C[1]")).shape == (1, 2)

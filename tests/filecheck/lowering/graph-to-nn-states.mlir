@@ -3,9 +3,9 @@
 // An entry is written where its index says, growing first; a slice is read with its length as a
 // size of its own, compared with the declared one. Plain values are carried and committed at the end.
 // CHECK: held = ["step", "s"],
-// CHECK-NEXT: late = ["step.0", "K.1"],
+// CHECK-NEXT: late = ["size.0", "K.1"],
 // CHECK: func.func @step(%x: tensor<4xf32>, %step: tensor<i32>, %s: tensor<4xf32>)
-// CHECK: nn.define_size "step.0" =
+// CHECK: nn.define_size "size.0" =
 // CHECK: %[[G:.*]] = nn.grow "K"[] axis 0 : i64 to
 // CHECK: %[[O:.*]] = arith.subi %[[G]]
 // CHECK: nn.state_write "K"[%[[O]]] kept [] node 1 : i64 = %x : tensor<4xf32>
@@ -13,7 +13,7 @@
 // CHECK: nn.define_size "K.1" =
 // CHECK-NEXT: %[[V:.*]] = nn.state_read "K"[%{{.*}}] kept [0] : tensor<?x4xf32, #nn.dims<K.1, 4>>
 // CHECK: nn.require %{{.*}} else "shape"
-// CHECK: %ks = nn.cast_dims %[[V]] : tensor<?x4xf32, #nn.dims<K.1, 4>> to tensor<?x4xf32, #nn.dims<"step.0 + 1", 4>>
+// CHECK: %ks = nn.cast_dims %[[V]] : tensor<?x4xf32, #nn.dims<K.1, 4>> to tensor<?x4xf32, #nn.dims<size.0, 4>>
 // CHECK: nn.commit %{{.*}} "step" : tensor<i32>
 // CHECK-NEXT: nn.commit %{{.*}} "s" : tensor<4xf32>
 graph.variable x dynamic f32 [4]

@@ -122,7 +122,8 @@ graph.block called with {fuse = false} {
 // What the steps of a loop leave as a bound is checked when sizes are known; a member that is
 // chosen by data is checked in the step.
 // CHECK: requires = [
-// CHECK-NEXT: {low = "2", high = "N", node = 1 : i64}
+// CHECK-NEXT: {low = "0", high = "N - 2", node = 0 : i64, kind = "negative-size"},
+// CHECK-NEXT: {low = "2", high = "N", node = 1 : i64, kind = "bound"}
 // CHECK: nn.slice(%x) {starts = [#graph.size<2>], steps = array<i64: 1>}
 // CHECK: arith.index_cast %{{.*}} : i64 to index
 // CHECK: nn.check_index %{{.*}} below 2 : i64 node 2 : i64
