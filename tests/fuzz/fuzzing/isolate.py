@@ -70,7 +70,6 @@ def isolated(work: Callable[[Path], Any], seconds: float = SECONDS) -> Any:
 @cache
 def _warm_up() -> None:
     """Imports what compiling and running import where they need it, once for all processes."""
-    os.environ["OPENINFER_CACHE"] = "off"
     text = "dynamic { x: f32[N]; } block entry { assign y: f32[N]; op exp(x) >> y; return y; }"
     for optimise in (True, False):
         program = compile_program(text, optimise=optimise)
@@ -88,6 +87,8 @@ def _child(
     """Never returns."""
     try:
         gc.disable()
+        # Here and not in the parent, which may be a test run with other tests to follow.
+        os.environ["OPENINFER_CACHE"] = "off"
         error = os.open(log, os.O_CREAT | os.O_WRONLY)
         os.dup2(error, 2)
         faulthandler.enable()
