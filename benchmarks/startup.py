@@ -56,11 +56,17 @@ def measure(folder: Path, repeats: int) -> dict[str, Any]:
     }
 
 
+LATE = 1024
+"""What sizes that only a step knows may grow to in the plans that are compared."""
+
+
 def arena(row: Workload, folder: Path) -> list[int]:
     """Bytes of a row's memory plan on one thread, and of its largest live set."""
     sizes = {**row.call_sizes(), THREADS: 1}
     with oi.open_model(row.write_package(folder)) as model:
         program = oi.compile(oi.graph_file(row.program), model, sizes=row.sizes() or None)
+        for late in program.manifest.late:
+            sizes.setdefault(f"bound.{late}", LATE)
         return [program.arena_bytes(sizes), lower_bound(program.manifest, sizes)]
 
 

@@ -198,8 +198,12 @@ class Program:
         return plan_table(self.manifest, dict(sizes or {}))
 
     def arena_bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of working memory of a step with these run-time sizes."""
-        return Size.of(self.manifest.arena).evaluate({THREADS: 1, **sizes})
+        """Bytes of working memory of a step with these run-time sizes.
+
+        A size that only the step knows counts with its bound: `bound.NAME` in `sizes`, else 0.
+        """
+        bounds = {f"bound.{late}": 0 for late in self.manifest.late}
+        return Size.of(self.manifest.arena).evaluate({THREADS: 1, **bounds, **sizes})
 
     def to_bytes(self) -> bytes:
         """The saved form: manifest, machine code, text, each with a checksum; no weights."""
