@@ -42,7 +42,7 @@ class Size:
             return value
         if isinstance(value, str):
             return _parse(value)
-        return _make({(): value})
+        return Size((((), value),) if value else ())
 
     @staticmethod
     def name(name: str) -> Size:
@@ -98,6 +98,11 @@ class Size:
 
     def substitute(self, values: Mapping[str, SizeLike]) -> Size:
         """The same expression with some names replaced."""
+        # Most dimensions are one name or hold none of them, and every pass asks.
+        if self.names.isdisjoint(values):
+            return self
+        if (name := self.single_name) is not None:
+            return Size.of(values[name])
         total = Size.of(0)
         for monomial, coefficient in self.terms:
             product = Size.of(coefficient)

@@ -50,6 +50,7 @@ from openinfer.lowering.graph.liveness import (
     consumer_nodes,
     consumers_of,
     live_before,
+    live_behind_each,
     nodes_of,
 )
 from openinfer.lowering.graph.scalars import scalar_settings
@@ -201,9 +202,9 @@ class Translator(CarriedValues):
     ) -> Left:
         """Translates nodes; says whether a return was met: what follows it never runs."""
         self.ordered |= _ordered(nodes)
-        for position, op in enumerate(nodes):
+        behind = live_behind_each(nodes, after, at_return, self.facts.blocks)
+        for position, (op, live) in enumerate(zip(nodes, behind)):
             rest = nodes[position + 1 :]
-            live = live_before(rest, after, at_return, self.facts.blocks)
             self.where = op
             if isinstance(op, ScopeOp) and self._may_leave(nodes_of(op)):
                 return self.translate_nodes([*nodes_of(op), *rest], scope, after, at_return)

@@ -96,6 +96,22 @@ def live_before(
     return live
 
 
+def live_behind_each(
+    nodes: Sequence[Operation], after: Names, at_return: Names, blocks: Mapping[str, BlockOp]
+) -> list[Names]:
+    """For each node the variables whose value is needed behind it, in one walk through `nodes`.
+
+    The other arguments are those of `live_before`.
+    """
+    behind: list[Names] = []
+    live = after
+    for op in reversed(nodes):
+        behind.append(live)
+        live = _step(op, live, at_return, blocks)
+    behind.reverse()
+    return behind
+
+
 def _indices(op: GraphOp) -> Names:
     """Names in indices, dimensions and settings; those that are no variables do no harm."""
     found: set[str] = set()

@@ -107,10 +107,10 @@ class Facts:
         if "entry" not in self.blocks:
             found.append(Diagnostic("OI0213", "there is no block named entry"))
         known = set(self.static) | self.runtime
+        loops = {op.index.data for op in self.nodes if isinstance(op, LoopOp)}
         for variable in self.variables.values():
             for dim in variable.sizes:
                 unknown = sorted(dim.names - known)
-                loops = {op.index.data for op in self.nodes if isinstance(op, LoopOp)}
                 scalars = [n for n in unknown if n in self.variables or n in loops]
                 held = isinstance(variable, VariableOp) and variable.memory.data in (
                     "persistent",
