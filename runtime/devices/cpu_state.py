@@ -72,6 +72,26 @@ class _Growing:
         """Entries that there is memory for."""
         return prod(self.capacity[: self.tables])
 
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """The cells of extents and facts: where each is now, and at the start of the step."""
+        facts = self.facts
+        count = len(facts)
+        return [
+            *((self.row.cell + i, self.row.cell + self.shared + i) for i in range(self.shared)),
+            *((cell, cell + count) for cell in facts),
+        ]
+
+    @property
+    def facts(self) -> range:
+        """The cells that say whether a step has fixed the late dimensions, and their values."""
+        first = self.row.cell + 2 * self.shared
+        return range(first, first + _facts(self.row))
+
+    def exact(self, axis: int) -> bool:
+        """Whether an axis gets the length of a late dimension once and for all."""
+        return self.row.open and axis - self.tables - 1 in self.row.late
+
     def entry_bytes(self) -> int:
         return self.dtype.nbytes(prod(self.entry))
 
@@ -112,6 +132,12 @@ def _fill_outside(
         grid[(*ranges, slice(inside, whole))] = filler
 
 
+def _facts(row: StateRow) -> int:
+    """How many facts there are of a variable: whether a step has fixed its late dimensions, and
+    their values."""
+    return 1 + len(row.late) if row.late else 0
+
+
 def _names(row: StateRow) -> set[str]:
     """The sizes that the shape of a variable is made of."""
     texts = (*row.entry, *row.base, *row.limits)
@@ -133,7 +159,8 @@ class CpuState:
         self._max_bytes = max_bytes
         self._rows = {row.name: row for row in manifest.states}
         cells = max(
-            (r.cell + 2 * self._shared(r) for r in manifest.states if r.cell >= 0), default=0
+            (r.cell + 2 * (self._shared(r) + _facts(r)) for r in manifest.states if r.cell >= 0),
+            default=0,
         )
         self.cells = np.zeros(max(cells, len(manifest.late)) + 1, np.int64)
         self._log_cell = len(self.cells) - 1
@@ -198,12 +225,14 @@ class CpuState:
 
     def _other_shape(self, row: StateRow, held: tuple[int, ...], now: tuple[int, ...]) -> StepError:
         """The error of a step whose sizes give another shape than an earlier one."""
-        declared = next(v.dims for v in self._manifest.variables if v.name == row.name)
+        declared = self._declared(row)
         first = len(now) - len(declared)
 
         def text(shape: tuple[int, ...]) -> str:
-            extents = zip(declared, shape[first:])
-            return f"[{', '.join('_' if dim == '_' else str(n) for dim, n in extents)}]"
+            shown = [str(extent) for extent in shape[first:]]
+            for axis in [i for i, dim in enumerate(declared) if dim == "_" or i in row.late]:
+                shown[axis] = "_"
+            return f"[{', '.join(shown)}]"
 
         return StepError(
             "OI0608",
@@ -233,6 +262,9 @@ class CpuState:
             for start, limit in zip(base, limits)
         ]
         growing = _Growing(row, number, dtype, shape, base, limits, capacity)
+        for axis in range(len(capacity)):
+            if growing.exact(axis):
+                capacity[axis] = 1
         self._check_limit(growing, capacity)
         self._growing[row.name] = growing
         self._clear(growing)
@@ -250,9 +282,9 @@ class CpuState:
         filler = growing.filler()
         if filler.any():
             growing.grid()[...] = filler
-        start, shared = growing.row.cell, growing.shared
-        self.cells[start : start + shared] = growing.base[:shared]
-        self.cells[start + shared : start + 2 * shared] = growing.base[:shared]
+        content = [*growing.base[: growing.shared], *(0 for _ in growing.facts)]
+        for (now, before), word in zip(growing.words, content):
+            self.cells[now] = self.cells[before] = word
         if growing.counted:
             growing.counts = np.zeros(self._count_words(growing, growing.capacity), np.int64)
             self._matrix_extents(growing)[...] = growing.base[growing.tables :]
@@ -281,7 +313,10 @@ class CpuState:
         """More capacity along an axis; contents stay where their indices say."""
         limit = growing.limits[axis]
         capacity = list(growing.capacity)
-        capacity[axis] = max(need, 2 * capacity[axis])
+        if growing.exact(axis):
+            capacity[axis] = need
+        else:
+            capacity[axis] = max(need, 2 * capacity[axis])
         if limit is not None:
             capacity[axis] = max(need, min(capacity[axis], limit))
         try:
@@ -396,7 +431,8 @@ class CpuState:
             extents[..., 0, :] = extents[..., 1, :]
             for index in product(*(range(n) for n in start)):
                 _fill_outside(grid[index], extents[index][1].tolist(), capacity, filler)
-        self.cells[cell : cell + shared] = start
+        for now, before in growing.words:
+            self.cells[now] = self.cells[before]
 
     def provide(self, kind: str, a: int, b: int) -> None:
         """The memory that a step asked for. Raises StepError OI0609 beyond the limit."""
@@ -414,6 +450,8 @@ class CpuState:
     def describe(self, kind: str, a: int, b: int) -> str:
         """The message of a failure."""
         failure = FAILURES[kind]
+        if failure.held:
+            return self._resized(a, *divmod(b, 64))
         axis = ""
         if failure.state:
             number, place = divmod(b, 64)
@@ -428,6 +466,29 @@ class CpuState:
                 )
         return failure.message.format(a=a, b=b, axis=axis)
 
+    def _resized(self, now: int, number: int, axis: int) -> str:
+        """The message of a dimension that names scalars and has another value than it had."""
+        row = self._manifest.states[number]
+        declared = self._declared(row)
+        held = self.late_dims(row.name)
+        before = "of another size, from a snapshot" if held is None else f"for {held[axis]}"
+        return (
+            f"{row.name}: {row.dtype}[{', '.join(declared)}] has dimension {declared[axis]} = {now} "
+            f"here, but holds values {before}"
+        )
+
+    def late_axes(self, name: str) -> list[int]:
+        """The dimensions of a variable that name scalars."""
+        return self._rows[name].late
+
+    def late_dims(self, name: str) -> dict[int, int] | None:
+        """The dimensions that name scalars, with their values; None before a step has fixed them."""
+        growing = self._growing.get(name)
+        if growing is None or not growing.facts:
+            return None
+        touched, *values = (int(self.cells[cell]) for cell in growing.facts)
+        return dict(zip(growing.row.late, values)) if touched else None
+
     # Values
 
     def waiting(self, name: str, index: tuple[int, ...] | None) -> Tensor | None:
@@ -438,13 +499,17 @@ class CpuState:
         value, row = self._pending.get(name), self._rows[name]
         if value is None:
             return None
-        counted = 0 < row.tables < len(row.axes)
+        counted = 0 < row.tables < len(row.axes) and not row.open
         return held_value(name, value, index, row.value or 0, counted=counted)
 
-    def value(self, name: str, index: tuple[int, ...] | None) -> Tensor:
+    def value(
+        self, name: str, index: tuple[int, ...] | None, late: Mapping[int, int] | None = None
+    ) -> Tensor:
         """A variable, or an entry of a table. The storage is the state's own where it can be.
 
-        Raises InputError OI0547 for an entry that is not there, OI0548 for one that has no shape.
+        `late` are the dimensions that name scalars, for a variable that no step has touched. Raises
+        InputError OI0547 for an entry that is not there, OI0548 for one that has no shape, OI0506 for
+        what has no value.
         """
         row = self._rows[name]
         dtype = DTYPES[row.dtype]
@@ -452,21 +517,26 @@ class CpuState:
             return self._tensor(dtype, self._shapes[name], self._held[name])
         growing = self._growing[name]
         extents = self._extents(growing)
+        late = self.late_dims(name) or late or {}
         if row.open and not extents[row.tables]:
-            raise InputError(
-                "OI0506",
-                f"{name} has an open dimension and was not written yet",
-                hint="write it before it is read",
-            )
+            if "_" in self._declared(row):
+                raise InputError(
+                    "OI0506",
+                    f"{name} has an open dimension and was not written yet",
+                    hint="write it before it is read",
+                )
+            return self._untouched(growing, index, late)
         if row.open and index is None:
             shape = (*extents[: row.tables], *extents[row.tables + 1 :])
             return self._gathered(growing, self._open_part(growing, ()), shape)
+        if index is None and row.late and not growing.counted:
+            return self._entry(growing, (), late)
         if index is None and not growing.counted:
             return self._box(growing, extents, growing.entry)
         if index is None:
             indices = list(product(*(range(n) for n in extents)))
-            shapes = {self._matrix_shape(growing, i) for i in indices} or {
-                growing.base[growing.tables :]
+            shapes = {self._matrix_shape(growing, i, late) for i in indices} or {
+                self._started(growing, late)
             }
             if len(shapes) > 1:
                 raise InputError(
@@ -474,41 +544,98 @@ class CpuState:
                     f"the matrices of {name} have different shapes",
                     hint=f"fetch {name}[i] one by one",
                 )
-            stacked = [self._entry(growing, i).storage for i in indices]
+            stacked = [self._entry(growing, i, late).storage for i in indices]
             shape = (*extents, *shapes.pop())
             storage = np.stack(stacked) if stacked else np.zeros(0, np.dtype(dtype.storage))
             if dtype.packed:
-                values = [self._entry(growing, i).values() for i in indices]
+                values = [self._entry(growing, i, late).values() for i in indices]
                 joined = np.stack(values) if values else np.zeros(0, np.dtype(dtype.value))
                 return Tensor.from_values(dtype, joined.reshape(shape))
             return Tensor(dtype, shape, storage.reshape(shape))
+        self._check_entry(growing, index)
+        return self._entry(growing, index, late)
+
+    def _check_entry(self, growing: _Growing, index: tuple[int, ...]) -> None:
+        extents = self._extents(growing)
         if len(index) != growing.tables or any(not 0 <= i < n for i, n in zip(index, extents)):
             shown = ", ".join(f"0..{n}" for n in extents[: growing.tables])
             raise InputError(
                 "OI0547",
-                f"{name}{list(index)} is not there: its indices are {shown or 'none'}",
+                f"{growing.row.name}{list(index)} is not there: its indices are {shown or 'none'}",
                 hint="fetch an entry that a step has touched",
             )
-        return self._entry(growing, index)
+
+    def _untouched(
+        self, growing: _Growing, index: tuple[int, ...] | None, late: Mapping[int, int]
+    ) -> Tensor:
+        """A variable that no step has filled, with late dimensions: its first content."""
+        row, tables = growing.row, growing.tables
+        if index is not None:
+            self._check_entry(growing, index)
+        first = growing.base[tables + 1 :]
+        shape = tuple(late.get(axis, extent) for axis, extent in enumerate(first))
+        if index is None:
+            shape = (*self._extents(growing)[:tables], *shape)
+        found = self._first(row, shape)
+        if found.shape != shape:
+            raise InputError(
+                "OI0506",
+                f"{row.name} is {list(shape)}, but its tensor in the model is {list(found.shape)}",
+                hint="make the declaration fit the model",
+            )
+        return found
+
+    def _declared(self, row: StateRow) -> list[str]:
+        """The dimensions of a variable as they are written."""
+        return next(v.dims for v in self._manifest.variables if v.name == row.name)
 
     def _extents(self, growing: _Growing) -> list[int]:
         cell = growing.row.cell
         return [int(n) for n in self.cells[cell : cell + growing.shared]]
 
-    def _matrix_shape(self, growing: _Growing, index: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(int(n) for n in self._matrix_extents(growing)[index][0])
+    def _matrix_shape(
+        self, growing: _Growing, index: tuple[int, ...], late: Mapping[int, int]
+    ) -> tuple[int, ...]:
+        """The shape of a growing matrix; `late` where no step has made it as large."""
+        if growing.counted:
+            extents = [int(n) for n in self._matrix_extents(growing)[index][0]]
+        else:
+            extents = self._extents(growing)
+        if self._is_there(growing, extents):
+            return tuple(extents)
+        return self._started(growing, late)
 
-    def _entry(self, growing: _Growing, index: tuple[int, ...]) -> Tensor:
+    @staticmethod
+    def _is_there(growing: _Growing, shape: Sequence[int]) -> bool:
+        """Whether a step, or a snapshot, has made a matrix as large as it is at least."""
+        late = growing.row.late
+        return not late or any(shape[axis] for axis in late)
+
+    def _restored(self, growing: _Growing, index: tuple[int, ...]) -> bool:
+        """Whether a matrix whose late dimensions no step has fixed is there, from a snapshot."""
+        if not growing.counted:
+            return self._is_there(growing, self._extents(growing))
+        return self._is_there(growing, self._matrix_extents(growing)[index][0])
+
+    @staticmethod
+    def _started(growing: _Growing, late: Mapping[int, int]) -> tuple[int, ...]:
+        """The shape of a matrix that has not grown."""
+        first = growing.base[growing.tables :]
+        return tuple(late.get(axis, extent) for axis, extent in enumerate(first))
+
+    def _entry(
+        self, growing: _Growing, index: tuple[int, ...], late: Mapping[int, int] | None = None
+    ) -> Tensor:
         if growing.tables == len(growing.capacity):
             raw = np.ascontiguousarray(growing.grid()[index])
             return self._tensor(growing.dtype, growing.entry, raw)
         if growing.row.open:
             shape = tuple(self._extents(growing)[growing.tables + 1 :])
             return self._gathered(growing, self._open_part(growing, index), shape)
-        if growing.counted:
-            shape = self._matrix_shape(growing, index)
-        else:
-            shape = tuple(self._extents(growing))
+        shape = self._matrix_shape(growing, index, late or {})
+        if any(n > most for n, most in zip(shape, growing.capacity[growing.tables :])):
+            # No step has made it so large: nothing is in it.
+            return self._first(growing.row, shape)
         return self._gathered(growing, (*index, *(slice(0, n) for n in shape)), shape)
 
     def _open_part(self, growing: _Growing, index: tuple[int, ...]) -> tuple[int | slice, ...]:
@@ -561,13 +688,23 @@ class CpuState:
                     if row.open and not self._extents(growing)[growing.tables]:
                         values[name] = StateValue(dtype, extents, {})
                         continue
+                    late = self.late_dims(name)
                     for index in product(*(range(n) for n in extents)):
+                        if row.late and late is None and not self._restored(growing, index):
+                            continue
                         if not row.marks or growing.marks[growing.place(index)]:
-                            entries[index] = self._entry(growing, index)
+                            entries[index] = self._entry(growing, index, late)
             else:
                 extents = tuple(int(Size.of(b).constant or 0) for b in row.base[: row.tables])
             values[name] = StateValue(dtype, extents, entries).copy()
         return State(values)
+
+    def take_facts(self, other: CpuState) -> None:
+        """After `restore` of a snapshot of the other one: dimensions that it has fixed stay so."""
+        for name, growing in self._growing.items():
+            if name in other._growing:
+                for cell in growing.facts:
+                    self.cells[cell] = other.cells[cell]
 
     def restore(self, state: State, sizes: Mapping[str, int]) -> None:
         """Takes over a snapshot whose shapes were checked."""
@@ -596,7 +733,8 @@ class CpuState:
 
     def _fill(self, row: StateRow, value: StateValue) -> None:
         """New memory gets the content of a snapshot."""
-        if value.entries or any(value.extents):
+        # The extents of a `@fixed` index are there without any use.
+        if value.entries:
             self._touched.add(row.name)
         if row.axes:
             self._restore_growing(self._growing[row.name], value)
@@ -639,6 +777,9 @@ class CpuState:
                     self._enlarge(growing, axis, extent)
                 self.cells[cell + axis] = extent
             self.cells[cell + settled] = 1
+            dims = (1, *(tensor.shape[axis] for axis in growing.row.late))
+            for fact, number in zip(growing.facts, dims):
+                self.cells[fact] = number
             part = growing.grid()[(*index, 0, *(slice(0, n) for n in tensor.shape))]
             part[...] = _single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
             if growing.row.marks:

@@ -152,3 +152,17 @@ def test_a_dimension_whose_parts_are_negative() -> None:
     }
     """
     agree(text, [{"k": np.int32(k), "x": floats(2)} for k in (-1, 1, -2, -3, 2)])
+
+
+def test_a_restored_table_that_no_step_uses_takes_any_size() -> None:
+    text = """
+    dynamic { x: f32[N]; }
+    volatile { y: f32[N]; }
+    persistent { C(p, q): bool[N] @table @fixed(p=4, q=4); n: i32; }
+    block entry {
+        op relu(x) >> y;
+        cache.increment n;
+        return;
+    }
+    """
+    agree(text, [{"x": floats(6)}, "restore", {"x": floats(2)}, {"x": floats(5)}])

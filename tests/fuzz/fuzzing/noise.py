@@ -91,6 +91,9 @@ def noisy(seed: int, scale: float = 1.0) -> Generator[None]:
             terms = moved[:1] if spec.name in OF_OPERAND else [*found, np.ones(1)]
             size = unit * max(_largest(array) for array in terms)
             found = [a + (size * random.uniform(-1, 1, a.shape)).astype(a.dtype) for a in found]
+        if spec.name == "silu":
+            # A factor below the smallest normal number may be 0, and is multiplied by the operand.
+            found = [_flushed(a, moved[0], random) for a in found]
         if spec.name == "attention" and not all(np.isfinite(a).all() for a in moved):
             # Keys that a query does not see may be left out, or weighted with 0.
             found = [np.where(random.random(a.shape) < 0.5, np.nan, a) for a in found]
@@ -126,6 +129,13 @@ def _moved(array: AnyArray, unit: float, random: np.random.Generator) -> AnyArra
         off = 1 + unit * random.uniform(-1, 1, array.shape)
         found = (array.astype(np.float64) * off).astype(array.dtype)
     return np.where(np.isfinite(array), found, array)
+
+
+def _flushed(array: AnyArray, factor: AnyArray, random: np.random.Generator) -> AnyArray:
+    """Each element off by at most the smallest normal number times `factor`."""
+    tiny = 2.0**-1022 if array.dtype == np.float64 else 2.0**-125
+    size = tiny * np.where(np.isfinite(factor), np.abs(factor), 0)
+    return array + (size * random.uniform(-1, 1, array.shape)).astype(array.dtype)
 
 
 def _huge(array: AnyArray, dtype: str) -> bool:
