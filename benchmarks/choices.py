@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from benchmarks.peers import OURS, PEERS, takes_part
+from benchmarks.peers import OURS, PEERS, concerns
 from benchmarks.workloads import GROUPS, SAMPLES, WORKLOADS
 from benchmarks.workloads.base import Workload
 from openinfer.compiler.suggest import near
@@ -44,9 +44,7 @@ class Choices:
             peer
             for peer in self.peers
             if (self.named or not PEERS[peer].slow or workload.name in SAMPLES)
-            and (
-                peer not in ("numpy", "openinfer-bf16") or takes_part(PEERS[peer], workload) is None
-            )
+            and concerns(PEERS[peer], workload)
         ]
 
 

@@ -38,13 +38,11 @@ EPILOGUES = {
     "bias": "%r = arith.addf %v, %q : f32",
     "gelu": """
     %half = arith.constant 5.000000e-01 : f32
-    %one = arith.constant 1.000000e+00 : f32
-    %root = arith.constant 0.70710677 : f32
+    %root = arith.constant -0.70710677 : f32
     %v0 = arith.mulf %v, %root : f32
-    %v1 = math.erf %v0 : f32
-    %v2 = arith.addf %v1, %one : f32
-    %v3 = arith.mulf %v, %half : f32
-    %r = arith.mulf %v2, %v3 : f32
+    %v1 = math.erfc %v0 : f32
+    %v2 = arith.mulf %v, %half : f32
+    %r = arith.mulf %v1, %v2 : f32
 """,
 }
 BIAS_RELU = """
@@ -181,7 +179,8 @@ def conv_case(channels: int, size: int, outputs: int, *, kernel: int = 3, pool: 
 def attention_case(heads: int, length: int, size: int) -> Case:
     """One attention over `heads` heads with a padding mask; counts the two products."""
     rows = f"1x?x{heads}x{size}xf32"
-    width = host_target().vector_bits // 32
+    lanes = host_target().vector_bits // 32
+    width = lanes if length <= lanes else 2 * lanes
     types = [f"memref<{rows}>"] * 4
     types += ["memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
     q, k, v, out, mask, queries, scores = types

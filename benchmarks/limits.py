@@ -1,14 +1,15 @@
 """What the machine allows, measured by loops that our own compiler generates.
 
-Multiply-adds from registers, and reading from memory and from the last-level cache, with one loop
-for each thread. The suite asks for these in every round, so that a time and its limit have met the
-same neighbours; a time far beyond its limit is no time but a mistake, and is refused.
+Multiply-adds from registers, and reading, again and again, of as many bytes as a row touches: what
+part of them a cache keeps, and how fast it gives them, is measured instead of assumed. There is one
+loop for each thread. The suite asks for these in every round, so that a time and its limit have met
+the same neighbours; a time far beyond its limit is no time but a mistake, and is refused.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernels import aligned, peak_case, repeated
+from benchmarks.kernels import Case, aligned, peak_case, repeated
 from openinfer.runtime.devices.cpu_codegen import host_target
 
 Array = np.ndarray[Any, Any]
 SUMS = 8
 """Independent sums, so that additions wait for nothing but memory."""
-DRAM_BYTES = 1 << 28
-L3_BYTES = 6 << 20
 TRIES = 3
 LEAST_SECONDS = 5e-3
 SLACK = 1.15
@@ -52,20 +51,9 @@ def caches() -> Caches:
     return Caches(sizes.get("2", 1 << 20), sizes.get("3", 32 << 20))
 
 
-def memory_level(nbytes: float, threads: int, known: Caches) -> str | None:
-    """Where so many bytes come from in a repeated call: "dram", "l3", or None for nearer caches."""
-    if nbytes > known.last:
-        return "dram"
-    return "l3" if nbytes > known.second * threads else None
-
-
-def limit_seconds(
-    operations: float, nbytes: float, level: str | None, measured: Mapping[str, float]
-) -> tuple[float, str]:
-    """The least time of a call by the measured rates, and what bounds it: "fma", "dram" or "l3"."""
-    bounds = {"fma": operations / measured["fma"]}
-    if level is not None:
-        bounds[level] = nbytes / measured[level]
+def limit_seconds(operations: float, nbytes: float, fma: float, read: float) -> tuple[float, str]:
+    """The least time of a call by the measured rates, and what bounds it: "fma" or "read"."""
+    bounds = {"fma": operations / fma, "read": nbytes / read}
     name = max(bounds, key=bounds.__getitem__)
     return bounds[name], name
 
@@ -79,18 +67,25 @@ class Limits:
     """Rates of this machine for a number of threads: operations or bytes each second."""
 
     def __init__(self, threads: int) -> None:
+        self._threads = threads
         self._pool = ThreadPoolExecutor(threads)
         peaks = [peak_case() for _ in range(threads)]
-        self._cases: dict[str, tuple[list[Callable[[int], Any]], float]] = {
-            "fma": ([case.run for case in peaks], peaks[0].work * threads)
-        }
-        for name, total in (("dram", DRAM_BYTES // threads), ("l3", L3_BYTES)):
-            runs = [read_case(total) for _ in range(threads)]
-            self._cases[name] = (runs, float(total * threads))
+        self._peak = [case.run for case in peaks], peaks[0].work * threads
+        self._cases: dict[str, tuple[list[Callable[[int], Any]], float]] = {}
+        self._counts: dict[str, int] = {}
+        self.expect([])
+
+    def expect(self, sizes: Sequence[int]) -> None:
+        """Makes the loops that read so many bytes with all threads together, and drops others."""
+        self._cases = {"fma": self._peak}
+        for nbytes in sizes:
+            parts = [read_case(nbytes // self._threads) for _ in range(self._threads)]
+            work = float(sum(part.work for part in parts))
+            self._cases[read_name(nbytes)] = [part.run for part in parts], work
         self._counts = dict.fromkeys(self._cases, 1)
 
     def measure(self) -> dict[str, float]:
-        """The best of a few tries of each."""
+        """The best of a few tries of each: "fma", and `read_name` of each expected size."""
         return {name: max(self._rate(name) for _ in range(TRIES)) for name in self._cases}
 
     def _rate(self, name: str) -> float:
@@ -110,17 +105,22 @@ class Limits:
         return time.perf_counter() - start
 
 
-def read_case(nbytes: int) -> Callable[[int], Any]:
-    """A loop that reads a buffer of so many bytes from start to end."""
+def read_name(nbytes: float) -> str:
+    """How the rate of reading so many bytes is called."""
+    return f"read {nbytes:.0f}"
+
+
+def read_case(nbytes: int) -> Case:
+    """A loop that reads a buffer of so many bytes, rounded down to whole turns, from start to end."""
     lanes = host_target().vector_bits // 32
-    kind, length = f"vector<{lanes}xf32>", nbytes // 4
-    assert length % (SUMS * lanes) == 0
-    buffer, out = f"memref<{length}xf32>", f"memref<{SUMS * lanes}xf32>"
+    kind, turn = f"vector<{lanes}xf32>", SUMS * lanes
+    length = max(nbytes // 4 // turn, 1) * turn
+    buffer, out = f"memref<{length}xf32>", f"memref<{turn}xf32>"
     sums = ", ".join(f"%s{i} = %x{i}" for i in range(SUMS))
     offsets = [f"%c{i} = arith.constant {i * lanes} : index" for i in range(SUMS)]
     lines = [
         "%zero = arith.constant 0 : index",
-        f"%by = arith.constant {SUMS * lanes} : index",
+        f"%by = arith.constant {turn} : index",
         f"%stop = arith.constant {length} : index",
         *offsets,
         *(f"%x{i} = vector.load %1[%c{i}] : {out}, {kind}" for i in range(SUMS)),
@@ -138,5 +138,6 @@ def read_case(nbytes: int) -> Callable[[int], Any]:
         "}",
     ]
     lines += [f"vector.store %r#{i}, %1[%c{i}] : {out}, {kind}" for i in range(SUMS)]
-    arrays = [aligned(np.zeros(length, np.float32)), aligned(np.zeros(SUMS * lanes, np.float32))]
-    return repeated("\n".join(lines), [buffer, out], arrays)
+    arrays = [aligned(np.zeros(length, np.float32)), aligned(np.zeros(turn, np.float32))]
+    run = repeated("\n".join(lines), [buffer, out], arrays)
+    return Case(f"read {nbytes}", run, 4.0 * length)

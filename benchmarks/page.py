@@ -8,11 +8,11 @@ The page is never written by hand: a test compares it with what this module make
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tables
+from benchmarks import ablation_tables, tables
 from benchmarks.tables import duration, markdown, size, threads_words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,22 +34,33 @@ machine may be shared, so ratios say more than times.
 
 The limit of a row is the longest of two times: that of its multiply-adds at the rate of a loop that
 does nothing else, and that of its bytes (weights, inputs, results, each once) at the rate of a loop
-that only reads, from memory when they exceed the last-level cache and from that cache when they exceed
-the nearer ones. Both loops are made by our own compiler and run in every round, on as many threads. A
-time that beats its limit by more than 15 % is refused: something was not computed.
+that only reads, again and again, a buffer of just as many bytes: what of them a cache keeps from call
+to call is measured so, not assumed. Both loops are made by our own compiler and run in every round, on
+as many threads. A time that beats its limit by more than 15 % is refused: something was not computed.
 """
 REPRODUCE = """\
 ## How to reproduce it
 
-    pip install -e '.[bench]'                                # in a checkout; brings the peers
-    openinfer bench --json benchmarks/results.json --ablate  # 1 and 2 threads
-    python -m benchmarks.page
+    pip install -e '.[bench,bench-more]'    # in a checkout; brings the peers
+    openinfer bench --json benchmarks/results.json --ablate --page
 
-The first run also builds what some peers compile ahead of time, and keeps it (`--prepare` does only
-that). `--resume` goes on after an interruption, `--workload W4,minilm-128` and `--peers` choose,
-`--quick` shows within minutes that everything works, `--plot FILE.png` draws the shares of the limit.
-`python -m benchmarks.kernels` measures single kernels. The workloads are in `benchmarks/workloads/`,
-their programs in `benchmarks/programs/` and `examples/`."""
+That one command measures everything on 1 and 2 threads, the ablation too, and writes this page: half an
+hour, on a machine that does nothing else. It notes each row in the file as soon as it is done, and goes
+on there with `--resume`. The first run also builds what some peers compile ahead of time, and keeps it
+(`--prepare` does only that). `--workload W4,minilm-128` and `--peers` choose, `--quick` shows within
+minutes that everything works, `--plot FILE.png` draws the shares of the limit; `python -m
+benchmarks.page` writes the page from the file as it is, `python -m benchmarks.kernels` measures single
+kernels. The workloads are in `benchmarks/workloads/`, their programs in `benchmarks/programs/` and
+`examples/`.
+
+Some peers need more than their package. AOTInductor and torch.compile start `g++`. tinygrad starts
+`clang`: the one on the path, else the one inside the package `ziglang` (`zig clang`), which the extra
+brings. llama.cpp is the library inside `xllamacpp`, of one version, since its C structures change; that
+build has AVX2 kernels and none for AVX-512. It reads the weights of W5 from a GGUF file that is written
+for it, takes the token's vector as an embedding, and holds the cache in f32, without its fused attention,
+which is slower for one token on a CPU. ONNX Runtime's row of 8-bit weights expands them to f32 when it
+loads them, the fastest of its forms that keeps the vector in f32; the one that rounds the vector to
+8 bits stands in a column of its own, with a tolerance of its own."""
 
 
 def page(data: Mapping[str, Any]) -> str:
@@ -66,7 +77,7 @@ def _parts(data: Mapping[str, Any]) -> Iterator[str]:
     if data.get("ablation"):
         yield from _ablation(data["ablation"])
     if data.get("start"):
-        yield from _start(data["start"])
+        yield from _start(data["start"], data["rows"])
     yield from _machine(data)
     yield REPRODUCE
 
@@ -81,7 +92,10 @@ def _threads(data: Mapping[str, Any], threads: int) -> Iterator[str]:
     )
     yield markdown(tables.summary(rows))
     yield f"### All runtimes, {words}"
-    yield "Times, and in brackets our time divided by theirs. OpenVINO's default rounds to bf16."
+    yield (
+        "Times, and in brackets our time divided by theirs. OpenVINO's default rounds to bf16, and "
+        "vectors to 8 bits where weights have 8."
+    )
     yield markdown(tables.against_all(rows))
     rounded = tables.bf16(rows)
     if rounded[1]:
@@ -116,32 +130,46 @@ def _left_out(data: Mapping[str, Any]) -> Iterator[str]:
 def _ablation(found: Mapping[str, Any]) -> Iterator[str]:
     yield "## What each pass buys"
     yield (
-        "The time of a program that was compiled without one pass, divided by the time with all of "
-        "them, on one thread: 1.00 where the pass changes nothing."
+        "Each optional pass left out by itself, all others kept, on one thread. A pass acts where it "
+        "changes the program at its place in the pipeline; where the machine code stays the same all "
+        "the same, nothing is timed. Numbers are those without the pass divided by those with it: "
+        "time of a step, bytes of the arena and of machine code, the largest of all programs, and "
+        "time to compile, the median."
     )
-    yield markdown(tables.ablation(found))
-    if found["failed"]:
-        yield "\n".join(f"- {name}: {error}" for name, error in found["failed"].items())
+    yield markdown(ablation_tables.summary(found))
+    yield from ablation_tables.verdicts(found)
+    yield (
+        "The time of a step without the pass, divided by the time with all: `=` where the machine "
+        "code is the same, empty where the pass does not act. The first line is how far equal builds "
+        "differ, each in memory of its own."
+    )
+    yield markdown(ablation_tables.factors(found))
+    failed = list(ablation_tables.failures(found))
+    if failed:
+        yield "\n".join(f"- {text}" for text in failed)
 
 
-def _start(start: Mapping[str, Any]) -> Iterator[str]:
+def _start(start: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     seconds = start["seconds"]
     yield "## Compiling and starting"
     yield (
         "Wall time of new processes, medians. Results and imports are counted beyond Python's own "
         f"start, which takes {duration(seconds['python'])}."
     )
-    rows = [[name, duration(value)] for name, value in seconds.items() if name != "python"]
-    yield markdown((["what", "time"], rows))
+    lines = [[name, duration(value)] for name, value in seconds.items() if name != "python"]
+    yield markdown((["what", "time"], lines))
     yield "## Overhead of a call"
     yield "Microseconds, the smallest round and the median one, of programs that compute next to nothing."
     yield markdown(tables.overhead(start["overhead"]))
     yield "## Memory"
     yield (
         "The arena holds all that a step computes; its plan against the largest set of values that "
-        "live at once, on one thread. No step allocates."
+        "live at once, on one thread. No step allocates. PyTorch's columns are the most bytes that a "
+        "call holds at once, by its own profiler; what kernels of other libraries take inside is not "
+        "in them, while scratch of ours is in the arena. ONNX Runtime, OpenVINO and IREE report "
+        "nothing of the kind from Python."
     )
-    yield markdown(tables.arenas(start["arenas"]))
+    yield markdown(tables.arenas(start["arenas"], rows))
     memory = start["memory"]
     yield (
         f"Weights of MiniLM: {size(memory['weights mapped'])} are used where the file is mapped, "
@@ -149,8 +177,8 @@ def _start(start: Mapping[str, Any]) -> Iterator[str]:
     )
     stored = start["bytes"]
     yield "## Installed size"
-    rows = [[f"`{name}`", size(count)] for name, count in stored.items()]
-    yield markdown((["package", "size"], [*rows, ["all required", size(sum(stored.values()))]]))
+    lines = [[f"`{name}`", size(count)] for name, count in stored.items()]
+    yield markdown((["package", "size"], [*lines, ["all required", size(sum(stored.values()))]]))
 
 
 def _machine(data: Mapping[str, Any]) -> Iterator[str]:
@@ -167,7 +195,7 @@ def _machine(data: Mapping[str, Any]) -> Iterator[str]:
         f"- {versions}",
     ]
     yield "\n".join(lines)
-    rates = tables.rates(data["rows"])
+    rates = tables.rates(data["rows"], caches)
     if rates[1]:
         yield "The limits, medians over the rows:"
         yield markdown(rates)

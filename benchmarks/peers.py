@@ -55,7 +55,13 @@ class Peer:
     tool: str = ""
     """A program that it starts to compile its kernels."""
     narrow: bool = False
-    """Whether it rounds f32 operands to bf16: no peer of f32 rows."""
+    """Whether it rounds f32 operands to fewer bits: no peer of f32 rows."""
+    gain: float = 1.0
+    """How much less it has to do than f32 for that, in bytes and in products."""
+    memory: str = ""
+    """`module:function` that tells what a call allocates, where the runtime reports that."""
+    only: frozenset[str] = frozenset()
+    """The groups or rows that it takes part in, where these are few."""
     ours: bool = False
     extra: str = "bench"
     """The extra of openinfer that brings it."""
@@ -69,7 +75,7 @@ class Peer:
         for module in self.needs:
             if importlib.util.find_spec(module) is None:
                 return f"it needs `{module}`, which is not installed"
-        if self.tool and shutil.which(self.tool) is None:
+        if self.tool and tool_path(self.tool) is None:
             return f"it compiles its kernels with `{self.tool}`, which is not there"
         return None
 
@@ -81,14 +87,35 @@ class Peer:
             return None
 
     def make(self, workload: Workload, setting: Setting) -> Run:
-        module, _, function = self.maker.partition(":")
-        make: Make = getattr(import_module(module), function)
+        make: Make = _found(self.maker)
         return make(workload, setting)
 
+    def allocated(self, run: Run, inputs: Arrays) -> int:
+        """Bytes of activations that live at once in a call, as the runtime reports them."""
+        tell: Callable[[Run, Arrays], int] = _found(self.memory)
+        return tell(run, inputs)
 
+
+def _found(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def tool_path(name: str) -> str | None:
+    """A program on the path; clang also from the package `ziglang`, whose `zig clang` it is."""
+    found = shutil.which(name)
+    if found is None and name == "clang" and importlib.util.find_spec("ziglang") is not None:
+        return ZIG
+    return found
+
+
+ZIG = "ziglang"
+_NARROWED = 2.0
+"""bf16 against f32, in bytes, and in products where the processor has an instruction for them."""
 _OWN = "benchmarks.peers_own:"
 _ONNX = "benchmarks.peers_onnx:"
 _TORCH = "benchmarks.peers_torch:"
+_TOLD = f"{_TORCH}allocated"
 _ALL = (
     Peer(OURS, "openinfer", OURS, f"{_OWN}openinfer", ours=True),
     Peer(
@@ -98,10 +125,12 @@ _ALL = (
         f"{_OWN}openinfer",
         ours=True,
         narrow=True,
+        gain=_NARROWED,
+        only=frozenset({"W1", "W2", "W3"}),
     ),
     Peer("onnxruntime", "ONNX Runtime", "onnxruntime", f"{_ONNX}onnxruntime", ("onnx",)),
     Peer("openvino", "OpenVINO f32", "openvino", f"{_ONNX}openvino", ("onnx",)),
-    Peer("aot", "AOTInductor", "torch", f"{_TORCH}aot", tool="g++", slow=True),
+    Peer("aot", "AOTInductor", "torch", f"{_TORCH}aot", tool="g++", slow=True, memory=_TOLD),
     Peer(
         "iree",
         "IREE",
@@ -110,10 +139,36 @@ _ALL = (
         ("onnx", "iree.runtime"),
         extra="bench-more",
     ),
-    Peer("torch", "PyTorch eager", "torch", f"{_TORCH}eager"),
-    Peer("torch-compile", "torch.compile", "torch", f"{_TORCH}compiled", tool="g++", slow=True),
-    Peer("tinygrad", "tinygrad", "tinygrad", f"{_ONNX}tinygrad", ("onnx",), "clang", slow=True),
-    Peer("numpy", "NumPy", "numpy", f"{_OWN}numpy"),
+    Peer("torch", "PyTorch eager", "torch", f"{_TORCH}eager", memory=_TOLD),
+    Peer(
+        "torch-compile",
+        "torch.compile",
+        "torch",
+        f"{_TORCH}compiled",
+        tool="g++",
+        slow=True,
+        memory=_TOLD,
+    ),
+    Peer(
+        "tinygrad",
+        "tinygrad",
+        "tinygrad",
+        f"{_ONNX}tinygrad",
+        ("onnx",),
+        "clang",
+        extra="bench-more",
+        slow=True,
+    ),
+    Peer(
+        "llama.cpp",
+        "llama.cpp",
+        "xllamacpp",
+        "benchmarks.peers_llama:llama",
+        ("gguf",),
+        extra="bench-more",
+        only=frozenset({"W5"}),
+    ),
+    Peer("numpy", "NumPy", "numpy", f"{_OWN}numpy", only=frozenset({"W4"})),
     Peer(
         "openvino-bf16",
         "OpenVINO default",
@@ -121,24 +176,35 @@ _ALL = (
         f"{_ONNX}openvino_default",
         ("onnx",),
         narrow=True,
+        gain=_NARROWED,
+    ),
+    Peer(
+        "onnxruntime-i8",
+        "ONNX Runtime, 8-bit vectors",
+        "onnxruntime",
+        f"{_ONNX}onnxruntime_narrow",
+        ("onnx",),
+        narrow=True,
+        only=frozenset({"matvec-i8"}),
     ),
 )
 PEERS: Mapping[str, Peer] = {peer.name: peer for peer in _ALL}
 """In the order of the table's columns."""
 SIMULATOR = Peer(REFERENCE, "simulator", OURS, f"{_OWN}simulator")
-LEFT_OUT = {
-    "llama.cpp": "runs whole language models from GGUF files, with embedding, vocabulary and its own "
-    "choice of precision: not the step of layers that is timed here",
-}
 
 
 def takes_part(peer: Peer, workload: Workload) -> str | None:
     """Why a peer cannot run a workload, None when it can."""
+    if not concerns(peer, workload):
+        return f"takes part in {', '.join(sorted(peer.only))} only"
     if peer.name == "numpy" and not workload.in_numpy:
         return "only single products are one call of NumPy"
-    if peer.name == "openinfer-bf16" and workload.group not in ("W1", "W2", "W3"):
-        return "compared with OpenVINO's default on W1 to W3"
     return workload.unsupported(peer.name)
+
+
+def concerns(peer: Peer, workload: Workload) -> bool:
+    """Whether a workload is one that a peer is here for."""
+    return not peer.only or workload.group in peer.only or workload.name in peer.only
 
 
 def peer_inputs(peer: Peer, workload: Workload) -> Arrays:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.limits import beyond, caches, limit_seconds, memory_level
+from benchmarks.limits import beyond, limit_seconds, read_name
 from benchmarks.peers import OURS, PEERS, REFERENCE, takes_part
 from benchmarks.workloads.base import Workload
 
@@ -27,8 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMITS = "limits"
 FEW, HOPELESS = 3, 10.0
 """A peer that is so many times slower than we are takes part in the first few rounds only."""
-BF16_GAIN = 2.0
-"""bf16 against f32, in bytes, and in products where the processor has an instruction for them."""
 
 
 class WorkerError(Exception):
@@ -116,10 +114,9 @@ class Pool:
             self._workers[key] = Worker(peer, self.folder, self.threads, self.scratch)
         return self._workers[key]
 
-    def forget(self, key: str) -> None:
-        """Ends a process."""
-        if key in self._workers:
-            self._workers.pop(key).close()
+    def has(self, key: str) -> bool:
+        """Whether such a process runs."""
+        return key in self._workers and self._workers[key].alive
 
 
 def environment(scratch: Path, threads: int) -> dict[str, str]:
@@ -134,8 +131,8 @@ def environment(scratch: Path, threads: int) -> dict[str, str]:
         # NumPy's OpenBLAS takes newer AMD processors for older ones (the simulator uses it too).
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "SkylakeX"),
         # tinygrad's processor device, with as many threads as the others.
-        "CPU": "1",
-        "CPU_COUNT": count,
+        "DEV": "CPU",
+        "NUM_CPU_THREADS": count,
     }
 
 
@@ -180,11 +177,16 @@ def race(
     A peer whose answer is wrong is not timed. Raises WorkerError when we are the one who fails.
     """
     ready = prepare(pool, workload, peers)
+    reads = sorted({_bytes(workload, peer) for peer in ready.setup})
+    pool.worker(LIMITS).ask(prepare=workload.name, answer="", options={"reads": reads})
     table, limits = _rounds(pool, list(ready.setup), rounds, seconds)
     cells: dict[str, dict[str, Any]] = {}
     for peer, taken in ready.setup.items():
-        cell = result(workload, pool.threads, peer, table, limits)
+        cell = result(workload, peer, table, limits)
         cells[peer] = {**cell, "setup": taken, "difference": ready.difference[peer]}
+        if pool.threads == 1 and PEERS[peer].memory:
+            # Behind the rounds: what looks on may slow a runtime down.
+            cells[peer]["allocated"] = pool.worker(peer).ask(memory=True)["bytes"]
     return {
         "name": workload.name,
         "group": workload.group,
@@ -192,7 +194,7 @@ def race(
         "threads": pool.threads,
         "operations": workload.operations(),
         "bytes": workload.nbytes(),
-        **_limit(workload, pool.threads, limits),
+        **_limit(workload, limits),
         "peers": cells,
         "missing": ready.missing,
     }
@@ -232,19 +234,22 @@ def _hopeless(table: Mapping[str, Sequence[Sequence[float]]], peer: str) -> bool
     return statistics.median(table[peer][0]) > HOPELESS * statistics.median(table[OURS][0])
 
 
-def _limit(
-    workload: Workload, threads: int, limits: Sequence[Mapping[str, float]]
-) -> dict[str, Any]:
-    """The machine's rates, medians over the rounds, and what they allow this work."""
-    rates = {name: statistics.median(each[name] for each in limits) for name in limits[0]}
-    level = memory_level(workload.nbytes(), threads, caches())
-    seconds, bound = limit_seconds(workload.operations(), workload.nbytes(), level, rates)
+def _bytes(workload: Workload, peer: str) -> int:
+    """What a call of a peer has to read at least."""
+    return int(workload.nbytes() / PEERS[peer].gain)
+
+
+def _limit(workload: Workload, limits: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The machine's rates, medians over the rounds, and what they allow this work in f32."""
+    nbytes = _bytes(workload, OURS)
+    names = {"fma": "fma", "read": read_name(nbytes)}
+    rates = {name: statistics.median(each[key] for each in limits) for name, key in names.items()}
+    seconds, bound = limit_seconds(workload.operations(), nbytes, **rates)
     return {"limits": rates, "bound": bound, "limit": seconds}
 
 
 def result(
     workload: Workload,
-    threads: int,
     peer: str,
     table: Mapping[str, Sequence[Sequence[float]]],
     limits: Sequence[Mapping[str, float]],
@@ -253,11 +258,9 @@ def result(
     rounds = [statistics.median(times) for times in table[peer]]
     every = np.sort(np.concatenate([np.asarray(times) for times in table[peer]]))
     ours = [statistics.median(times) for times in table.get(OURS, ())]
-    level = memory_level(workload.nbytes(), threads, caches())
-    narrow = BF16_GAIN if PEERS[peer].narrow else 1.0
-    operations, nbytes = workload.operations() / narrow, workload.nbytes() / narrow
+    operations, nbytes = workload.operations() / PEERS[peer].gain, _bytes(workload, peer)
     shares = [
-        limit_seconds(operations, nbytes, level, each)[0] / taken
+        limit_seconds(operations, nbytes, each["fma"], each[read_name(nbytes)])[0] / taken
         for each, taken in zip(limits, rounds)
     ]
     seconds, share = statistics.median(rounds), statistics.median(shares)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks import tables
+from benchmarks import ablation_tables, tables
 from benchmarks.peers import OURS, PEERS
 from benchmarks.tables import duration, threads_words
 
@@ -18,7 +18,7 @@ def line(row: Data) -> str:
     text = f"{row['name']}, {threads_words(row['threads'])}"
     if ours is None:
         return text
-    text += f": {duration(ours['seconds'])}, {ours['share']:.0%} of {tables.BOUNDS[row['bound']]}"
+    text += f": {duration(ours['seconds'])}, {ours['share']:.0%} of {tables.bound(row)}"
     if best is not None:
         cell = row["peers"][best]
         text += f", {cell['ratio']:.2f} of {PEERS[best].title} ({duration(cell['seconds'])})"
@@ -49,9 +49,12 @@ def _parts(data: Data, draw: Any, mark: str) -> Iterator[str]:
         yield f"- {text}"
     if data.get("ablation"):
         yield f"\n{mark}Without one pass\n"
-        yield draw(tables.ablation(data["ablation"])) + "\n"
-        for name, error in data["ablation"]["failed"].items():
-            yield f"- failed: {name}: {error}"
+        found = data["ablation"]
+        yield draw(ablation_tables.summary(found)) + "\n"
+        yield draw(ablation_tables.factors(found)) + "\n"
+        yield from ablation_tables.verdicts(found)
+        for text in ablation_tables.failures(found):
+            yield f"- failed: {text}"
     if data.get("start"):
         yield f"\n{mark}Compiling and starting\n"
         rows = [[n, duration(v)] for n, v in data["start"]["seconds"].items() if n != "python"]

@@ -21,6 +21,7 @@ from benchmarks.racing import WorkerError
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.base import Workload
 from openinfer.runtime.plan import lower_bound
+from openinfer.runtime.program import Program
 from openinfer.runtime.sizes import THREADS
 
 MINILM = WORKLOADS["minilm-128"]
@@ -62,12 +63,17 @@ LATE = 1024
 
 def arena(row: Workload, folder: Path) -> list[int]:
     """Bytes of a row's memory plan on one thread, and of its largest live set."""
-    sizes = {**row.call_sizes(), THREADS: 1}
     with oi.open_model(row.write_package(folder)) as model:
         program = oi.compile(oi.graph_file(row.program), model, sizes=row.sizes() or None)
-        for late in program.manifest.late:
-            sizes.setdefault(f"bound.{late}", LATE)
-        return [program.arena_bytes(sizes), lower_bound(program.manifest, sizes)]
+        return arena_of(row, program)
+
+
+def arena_of(row: Workload, program: Program) -> list[int]:
+    """The same for a program that is compiled already."""
+    sizes = {**row.call_sizes(), THREADS: 1}
+    for late in program.manifest.late:
+        sizes.setdefault(f"bound.{late}", LATE)
+    return [program.arena_bytes(sizes), lower_bound(program.manifest, sizes)]
 
 
 def calls(repeats: int) -> list[dict[str, Any]]:

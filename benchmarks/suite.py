@@ -1,7 +1,7 @@
 """openinfer beside other runtimes: `openinfer bench` in a checkout runs this.
 
 python -m benchmarks.suite --help
-python -m benchmarks.suite --json benchmarks/results.json && python -m benchmarks.page
+python -m benchmarks.suite --json benchmarks/results.json --ablate --page
 python -m benchmarks.suite --only mlp-1 matvec-f32 --peers onnxruntime --threads 1 --no-start
 """
 
@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report, startup
+from benchmarks import page, report, startup
 from benchmarks.choices import Choices, chosen
 from benchmarks.environment import describe
-from benchmarks.peers import LEFT_OUT, PEERS
+from benchmarks.peers import PEERS
 from benchmarks.racing import Pool, WorkerError, prepare, race
 from benchmarks.workloads import WORKLOADS
 from openinfer.compiler.tools.commands import bench
@@ -33,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         print(listing())
         return 0
+    if args.page and args.json is None:
+        raise UsageError("--page shows what the file of --json holds", "name it: --json FILE")
     choices = chosen(args)
     data = _begin(args, choices)
     folder = bench_folder(args.folder)
@@ -50,8 +52,9 @@ def run(args: argparse.Namespace) -> int:
         if args.ablate:
             from benchmarks.ablation import ablate
 
-            data["ablation"] = ablate(choices, folder, scratch, _say)
-            _write(args.json, data)
+            for table in ablate(choices, folder, scratch, _say, data.get("ablation")):
+                data["ablation"] = table
+                _write(args.json, data)
         if choices.start and "start" not in data:
             _say("compiling and starting …")
             try:
@@ -63,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     print(report.terminal(data), end="")
     if args.markdown is not None:
         args.markdown.write_text(report.markdown(data), encoding="utf-8")
+    if args.page:
+        page.PAGE.write_text(page.page(data), encoding="utf-8")
     if args.plot is not None:
         from benchmarks.plot import draw
 
@@ -105,7 +110,7 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
         "environment": describe(peers),
         "rounds": choices.rounds,
         "slice": choices.seconds,
-        "absent": choices.absent | LEFT_OUT,
+        "absent": choices.absent,
         "rows": [],
         "failed": {},
     }
@@ -175,7 +180,6 @@ def listing() -> str:
         reason = peer.missing()
         state = peer.version() if reason is None else f"not here: {reason}"
         lines.append(f"  {peer.name:16} {peer.title:16} {state}")
-    lines += [f"  {name:16} {'':16} left out: {reason}" for name, reason in LEFT_OUT.items()]
     return "\n".join(lines)
 
 

@@ -17,7 +17,6 @@ GOALS = {
     **{"minilm-16": 0.8, "minilm-128": 0.9},
 }
 """Our time against the fastest peer's that we want; 1 where nothing is said."""
-BOUNDS = {"fma": "multiply-adds", "dram": "memory", "l3": "L3"}
 
 
 def duration(seconds: float) -> str:
@@ -36,6 +35,11 @@ def digits(value: float) -> str:
 def size(count: float) -> str:
     """Bytes in units of 1000 or 1000000."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
+
+
+def bound(row: Row) -> str:
+    """What limits a row, in words."""
+    return "multiply-adds" if row["bound"] == "fma" else f"reads of {size(row['bytes'])}"
 
 
 def threads_words(count: int) -> str:
@@ -74,7 +78,7 @@ def summary(rows: Iterable[Row]) -> Table:
             cell, goal = row["peers"][best], GOALS.get(row["name"], 1.0)
             line += [PEERS[best].title, duration(cell["seconds"]), f"{cell['ratio']:.2f}"]
             line += [f"{goal:g}" if cell["ratio"] <= goal else f"{goal:g} missed"]
-        line.append(f"{ours['share']:.0%} of {BOUNDS[row['bound']]}")
+        line.append(f"{ours['share']:.0%} of {bound(row)}")
         lines.append(line)
     return header, lines
 
@@ -142,24 +146,46 @@ def scaling(rows: Sequence[Row], counts: Sequence[int]) -> Table:
     return header, lines if more else []
 
 
-def rates(rows: Sequence[Row]) -> Table:
-    """Header and lines: what the machine did in the rows of each number of threads."""
+def rates(rows: Sequence[Row], caches: Mapping[str, int]) -> Table:
+    """Header and lines: what the machine did in the rows of each number of threads.
+
+    Reads are those of rows that memory or the last-level cache alone can serve; the limits of rows in
+    between lie in between.
+    """
     lines: list[list[str]] = []
     for count in sorted({row["threads"] for row in rows}):
-        found = [row["limits"] for row in rows if row["threads"] == count]
-        middle = {name: statistics.median(each[name] for each in found) / 1e9 for name in found[0]}
-        line = [threads_words(count), f"{middle['fma']:.0f} GFLOP/s"]
-        lines.append([*line, f"{middle['dram']:.1f} GB/s", f"{middle['l3']:.0f} GB/s"])
+        own = [row for row in rows if row["threads"] == count]
+        memory = [row for row in own if row["bytes"] > 2 * caches["l3"]]
+        near = [row for row in own if caches["l2"] * count < row["bytes"] < caches["l3"] / 2]
+        line = [threads_words(count), f"{_middle(own, 'fma'):.0f} GFLOP/s"]
+        line += [f"{_middle(kind, 'read'):.0f} GB/s" if kind else "" for kind in (memory, near)]
+        lines.append(line)
     return ["", "f32 multiply-adds", "memory read", "L3 read"], lines
 
 
-def arenas(found: Mapping[str, Sequence[int]]) -> Table:
-    """Header and lines: bytes of the memory plan beside the least that any plan needs."""
-    lines = [
-        [title, size(planned), size(least), f"{planned / least:.3f}" if least else ""]
-        for title, (planned, least) in found.items()
-    ]
-    return ["work", "arena", "largest live set", "ratio"], lines
+def _middle(rows: Sequence[Row], name: str) -> float:
+    return statistics.median(row["limits"][name] for row in rows) / 1e9
+
+
+def arenas(found: Mapping[str, Sequence[int]], rows: Sequence[Row]) -> Table:
+    """Header and lines: bytes of the memory plan beside the least that any plan needs, and beside
+    what those peers allocate that tell it."""
+    told = {
+        (row["title"], name): cell["allocated"]
+        for row in rows
+        for name, cell in row["peers"].items()
+        if "allocated" in cell
+    }
+    names = [name for name in PEERS if any(name == peer for _, peer in told)]
+    header = ["work", "arena", "largest live set", "ratio", *(PEERS[n].title for n in names)]
+    lines: list[list[str]] = []
+    for title, (planned, least) in found.items():
+        line = [title, size(planned), size(least), f"{planned / least:.3f}" if least else ""]
+        for name in names:
+            count = told.get((title, name))
+            line.append("" if count is None else size(count))
+        lines.append(line)
+    return header, lines
 
 
 def overhead(rows: Sequence[Row]) -> Table:
@@ -171,21 +197,6 @@ def overhead(rows: Sequence[Row]) -> Table:
         for row in rows
     ]
     return ["program", *ways], lines
-
-
-def ablation(found: Mapping[str, Any]) -> Table:
-    """Header and lines: time without a pass against the time with all of them."""
-    titles = found["titles"]
-    header = ["without", *titles.values()]
-    lines = [
-        [f"`{name}`", *(_factor(cells.get(work)) for work in titles)]
-        for name, cells in found["passes"].items()
-    ]
-    return header, lines
-
-
-def _factor(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
 
 
 def _time(cell: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@
 
 Reads a JSON object per line from stdin and answers with one per line. `{"prepare": NAME, "answer":
 FILE}` builds the workload and stores its answer; `{"measure": SECONDS}` gives the times of single
-calls. What goes wrong comes back as `{"error": TEXT}`.
+calls, `{"memory": true}` what the runtime says that one allocates. What goes wrong comes back as
+`{"error": TEXT}`.
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ class Session:
         times = measure(self._run, self._inputs, seconds)
         return {"times": thinned(times), "calls": len(times)}
 
+    def memory(self) -> dict[str, Any]:
+        assert self._run is not None
+        return {"bytes": self._peer.allocated(self._run, self._inputs)}
+
 
 class LimitSession(Session):
     """Measures the machine instead of a runtime."""
@@ -102,6 +107,11 @@ class LimitSession(Session):
         from benchmarks.limits import Limits
 
         self._limits = Limits(threads)
+
+    def prepare(self, name: str, answer: str, options: dict[str, Any]) -> dict[str, Any]:
+        del name, answer
+        self._limits.expect(options["reads"])
+        return {}
 
     def measure(self, seconds: float) -> dict[str, Any]:
         return {"rates": self._limits.measure()}
@@ -118,6 +128,8 @@ def main() -> None:
             if "prepare" in order:
                 options = order.get("options", {})
                 reply = session.prepare(order["prepare"], order["answer"], options)
+            elif "memory" in order:
+                reply = session.memory()
             else:
                 reply = session.measure(order["measure"])
         except Exception as error:

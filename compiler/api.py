@@ -17,8 +17,10 @@ from openinfer.compiler.arguments import (
     check_model,
     check_precision,
     checked_sizes,
+    not_a_text,
     require_compiler,
 )
+from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
 from openinfer.runtime.errors import (
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.tuning import Tuning
 
 DEVICES = ("cpu",)
+PROGRAM_SUFFIXES = (".oi", ".json")
 
 
 class Graph:
@@ -139,13 +142,21 @@ def graph(text: str) -> Graph:
     return Graph(text)
 
 
-def _program(graph: Graph | str, strict: bool) -> Graph:
+def _program(graph: Graph | str | os.PathLike[str], strict: bool) -> Graph:
+    if isinstance(graph, os.PathLike):
+        graph = graph_file(graph)
     program = graph if isinstance(graph, Graph) else Graph(graph)
     return program.strictly if strict else program
 
 
 def _checked_text(text: object) -> str:
     if isinstance(text, str):
+        if text.endswith(PROGRAM_SUFFIXES) and not set(text) & {"\n", "{"}:
+            raise InputError(
+                "OI0525",
+                f"{text!r} is the path of a program, not its text",
+                hint=f"graph_file({text!r}) reads it",
+            )
         return text
     raise InputError(
         "OI0525",
@@ -175,6 +186,12 @@ def graph_json(source: str | os.PathLike[str]) -> Graph:
 
 def _read_graph(path: Path, form: str | None = None) -> Graph:
     """A program file; without a form its name says which one it has."""
+    if path.suffix == ".mlir":
+        raise InputError(
+            "OI0513",
+            f"{path} is IR of the compiler, not the text of a program",
+            hint=f"`openinfer-opt {path}` reads it; here, give the .oi file",
+        )
     try:
         form = form or ("json" if path.suffix == ".json" else "oi")
         return Graph(path.read_text(encoding="utf-8"), os.fspath(path), form=form)
@@ -185,9 +202,7 @@ def _read_graph(path: Path, form: str | None = None) -> Graph:
             hint="give the path of a .oi program",
         ) from None
     except UnicodeDecodeError as error:
-        raise InputError(
-            "OI0513", f"{path} is not UTF-8 text: byte {error.start}", hint="save it as UTF-8"
-        ) from None
+        raise not_a_text(path, error) from None
 
 
 def _path(path: str | os.PathLike[str], what: str) -> Path:
@@ -206,22 +221,26 @@ class Simulator:
 
     def __init__(
         self,
-        graph: Graph | str,
+        graph: Graph | str | os.PathLike[str],
         model: Package | None = None,
         sizes: Mapping[str, int] | None = None,
         strict: bool = False,
     ) -> None:
         """Parses the program and binds it to the model (None: a program that needs none).
 
-        With `strict`, unknown hints and attributes are errors. Raises ProgramError, InputError for
-        a size that contradicts the model or that the program does not name.
+        With `strict`, unknown hints and attributes, and constants that nothing fills, are errors;
+        the latter are a ModelWarning else. Raises ProgramError, InputError for a size that
+        contradicts the model or that the program does not name.
         """
         package, given = check_model(model), checked_sizes(sizes)
         program = _program(graph, strict)
         require_compiler()
         from openinfer.lowering.reference.simulator import Simulator as Interpreter
 
-        self._interpreter = Interpreter(program.module, package, given)
+        self._interpreter = Interpreter(program.module, package, given, strict)
+        found = self._interpreter.unfilled
+        if found:
+            warn_of_unfilled(program.file, found, package, self._interpreter.used, stacklevel=2)
 
     def make_executor(
         self,
@@ -244,7 +263,7 @@ class Simulator:
 
 
 def compile(
-    graph: Graph | str,
+    graph: Graph | str | os.PathLike[str],
     model: Package | None = None,
     device: str = "cpu",
     sizes: Mapping[str, int] | None = None,
@@ -262,8 +281,10 @@ def compile(
 
     `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of products
     to bf16 and adds up in f32, everything else stays as declared; `strict` makes unknown hints
-    errors; `strict_math` forbids reassociation, contraction and approximate functions
-    (`docs/numerics.md`); `target` names a CPU other than this one ("generic", "avx2",
+    errors, and constants that nothing fills, which a ModelWarning tells of otherwise;
+    `strict_math` forbids reassociation, contraction and approximate functions (`docs/numerics.md`),
+    and so `precision="bf16"`;
+    `target` names a CPU other than this one ("generic", "avx2",
     "avx512"); `observe` builds the program whose every node can be watched; `optimise=False` leaves
     out fusion and all other passes that only make a program faster, to find out whether one of them
     changes a result; `without` leaves out some of them by name, to see what each buys; `tuning` is a
@@ -286,6 +307,11 @@ def compile(
     if strict:
         program.check()
     compiled = _compiled(program, model, options)
+    rows = compiled.manifest.variables
+    unfilled = [row.name for row in rows if row.unfilled]
+    if unfilled:
+        used = {source for row in rows for source in row.sources}
+        warn_of_unfilled(program.file, unfilled, model, used, stacklevel=3)
     if not observe:
         watched = replace(options, observe=True)
         compiled.make_observed = lambda: _compiled(program, model, watched)
@@ -378,7 +404,7 @@ def _options(
         )
     if target != "host":
         named_target(target)
-    check_precision(precision)
+    check_precision(precision, strict_math=strict_math)
     return PipelineOptions(
         package=model,
         sizes=checked_sizes(sizes),

@@ -15,21 +15,31 @@ if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
 
 PRECISIONS = ("f32", "f16", "bf16")
+WORKING_PRECISIONS = ("f32", "bf16")
+"""Those that are suggested: the others are known, and refused by a message of their own."""
 
 
-def check_precision(precision: str | None) -> None:
-    """Raises InputError OI0516 for an unknown precision, UnsupportedError OI0732 for f16."""
+def check_precision(precision: str | None, *, strict_math: bool = False) -> None:
+    """Raises InputError OI0516 for an unknown precision, or OI0528 for one that strict mathematics
+    forbid, UnsupportedError OI0732 for f16."""
     if precision is not None and precision not in PRECISIONS:
         raise InputError(
             "OI0516",
             f"{precision!r} is no precision to compute in",
-            hint=near(str(precision), PRECISIONS, "precisions"),
+            hint=near(str(precision), WORKING_PRECISIONS, "precisions"),
         )
     if precision == "f16":
         raise UnsupportedError(
             "OI0732",
             "products in f16 are not implemented",
             hint='take precision "bf16", or leave it out: every op computes in its declared dtype',
+        )
+    if precision == "bf16" and strict_math:
+        raise InputError(
+            "OI0528",
+            "strict mathematics give the bits that the program defines, but products in bf16 round "
+            "their operands",
+            hint="leave out one of `precision` and `strict_math`",
         )
 
 
@@ -71,6 +81,26 @@ def check_model(model: object) -> Package | None:
     from openinfer.runtime.packages.base import checked_package
 
     return checked_package(model)
+
+
+def not_a_text(path: object, error: UnicodeDecodeError) -> InputError:
+    """OI0513 for a program file that is no text; models and compiled programs are named as such."""
+    from openinfer.runtime.program_file import is_program
+
+    data = error.object
+    if is_program(data[:8]):
+        return InputError(
+            "OI0513", f"{path} is a compiled program, not the text of one", hint="give the .oi file"
+        )
+    if data.startswith(b"OINF\0") or data[4:9] == b"\0\0\0\0{":
+        return InputError(
+            "OI0513",
+            f"{path} is a model package, not a program",
+            hint="`openinfer inspect` shows it; a program takes it by --model",
+        )
+    return InputError(
+        "OI0513", f"{path} is not UTF-8 text: byte {error.start}", hint="save it as UTF-8"
+    )
 
 
 def require_compiler() -> None:

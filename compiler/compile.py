@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from openinfer.compiler import pipeline, registry
@@ -39,7 +40,9 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
             context = registry.make_context()
         name = "cpu" if options.optimise else "cpu-plain"
         pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
-        return program_of(module, target_of(module, options), graph.file, package)
+        program = program_of(module, target_of(module, options), graph.file, package)
+        program.manifest = replace(program.manifest, strict_math=options.strict_math)
+        return program
 
 
 @contextmanager

@@ -126,20 +126,14 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0717": ("size as operand", "An op reads variables, not sizes or loop indices."),
     "OI0719": (
         "dimension from a variable",
-        "A persistent variable has its shape before a step runs; a scalar has its value only in it. "
-        "Write `_` for the dimension, which then follows what is written, or name a size.",
+        "An input has its shape before a step runs; a scalar has its value only in it. Name a size of "
+        "its own for the dimension, which the input then fixes, or write `_`.",
     ),
     "OI0720": (
         "setting without a value",
         "The compiled program needs the setting's value when it is compiled.",
     ),
     "OI0721": ("op not in compiled programs", "The simulator has every op."),
-    "OI0722": (
-        "number needed when compiling",
-        "An op over windows needs its stride, padding and dilation when it is compiled, and pooling its "
-        "kernel size: a literal, a `constant` with `@init`, metadata, or a size that the model or "
-        "`sizes=` fixes. The simulator takes them from the run, too.",
-    ),
     "OI0518": ("unusable number of threads", "A step runs on 1 to 1024 threads."),
     "OI0731": (
         "loaded program cannot be iterated or traced",
@@ -189,7 +183,6 @@ _BUGS: Final[dict[str, tuple[str, str]]] = {
     "OI0951": ("epilogue operand with a strange map", _BUG),
     "OI0952": ("matmul body without end", _BUG),
     "OI0953": ("op built outside of a function", _BUG),
-    "OI0954": ("scale of the wrong kind", _BUG),
     "OI0955": ("kernel without its scratch buffers", _BUG),
     "OI0980": ("no conversion to the llvm dialect", _BUG),
     "OI0981": ("no LLVM IR for an op", _BUG),

@@ -86,7 +86,8 @@ def codes_page() -> str:
         "```",
         "",
         "All errors of a program are reported at once. Warnings do not stop a program; with",
-        "`--strict`, those about unknown hints and attributes are errors.",
+        "`--strict`, those about unknown hints and attributes, and about constants that nothing fills,",
+        "are errors.",
     ]
     for prefix, heading in chapters.items():
         rows = [(code, row) for code, row in sorted(CODES.items()) if code[2:4] == prefix]

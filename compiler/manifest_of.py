@@ -144,6 +144,7 @@ def _variable(row: Row) -> VariableRow:
         members=[_int(n) for n in members] if isinstance(members, ArrayAttr) else [],
         indices=_list(row, "indices"),
         value=value.value.data if isinstance(value, IntegerAttr | FloatAttr) else None,
+        unfilled="unfilled" in row,
     )
 
 
@@ -177,6 +178,7 @@ def _states(module: ModuleOp) -> list[StateRow]:
                 fixed={key: _int(v) for key, v in _dictionary(row["fixed"]).items()},
                 open="open" in row and bool(_int(row["open"])),
                 touched=_str(row["touched"]) if "touched" in row else "",
+                late=_ints(row, "late"),
             )
         )
     return found

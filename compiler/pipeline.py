@@ -31,10 +31,17 @@ class Step:
     spec: str
     """As on the command line: `name` or `name{option=value}`."""
     reason: str
+    optional: bool = False
+    """Whether it makes a program faster and nothing else: no program needs it to compile."""
 
     @property
     def name(self) -> str:
         return self.spec.partition("{")[0]
+
+
+def faster(spec: str, reason: str) -> Step:
+    """A step that programs compile without: what the ablation leaves out."""
+    return Step(spec, reason, optional=True)
 
 
 @dataclass(frozen=True)
@@ -57,17 +64,16 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             "nn",
             (
                 Step("graph-to-nn", "names become values, so that uses and lifetimes are plain"),
-                Step("merge-equal", "equal weights' members and sizes are one value"),
-                Step("fold-constants", "patterns below look for constants"),
-                Step("narrow-state-reads", "a view where a slice would be a copy"),
-                Step("absorb-transposes", "before scalars and attention: they match operands"),
-                Step("absorb-scalars", "the scale of attention is then alpha of a product"),
-                Step("recognize-attention", "scores never reach memory"),
-                Step("absorb-transposes", "of attentions that were only just recognised"),
-                Step(
+                faster("merge-equal", "equal weights' members and sizes are one value"),
+                faster("narrow-state-reads", "a view where a slice would be a copy"),
+                faster("absorb-transposes", "before attention, which matches operands"),
+                faster("recognize-attention", "scores never reach memory"),
+                faster("absorb-transposes", "of attentions that were only just recognised"),
+                faster(
                     "absorb-conversions", "products and attention read narrow operands themselves"
                 ),
-                Step("recognize-layer-norm", "one pass over a row instead of seven"),
+                faster("recognize-layer-norm", "one pass over a row instead of seven"),
+                faster("hoist-invariants", "whole operations are found, what is left is dear"),
                 Step("lower-precision", "products are final; what rounds operands can be fused"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
@@ -77,11 +83,14 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             (
                 Step("nn-to-linalg", "functions of elements become loops that can be merged"),
                 Step("dce", "constants that moved into bodies are dead"),
-                Step("fuse-elementwise", "chains first, so that an epilogue takes a whole chain"),
-                Step("fuse-epilogue", "bias, activation, residual run on accumulators"),
-                Step("fuse-pooling", "after bias and activation, a quarter of the sums is stored"),
-                Step("fuse-epilogue", "what follows pooling"),
-                Step("pack-constant-weights", "all matmuls have their final operands now"),
+                faster("fuse-elementwise", "chains first, so that an epilogue takes a whole chain"),
+                faster("fuse-epilogue", "bias, activation, residual run on accumulators"),
+                faster(
+                    "fuse-pooling", "after bias and activation, a quarter of the sums is stored"
+                ),
+                faster("fuse-epilogue", "what follows pooling"),
+                faster("pack-constant-weights", "all matmuls have their final operands now"),
+                faster("merge-products", "their bodies are final, their panels have their places"),
                 Step("dce", "unpacked members that nobody reads"),
             ),
         ),
@@ -89,8 +98,8 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             "loops",
             (
                 Step("bufferize", "tensors to buffers, with every copy that meaning needs"),
-                Step("elide-copies", "results go straight where a copy would bring them"),
-                Step("reuse-buffers", "needs final lifetimes, so after copies are gone"),
+                faster("elide-copies", "results go straight where a copy would bring them"),
+                faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step("plan-memory", "all buffers are known and used by calls only"),
                 Step("stamp-kernels", "calls are final, and still say which nodes they compute"),
@@ -114,8 +123,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("lower-sizes", "after all that asks for sizes"),
                 Step("share-loops", "ticket and thread are the last things a step is called with"),
                 Step("lower-stamps", "only now is known which thread writes the record"),
-                Step("cse", "index arithmetic of one kernel is said once"),
-                Step("licm", "addresses and constants leave the inner loops"),
+                Step("cse", "LLVM would do it as well; printed kernels are a fifth shorter"),
                 Step("dce", "dead index arithmetic"),
             ),
         ),
@@ -134,15 +142,12 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
 }
 
 SPEED_ONLY = frozenset(
-    "merge-equal fold-constants absorb-transposes absorb-scalars recognize-attention "
-    "narrow-state-reads absorb-conversions "
-    "recognize-layer-norm fuse-elementwise fuse-epilogue fuse-pooling pack-constant-weights elide-copies "
-    "reuse-buffers cse licm".split()
+    step.name for phase in PIPELINES["cpu"] for step in phase.steps if step.optional
 )
 """Passes that make a program faster and nothing else: no program needs them to compile."""
 
 PIPELINES["cpu-plain"] = tuple(
-    replace(phase, steps=tuple(step for step in phase.steps if step.name not in SPEED_ONLY))
+    replace(phase, steps=tuple(step for step in phase.steps if not step.optional))
     for phase in PIPELINES["cpu"]
 )
 """Every node of a program by itself: what `compile(…, optimise=False)` runs."""

@@ -26,10 +26,9 @@ PASSES: dict[str, str] = {
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
-    "absorb-scalars": "openinfer.lowering.nn.absorb_scalars:AbsorbScalars",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
     "absorb-transposes": "openinfer.lowering.nn.absorb_transposes:AbsorbTransposes",
-    "fold-constants": "openinfer.lowering.nn.fold_constants:FoldConstants",
+    "hoist-invariants": "openinfer.lowering.nn.hoist_invariants:HoistInvariants",
     "lower-precision": "openinfer.lowering.nn.lower_precision:LowerPrecision",
     "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",
     "recognize-attention": "openinfer.lowering.nn.recognize_attention:RecognizeAttention",
@@ -39,6 +38,7 @@ PASSES: dict[str, str] = {
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",
+    "merge-products": "openinfer.lowering.linalg.merge_products:MergeProducts",
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "pack-constant-weights": "openinfer.lowering.linalg.pack_constant_weights:PackConstantWeights",
     # buffers
@@ -99,6 +99,7 @@ PASSES: dict[str, str] = {
 }
 
 TARGETS: dict[str, str] = {
+    "asm": "openinfer.lowering.cpu.llvm_target:AssemblyTarget",
     "llvm-ir": "openinfer.lowering.cpu.llvm_target:LlvmIrTarget",
     "mlir": "xdsl.targets.mlir:MLIRTarget",
 }

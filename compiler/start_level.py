@@ -14,10 +14,13 @@ STEP = "step"
 """The function of a program from level `nn` on."""
 
 
-def check_start(module: ModuleOp, names: list[str], start: str | None) -> None:
+def check_start(
+    module: ModuleOp, names: list[str], start: str | None, stated: str | None = None
+) -> None:
     """Raises InputError OI0515 when a module is not of level `start`, OI0527 without interface.
 
     `names` are the phases of the pipeline; start None means a program as the frontend built it.
+    `stated` is the level that the file says it holds: many a module is legal on more than one.
     """
     first = start if start is not None else names[0]
     level = LEVELS.get(first)
@@ -26,14 +29,16 @@ def check_start(module: ModuleOp, names: list[str], start: str | None) -> None:
         return
     illegal = illegal_ops(module, level)
     if illegal:
-        raise _wrong_level(module, names, start, illegal[0][1])
+        raise _wrong_level(module, names, start, stated, illegal[0][1])
     if first == "graph":
         _check_bound(module, start)
     else:
         _check_interface(module, first)
 
 
-def _wrong_level(module: ModuleOp, names: list[str], start: str | None, reason: str) -> InputError:
+def _wrong_level(
+    module: ModuleOp, names: list[str], start: str | None, stated: str | None, reason: str
+) -> InputError:
     asked = f"not of level {start}" if start is not None else "not the IR of a program"
     found = [name for name in levels_of(module) if name in names]
     if not found:
@@ -42,7 +47,7 @@ def _wrong_level(module: ModuleOp, names: list[str], start: str | None, reason: 
             f"this is a module of no level, and {asked}: {reason}",
             hint="lowering/legality.py lists what each level may hold; -p runs passes on any IR",
         )
-    best = found[0]
+    best = stated if stated in found and stated != start else found[0]
     bound = best != "graph" or "openinfer.target" in module.attributes
     return InputError(
         "OI0515",

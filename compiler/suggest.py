@@ -9,7 +9,7 @@ from collections.abc import Iterable
 def near(name: str, known: Iterable[str], kind: str) -> str:
     """A hint: the names close to `name`, or all names of `kind` when there are few."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(repr(item) for item in close)}?"
     if len(names) <= 24:

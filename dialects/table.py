@@ -15,7 +15,7 @@ DIALECTS: dict[str, str] = {
     "func": "xdsl.dialects.func:Func",
     "linalg": "openinfer.dialects.extensions.linalg:Linalg",
     "llvm": "openinfer.dialects.extensions.llvm:LLVM",
-    "math": "xdsl.dialects.math:Math",
+    "math": "openinfer.dialects.extensions.math:Math",
     "memref": "openinfer.dialects.extensions.memref:MemRef",
     "scf": "xdsl.dialects.scf:Scf",
     "tensor": "xdsl.dialects.tensor:Tensor",

@@ -23,6 +23,7 @@ from openinfer.runtime.errors import (
     Diagnostic,
     InputError,
     Location,
+    ModelWarning,
     OpenInferError,
     PackageError,
     ProgramError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.executor import BaseExecutor as Executor
     from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.packages.oinf_writer import OinfContent
     from openinfer.runtime.packages.values import (
         Bitset,
         QuantParams,
@@ -62,6 +64,8 @@ __all__ = [
     "Graph",
     "InputError",
     "Location",
+    "ModelWarning",
+    "OinfContent",
     "OpenInferError",
     "Package",
     "PackageError",
@@ -97,6 +101,7 @@ _LAZY = {
     "Breakpoint": "openinfer.runtime.breakpoints:Breakpoint",
     "Executor": "openinfer.runtime.executor:BaseExecutor",
     "Graph": "openinfer.compiler.api:Graph",
+    "OinfContent": "openinfer.runtime.packages.oinf_writer:OinfContent",
     "Package": "openinfer.runtime.packages.base:Package",
     "Program": "openinfer.runtime.program:Program",
     "QuantParams": "openinfer.runtime.packages.values:QuantParams",
@@ -170,7 +175,7 @@ def graph_json(source: str | os.PathLike[str]) -> Graph:
 
 
 def compile(
-    graph: Graph | str,
+    graph: Graph | str | os.PathLike[str],
     model: Package | None = None,
     device: str = "cpu",
     sizes: Mapping[str, int] | None = None,
@@ -182,6 +187,7 @@ def compile(
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache on disk.
 
+    `graph` is what `graph` or `graph_file` gave, a text, or the path of a program as a `Path`.
     `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of
     products to bf16 and adds up in f32; `strict` makes unknown hints errors; `strict_math` forbids
     reassociation, contraction and approximate functions; `target` names a CPU other than this one
@@ -214,14 +220,19 @@ def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
 
 
 def to_oinf_bytes(content: object) -> bytes:
-    """The `.oinf` file for a dataclass instance or an opened package. Raises PackageError."""
+    """The bytes of an `.oinf` file; `content` is what `write_oinf` takes. Raises PackageError."""
     from openinfer.runtime.packages.oinf_writer import to_oinf_bytes as implementation
 
     return implementation(content)
 
 
 def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
-    """Writes a dataclass instance or an opened package as `.oinf`. Raises PackageError."""
+    """Writes a package of weights: `write_oinf({"W": array, "b": array}, "layer.oinf")`.
+
+    In a mapping from names to values, arrays are tensors, integers are sizes, anything else is
+    metadata. A dataclass instance, an `OinfContent` or an opened package can be given, too
+    (`docs/packages.md`). Raises PackageError for what the format does not hold.
+    """
     from openinfer.runtime.packages.oinf_writer import write_oinf as implementation
 
     implementation(content, path)

@@ -69,6 +69,10 @@ class OpenInferError(Exception):
         super().__init__(str(Diagnostic(code, message, hint=hint)))
 
 
+class ModelWarning(UserWarning):
+    """A program and its model go together, but probably not as meant: the text has code and fix."""
+
+
 class PackageError(OpenInferError):
     """A model package is damaged, or lacks something that was asked for."""
 

@@ -12,10 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, cast
 
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError, UnsupportedError
+from openinfer.runtime.results import PositionalInputError, Results, positional_inputs
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, checked_state_bytes
 from openinfer.runtime.state_check import check_state
@@ -148,13 +149,15 @@ class BaseExecutor(ABC):
 
     # The interface
 
-    def insert(self, /, **arrays: Any) -> None:
+    def insert(self, /, *unnamed: Never, **arrays: Any) -> None:
         """Give dynamic variables their values for the next step; arrays are borrowed until then.
 
         Raises InputError for an unknown name, another memory kind, a wrong dtype, rank or shape, or
         a size on which two arrays of this call differ. Nothing is taken in when one is wrong.
         """
         self._check_open()
+        if unnamed:
+            raise self._positional(unnamed)
         if self._stepping is not None:
             raise InputError(
                 "OI0509",
@@ -181,14 +184,15 @@ class BaseExecutor(ABC):
         finally:
             self._inputs.clear()
 
-    def run(self, /, **inputs: Any) -> dict[str, AnyArray | Tensor]:
+    def run(self, /, *unnamed: Never, **inputs: Any) -> Results:
         """`insert`, `step`, and the results by name.
 
-        The results are the values that `entry` returns, else every volatile variable it writes.
+        The results are the values that `entry` returns, else every volatile variable it writes; a
+        name that is none of them raises an InputError that is a KeyError, too.
         """
-        self.insert(**inputs)
+        self.insert(*unnamed, **inputs)
         self.step()
-        return {name: self.fetch(name) for name in self.results}
+        return Results({name: self.fetch(name) for name in self.results})
 
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """The value of a variable: a NumPy array, or a `Tensor` for dtypes that NumPy lacks.
@@ -200,11 +204,15 @@ class BaseExecutor(ABC):
         InputError for an unknown name, or one that has no value now.
         """
         self._check_open()
-        info = self.variables.get(name.partition("[")[0])
+        given = cast("object", name)
+        info = self.variables.get(name.partition("[")[0]) if isinstance(given, str) else None
         if info is None:
             raise InputError(
-                "OI0501", f"no variable is named {name!r}", hint=self._near(name, self.variables)
+                "OI0501",
+                f"no variable is named {name!r}",
+                hint=self._near(str(name), self.variables),
             )
+        name = _checked_entry(name, info)
         if info.memory == "dynamic" and name not in self.results and self._stepping is None:
             raise InputError(
                 "OI0506",
@@ -242,6 +250,8 @@ class BaseExecutor(ABC):
         try:
             for event in events:
                 yield StepNode(event, self)
+                # Closed by whoever looks on: the rest of the step has no memory any more.
+                self._check_open()
             self.finished_steps += 1
         except (MemoryError, ZeroDivisionError) as error:
             raise impossible(error, sizes) from error
@@ -257,8 +267,11 @@ class BaseExecutor(ABC):
         return None
 
     def reset(self) -> None:
-        """Persistent variables back to their first content; inserted inputs and trace dropped."""
-        self._check_open()
+        """Persistent variables back to their first content; inserted inputs and trace dropped.
+
+        Raises InputError while a step is iterated: what it has changed so far is nobody's yet.
+        """
+        self._check_idle("reset")
         self._inputs.clear()
         self._trace.clear()
         self.finished_steps = 0
@@ -348,6 +361,10 @@ class BaseExecutor(ABC):
         self.close()
 
     # Helpers
+
+    def _positional(self, unnamed: Sequence[object]) -> PositionalInputError:
+        inputs = [name for name, info in self.variables.items() if info.memory == "dynamic"]
+        return positional_inputs(unnamed, inputs)
 
     def _record(self, event: Event) -> None:
         if self._tracing or self._stepping is not None:
@@ -465,6 +482,26 @@ def evaluated(dim: Size, sizes: Mapping[str, int]) -> int:
             f"dimension {dim} divides by zero ({values})",
             hint="give another size, or an input with another shape",
         ) from None
+
+
+def _checked_entry(name: str, info: VariableInfo) -> str:
+    """`K` for `K[]`, else the name itself. Raises InputError OI0547 for what is no `K[0, 3]`."""
+    base, bracket, rest = name.partition("[")
+    if not bracket:
+        return name
+    numbers = rest.removesuffix("]").split(",") if rest.endswith("]") else ["?"]
+    if not info.indices:
+        raise InputError("OI0547", f"{base} has no entries: it is no table", hint=f"fetch {base}")
+    if numbers == [""] and info.memory == "persistent":
+        return base
+    try:
+        for number in numbers:
+            int(number)
+    except ValueError:
+        raise InputError(
+            "OI0547", f"{name} names no entry of {base}", hint=f"fetch {base}[0], say"
+        ) from None
+    return name
 
 
 def solve_sizes(

@@ -31,6 +31,8 @@ class VariableRow:
     indices: list[str] = field(default_factory=list[str])
     value: float | int | None = None
     """What fills it when there is no source; None is zero."""
+    unfilled: bool = False
+    """Whether it is a constant that neither the model nor `@init` fills: zeros, with a warning."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,12 @@ class StateRow:
     fixed: dict[str, int] = field(default_factory=dict[str, int])
     """Bounds as declared."""
     open: bool = False
-    """Whether all dimensions are axes, behind one that says whether a write has settled them."""
+    """Whether all dimensions are axes, behind one that says whether they are settled."""
     touched: str = ""
     """Whether a step uses it, which gives it its shape for good: empty for every step, a late size
     that is 1 then, or `never`."""
+    late: list[int] = field(default_factory=list[int])
+    """The dimensions that name scalars: the first step that uses it fixes them."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,8 @@ class StampRow:
 
     phase: str
     what: str
-    """A block for "enter" and "exit", an index for "turn", a kernel for "begin" and "end"."""
+    """A block for "enter" and "exit", an index for "turn", a kernel for "begin" and "end", a size
+    for "size"."""
     nodes: list[int] = field(default_factory=list[int])
 
 
@@ -194,6 +199,8 @@ class Manifest:
     """What operands of products are rounded to; "f32" where they are not rounded."""
     rounded_products: int = 0
     """How many products, attentions among them, round their operands."""
+    strict_math: bool = False
+    """Whether nothing was reassociated, contracted or approximated."""
 
     @property
     def traced(self) -> bool:

@@ -60,7 +60,7 @@ class Options:
             cache_enabled=_switch(values, "OPENINFER_CACHE"),
             cache_limit=DEFAULT_CACHE_LIMIT if limit is None else limit << 20,
             threads=threads,
-            trace=values.get("OPENINFER_TRACE", ""),
+            trace=_trace_level(values),
         )
 
 
@@ -104,6 +104,19 @@ def _cache_dir(values: Mapping[str, str]) -> Path:
         return Path(base) / "openinfer"
     home = values.get("HOME") or os.path.expanduser("~")
     return Path(home) / ".cache" / "openinfer"
+
+
+def _trace_level(values: Mapping[str, str]) -> str:
+    text = values.get("OPENINFER_TRACE", "").strip().lower()
+    if text in ("", "off", "0", "false", "no"):
+        return ""
+    if text in ("1", "full"):
+        return text
+    raise InputError(
+        "OI0530",
+        f"OPENINFER_TRACE={text} is no level of detail",
+        hint="set OPENINFER_TRACE=1 or full, or leave it out",
+    )
 
 
 def _switch(values: Mapping[str, str], name: str) -> bool:

@@ -11,6 +11,12 @@ ALIGNMENT = 64
 NOMINAL = 128
 
 
+def nominal_sizes(manifest: Manifest) -> dict[str, int]:
+    """128 for each size that a plan counts with: those of the inputs, and the bounds of late ones."""
+    bounds = [f"bound.{late}" for late in manifest.late]
+    return dict.fromkeys([*manifest.runtime_sizes, *bounds], NOMINAL)
+
+
 def lower_bound(manifest: Manifest, sizes: Mapping[str, int]) -> int:
     """Bytes that no plan can go below: the largest sum of buffers that are alive together."""
     known = {THREADS: 1, **sizes}
@@ -28,7 +34,7 @@ def _aligned(text: str, sizes: Mapping[str, int]) -> int:
 
 def plan_table(manifest: Manifest, sizes: Mapping[str, int]) -> str:
     """Offset, bytes and lifetime of every buffer, the arena and its lower bound."""
-    known = {THREADS: 1, **dict.fromkeys(manifest.runtime_sizes, NOMINAL), **sizes}
+    known = {THREADS: 1, **nominal_sizes(manifest), **sizes}
     rows = [
         (Size.of(r.offset).evaluate(known), Size.of(r.size).evaluate(known), r)
         for r in manifest.plan
@@ -43,6 +49,8 @@ def plan_table(manifest: Manifest, sizes: Mapping[str, int]) -> str:
     arena = Size.of(manifest.arena).evaluate(known)
     bound = lower_bound(manifest, known)
     shown = ", ".join(f"{name} = {known[name]}" for name in manifest.runtime_sizes)
+    if manifest.late:
+        shown += f"{', ' * bool(shown)}{NOMINAL} for what only the step knows"
     ratio = f", {arena / bound:.3f} times it" if bound else ""
     lines.append(
         f"arena {arena} bytes, lower bound {bound} bytes{ratio}" + (f" ({shown})" if shown else "")

@@ -179,7 +179,8 @@ class Program:
             raise ArtefactError(
                 "OI0804",
                 "the program needs the model package that it was compiled with",
-                hint=f"open_model({self.manifest.package_path!r}) and pass it",
+                hint=f"give it: `--model {self.manifest.package_path}`, or "
+                f"open_model({self.manifest.package_path!r}) from Python",
             )
         if self.package.header_hash() != wanted:
             raise ArtefactError(
@@ -242,4 +243,8 @@ class Program:
         save_program(self, path, kinds, embed_weights=embed_weights)
 
     def __repr__(self) -> str:
-        return f"<program {self.manifest.name!r} for {self.manifest.target.partition(';')[0]}>"
+        manifest = self.manifest
+        precision = f", precision {manifest.precision}" if manifest.precision != "f32" else ""
+        strict = ", strict math" if manifest.strict_math else ""
+        target = manifest.target.partition(";")[0]
+        return f"<program {manifest.name!r} for {target}{precision}{strict}>"

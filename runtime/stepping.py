@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from openinfer.runtime.breakpoints import Breakpoint, check_names
 from openinfer.runtime.conditions import Condition, NoValue
@@ -138,6 +138,13 @@ def stops(
     """
     outline = executor.outline()
     for breakpoint in breakpoints:
+        given = cast("object", breakpoint)
+        if not isinstance(given, Breakpoint):
+            raise InputError(
+                "OI0525",
+                f"a breakpoint is a {type(given).__name__}, not an openinfer.Breakpoint",
+                hint='write oi.Breakpoint(op="matmul"), say',
+            )
         breakpoint.check(executor, outline)
     return _stops(Follower(executor, outline), nodes, list(breakpoints))
 

@@ -170,6 +170,11 @@ def _raw_bytes(storage: AnyArray | bytes | bytearray | memoryview) -> NDArray[np
     return np.frombuffer(storage, dtype=np.uint8)
 
 
+def first_value(dtype: DType, value: float | int | None) -> float | int:
+    """What memory holds before anything is written: `@init`, else 0, or -1 for the dtype that has no 0."""
+    return (-1 if dtype.name == "t1" else 0) if value is None else value
+
+
 def _unpack(dtype: DType, raw: NDArray[np.uint8], count: int) -> AnyArray:
     shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
     mask = np.uint8((1 << dtype.bits) - 1)

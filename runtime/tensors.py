@@ -161,13 +161,13 @@ def as_storage(
 
 
 def format_truncated(value: Any) -> str:
-    """Short form of an array: all values when at most four, else the first two and last two.
+    """Short form of an array: all values when at most eight, else the first two and last two.
 
-    Floats have two decimals: `{1.00, 2.00 ... 9.00, 10.00}`.
+    Floats have four significant digits: `{0.0001234, 1 ... 9, 1.25e+20}`.
     """
     array: AnyArray = value.values() if isinstance(value, Tensor) else np.asarray(value)
     flat = array.flat
-    if array.size <= 4:
+    if array.size <= 8:
         return "{" + ", ".join(_short(flat[i]) for i in range(array.size)) + "}"
     first, last = (", ".join(_short(flat[i]) for i in pair) for pair in ((0, 1), (-2, -1)))
     return "{" + f"{first} ... {last}" + "}"
@@ -175,7 +175,7 @@ def format_truncated(value: Any) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, float | np.floating):
-        return f"{float(value):.2f}"
+        return f"{float(value):.4g}"
     return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
 
 
@@ -315,6 +315,13 @@ def _taken(found: Tensor | AnyArray, row: DType, name: str) -> Tensor:
 
 def _outside(value: Any, name: str) -> Tensor | AnyArray:
     """An array from outside, sharing its memory. Raises InputError when `value` is none."""
+    if value is None:
+        raise InputError(
+            "OI0544",
+            f"{name}: expected an array, found None",
+            hint="give a NumPy array, a Tensor, a number or a list; leave out what was inserted "
+            "before",
+        )
     if isinstance(value, np.ndarray):
         return np.asarray(cast(AnyArray, value))  # as the base class: a matrix would stay 2-D
     try:

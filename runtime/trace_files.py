@@ -28,7 +28,14 @@ def write_trace(
 ) -> None:
     """Writes a trace file. Raises InputError OI0554 when it cannot be written."""
     text = trace_text(events, format)
-    target = Path(path)
+    try:
+        target = Path(path)
+    except TypeError:
+        raise InputError(
+            "OI0554",
+            f"the path of a trace is a {type(path).__name__}, not a text",
+            hint="give a str or a pathlib.Path",
+        ) from None
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         partial.write_text(text, encoding="utf-8")

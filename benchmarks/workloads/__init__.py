@@ -21,7 +21,7 @@ ABLATED: dict[str, Workload] = {
         *(WORKLOADS[name] for name in ("mlp-1", "mlp-64", "encoder-64", "encoder-256")),
         encoder.PLAIN,
         *(WORKLOADS[name] for name in ("minilm-16", "minilm-128", "linear-127x1536x384")),
-        *(WORKLOADS[name] for name in ("decode-288-f32", "decode-288-f16", "cnn")),
+        *(WORKLOADS[name] for name in ("matvec-i8", "decode-288-f32", "decode-288-f16", "cnn")),
     )
 }
 """What passes are left out of, unless workloads are named."""

@@ -30,7 +30,29 @@ def conflicts(left: str, right: str) -> bool:
 
 
 def accesses(node: syntax.Node, symbols: Symbols) -> Iterator[Access]:
-    """What a node itself touches, not what its body or the blocks that it calls do."""
+    """What a node itself touches, not what its body or the blocks that it calls do.
+
+    A use of a variable whose dimensions name scalars reads them.
+    """
+    for access in _named(node, symbols):
+        yield access
+        if not isinstance(node, syntax.Return):
+            yield from _dimensions(access.name, symbols)
+
+
+def _dimensions(name: syntax.Name, symbols: Symbols) -> Iterator[Access]:
+    """The scalars in the dimensions of a declared variable; a temporary has had them before."""
+    symbol = symbols.declared.get(name.text)
+    if symbol is None or symbol.type.open or symbol.memory not in ("persistent", "volatile"):
+        return
+    for dim in symbol.type.dims:
+        for used in names_of(dim):
+            scalar = symbols.declared.get(used.text)
+            if scalar is not None and scalar.scalar and scalar.maybe_integer:
+                yield Access(syntax.Name(used.text, name.span), READ)
+
+
+def _named(node: syntax.Node, symbols: Symbols) -> Iterator[Access]:
     match node:
         case syntax.Assign(name=name, type=type_):
             for dim in type_.dims:

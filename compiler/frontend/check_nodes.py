@@ -29,7 +29,8 @@ class NodeChecker(CacheChecker):
         self.is_entry = block.name.text == "entry"
         self.hints(block.hints)
         self.nodes(block.body)
-        if not ends(block.body):
+        # A block without its brace may have lost its end to a loop or scope that was not closed.
+        if block.closed and not ends(block.body):
             self.report.error(
                 "OI0240",
                 block.close,

@@ -33,7 +33,7 @@ class UseChecker:
                     self.symbols.variables,
                     f"declare it, or write `assign {name.text}: TYPE;`",
                 )
-            self.report.error("OI0210", name.span, message, fix=fix)
+            self.report.error_once("OI0210", name.text, name.span, message, fix=fix)
         return symbol
 
     def names(self, names: Sequence[syntax.Name]) -> list[Symbol]:

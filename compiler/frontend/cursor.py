@@ -34,6 +34,7 @@ class Cursor:
         self.position = 0
         self.nesting = 0
         self.skipped: set[str] = set()
+        self._mispaired: tuple[str, Span, Span] | None = None
 
     # Looking.
 
@@ -112,6 +113,35 @@ class Cursor:
     def fail(self, code: str, span: Span, message: str, *, fix: str | None = None) -> SyntaxStop:
         self.report.error(code, span, message, fix=fix)
         return SyntaxStop()
+
+    def note_closed(self, what: str, opened: Span, close: Span) -> None:
+        """Remembers a pair of braces whose indentation says that they do not belong together."""
+        (line, _), (end, column) = self.source.place(opened.start), self.source.place(close.start)
+        before = self.source.text[close.start - column + 1 : close.start]
+        if line == end or before.strip() or self._mispaired is not None:
+            return
+        start = opened.start - self.source.place(opened.start)[1] + 1
+        text = self.source.text[start : opened.start]
+        if len(before) < len(text) - len(text.lstrip()):
+            self._mispaired = what, opened, close
+
+    def never_closed(self, what: str, opened: Span) -> Span:
+        """Reports a body without its `}`; the place behind the last token that was read.
+
+        A brace further inside may be the one that is missing: the notes show where the body was
+        opened, and the first `}` that stands further left than what it closes.
+        """
+        end = Span(self.previous.stop, self.previous.stop)
+        notes: list[tuple[str, Span | None]] = [("opened here", opened)]
+        if self._mispaired is not None:
+            inner, place, close = self._mispaired
+            line, _ = self.source.place(close.start)
+            notes.append((f"perhaps it is {inner} that lacks its `}}`: that of line {line} "
+                          "stands further left than this line", place))  # fmt: skip
+        self.report.error(
+            "OI0116", end, f"{what} is never closed", fix="close it with `}`", notes=notes
+        )
+        return end
 
     @contextmanager
     def nested(self, what: str) -> Generator[None]:

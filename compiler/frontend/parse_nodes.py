@@ -45,17 +45,19 @@ class NodeParser(FirstEditionParser):
 
     def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
         """`{ … }`: its nodes, and the span of the closing brace."""
+        opened = self.previous
         with self.nested("blocks"):
-            if not self.accept("{"):
+            if brace := self.accept("{"):
+                opened = brace.span
+            else:
                 stop = self.complain(f"`{{` to open {what}", code="OI0116", fix="open it with `{`")
                 if not self.at("name"):
                     raise stop  # else only the brace is missing: the body follows
             found = self.nodes(outermost)
         if close := self.accept("}"):
+            self.note_closed(what, opened, close.span)
             return found, close.span
-        end = Span(self.previous.stop, self.previous.stop)
-        self.report.error("OI0116", end, f"{what} is never closed", fix="close it with `}`")
-        return found, end
+        return found, self.never_closed(what, opened)
 
     def nodes(self, outermost: bool) -> tuple[Node, ...]:
         found: list[Node] = []

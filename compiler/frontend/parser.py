@@ -128,7 +128,7 @@ class _Parser(NodeParser):
 
     def section(self, memory: str) -> None:
         start = self.advance().span
-        self.expect("{", f"`{{` to open section `{memory}`", code="OI0116")
+        opened = self.expect("{", f"`{{` to open section `{memory}`", code="OI0116").span
         declarations: list[Declaration] = []
         while not self.at("}", "end") and not self.at_section_or_block():
             begin = self.position
@@ -142,10 +142,7 @@ class _Parser(NodeParser):
         self.program.sections.append(section)
         self.program.items.append(section)
         if not self.accept("}"):
-            end = Span(self.previous.stop, self.previous.stop)
-            self.report.error(
-                "OI0116", end, f"section `{memory}` is never closed", fix="close it with `}`"
-            )
+            self.never_closed(f"section `{memory}`", opened)
 
     def declaration(self, memory: str) -> Declaration:
         name = self.expect_name("a variable declaration", fix="NAME: f32[B, D];")
@@ -241,6 +238,6 @@ class _Parser(NodeParser):
                 raise
         header = start.to(self.previous)
         nodes, close = self.body(f"block `{name.text}`", outermost=True)
-        block = Block(name, hints, nodes, header, close)
+        block = Block(name, hints, nodes, header, close, close.stop > close.start)
         self.program.blocks.append(block)
         self.program.items.append(block)

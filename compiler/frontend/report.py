@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from openinfer.compiler.frontend.source import Source, Span
@@ -22,6 +22,10 @@ class Report:
     """Whether an unknown hint or attribute is an error."""
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     _seen: set[tuple[str, Span]] = field(default_factory=set[tuple[str, Span]])
+    _causes: dict[tuple[str, str], tuple[int, set[int]]] = field(
+        default_factory=dict[tuple[str, str], tuple[int, set[int]]]
+    )
+    """For each cause that may show in many places: its finding, and the lines of the others."""
 
     @property
     def errors(self) -> int:
@@ -64,6 +68,24 @@ class Report:
             )
         )
 
+    def error_once(
+        self, code: str, cause: str, span: Span, message: str, *, fix: str | None = None
+    ) -> None:
+        """Adds a finding for a cause, say an undefined name; later places become a note of it."""
+        known = self._causes.get((code, cause))
+        if known is None:
+            before = len(self.diagnostics)
+            self.error(code, span, message, fix=fix)
+            if len(self.diagnostics) > before and not self.full:
+                self._causes[code, cause] = before, set()
+            return
+        if (code, span) in self._seen:
+            return
+        number, lines = known
+        lines.add(self.source.location(span).line)
+        found = self.diagnostics[number]
+        self.diagnostics[number] = replace(found, notes=(also_in(lines),))
+
     def warning(self, code: str, span: Span, message: str, *, fix: str | None = None) -> None:
         self.error(code, span, message, fix=fix, severity="warning")
 
@@ -79,6 +101,14 @@ class Report:
             return (place.line, place.column) if place else (0, 0)
 
         return sorted(self.diagnostics, key=key)
+
+
+def also_in(lines: Iterable[int]) -> Note:
+    """The note that lists the other lines of a cause, the first eight of them."""
+    places = sorted(lines)
+    more = f" and {len(places) - 8} more" if len(places) > 8 else ""
+    shown = ", ".join(str(line) for line in places[:8])
+    return Note(f"also in line{'s' if len(places) > 1 else ''} {shown}{more}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

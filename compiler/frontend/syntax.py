@@ -303,6 +303,8 @@ class Block:
     span: Span
     close: Span
     """The closing brace."""
+    closed: bool = True
+    """Whether the brace is there."""
 
 
 @dataclass

@@ -21,7 +21,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A pass of `-p` is not in `compiler/registry.py`, or its options do not fit it. Write "
         "`-p 'first,second{option=value}'`.",
     ),
-    "OI0513": ("not a text", "The file is not UTF-8. Programs and IR are text."),
+    "OI0513": (
+        "not a text",
+        "The file is not UTF-8, or is not the text of a program: a model, a compiled program, IR.",
+    ),
     "OI0514": ("program cannot be read", "The `.oi` file is missing or may not be read."),
     "OI0515": (
         "wrong level of IR",
@@ -30,7 +33,12 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0516": (
         "unknown precision",
-        "`precision` names a float dtype to compute matrix products in: f32, f16 or bf16.",
+        "`precision` names a float dtype to compute matrix products in: f32 or bf16.",
+    ),
+    "OI0528": (
+        "precision with strict mathematics",
+        '`precision="bf16"` rounds the operands of products, which `strict_math` forbids: a '
+        "compilation has one of them.",
     ),
     "OI0517": ("bad size", "A size is a whole number of elements, from 0 to 2^48."),
     "OI0522": (
@@ -76,6 +84,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "no measured schedules",
         "The file that `tuning` names cannot be read or written, or is none that `openinfer tune` "
         "wrote: the message names what is wrong with it.",
+    ),
+    "OI0557": (
+        "file cannot be read or written",
+        "A file that a command line names is missing, is a folder, or may not be read or written.",
     ),
     "OI0730": ("unknown device", "`openinfer devices` lists the devices of this build."),
     "OI0733": (

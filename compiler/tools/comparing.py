@@ -149,7 +149,8 @@ class _Twins:
             return passed.popleft()
         for node in self._nodes:
             event = node.event
-            if not event.output:
+            # A declared temporary has no value that could be compared, with `_` not even a shape.
+            if not event.output or event.kind == "Assign":
                 continue
             if (event.node_uuid, event.kind) == key:
                 return event, _values(node)

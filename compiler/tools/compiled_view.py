@@ -42,6 +42,7 @@ def compiled_facts(path: Path, program: Program) -> dict[str, Any]:
             "packed": sum(row.nbytes for row in manifest.weights if row.prepare is not None),
         },
         "precision": {"operands": manifest.precision, "products": manifest.rounded_products},
+        "strict_math": manifest.strict_math,
         "arena": manifest.arena,
         "nodes": len(manifest.nodes),
         "source_lines": len(program.source.text.splitlines()) if program.source else 0,
@@ -75,6 +76,7 @@ def compiled_text(facts: dict[str, Any]) -> str:
         f"weights: {weights['bytes']} bytes, of which {weights['packed']} are laid out anew",
         f"arena: {facts['arena']} bytes",
         *_precision(facts["precision"]),
+        f"strict math: {'yes' if facts['strict_math'] else 'no'}",
         f"{facts['nodes']} nodes, {facts['source_lines']} lines of text",
     ]
     return "\n".join(lines) + "\n"
@@ -82,7 +84,7 @@ def compiled_text(facts: dict[str, Any]) -> str:
 
 def _precision(facts: dict[str, Any]) -> list[str]:
     if facts["operands"] == "f32":
-        return []
+        return ["precision: as declared"]
     return [f"precision: the operands of {facts['products']} products in {facts['operands']}"]
 
 

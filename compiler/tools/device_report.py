@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from openinfer.runtime.errors import UnsupportedError
+
 
 @dataclass(frozen=True)
 class DeviceReport:
@@ -29,8 +31,18 @@ class DeviceReport:
 
 
 def device_reports() -> list[DeviceReport]:
-    """Every device of this build; the simulator runs wherever Python and NumPy do."""
-    return [_cpu(), DeviceReport("simulator", facts={"kind": "NumPy, the reference semantics"})]
+    """Every device of this build; the simulator needs no more than the compiler's library."""
+    return [_cpu(), _simulator()]
+
+
+def _simulator() -> DeviceReport:
+    from openinfer.compiler.arguments import require_compiler
+
+    try:
+        require_compiler()
+    except UnsupportedError as error:
+        return DeviceReport("simulator", f"{error.message}: {error.hint}")
+    return DeviceReport("simulator", facts={"kind": "NumPy, the reference semantics"})
 
 
 def _cpu() -> DeviceReport:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, render
+from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, model_warnings, render
 
 COMMANDS = {
     "bench": "race programs against other runtimes, beside the machine's limits",
@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument("--json", action="store_true", help="print machine-readable JSON")
     parser.add_argument("--traceback", action="store_true", help="show Python tracebacks")
     args = parser.parse_args(arguments[1:])
-    return guard(lambda: command.run(args), traceback=args.traceback)
+    with model_warnings():
+        return guard(lambda: command.run(args), traceback=args.traceback)
 
 
 def usage() -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from openinfer.compiler.tools.report import guard
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
@@ -16,6 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(version_line("openinfer-opt"))
         return 0
 
+    return guard(lambda: _drive(arguments), traceback="--traceback" in arguments)
+
+
+def _drive(arguments: Sequence[str]) -> int:
+    from openinfer.compiler.arguments import require_compiler
+
+    require_compiler()
     from openinfer.compiler.tools.opt_driver import drive
 
     return drive(arguments)

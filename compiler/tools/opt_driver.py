@@ -24,7 +24,7 @@ from openinfer.compiler.suggest import near
 from openinfer.compiler.text import module_text
 from openinfer.compiler.timings import Timings
 from openinfer.compiler.tools.arguments import package_beside, parse_sizes
-from openinfer.compiler.tools.phase_dumps import PhaseDumps
+from openinfer.compiler.tools.phase_dumps import PhaseDumps, phase_of
 from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
 from openinfer.lowering.options import PipelineOptions, using
 from openinfer.runtime.errors import InputError, ProgramError
@@ -49,6 +49,7 @@ class OpenInferOptMain(xDSLOptMain):
     """One driver for every level; `run` returns the exit code instead of raising."""
 
     def __init__(self, args: Sequence[str]) -> None:
+        self._dumps: PhaseDumps | None = None
         super().__init__("Reads any level of openinfer's IR and lowers it to any other.", args)
 
     # Registration: explicit lists, so that no plugin of the environment changes what we do.
@@ -79,7 +80,9 @@ class OpenInferOptMain(xDSLOptMain):
         add("--pipeline", metavar="NAME", help=f"run a named pipeline: {names}")
         add("--to", metavar="PHASE", help="stop after this phase (pipeline: cpu if none is named)")
         add("--from", dest="start", metavar="PHASE", help="the input is what this phase produced")
-        add("--dump-dir", type=Path, metavar="DIR", help="write one numbered file per phase")
+        add(
+            "--dump-dir", type=Path, metavar="DIR", help="write a file per phase, print their names"
+        )
         add("--model", type=Path, metavar="FILE", help="the model package (default: beside it)")
         add("--size", action="append", default=[], metavar="NAME=N", help="fix a size (repeatable)")
         add("--target-cpu", choices=TARGET_CPUS, default="host", help="the CPU to lower for")
@@ -166,7 +169,7 @@ class OpenInferOptMain(xDSLOptMain):
     def options(self) -> PipelineOptions:
         """What the command line says of the compilation; opens the model package."""
         args = self.args
-        check_precision(args.precision)
+        check_precision(args.precision, strict_math=args.strict_math)
         sizes = checked_sizes(parse_sizes(args.size))
         path: Path | None = args.model
         name = args.input_file or ""
@@ -202,8 +205,9 @@ class OpenInferOptMain(xDSLOptMain):
         try:
             if self.pipeline_name is not None:
                 names = [phase.name for phase in pipeline.PIPELINES[self.pipeline_name]]
-                check_start(prog, names, args.start)
+                check_start(prog, names, args.start, phase_of(self._text))
                 dumps = PhaseDumps.of(args, self.pipeline_name, self.ctx)
+                self._dumps = dumps
                 pipeline.run(
                     prog,
                     self.ctx,
@@ -225,6 +229,10 @@ class OpenInferOptMain(xDSLOptMain):
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
         args = self.args
+        # The module stands in the last file already, unless it was asked for in another form.
+        plainly = args.target == "mlir" and args.output_file is None and not self.passes
+        if self._dumps is not None and plainly:
+            return "".join(f"{path}\n" for path in self._dumps.files)
         plain = not (args.print_no_properties or args.syntax_highlight)
         if args.target == "mlir" and plain:
             return module_text(

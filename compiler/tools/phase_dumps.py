@@ -2,7 +2,8 @@
 
     D/00-graph.mlir  D/01-nn.mlir  D/02-linalg.mlir  D/03-loops.mlir  D/03-loops/KERNEL.mlir  …
 
-Each file begins with the command that continues from it.
+Each file begins with the command that continues from it, that of a kernel with the places in the
+program that call it.
 """
 
 from __future__ import annotations
@@ -10,18 +11,31 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from openinfer.compiler.pipeline import PIPELINES
 from openinfer.compiler.text import module_text
+from openinfer.lowering.locations import has_location, location_of
+from openinfer.runtime.errors import Location
 
 KERNEL_PHASES = ("loops", "llvm")
 STEP_FUNCTION = "step"
+
+
+_HEADER = re.compile(r"// pipeline (\S+), after phase (\w+)")
+_KERNEL = "// function "
+"""How the file of a kernel begins: what says that a dump wrote it."""
+
+
+def phase_of(text: str) -> str | None:
+    """The phase that a file of a dump holds, by its first line; None for any other text."""
+    found = _HEADER.match(text.lstrip("\n"))
+    return found.group(2) if found else None
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,8 @@ class PhaseDumps:
     flags: tuple[str, ...]
     """Arguments that the continuing command repeats."""
     locations: bool
+    files: list[Path] = field(default_factory=list[Path])
+    """What was written so far."""
 
     @staticmethod
     def of(args: argparse.Namespace, pipeline: str, context: Context) -> PhaseDumps | None:
@@ -65,14 +81,29 @@ class PhaseDumps:
         locations = self.locations or phase == names[0]
         text = module_text(module, self.context, locations=locations)
         path.write_text(self._header(phase, path.name, names[-1] == phase) + text)
+        self.files.append(path)
         if phase not in KERNEL_PHASES:
             return
+        self._clear(self.folder / stem)
+        places = _places_of_calls(module)
         for name, function in _functions(module):
             if name == STEP_FUNCTION:
                 continue
             kernel = self.folder / stem / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.mlir"
             kernel.parent.mkdir(exist_ok=True)
-            kernel.write_text(module_text(function, locations=self.locations))
+            head = f"{_KERNEL}{name}, after phase {phase} of pipeline {self.pipeline}\n"
+            head += "".join(f"// called for {place}\n" for place in places.get(name, ()))
+            kernel.write_text(head + module_text(function, locations=self.locations))
+            self.files.append(kernel)
+
+    @staticmethod
+    def _clear(folder: Path) -> None:
+        """Removes the kernels of an earlier dump; files of anyone else stay."""
+        for path in folder.glob("*.mlir"):
+            with path.open(encoding="utf-8", errors="replace") as file:
+                stale = file.readline().startswith(_KERNEL)
+            if stale:
+                path.unlink()
 
     def _header(self, phase: str, name: str, last: bool) -> str:
         if last:
@@ -81,6 +112,20 @@ class PhaseDumps:
         return f"// pipeline {self.pipeline}, after phase {phase}; continue with\n//   " + (
             f"{shlex.join(command)}\n"
         )
+
+
+def _places_of_calls(module: ModuleOp) -> dict[str, list[Location]]:
+    """Where in the program the nodes stand that each function is called for, in order."""
+    found: dict[str, list[Location]] = {}
+    for op in module.walk():
+        callee = op.get_attr_or_prop("callee")
+        if not isinstance(callee, SymbolRefAttr) or not has_location(op):
+            continue
+        place = location_of(op)
+        places = found.setdefault(callee.string_value(), [])
+        if place is not None and place not in places:
+            places.append(place)
+    return found
 
 
 def _functions(module: ModuleOp) -> list[tuple[str, Operation]]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
-from typing import IO
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import IO, Any
 
 from openinfer.runtime.errors import (
     Diagnostic,
     Location,
+    ModelWarning,
     OpenInferError,
     ProgramError,
     StepError,
@@ -35,7 +38,7 @@ class UsageError(Exception):
 
 
 class AdvisedError(Exception):
-    """An error, and a sentence that helps with it, shown below it."""
+    """An error, and a sentence that helps with it, shown above it."""
 
     def __init__(self, error: OpenInferError, advice: str) -> None:
         self.error = error
@@ -46,7 +49,7 @@ class AdvisedError(Exception):
 def render(error: BaseException) -> str:
     """The text of an error for a person: no traceback, ends without a newline."""
     if isinstance(error, AdvisedError):
-        return f"{render(error.error)}\nnote: {error.advice}"
+        return f"note: {error.advice}\n{render(error.error)}"
     if isinstance(error, ProgramError):
         # A check behind the frontend knows places, but not the text: read it from the file.
         if error.rendered == "\n".join(str(d) for d in error.diagnostics):
@@ -62,7 +65,10 @@ def render(error: BaseException) -> str:
         return f"error: {error}"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
-        return f"error: {name}{error.strerror or error}"
+        return (
+            f"error[OI0557]: {name}{error.strerror or error}\n"
+            "  fix: check the path, its folder and its permissions"
+        )
     if isinstance(error, MemoryError):
         # Outside of a step: weights that do not fit, or a very large program.
         return f"error[OI0604]: not enough memory: {error}\n  fix: use smaller sizes"
@@ -70,6 +76,25 @@ def render(error: BaseException) -> str:
         f"error: {type(error).__name__}: {error}\n"
         "  fix: this is a bug of openinfer; --traceback shows where, please report it"
     )
+
+
+@contextmanager
+def model_warnings() -> Generator[None]:
+    """Prints each ModelWarning of a command to stderr once, as findings are shown."""
+    with warnings.catch_warnings():
+        shown: set[str] = set()
+        show = warnings.showwarning
+
+        def print_once(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if not issubclass(category, ModelWarning):
+                show(message, category, *rest)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                print(message, file=sys.stderr)
+
+        warnings.simplefilter("always", ModelWarning)
+        warnings.showwarning = print_once
+        yield
 
 
 def know_source(file: str, text: str) -> None:

@@ -52,7 +52,8 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, metavar="N", help="seed of drawn inputs (default 0)")
     add("--steps", type=int, default=1, metavar="K", help="run K steps (default 1)")
     add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
-    add("--strict", action="store_true", help="unknown hints and attributes are errors")
+    add("--strict", action="store_true", help="unknown hints, constants without content are errors")
+    add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")
     add("--precision", metavar="DTYPE", help="bf16: compiled products round their operands to it")
     add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
 
@@ -72,6 +73,10 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
     if args.tuning is not None:
         raise UsageError(
             "--tuning is decided when a program is compiled", "give it to `openinfer compile`"
+        )
+    if args.strict_math:
+        raise UsageError(
+            "--strict-math is decided when a program is compiled", "give it to `openinfer compile`"
         )
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
@@ -113,6 +118,7 @@ class Session:
     strict: bool
     precision: str | None = None
     tuning: str | None = None
+    strict_math: bool = False
     _warned: bool = False
 
     @staticmethod
@@ -149,12 +155,14 @@ class Session:
             args.strict,
             args.precision,
             args.tuning,
+            args.strict_math,
         )
 
     def simulator(self) -> BaseExecutor:
         """An executor with the reference semantics."""
         try:
-            executor = Simulator(self.graph, self.package, self.sizes).make_executor(self.threads)
+            simulator = Simulator(self.graph, self.package, self.sizes, self.strict)
+            executor = simulator.make_executor(self.threads)
         except OpenInferError as error:
             raise advised(error, self.graph, self.package) from error
         self._show_warnings()
@@ -179,6 +187,7 @@ class Session:
                     precision=self.precision,
                     tuning=self.tuning,
                     strict=self.strict,
+                    strict_math=self.strict_math,
                 )
                 executor = program.make_executor(self.threads, trace=trace)
         except OpenInferError as error:
@@ -215,8 +224,8 @@ def passes_timed(wanted: bool) -> Generator[None]:
 
 
 def advised(error: OpenInferError, graph: Graph, package: Package | None) -> Exception:
-    """The error, with what a program without a package may miss."""
-    if package is not None:
+    """The error, with what a program without a package may miss; mistakes of a text as they are."""
+    if package is not None or not graph.parsed:
         return error
     stem = graph.file.removesuffix(".oi").removesuffix(".json")
     looked = " or ".join(f"{stem}{suffix}" for suffix in PACKAGE_SUFFIXES)
@@ -250,7 +259,7 @@ def results(executor: BaseExecutor, names: tuple[str, ...] = ()) -> dict[str, Te
 
 
 def short_line(name: str, value: Tensor) -> str:
-    """`y: f32[4, 10] = {0.12, 1.30 ... 0.00, 2.10}`."""
+    """`y: f32[4, 10] = {0.125, 1.3 ... 0.0001234, 2.1}`."""
     from openinfer.runtime.tensors import format_truncated
 
     shape = ", ".join(str(extent) for extent in value.shape)

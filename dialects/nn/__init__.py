@@ -17,6 +17,7 @@ from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_in
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
+from openinfer.dialects.nn.products_op import ProductsOp
 from openinfer.dialects.nn.sections import EndSectionOp, SectionsOp
 from openinfer.dialects.nn.sequence_ops import OPS as _SEQUENCE_OPS
 from openinfer.dialects.nn.sequence_ops import (
@@ -71,7 +72,15 @@ from openinfer.dialects.nn.tensor_ops import (
 )
 from openinfer.dialects.nn.trace_ops import StampOp
 from openinfer.dialects.nn.window_ops import OPS as _WINDOW_OPS
-from openinfer.dialects.nn.window_ops import FoldOp, PoolOp, ResampleOp, UnfoldOp
+from openinfer.dialects.nn.window_ops import (
+    FoldOp,
+    PoolOp,
+    ResampleOp,
+    UnfoldOp,
+    known_numbers,
+    sizes_in,
+    window_numbers,
+)
 
 NN = Dialect(
     "nn",
@@ -96,6 +105,7 @@ NN = Dialect(
         CumsumOp,
         PackOp,
         MatmulOp,
+        ProductsOp,
         ConvOp,
         DotPairsOp,
         RoundPairsOp,
@@ -159,6 +169,7 @@ __all__ = [
     "ObserveOp",
     "PackOp",
     "PoolOp",
+    "ProductsOp",
     "PublishOp",
     "RecurrentOp",
     "ReduceOp",
@@ -192,7 +203,10 @@ __all__ = [
     "int_setting",
     "interface_of",
     "ints_setting",
+    "known_numbers",
+    "sizes_in",
     "tensor_type",
     "update_interface",
+    "window_numbers",
     "with_element",
 ]

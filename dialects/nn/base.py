@@ -72,13 +72,14 @@ class NNOp(IRDLOperation):
         results: Sequence[Attribute] = (),
         outs: Sequence[SSAValue | Operation] = (),
         properties: Mapping[str, Attribute | None] | None = None,
-        body: Region | None = None,
+        body: Region | Sequence[Region] | None = None,
     ) -> None:
+        bodies = [body] if isinstance(body, Region) else list(body or ())
         super().__init__(
             operands=[inputs, outs],
             result_types=[results],
             properties={k: v for k, v in (properties or {}).items() if v is not None},
-            regions=[[body] if body is not None else []],
+            regions=[bodies],
         )
 
     @property
@@ -162,7 +163,9 @@ class NNOp(IRDLOperation):
         attributes = (
             parser.parse_optional_attr_dict() if parser.parse_optional_keyword("attrs") else {}
         )
-        region = parser.parse_optional_region()
+        regions: list[Region] = []
+        while (region := parser.parse_optional_region()) is not None:
+            regions.append(region)
         parser.parse_punctuation(":")
         place = parser.pos
         types = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_type)
@@ -178,7 +181,7 @@ class NNOp(IRDLOperation):
             result_types=results,
             properties=dict(settings),
             attributes=dict(attributes),
-            regions=[region] if region is not None else [],
+            regions=regions,
         )
         from xdsl.dialects.builtin import DenseArrayBase, i32
 

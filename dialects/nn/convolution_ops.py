@@ -48,6 +48,8 @@ class ConvOp(WindowOp):
 
     def check(self) -> None:
         self.check_window()
+        if not self.known:
+            refuse(self, "strides, paddings and dilations are known numbers")
         x, y = self.four("x", shape_of(self.inputs[0])), self.four("y", shape_of(self.output))
         for what, dims in (("x", x), ("the result", y)):
             if not all(isinstance(d, int) for d in dims[1:]):

@@ -3,6 +3,9 @@
 A state is an array with growing axes in front: the indices of a table, then the dimensions of an
 auto-dim matrix. Its memory is dense up to a capacity of each growing axis; an extent says how far an
 axis is in use. Everything outside the extents holds the initial content.
+
+Where dimensions name scalars, facts count on from the axes: whether a step has touched the state, then
+the value of each such dimension. They are read and set like extents, but there is no memory for them.
 """
 
 from __future__ import annotations
@@ -88,7 +91,8 @@ class RequireOp(IRDLOperation):
 class ExtentOp(IRDLOperation):
     """How far an axis of a state is in use: `%e = nn.extent "K"[] axis 1`.
 
-    The dimensions of a matrix have an extent for each entry of its table; the operands name it.
+    The dimensions of a matrix have an extent for each entry of its table; the operands name it. A
+    number behind the axes is a fact.
     """
 
     name = "nn.extent"
@@ -141,7 +145,10 @@ class GrowOp(IRDLOperation):
 
 @irdl_op_definition
 class SetExtentOp(IRDLOperation):
-    """An axis is in use up to just `to` from here on: `nn.set_extent "P" axis 1 to %n node 3`."""
+    """An axis is in use up to just `to` from here on: `nn.set_extent "P" axis 1 to %n node 3`.
+
+    A number behind the axes is a fact that has this value from here on.
+    """
 
     name = "nn.set_extent"
     state = prop_def(StringAttr)

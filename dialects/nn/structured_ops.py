@@ -45,12 +45,12 @@ from openinfer.dialects.nn.epilogues import check_body, check_extras
 class MatmulOp(NNOp):
     """`[…, M, K] x […, K, N] -> […, M, N]`; leading dimensions broadcast.
 
-    Inputs: `a`, `b`, then the extra operands of the epilogue. The product is scaled by `alpha`. The
-    body, when there is one, maps one element of the product (first argument, in the accumulator's
-    type) and one element of each extra operand to the element that is stored; `maps` gives for each
-    extra operand the affine map from the indices of the result. With `packed`, `b` holds panels
-    `[…, ceil(N / tile), K, tile]` as `nn.pack` makes them. On buffers `outs` holds the result, then
-    room for the panels `[slots, ceil(N / tile), K, tile]` of a transposed `b` where it is wanted.
+    Inputs: `a`, `b`, then the extra operands of the epilogue. The body, when there is one, maps one
+    element of the product (first argument, in the accumulator's type) and one element of each extra
+    operand to the element that is stored; `maps` gives for each extra operand the affine map from
+    the indices of the result. With `packed`, `b` holds panels `[…, ceil(N / tile), K, tile]` as
+    `nn.pack` makes them. On buffers `outs` holds the result, then room for the panels
+    `[slots, ceil(N / tile), K, tile]` of a transposed `b` where it is wanted.
 
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
@@ -63,7 +63,6 @@ class MatmulOp(NNOp):
     transpose_b = opt_prop_def(UnitAttr)
     packed = opt_prop_def(UnitAttr)
     precision = opt_prop_def(StringAttr)
-    alpha = opt_prop_def(FloatAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
     SCRATCH: ClassVar[int] = 1

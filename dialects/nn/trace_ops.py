@@ -18,7 +18,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from openinfer.dialects.nn.checks import refuse
 
-PHASES = ("enter", "exit", "node", "pass", "turn", "begin", "end")
+PHASES = ("enter", "exit", "node", "pass", "turn", "size", "begin", "end")
 
 
 @irdl_op_definition
@@ -32,6 +32,7 @@ class StampOp(IRDLOperation):
     "node"  |        | one               |               it comes to a node that kernels compute
     "pass"  |        | one               |               … to any other node
     "turn"  | index  | the loop          | its index     … to the next round of a loop
+    "size"  | size   |                   | it            … to where the step fixes a size
     "begin" | kernel | that it computes  |               a kernel begins
     "end"   | kernel | that it computes  |               … and has ended
 
@@ -76,5 +77,5 @@ class StampOp(IRDLOperation):
             refuse(self, f"phase {phase!r} is none of {', '.join(PHASES)}")
         if phase in ("node", "pass", "turn") and len(self.numbers) != 1:
             refuse(self, f"phase {phase!r} speaks of {len(self.numbers)} nodes, not of one")
-        if (phase == "turn") != (self.value is not None):
-            refuse(self, "the index of a loop goes with phase 'turn'")
+        if (phase in ("turn", "size")) != (self.value is not None):
+            refuse(self, "a value goes with the phases 'turn' and 'size', and with no other")

@@ -1,14 +1,26 @@
 """Operations of `nn` over windows of two axes: unfolding, folding, pooling, resampling.
 
 Tensors are `[N, C, H, W]`; what lies along both axes is given as two numbers, padding as four: top,
-bottom, left, right.
+bottom, left, right. Numbers that only a run knows are size expressions, all of one setting then.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, StringAttr, UnitAttr
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
+from collections.abc import Sequence
 
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.irdl import BaseAttr, irdl_op_definition, opt_prop_def, prop_def
+
+from openinfer.dialects.graph import SizeAttr
 from openinfer.dialects.nn.base import NNOp
 from openinfer.dialects.nn.checks import (
     Dim,
@@ -32,32 +44,71 @@ POOLS = ("max", "average")
 RESAMPLES = ("nearest", "bilinear")
 
 
-def _numbers(op: NNOp, name: str, values: tuple[int, ...], count: int, least: int) -> None:
-    if len(values) != count or any(value < least for value in values):
-        refuse(op, f"{name} are {count} numbers of {least} or more, found {list(values)}")
+Numbers = DenseArrayBase[IntegerType] | ArrayAttr[SizeAttr]
+"""Numbers of a setting: known ones, or size expressions of which one at least names something."""
+
+NUMBERS = I64Array | ArrayAttr.constr(BaseAttr(SizeAttr))
+
+
+def window_numbers(sizes: Sequence[Size]) -> Numbers:
+    """Sizes as the numbers of a setting."""
+    known = [size.constant for size in sizes if size.constant is not None]
+    if len(known) == len(sizes):
+        return DenseArrayBase.from_list(i64, known)
+    return ArrayAttr([SizeAttr(size) for size in sizes])
+
+
+def sizes_in(numbers: Numbers) -> tuple[Size, ...]:
+    """The numbers of a setting as sizes."""
+    if isinstance(numbers, DenseArrayBase):
+        return tuple(Size.of(number) for number in numbers.get_values())
+    return tuple(item.data for item in numbers)
+
+
+def known_numbers(numbers: Numbers) -> tuple[int, ...]:
+    """The numbers of a setting, none of which may be left to the run."""
+    found = tuple(size.constant for size in sizes_in(numbers))
+    known = tuple(number for number in found if number is not None)
+    assert len(known) == len(found)
+    return known
+
+
+def _numbers(op: NNOp, name: str, numbers: Numbers, count: int, least: int) -> None:
+    values = sizes_in(numbers)
+    below = [v for v in values if v.constant is not None and v.constant < least]
+    if len(values) != count or below:
+        shown = ", ".join(map(str, values))
+        refuse(op, f"{name} are {count} numbers of {least} or more, found [{shown}]")
 
 
 class WindowOp(NNOp):
     """Common to operations whose windows have a stride, a padding and a dilation."""
 
-    stride = prop_def(I64Array)
-    padding = prop_def(I64Array)
-    dilation = prop_def(I64Array)
+    stride = prop_def(NUMBERS)
+    padding = prop_def(NUMBERS)
+    dilation = prop_def(NUMBERS)
 
     def check_window(self) -> None:
-        _numbers(self, "strides", self.stride.get_values(), 2, 1)
-        _numbers(self, "paddings", self.padding.get_values(), 4, 0)
-        _numbers(self, "dilations", self.dilation.get_values(), 2, 1)
+        _numbers(self, "strides", self.stride, 2, 1)
+        _numbers(self, "paddings", self.padding, 4, 0)
+        _numbers(self, "dilations", self.dilation, 2, 1)
+
+    @property
+    def known(self) -> bool:
+        """Whether stride, padding and dilation are all known."""
+        return all(
+            isinstance(n, DenseArrayBase) for n in (self.stride, self.padding, self.dilation)
+        )
 
     def window(self, axis: int, kernel: int | Size) -> Window:
         """The windows along axis 0 (vertical) or 1 for a kernel of this size."""
-        before, after = self.padding.get_values()[2 * axis : 2 * axis + 2]
+        before, after = sizes_in(self.padding)[2 * axis : 2 * axis + 2]
         return Window(
             Size.of(kernel),
-            Size.of(self.stride.get_values()[axis]),
-            Size.of(before),
-            Size.of(after),
-            Size.of(self.dilation.get_values()[axis]),
+            sizes_in(self.stride)[axis],
+            before,
+            after,
+            sizes_in(self.dilation)[axis],
         )
 
     def four(self, what: str, dims: Dims) -> Dims:
@@ -69,7 +120,7 @@ class WindowOp(NNOp):
         self, what: str, found: Dim, extent: Dim, kernel: Dim, axis: int, *, ceil: bool = False
     ) -> None:
         """That as many windows as fit are there, as far as the sizes are known."""
-        if found is None or extent is None or kernel is None:
+        if found is None or extent is None or kernel is None or not self.known:
             return
         expected = self.window(axis, kernel).count(Size.of(extent), ceil=ceil)
         if not fits(found, _plain(expected)):
@@ -140,7 +191,7 @@ class PoolOp(WindowOp):
 
     name = "nn.pool"
     kind = prop_def(StringAttr)
-    kernel = prop_def(I64Array)
+    kernel = prop_def(NUMBERS)
     ceil = opt_prop_def(UnitAttr)
     count_padding = opt_prop_def(UnitAttr)
     divisor = opt_prop_def(IntegerAttr)
@@ -148,7 +199,7 @@ class PoolOp(WindowOp):
 
     def check(self) -> None:
         self.check_window()
-        kind, kernel = self.kind.data, self.kernel.get_values()
+        kind, kernel = self.kind.data, self.kernel
         if kind not in POOLS:
             refuse(self, f"unknown kind {kind!r}, expected one of {', '.join(POOLS)}")
         _numbers(self, "kernel sizes", kernel, 2, 1)
@@ -163,11 +214,12 @@ class PoolOp(WindowOp):
         source = self.four("x", shape_of(self.inputs[0]))
         target = self.four("the result", shape_of(self.output))
         expect_shape(self, "the result", target, (*source[:2], *target[2:]))
-        for axis in range(2):
-            found, extent = target[2 + axis], source[2 + axis]
-            self.expect_windows(
-                "the result", found, extent, kernel[axis], axis, ceil=self.ceil is not None
-            )
+        if isinstance(kernel, DenseArrayBase):
+            for axis, size in enumerate(sizes_in(kernel)):
+                found, extent = target[2 + axis], source[2 + axis]
+                self.expect_windows(
+                    "the result", found, extent, size, axis, ceil=self.ceil is not None
+                )
 
 
 @irdl_op_definition
@@ -189,7 +241,7 @@ class ResampleOp(NNOp):
         if kind not in RESAMPLES:
             refuse(self, f"unknown kind {kind!r}, expected one of {', '.join(RESAMPLES)}")
         if self.scales is not None:
-            _numbers(self, "scales", self.scales.get_values(), 4, 1)
+            _numbers(self, "scales", self.scales, 4, 1)
         source, target = shape_of(self.inputs[0]), shape_of(self.output)
         if len(source) != 4 or len(target) != 4:
             refuse(self, f"x {text(source)} and the result {text(target)} are [N, C, H, W]")

@@ -260,6 +260,13 @@ def as_sizes(value: object, setting: str) -> tuple[Size, ...]:
     return tuple(as_size(item, setting) for item in value)
 
 
+def not_negative(sizes: Sequence[Size], setting: str) -> None:
+    """Raises SettingError for a size that is known to be negative."""
+    for size in sizes:
+        if size.constant is not None and size.constant < 0:
+            raise SettingError(setting, f"{setting} holds {size}", "a size is 0 or more")
+
+
 def as_bool(value: object, setting: str) -> bool:
     """A setting that must be a known bool. Raises SettingError."""
     if not isinstance(value, bool):

@@ -22,6 +22,7 @@ from openinfer.dialects.ops.base import (
     dims_text,
     normal_axes,
     normal_axis,
+    not_negative,
     product,
     same_dtype,
 )
@@ -66,6 +67,7 @@ def _split(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpe
         for part in parts:
             total = total + part
         check_equal(total, extent, f"the sum of sizes and axis {axis} of {x}")
+        not_negative(parts, "sizes")
     return [TensorSpec(x.dtype, (*x.dims[:axis], p, *x.dims[axis + 1 :])) for p in parts]
 
 
@@ -193,6 +195,7 @@ def _reshape(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorS
             f"{x} has {x.count} elements, the new shape {dims_text(shape)} has {product(shape)}",
             "one dimension may be -1",
         )
+    not_negative(shape, "shape")
     return [TensorSpec(x.dtype, tuple(shape))]
 
 
@@ -233,11 +236,13 @@ def _expand(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSp
             shape[i] = x.dims[i - lead]
     if broadcast_dims([tuple(shape), x.dims]) != tuple(shape):
         raise ShapeError(f"{x} does not stretch to {dims_text(shape)}")
+    not_negative(shape, "shape")
     return [TensorSpec(x.dtype, tuple(shape))]
 
 
 def _iota(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
     shape = as_sizes(settings["shape"], "shape")
+    not_negative(shape, "shape")
     if shape:
         normal_axis(settings["axis"], len(shape))
     return [TensorSpec(str(settings["dtype"]), shape)]

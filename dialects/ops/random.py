@@ -20,6 +20,7 @@ from openinfer.dialects.ops.base import (
     ShapeError,
     TensorSpec,
     as_sizes,
+    not_negative,
 )
 
 GAMMA: Final = 0x9E3779B97F4A7C15
@@ -47,7 +48,9 @@ def _uniform(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> 
         raise SettingError("high", f"high={high} lies below low={low}")
     shape = settings["shape"]
     if shape is not None:
-        return [TensorSpec(str(dtype), as_sizes(shape, "shape"))]
+        sizes = as_sizes(shape, "shape")
+        not_negative(sizes, "shape")
+        return [TensorSpec(str(dtype), sizes)]
     if not isinstance(spec, TensorSpec) or any(d.single_name == "_" for d in spec.dims):
         raise ShapeError(
             "the shape of random_uniform is that of its output, which is not declared",

@@ -163,7 +163,8 @@ SPECS: tuple[OpSpec, ...] = (
         ("q", "k", "v"),
         _attention,
         "`softmax(q @ k^T * scale + mask) @ v` per head; k and v may have fewer heads, each shared "
-        "by a group. Queries stand at the end of the keys. A row that may attend to nothing is 0. "
+        "by a group. Queries stand at the end of the keys. A mask of bools says what is attended to, one of "
+        "floats is added. What a query may not attend to is not read; if that is all, its row is 0. "
         "q `[B, D]` with k, v `[T, H, Dh]` is split into heads; then a fourth operand `[D, D]` "
         "projects the result.",
         "structured",

@@ -64,7 +64,11 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
             functions.append(list(writer.lines(op)))
             uses_nontemporal |= writer.operands.uses_nontemporal
         elif not isinstance(op, InterfaceOp):
-            raise CompileError("OI0981", f"'{op.name}' cannot stand at the top of an llvm module")
+            raise CompileError(
+                "OI0981",
+                f"'{op.name}' cannot stand at the top of an llvm module",
+                hint="lower it first: openinfer-opt FILE --pipeline cpu",
+            )
     intrinsics = [declarations[name] for name in sorted(declarations)]
     attributes = f"attributes #0 = {{ {' '.join(_target_attributes(target))} }}"
     metadata = ["!0 = !{i32 1}"] if uses_nontemporal else []

@@ -32,7 +32,7 @@ from openinfer.lowering.options import strict_math
 @dataclass(frozen=True)
 class ExpandMath(ModulePass):
     """
-    Replace exp, exp2, expm1, erf, tanh, log, log2, log1p, sin and cos of f32 by polynomials.
+    Replace exp, exp2, expm1, erf, erfc, tanh, log, log2, log1p, sin and cos of f32 by polynomials.
 
     Before:
         %y = math.exp %x : vector<16xf32>
@@ -99,6 +99,7 @@ ROUNDED = frozenset(
     f"math.{name}"
     for name in (
         *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "powf", "cbrt", "rsqrt", "erf"),
+        "erfc",
         *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     )

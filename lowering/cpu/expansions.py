@@ -54,6 +54,9 @@ _EXP2 = (
 )
 """2**r for |r| <= 1/2, to 3e-9."""
 
+_LEAST_EXPONENT = -126.49
+"""From here on down 2**x comes as 0."""
+
 _LOG = (
     0.3333333134651184,
     -0.2500081956386566,
@@ -86,6 +89,17 @@ _ERF_OUTER = (
     -0.0002074556250590831,
 )
 """-log(1 - erf(x)) in x for 0.8 <= x <= 4, to 3e-9 of erf."""
+_ERFC = (
+    1.6279085874557495,
+    0.9184163808822632,
+    0.14848162233829498,
+    -0.02825368382036686,
+    0.0007746327319182456,
+    0.0014894397463649511,
+    -0.00044550708844326437,
+    4.535853076959029e-05,
+)
+"""-log2(erfc(x)) / x for x >= 0, to 2e-8 of erfc up to 4.2; beyond it grows on, so that erfc is 0."""
 
 
 def _split_exponent(o: Lanes, x: SSAValue, bias: int) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -114,7 +128,11 @@ def exp(o: Lanes, x: SSAValue) -> SSAValue:
 
 def exp2(o: Lanes, x: SSAValue) -> SSAValue:
     """2**x to 1e-7 relative; limits as `exp`."""
-    x = o.at_least(o.at_most(x, 129.0), -126.49)
+    return _exp2(o, o.at_least(o.at_most(x, 129.0), _LEAST_EXPONENT))
+
+
+def _exp2(o: Lanes, x: SSAValue) -> SSAValue:
+    """2**x between the limits; 0 at the lower one."""
     rounder = o.number(_ROUNDER + 126)
     shifted = o.add(x, rounder)
     r = o.subtract(x, o.subtract(shifted, rounder))
@@ -158,6 +176,14 @@ def erf(o: Lanes, x: SSAValue) -> SSAValue:
     rest = o.multiply(o.polynomial(r, (1.0, 1.0, *_EXP)), power)
     outer = o.with_sign_of(o.subtract(o.number(1.0), rest), x)
     return o.select(o.compare("olt", size, o.number(_ERF_SPLIT)), inner, outer)
+
+
+def erfc(o: Lanes, x: SSAValue) -> SSAValue:
+    """1 - erf x, to 1.5e-7 absolute; a polynomial inside one power of two. NaN for NaN."""
+    size = o.absolute(x)
+    exponent = o.multiply(o.polynomial(size, tuple(-c for c in _ERFC)), size)
+    tail = _exp2(o, o.at_least(exponent, _LEAST_EXPONENT))
+    return o.select(o.compare("olt", x, o.number(0.0)), o.subtract(o.number(2.0), tail), tail)
 
 
 def _log_parts(o: Lanes, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -218,6 +244,7 @@ def log1p(o: Lanes, x: SSAValue) -> SSAValue:
 
 EXPANSIONS: dict[str, Expansion] = {
     "math.erf": erf,
+    "math.erfc": erfc,
     "math.exp": exp,
     "math.exp2": exp2,
     "math.expm1": expm1,

@@ -1,4 +1,4 @@
-"""The processor that a module was lowered for, and the output format `llvm-ir` of `openinfer-opt -t`."""
+"""The processor that a module was lowered for; the formats `llvm-ir` and `asm` of `openinfer-opt -t`."""
 
 from __future__ import annotations
 
@@ -54,14 +54,41 @@ class LlvmIrTarget(Target):
     target: str | None = None
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        if self.target is None and "openinfer.target" in module.attributes:
-            description = module_target(module, current().target_name, "generic")
-        elif self.target == "host":
-            from openinfer.runtime.devices.cpu_codegen import host_target
+        output.write(emit_llvm(module, _description(module, self.target)))
 
-            description = host_target()
-        else:
-            description = named_target(self.target or "generic")
-        if BF16_DOT_ATTRIBUTE in module.attributes:
-            description = description.with_bf16_dot()
-        output.write(emit_llvm(module, description))
+
+@dataclass(frozen=True)
+class AssemblyTarget(Target):
+    """
+    Write a module of the `llvm` dialect as assembly: the machine code that would run, to read.
+
+    `target` is that of `llvm-ir`. Raises UnsupportedError (OI0781) where no machine code can be
+    made, CompileError (OI0982) for IR that LLVM refuses.
+    """
+
+    name: ClassVar[str] = "asm"
+
+    target: str | None = None
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        # Where the compiler does, and nowhere else, llvmlite is imported.
+        from openinfer.runtime.devices.cpu_codegen import assembly_text, host_target
+
+        host_target()  # Says why where there is no compiled device.
+        description = _description(module, self.target)
+        output.write(assembly_text(emit_llvm(module, description), description))
+
+
+def _description(module: ModuleOp, target: str | None) -> TargetDescription:
+    """The processor to write for; see `LlvmIrTarget`."""
+    if target is None and "openinfer.target" in module.attributes:
+        description = module_target(module, current().target_name, "generic")
+    elif target == "host":
+        from openinfer.runtime.devices.cpu_codegen import host_target
+
+        description = host_target()
+    else:
+        description = named_target(target or "generic")
+    if BF16_DOT_ATTRIBUTE in module.attributes:
+        description = description.with_bf16_dot()
+    return description

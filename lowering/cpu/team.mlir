@@ -14,6 +14,7 @@
 //    51  patience  how many times the time it lost the lead stays alone; doubles while it goes on
 //    52  solo      cycles that the last step took that the lead ran alone; 0 before the first
 //    56  words     length of a frame, its last two words being the first ticket and the thread
+//    57  chunks    how many chunks a loop is cut into at most; never changes
 //    64  frame     what the open step was called with
 //
 // The lead opens a step, runs it, and closes it; it waits for chunks, not for workers. A worker that

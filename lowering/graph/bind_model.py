@@ -46,6 +46,7 @@ from openinfer.lowering.options import current
 from openinfer.lowering.reference.checks import check_program
 from openinfer.lowering.reference.metadata_settings import as_list
 from openinfer.lowering.reference.program import ProgramView
+from openinfer.lowering.reference.unfilled import unfilled_errors
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.sizes import Size
@@ -116,6 +117,8 @@ class _Binder:
         with_types(self.module, self.package, self.given, in_place=True)
         view = ProgramView.of(self.module, self.package, self.given)
         problems = check_program(view)
+        if not problems and current().strict:
+            problems = unfilled_errors(view)
         if problems:
             raise ProgramError(problems)
         used = self._used_names() | set(self.given)

@@ -8,12 +8,13 @@ variable that some way leaves without a value takes a number along that says whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -50,6 +51,13 @@ class _Mark:
     requirements: dict[tuple[str, str, str], int]
 
 
+def constant_of(value: SSAValue) -> int | None:
+    """The number that an index is, where it is written down."""
+    owner = value.owner
+    number = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return number.value.data if isinstance(number, IntegerAttr) else None
+
+
 class CarriedValues(VariableValues):
     """Hands variables through the bodies of loops and branches."""
 
@@ -59,7 +67,7 @@ class CarriedValues(VariableValues):
     def assigned(self, nodes: Sequence[Operation]) -> dict[str, None]:
         """The variables that nodes may write and that are values: not what grows."""
         states = self.facts.states
-        names = dict(written(nodes, self.facts.blocks))
+        names = dict(written(nodes, self.facts.blocks, self.facts.unsteady))
         for op in assigned_in(nodes, self.facts.blocks):
             if self.facts.names_scalars(op):
                 names[op.variable.data] = None
@@ -76,6 +84,9 @@ class CarriedValues(VariableValues):
         """A variable has its value, where there is one, in front of a body or at its end."""
         state = self.facts.states.get(name)
         kept = state is not None and not state.plain
+        if name in self.facts.unsteady and name not in scope.dims and name not in scope.values:
+            # It gets the shape that it has where it is first used.
+            return
         if not kept and (name in scope.values or self.has_shape(name, scope)):
             self.content(name, scope)
 
@@ -169,6 +180,18 @@ class CarriedValues(VariableValues):
             if isinstance(self.facts.variables.get(name), AssignOp):
                 scope.dims.pop(name, None)
 
+    @contextmanager
+    def chosen(self, bounds: tuple[SSAValue, SSAValue] | None = None) -> Generator[None]:
+        """A body that may run or not, the rounds of a loop with these bounds, say."""
+        numbers = [constant_of(bound) for bound in bounds or ()]
+        start, stop = numbers if numbers else (None, None)
+        runs = start is not None and stop is not None and start < stop
+        self.choices += not runs
+        try:
+            yield
+        finally:
+            self.choices -= not runs
+
     # Branches
 
     def either(
@@ -189,7 +212,8 @@ class CarriedValues(VariableValues):
         for side in sides:
             block = Block()
             self.builder = Builder(InsertPoint.at_end(block))
-            inner, left = side(scope.nested())
+            with self.chosen():
+                inner, left = side(scope.nested())
             for name in kept:
                 self.start(name, inner)
             ends.append((self.builder, inner, left))
@@ -304,7 +328,8 @@ class CarriedValues(VariableValues):
             self._take_all(carried, loose, inner, block.args[1:])
             kinds = {name: inner.values[name].type for name in varying}
             try:
-                inner, left = body(inner, block.args[0], block.args[-1] if leaves else None)
+                with self.chosen(bounds):
+                    inner, left = body(inner, block.args[0], block.args[-1] if leaves else None)
                 for name in carried:
                     self.start(name, inner)
                 again = self._widened(varying, loose, kinds, inner)

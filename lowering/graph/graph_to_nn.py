@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -45,10 +45,12 @@ from openinfer.dialects.graph import (
 )
 from openinfer.lowering.graph import op_rules
 from openinfer.lowering.graph.carried import CarriedValues, Left
+from openinfer.lowering.graph.late_numbers import late_numbers, with_rest
 from openinfer.lowering.graph.liveness import (
     Names,
     consumer_nodes,
     consumers_of,
+    dims_of,
     live_before,
     live_behind_each,
     nodes_of,
@@ -56,7 +58,7 @@ from openinfer.lowering.graph.liveness import (
 from openinfer.lowering.graph.scalars import scalar_settings
 from openinfer.lowering.graph.stamps import block_rows, block_stamp, node_stamp, turn_stamp
 from openinfer.lowering.graph.state_access import translate_cache
-from openinfer.lowering.graph.variable_values import Index, Problem, Scope
+from openinfer.lowering.graph.variable_values import Index, NoValue, Problem, Scope
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.manifest import BEFORE
@@ -202,7 +204,7 @@ class Translator(CarriedValues):
     ) -> Left:
         """Translates nodes; says whether a return was met: what follows it never runs."""
         self.ordered |= _ordered(nodes)
-        behind = live_behind_each(nodes, after, at_return, self.facts.blocks)
+        behind = live_behind_each(nodes, after, at_return, self.facts.blocks, self.facts.unsteady)
         for position, (op, live) in enumerate(zip(nodes, behind)):
             rest = nodes[position + 1 :]
             self.where = op
@@ -221,11 +223,22 @@ class Translator(CarriedValues):
             try:
                 if self.translate_node(op, scope, live, at_return):
                     return True
+            except NoValue as problem:
+                if not self.choices:
+                    raise _refusal(problem, op) from problem
+                self._fail_here(problem)
+                return True
             except (Problem, op_rules.RuleError) as problem:
                 raise _refusal(problem, op) from problem
             finally:
                 self.hints = outside
         return False
+
+    def _fail_here(self, problem: NoValue) -> None:
+        """A step that comes here fails; what follows here never runs."""
+        zero = self.constant_index(0)
+        never = self.add(arith.CmpiOp(zero, zero, "ne"))
+        self.insert(nn.RequireOp(never, problem.kind, zero, zero, self.node))
 
     def translate_node(self, op: Operation, scope: Scope, live: Names, at_return: Names) -> bool:
         match op:
@@ -260,6 +273,15 @@ class Translator(CarriedValues):
                 raise Problem("OI0713", f"{op.name} is not implemented in compiled programs yet")
         return False
 
+    def live_before(self, nodes: Sequence[Operation], after: Names, at_return: Names) -> Names:
+        """The variables whose value, or dimensions, is needed before nodes."""
+        return live_before(nodes, after, at_return, self.facts.blocks, self.facts.unsteady)
+
+    @staticmethod
+    def wanted(names: Iterable[str], live: Names) -> list[str]:
+        """Those of some variables of which the value or the dimensions are needed."""
+        return [name for name in names if name in live or dims_of(name) in live]
+
     def assign(self, op: AssignOp, scope: Scope, live: Names) -> None:
         """A temporary starts as zeros where it is first read, and again in another shape."""
         if not self.facts.names_scalars(op):
@@ -289,19 +311,11 @@ class Translator(CarriedValues):
                 same = equal if same is None else self.add(arith.AndIOp(same, equal))
         assert same is not None
         kind = self.tensor_type(op.dtype.data, dims)
-        outer = self.builder
-        regions: list[Region] = []
-        for kept in (True, False):
-            block = Block()
-            self.builder = Builder(InsertPoint.at_end(block))
-            if kept:
-                new = value if value.type == kind else self.add(nn.CastDimsOp(value, kind))
-            else:
-                new = self.first_content(op, dims)
-            self.insert(scf.YieldOp(new))
-            regions.append(Region(block))
-        self.builder = outer
-        new = self.add(scf.IfOp(same, [kind], regions[0], regions[1]))
+        sides = [
+            lambda: value if value.type == kind else self.add(nn.CastDimsOp(value, kind)),
+            lambda: self.first_content(op, dims),
+        ]
+        new = self.one_of(same, kind, sides)
         new.name_hint = name
         scope.values[name] = new
 
@@ -312,10 +326,12 @@ class Translator(CarriedValues):
         settings = self.facts.settings(op)
         if name == "slice" and operands:
             settings = self.slice_settings(settings, nn.dims_of(operands[0]), scope)
+        settings = late_numbers(self, name, operands, settings, scope)
         settings = self.late_settings(name, settings, scope)
+        settings = with_rest(self, name, operands, settings)
         settings = scalar_settings(self, name, settings, scope)
         operands = op_rules.unified(self, name, operands, len(outputs), settings, scope)
-        results = op_rules.translate(self, name, operands, outputs, settings)
+        results = op_rules.translate(self, name, operands, outputs, settings, scope)
         for ref, result in zip(op.outputs, results):
             self.write(ref, result, scope)
             self.watch(scope.values[ref.variable.data], op, ref)
@@ -361,6 +377,8 @@ class Translator(CarriedValues):
         axes = settings.get("axes")
         for key in ("starts", "stops"):
             values = settings.get(key)
+            if isinstance(values, Size | opset.NameRef):
+                values = (values,)
             if isinstance(values, tuple):
                 places = axes if isinstance(axes, tuple) else range(len(values))
                 found[key] = tuple(from_front(v, a) for v, a in zip(values, places))
@@ -408,8 +426,8 @@ class Translator(CarriedValues):
         body = nodes_of(op)
         names = self.assigned(body)
         self._fix_dims(body, names, scope)
-        needed = live | at_return | live_before(body, live, at_return, self.facts.blocks)
-        carried = [name for name in names if name in needed]
+        needed = live | at_return | self.live_before(body, live, at_return)
+        carried = self.wanted(names, needed)
         start = self.index_value(op.start.data, scope)
         stop = self.index_value(op.stop.data, scope)
 
@@ -474,7 +492,7 @@ class Translator(CarriedValues):
     ) -> Left:
         """A loop that may leave the block, then what follows it where it did not."""
         body = nodes_of(op)
-        live = live_before(rest, after, at_return, self.facts.blocks)
+        live = self.live_before(rest, after, at_return)
         names = self.assigned(rest)
 
         def go_on(inner: Scope) -> tuple[Scope, Left]:
@@ -483,7 +501,7 @@ class Translator(CarriedValues):
         if self._may_leave(body):
             left = self._rounds(op, scope, live, at_return, leaves=True)
             assert left is not None
-            kept = [name for name in names if name in at_return | after]
+            kept = self.wanted(names, at_return | after)
             sides = [go_on, lambda inner: (inner, True)]
             return self.either(self.goes_on(left), sides, names, kept, scope, op)
         start = self.index_value(op.start.data, scope)
@@ -496,7 +514,7 @@ class Translator(CarriedValues):
             return inner, self.translate_nodes(body, inner, live, at_return)
 
         names = {**self.assigned(body), **names}
-        kept = [name for name in names if name in at_return | after]
+        kept = self.wanted(names, at_return | after)
         return self.either(runs, [once, go_on], names, kept, scope, op)
 
     def _once(self, op: LoopOp, scope: Scope, live: Names, at_return: Names) -> bool:
@@ -519,7 +537,7 @@ class Translator(CarriedValues):
             return
         otherwise = blocks[op.else_block.data]
         names = {**self.assigned(nodes_of(then)), **self.assigned(nodes_of(otherwise))}
-        kept = [name for name in names if name in live]
+        kept = self.wanted(names, live)
         condition = self.condition(op.condition, scope)
 
         def side(target: BlockOp) -> Callable[[Scope], tuple[Scope, Left]]:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
 from openinfer.dialects import nn
+from openinfer.lowering.graph.stamps import size_stamp
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class LateSizes:
             return Size.name(scope.late[key])
         name = self.reserve(hint)
         self.values.insert(nn.DefineSizeOp(name, value, self.values.node))
+        self.values.say(size_stamp(name, value))
         if key is not None:
             scope.late[key] = name
         return Size.name(name)
@@ -53,7 +55,8 @@ class LateSizes:
         """A size expression over known names only: scalars and loop indices become late sizes."""
         size = size.substitute(self.values.facts.static)
         unknown = sorted(size.names - self.known)
-        parts = len(size.terms) > 1 and any(self._may_be_negative(n, scope) for n in unknown)
+        several = len(size.terms) > 1 or any(len(monomial) > 1 for monomial, _ in size.terms)
+        parts = several and any(self._may_be_negative(n, scope) for n in unknown)
         if unknown and (parts or not _is_sum(size)):
             # Its parts may be negative although it is not, and a plan wants one bound.
             values = [self._value_of(name, scope) for name in unknown]
@@ -66,6 +69,19 @@ class LateSizes:
             # A plan has a closer bound for one name than for a difference or a quotient.
             return self.define("size", self.values.index_value(replaced, scope), scope, replaced)
         return replaced
+
+    def folded(self, size: Size, scope: Scope) -> Size:
+        """The expression with what is known of its names: sizes, and scalars that are constants."""
+        size = size.substitute(self.values.facts.static)
+        found: dict[str, int] = {}
+        for name in sorted(size.names - self.known - scope.indices.keys()):
+            constant = _constant(self.values.value_of(name, scope))
+            if constant is not None:
+                found[name] = constant
+        try:
+            return size.substitute(found)
+        except ZeroDivisionError:
+            return size  # a mistake of the step, which says where it is
 
     def _may_be_negative(self, name: str, scope: Scope) -> bool:
         """Whether a loop index or an integer scalar may be below 0."""
@@ -85,14 +101,21 @@ class LateSizes:
         if index is not None:
             return self.define(name, index.value, scope, index.value)
         value = values.value_of(name, scope)
-        owner = value.owner
-        if isinstance(owner, nn.FillOp):
-            constant = owner.properties["value"]
-            if isinstance(constant, IntegerAttr):
-                return Size.of(constant.value.data)
+        constant = _constant(value)
+        if constant is not None:
+            return Size.of(constant)
         if value in scope.late:
             return Size.name(scope.late[value])
         return self.define(name, values.named_index(name, scope), scope, value)
+
+
+def _constant(value: SSAValue) -> int | None:
+    """The integer that a value is made of as a constant, if it is."""
+    owner = value.owner
+    if not isinstance(owner, nn.FillOp):
+        return None
+    number = owner.properties["value"]
+    return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def _is_sum(size: Size) -> bool:

@@ -47,21 +47,27 @@ def consumer_nodes(block: BlockOp) -> list[Operation]:
     return [op for op in nodes_of(block)[1:] if not isinstance(op, YieldOp)]
 
 
-def written(nodes: Sequence[Operation], blocks: Mapping[str, BlockOp]) -> dict[str, None]:
-    """Every variable that the nodes may write, in the order of the first write."""
+def written(
+    nodes: Sequence[Operation], blocks: Mapping[str, BlockOp], shaped: Names = frozenset()
+) -> dict[str, None]:
+    """Every variable that the nodes may write, in the order of the first write; of those in `shaped`
+    also what they read, which may give it a shape."""
     found: dict[str, None] = {}
     for op in nodes:
         if isinstance(op, LoopOp | ScopeOp):
-            found.update(written(nodes_of(op), blocks))
+            found.update(written(nodes_of(op), blocks, shaped))
         elif isinstance(op, BranchOp):
             for target in (op.then_block, op.else_block):
                 if target is not None:
-                    found.update(written(nodes_of(blocks[target.data]), blocks))
+                    found.update(written(nodes_of(blocks[target.data]), blocks, shaped))
         elif isinstance(op, AwaitOp):
             for consumer in consumers_of(op.names, blocks):
-                found.update(written(consumer_nodes(consumer), blocks))
+                found.update(written(consumer_nodes(consumer), blocks, shaped))
         elif isinstance(op, GraphOp):
             found.update({ref.variable.data: None for ref in op.writes()})
+            if shaped:
+                read = [ref.variable.data for ref in op.reads()]
+                found.update({name: None for name in read if name in shaped})
     return found
 
 
@@ -83,21 +89,35 @@ def assigned_in(nodes: Sequence[Operation], blocks: Mapping[str, BlockOp]) -> li
     return found
 
 
+def dims_of(name: str) -> str:
+    """What stands among live names for the dimensions of a temporary, which a write must fit."""
+    return f"{name} dims"
+
+
 def live_before(
-    nodes: Sequence[Operation], after: Names, at_return: Names, blocks: Mapping[str, BlockOp]
+    nodes: Sequence[Operation],
+    after: Names,
+    at_return: Names,
+    blocks: Mapping[str, BlockOp],
+    shaped: Names = frozenset(),
 ) -> Names:
     """The variables whose value is needed before `nodes`.
 
-    `after` is what is needed behind them, `at_return` what is needed where a return leads to.
+    `after` is what is needed behind them, `at_return` what is needed where a return leads to. Of the
+    variables in `shaped` the dimensions, too, are what the way to a node makes them.
     """
     live = after
     for op in reversed(nodes):
-        live = _step(op, live, at_return, blocks)
+        live = _step(op, live, at_return, blocks, shaped)
     return live
 
 
 def live_behind_each(
-    nodes: Sequence[Operation], after: Names, at_return: Names, blocks: Mapping[str, BlockOp]
+    nodes: Sequence[Operation],
+    after: Names,
+    at_return: Names,
+    blocks: Mapping[str, BlockOp],
+    shaped: Names = frozenset(),
 ) -> list[Names]:
     """For each node the variables whose value is needed behind it, in one walk through `nodes`.
 
@@ -107,7 +127,7 @@ def live_behind_each(
     live = after
     for op in reversed(nodes):
         behind.append(live)
-        live = _step(op, live, at_return, blocks)
+        live = _step(op, live, at_return, blocks, shaped)
     behind.reverse()
     return behind
 
@@ -138,33 +158,44 @@ def _indices(op: GraphOp) -> Names:
     return frozenset(found)
 
 
-def _step(op: Operation, after: Names, at_return: Names, blocks: Mapping[str, BlockOp]) -> Names:
+def _step(
+    op: Operation,
+    after: Names,
+    at_return: Names,
+    blocks: Mapping[str, BlockOp],
+    shaped: Names,
+) -> Names:
     match op:
         case ReturnOp():
             return at_return | frozenset(op.names)
         case ScopeOp():
-            return live_before(nodes_of(op), after, at_return, blocks)
+            return live_before(nodes_of(op), after, at_return, blocks, shaped)
         case LoopOp():
             # The body may run again, or not at all: twice around reaches the fixpoint.
-            once = after | live_before(nodes_of(op), after, at_return, blocks)
-            again = once | live_before(nodes_of(op), once, at_return, blocks)
+            once = after | live_before(nodes_of(op), after, at_return, blocks, shaped)
+            again = once | live_before(nodes_of(op), once, at_return, blocks, shaped)
             return (again - {op.index.data}) | op.start.data.names | op.stop.data.names
         case BranchOp():
             live: Names = _indices(op)
             for target in (op.then_block, op.else_block):
                 if target is not None:
                     # A return in the called block comes back here.
-                    live |= live_before(nodes_of(blocks[target.data]), after, after, blocks)
+                    body = nodes_of(blocks[target.data])
+                    live |= live_before(body, after, after, blocks, shaped)
             return live | frozenset(ref.variable.data for ref in op.reads())
         case AwaitOp():
             # The consumers run, or have run by now.
             live = after | frozenset(op.names)
             for consumer in consumers_of(op.names, blocks):
-                live |= live_before(consumer_nodes(consumer), after, after, blocks)
+                live |= live_before(consumer_nodes(consumer), after, after, blocks, shaped)
             return live
         case GraphOp():
             killed = frozenset(ref.variable.data for ref in op.writes())
             needed = frozenset(ref.variable.data for ref in op.reads())
+            if isinstance(op, AssignOp):
+                after -= {dims_of(op.variable.data)}
+            elif not killed.isdisjoint(shaped):
+                needed |= {dims_of(name) for name in killed & shaped}
             return (after - killed) | needed | _indices(op)
         case _:
             return after

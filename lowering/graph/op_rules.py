@@ -1,4 +1,7 @@
-"""How each op of the registry becomes `nn`: one rule for each family or structured op."""
+"""How an op of the registry becomes `nn`: what its rule is given, and who finds it.
+
+The rules are in the files of `_MODULES`; elementwise ops have a single one, here.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DictionaryAttr,
-    FloatAttr,
     IntegerType,
     StringAttr,
     TensorType,
-    UnitAttr,
-    f64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects import nn, opset
-from openinfer.dialects.nn.elements import dtype_name, element_type
-from openinfer.dialects.ops.layout import permutation, slice_bounds
-from openinfer.dialects.ops.structured import attention_split
+from openinfer.dialects.nn.elements import dtype_name
 from openinfer.dialects.opset import OpError, OpSpec, TensorSpec
+from openinfer.lowering.graph.late_numbers import are_late, late_results
 from openinfer.lowering.graph.settings import attribute_of
-from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -58,8 +55,11 @@ class Emitter(Protocol):
         """Sizes that only the step knows."""
         ...
 
-    def require(self, low: Size, high: Size) -> None:
-        """The step may run only where low <= high; known violations were reported before."""
+    def require(self, low: Size, high: Size, kind: str = "bound") -> None:
+        """The step may run only where low <= high; known violations were reported before.
+
+        `kind` is a row of `runtime/devices/failures.py`.
+        """
         ...
 
     def require_holds(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
@@ -153,33 +153,40 @@ _RULES: dict[str, Rule] = {}
 
 
 _MODULES = (
+    *("layout_rules", "reduce_rules", "attention_rules"),
     *("border_rules", "index_rules", "number_rules", "scalar_rules"),
     *("window_rules", "sequence_rules", "composed_rules"),
 )
-"""The files beside this one that hold rules, too."""
+"""The files beside this one that hold rules."""
 
 
 _SCALARS: dict[str, Collection[str]] = {}
 """For each op the settings that only the step may know; its rule takes them as `Scalar`."""
 
+Check = Callable[[Emitter, Sequence[TensorSpec], Settings], None]
+_CHECKS: dict[str, Check] = {}
+"""For each op what it requires of the step, before its results have a size."""
 
-def op_rule(*names: str, scalars: Collection[str] = ()) -> Callable[[Rule], Rule]:
+
+def op_rule(
+    *names: str, scalars: Collection[str] = (), check: Check | None = None
+) -> Callable[[Rule], Rule]:
     """Registers the function as the rule of the ops `names`.
 
     `scalars` are the settings that may name a scalar variable, a loop index or a run-time size: the
-    rule finds a `lowering.graph.scalars.Scalar` there.
+    rule finds a `lowering.graph.scalars.Scalar` there. `check` has checked by the step what the op
+    needs of the types of its operands and of its settings.
     """
 
     def register(rule: Rule) -> Rule:
         for name in names:
             _RULES[name] = rule
             _SCALARS[name] = scalars
+            if check is not None:
+                _CHECKS[name] = check
         return rule
 
     return register
-
-
-_rule = op_rule
 
 
 def rule_of(name: str) -> Rule:
@@ -199,6 +206,7 @@ def translate(
     operands: Sequence[SSAValue],
     outputs: Sequence[tuple[str, list[Size | None]]],
     given: Settings,
+    scope: Scope,
 ) -> Sequence[SSAValue]:
     """Emits the `nn` ops of one `graph.op`; the results have the declared dtypes.
 
@@ -227,6 +235,10 @@ def translate(
                 f"{name}: setting {setting} names {value}, which has no value at compile time",
                 "use a literal, a constant with @init, or model metadata",
             )
+    if spec.name in _CHECKS:
+        _CHECKS[spec.name](emitter, specs, settings)
+    if are_late(emitter.late, settings):
+        inferred = late_results(emitter.late, inferred, scope)
     declared = [
         TensorSpec(dtype, _settled(emitter, dims, have))
         for (dtype, dims), have in zip(outputs, inferred)
@@ -333,7 +345,7 @@ def elementwise_rule(call: Call) -> Sequence[SSAValue]:
         )
     if call.settings.get("acc") is not None:
         wide = nn.with_element(call.type, call.type.element_type)
-        operands = [_widen(call, v, wide.element_type) for v in call.operands]
+        operands = [widen(call, v, wide.element_type) for v in call.operands]
         return [call.elementwise(call.spec.name, operands, call.type)]
     settings = {k: v for k, v in call.settings.items() if k not in ("acc", "to")}
     # Defaults go without saying.
@@ -343,338 +355,23 @@ def elementwise_rule(call: Call) -> Sequence[SSAValue]:
     return [call.elementwise(call.spec.name, call.operands, call.type, **settings)]
 
 
-def _widen(call: Call, value: SSAValue, element: Attribute) -> SSAValue:
+def widen(call: Call, value: SSAValue, element: Attribute) -> SSAValue:
+    """A tensor with elements of another type."""
     kind = value.type
     assert isinstance(kind, TensorType)
     return call.convert(value, nn.with_element(kind, element))
 
 
-@_rule("cast", scalars=("saturate",))
-def _cast(call: Call) -> Sequence[SSAValue]:
-    settings = {k: v for k, v in call.settings.items() if k in ("rounding_mode", "saturate")}
-    if call.operands[0].type == call.type:
-        return [call.operands[0]]
-    if isinstance(settings["saturate"], opset.NameRef):
-        from openinfer.lowering.graph.scalar_rules import either_way
-
-        return either_way(call, "saturate")
-    return [call.elementwise("cast", call.operands, call.type, **settings)]
-
-
-@_rule("reshape", "squeeze", "unsqueeze")
-def _reshape(call: Call) -> Sequence[SSAValue]:
-    value, target = call.operands[0], call.results[0]
-    source = TensorSpec("f32", nn.dims_of(value))
-    if source.count != target.count:
-        # Whether the elements fill the result follows only from the numbers of a step.
-        call.emitter.require(source.count, target.count)
-        call.emitter.require(target.count, source.count)
-        kind = nn.tensor_type(nn.element_of(value), target.dims)
-        value = call.add(nn.ReshapeOp, [value], kind, checked=UnitAttr())
-    return [call.convert(call.reshape(value, target.dims), call.type)]
-
-
-@_rule("transpose", "permute")
-def _transpose(call: Call) -> Sequence[SSAValue]:
-    order = permutation(len(nn.dims_of(call.operands[0])), call.settings)
-    return [call.convert(call.transpose(call.operands[0], order), call.type)]
-
-
-@_rule("expand")
-def _expand(call: Call) -> Sequence[SSAValue]:
-    value = call.add(nn.BroadcastOp, call.operands, call.own_type)
-    return [call.convert(value, call.type)]
-
-
-@_rule("concat")
-def _concat(call: Call) -> Sequence[SSAValue]:
-    axis = nn.int_setting(_axis(call.settings["axis"], call.results[0].rank))
-    return [call.convert(call.add(nn.ConcatOp, call.operands, call.own_type, axis=axis), call.type)]
-
-
-@_rule("slice")
-def _slice(call: Call) -> Sequence[SSAValue]:
-    spec = TensorSpec("f32", nn.dims_of(call.operands[0]))
-    bounds = slice_bounds(spec, call.settings)
-    for extent, (low, high, _) in zip(spec.dims, bounds):
-        for left, right in ((Size.of(0), low), (low, high), (high, extent)):
-            call.emitter.require(left, right)
-    starts, steps = [b[0] for b in bounds], [b[2] for b in bounds]
-    return [call.convert(_cut(call, starts, steps, call.own_type), call.type)]
-
-
-@_rule("split")
-def _split(call: Call) -> Sequence[SSAValue]:
-    rank = len(nn.dims_of(call.operands[0]))
-    axis = _axis(call.settings["axis"], rank)
-    found: list[SSAValue] = []
-    start = Size.of(0)
-    for part, declared in zip(call.inferred, call.results):
-        starts = [start if d == axis else Size.of(0) for d in range(rank)]
-        piece = _cut(call, starts, [1] * rank, call.kind(part))
-        found.append(call.convert(piece, call.kind(declared)))
-        start = start + part.dims[axis]
-    return found
-
-
-def _cut(
-    call: Call, starts: Sequence[Size], steps: Sequence[int], kind: TensorType[Attribute]
-) -> SSAValue:
-    from openinfer.dialects.graph import SizeAttr
-
-    return call.add(
-        nn.SliceOp,
-        call.operands[:1],
-        kind,
-        starts=ArrayAttr([SizeAttr(s) for s in starts]),
-        steps=nn.ints_setting(steps),
-    )
-
-
-def _axis(value: object, rank: int) -> int:
+def axis_of(value: object, rank: int) -> int:
+    """The axis that a setting names, counted from the front."""
     assert isinstance(value, int)
     return value % rank if rank else 0
 
 
-def _axes(value: object, rank: int) -> list[int]:
-    assert isinstance(value, tuple)
-    found = {int(v) if isinstance(v, int) else v.evaluate({}) for v in value}
-    return sorted({a % rank for a in found})
-
-
-@_rule("sum_axis", "mean_axis", "prod_axis", "max_axis", "min_axis")
-def _reduce(call: Call) -> Sequence[SSAValue]:
-    value = call.operands[0]
-    rank = len(nn.dims_of(value))
-    dtype = accumulator = dtype_name(nn.element_of(value))
-    mean = call.spec.name == "mean_axis"
-    if call.settings.get("acc") is not None:
-        accumulator, _ = opset.accumulation(dtype, call.settings["acc"], mean=mean)
-    elif mean and dtype[0] in "iu":
-        # A sum may wrap, for its last bits stay true; a mean may not.
-        accumulator = f"{dtype[0]}64"
-    value = _widen(call, value, element_type(accumulator))
-    axes = call.settings["axes"]
-    if call.spec.name in ("max_axis", "min_axis"):
-        _require_elements(call, _axes(axes, rank))
-    kind = call.type
-    mixed = DTYPES[accumulator].is_float is not DTYPES[call.results[0].dtype].is_float
-    if call.settings.get("acc") is not None and not mixed:
-        kind = nn.with_element(kind, element_type(accumulator) or kind.element_type)
-    result = call.add(
-        nn.ReduceOp,
-        [value],
-        kind,
-        kind=StringAttr(call.spec.name.removesuffix("_axis")),
-        axes=nn.ints_setting(_axes(axes, rank)),
-        keepdims=UnitAttr() if call.settings["keepdims"] else None,
-    )
-    return [_accumulated(call, result)]
-
-
-def _accumulated(call: Call, value: SSAValue) -> SSAValue:
+def accumulated(call: Call, value: SSAValue) -> SSAValue:
     """What an accumulator holds at the end in the declared type; integers wrap."""
     if value.type == call.type:
         return value
     if isinstance(nn.element_of(value), IntegerType):
         return call.elementwise("cast", [value], call.type, saturate=False)
     return call.convert(value, call.type)
-
-
-def _require_elements(call: Call, axes: Sequence[int]) -> None:
-    """Nothing is the largest of nothing: such a step must not run (unless no result is asked for)."""
-    dims = nn.dims_of(call.operands[0])
-    others = [size for d, size in enumerate(dims) if d not in axes]
-    if all(size.constant != 0 for size in others):
-        for axis in axes:
-            call.emitter.require(Size.of(1), dims[axis])
-
-
-@_rule("argmax_axis", "argmin_axis", scalars=("select_first",))
-def _position(call: Call) -> Sequence[SSAValue]:
-    if isinstance(call.settings["select_first"], opset.NameRef):
-        from openinfer.lowering.graph.scalar_rules import either_way
-
-        return either_way(call, "select_first")
-    rank = len(nn.dims_of(call.operands[0]))
-    _require_elements(call, [_axis(call.settings["axis"], rank)])
-    result = call.add(
-        nn.ReduceOp,
-        call.operands,
-        call.type,
-        kind=StringAttr(call.spec.name.removesuffix("_axis")),
-        axes=nn.ints_setting([_axis(call.settings["axis"], rank)]),
-        keepdims=UnitAttr() if call.settings["keepdims"] else None,
-        select_last=None if call.settings["select_first"] else UnitAttr(),
-    )
-    return [result]
-
-
-@_rule("is_finite")
-def _is_finite(call: Call) -> Sequence[SSAValue]:
-    value = call.operands[0]
-    kind = value.type
-    assert isinstance(kind, TensorType)
-    flags = call.elementwise("is_finite", [value], nn.with_element(kind, call.type.element_type))
-    axes = nn.ints_setting(range(len(nn.dims_of(value))))
-    return [call.add(nn.ReduceOp, [flags], call.type, kind=StringAttr("min"), axes=axes)]
-
-
-@_rule("softmax", "log_softmax")
-def _softmax(call: Call) -> Sequence[SSAValue]:
-    axis = nn.int_setting(_axis(call.settings["axis"], call.results[0].rank))
-    log = UnitAttr() if call.spec.name == "log_softmax" else None
-    return [call.add(nn.SoftmaxOp, call.operands, call.type, axis=axis, log=log)]
-
-
-@_rule("layer_norm", "rms_norm", scalars=("eps",))
-def _norm(call: Call) -> Sequence[SSAValue]:
-    if isinstance(call.settings["eps"], opset.NameRef):
-        from openinfer.lowering.graph.scalar_rules import norm_in_parts
-
-        return norm_in_parts(call)
-    x, *rest = call.operands
-    dims = nn.dims_of(x)
-    axis = _axis(call.settings["axis"], len(dims))
-    inner = Size.of(1)
-    for size in dims[axis:]:
-        inner = inner * size
-    # The kernels normalise the last axis; several axes in a row are one.
-    flat = (*dims[:axis], inner)
-    inputs = [call.reshape(x, flat), *(call.reshape(v, (inner,)) for v in rest)]
-    eps = call.settings["eps"]
-    assert isinstance(eps, float)
-    kind = nn.tensor_type(call.type.element_type, flat)
-    if call.spec.name == "rms_norm":
-        value = call.add(nn.RmsNormOp, inputs, kind, eps=FloatAttr(eps, f64))
-    else:
-        value = call.add(
-            nn.LayerNormOp,
-            inputs,
-            kind,
-            eps=FloatAttr(eps, f64),
-            has_weight=UnitAttr() if len(rest) > 0 else None,
-            has_bias=UnitAttr() if len(rest) > 1 else None,
-        )
-    return [call.reshape(value, dims)]
-
-
-@_rule("matmul")
-def _matmul(call: Call) -> Sequence[SSAValue]:
-    kind = call.type
-    acc = call.settings["acc"]
-    if isinstance(acc, tuple):
-        # A product is accumulated in the type of its result.
-        kind = nn.with_element(kind, element_type(str(acc[0])) or kind.element_type)
-    result = call.add(
-        nn.MatmulOp,
-        call.operands,
-        kind,
-        transpose_a=UnitAttr() if call.settings["transpose_a"] else None,
-        transpose_b=UnitAttr() if call.settings["transpose_b"] else None,
-    )
-    return [_accumulated(call, result)]
-
-
-@_rule("gather")
-def _gather(call: Call) -> Sequence[SSAValue]:
-    rank = len(nn.dims_of(call.operands[0]))
-    value = call.add(
-        nn.GatherOp,
-        call.operands,
-        call.own_type,
-        axis=nn.int_setting(_axis(call.settings["axis"], rank)),
-        node=nn.int_setting(call.emitter.node),
-    )
-    return [call.convert(value, call.type)]
-
-
-@_rule("attention", scalars=("scale", "window"))
-def _attention(call: Call) -> Sequence[SSAValue]:
-    from openinfer.lowering.graph.scalar_rules import known_scale
-
-    call = known_scale(call)
-    q, k, v, *rest = call.operands
-    specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
-    if attention_split(specs[0], specs[1]):
-        return _split_attention(call)
-    dims = nn.dims_of(q)
-    batch = Size.of(1)
-    for size in dims[:-3]:
-        batch = batch * size
-
-    def four(value: SSAValue) -> SSAValue:
-        own = list(nn.dims_of(value))
-        heads = own[-3] if len(own) > 2 else Size.of(1)
-        return call.reshape(value, (batch, heads, *own[-2:]))
-
-    inputs = [four(q), four(k), four(v)]
-    heads = nn.dims_of(inputs[0])[1]
-    if rest:
-        inputs.append(_mask(call, rest[0], dims, batch, heads))
-    size = nn.dims_of(v)[-1]
-    kind = nn.tensor_type(call.type.element_type, (batch, heads, dims[-2], size))
-    value = _attend(call, inputs, kind, ["bhld"] * 4)
-    return [call.reshape(value, call.results[0].dims)]
-
-
-def _mask(call: Call, mask: SSAValue, dims: tuple[Size, ...], batch: Size, heads: Size) -> SSAValue:
-    """The mask with four dimensions; leading ones are joined as those of q are."""
-    own = nn.dims_of(mask)
-    own = (*(Size.of(1) for _ in range(max(0, 4 - len(own)))), *own)
-    lead = own[:-3]
-    if len(own) == 4:
-        return call.reshape(mask, own)
-    joined = Size.of(1)
-    for size in lead:
-        joined = joined * size
-    if joined != batch and joined != Size.of(1):
-        full = (*dims[:-3], *own[-3:])
-        mask = call.add(nn.BroadcastOp, [mask], nn.tensor_type(nn.element_of(mask), full))
-        joined = batch
-    return call.reshape(mask, (joined, *own[-3:]))
-
-
-def _attend(
-    call: Call,
-    inputs: Sequence[SSAValue],
-    kind: TensorType[Attribute],
-    layouts: Sequence[str],
-) -> SSAValue:
-    from openinfer.lowering.graph.scalar_rules import FARTHEST, window_operand
-
-    scale = call.settings["scale"]
-    assert isinstance(scale, float)
-    window = call.settings["window"]
-    masked = UnitAttr() if len(inputs) > 3 else None
-    reach = window_operand(call)
-    return call.add(
-        nn.AttentionOp,
-        [*inputs, *([] if reach is None else [reach])],
-        kind,
-        scale=FloatAttr(scale, f64),
-        causal=UnitAttr() if call.settings["causal"] else None,
-        window=nn.int_setting(min(window, FARTHEST)) if isinstance(window, int) else None,
-        windowed=None if reach is None else UnitAttr(),
-        masked=masked,
-        layouts=ArrayAttr([StringAttr(layout) for layout in layouts]),
-    )
-
-
-def _split_attention(call: Call) -> Sequence[SSAValue]:
-    """q `[B, D]` against k, v `[T, H, Dh]` or `[H, Dh]`: heads are cut from the last dimension."""
-    q, k, v, *rest = call.operands
-    rows, width = nn.dims_of(q)
-    heads, size = nn.dims_of(k)[-2:]
-    length = nn.dims_of(k)[0] if len(nn.dims_of(k)) == 3 else Size.of(1)
-    one = Size.of(1)
-    inputs = [
-        call.reshape(q, (one, rows, heads, size)),
-        call.reshape(k, (one, length, heads, size)),
-        call.reshape(v, (one, length, heads, size)),
-    ]
-    kind = nn.tensor_type(call.type.element_type, (one, rows, heads, size))
-    value = call.reshape(_attend(call, inputs, kind, ["blhd"] * 4), (rows, width))
-    if rest:
-        value = call.add(nn.MatmulOp, [value, rest[0]], call.type)
-    return [value]

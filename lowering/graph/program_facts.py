@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
+    UnitAttr,
     i1,
     i64,
 )
@@ -95,7 +97,7 @@ class Facts:
         states: dict[str, State] = {}
         for name, variable in variables.items():
             if isinstance(variable, VariableOp):
-                state = state_of(variable, len(states), static)
+                state = state_of(variable, len(states), static, runtime)
                 if state is not None:
                     states[name] = state
         nodes = number_nodes(module)
@@ -112,10 +114,7 @@ class Facts:
             for dim in variable.sizes:
                 unknown = sorted(dim.names - known)
                 scalars = [n for n in unknown if n in self.variables or n in loops]
-                held = isinstance(variable, VariableOp) and variable.memory.data in (
-                    "persistent",
-                    "dynamic",
-                )
+                held = isinstance(variable, VariableOp) and variable.memory.data == "dynamic"
                 if dim.single_name == "_" or (unknown == scalars and not held):
                     continue
                 if scalars:
@@ -123,10 +122,10 @@ class Facts:
                         Diagnostic(
                             "OI0719",
                             f"dimension {dim} of {variable.variable.data} names the scalar "
-                            f"variable {scalars[0]}, but its shape is fixed before a step runs",
+                            f"variable {scalars[0]}, but an input has its shape before a step runs",
                             location_of(variable),
-                            hint="write `_` for this dimension, which then is that of the value that "
-                            "is written, or a size that inputs or `sizes=` fix",
+                            hint="name a size of its own here, which the input then fixes, or write "
+                            "`_`",
                         )
                     )
                 elif unknown:
@@ -140,6 +139,20 @@ class Facts:
                         )
                     )
         return found
+
+    @cached_property
+    def unsteady(self) -> frozenset[str]:
+        """The temporaries with a dimension that names the index of a loop, or a scalar that some node
+        writes, and with no open one: their shape says when their `assign` has run, if it has."""
+        changed = set(written(list(self.nodes), self.blocks))
+        steady = self.static.keys() | self.runtime | (self.variables.keys() - changed)
+        return frozenset(
+            op.variable.data
+            for op in self.nodes
+            if isinstance(op, AssignOp)
+            and any(dim.names - steady for dim in op.sizes)
+            and not any(dim.single_name == "_" for dim in op.sizes)
+        )
 
     def names_scalars(self, variable: VariableOp | AssignOp) -> bool:
         """Whether a dimension of a declaration is fixed by a scalar variable of the step."""
@@ -162,8 +175,12 @@ class Facts:
         return []
 
     def outputs(self) -> list[str]:
-        """What can be fetched after a step and is not fixed beforehand: results, then volatiles."""
-        names = dict.fromkeys(self.returned())
+        """What can be fetched after a step and is not fixed beforehand: results, then volatiles.
+
+        A state that grows is fetched where it lies.
+        """
+        grows = {name for name, state in self.states.items() if not state.plain}
+        names = dict.fromkeys(name for name in self.returned() if name not in grows)
         for name in written(nodes_of(self.blocks["entry"]), self.blocks):
             variable = self.variables.get(name)
             if isinstance(variable, VariableOp) and variable.memory.data == "volatile":
@@ -335,6 +352,8 @@ class Facts:
             elif (value := self.constant_of(variable)) is not None:
                 number = FloatAttr(value, 64) if isinstance(value, float) else None
                 entry["value"] = number or IntegerAttr(int(value), i64)
+            elif memory == "constant" and package_name(variable) not in self.bindings.tensors:
+                entry["unfilled"] = UnitAttr()
         return DictionaryAttr(entry)
 
     def _loops_around(self, op: Operation) -> list[int]:

@@ -48,6 +48,11 @@ def turn_stamp(op: LoopOp, number: int, index: SSAValue) -> nn.StampOp | None:
     return nn.StampOp("turn", op.index.data, [number], index)
 
 
+def size_stamp(name: str, value: SSAValue) -> nn.StampOp | None:
+    """What a traced build says of a size that the step itself fixes; a watched one looks it up."""
+    return nn.StampOp("size", name, (), value) if current().trace else None
+
+
 def block_stamp(op: BlockOp, phase: str) -> nn.StampOp | None:
     """What is said at the start ("enter") and the end ("exit") of a block."""
     options = current()

@@ -29,6 +29,7 @@ from openinfer.dialects.graph import (
     SizeAttr,
     SliceAttr,
 )
+from openinfer.lowering.graph.late_dims import LateDims
 from openinfer.lowering.graph.states import State
 from openinfer.lowering.graph.variable_values import (
     Index,
@@ -130,15 +131,19 @@ class _Access:
         missing = count - len(slots[:count])
         self.table = [*slots[:count], *[FULL] * missing]
         self.auto = slots[count:]
+        self.now = LateDims(t, state, scope)
+        self.now.touch()
 
     # The three kinds of use
 
     def read(self) -> SSAValue:
         if self.state.plain:
             return self.t.value_of(self.name, self.scope)
-        if self.state.open:
+        if self.state.waits:
             extent = self.t.add(nn.ExtentOp(self.name, [], self.state.settled))
             self._require("sge", extent, 1, "unwritten", extent, extent)
+        elif self.state.open:
+            self.now.load()
         place = self.place(writes=False)
         element = self.t.tensor_type(self.state.dtype, ()).element_type
         kind = nn.tensor_type(element, [*place.dims, *self.state.entry])
@@ -237,6 +242,8 @@ class _Access:
                     self._require("sle", need, bound, "fixed", need, self._axis_number(axis))
                 prefix.append(number)
         self.t.insert(nn.StateResetOp(self.name, prefix, self.t.node))
+        if not prefix:
+            self.now.keep()
 
     # Slots
 
@@ -262,7 +269,7 @@ class _Access:
         """All of every dimension; a write says itself how long the open ones are."""
         t = self.t
         place.offsets.append(t.constant_index(0))
-        for position, dim in enumerate(self.state.dims):
+        for position, dim in enumerate(self.now.dims()):
             axis = self.state.settled + 1 + position
             if dim.single_name == "_" and not writes:
                 dim = t.late.define(self.name, t.add(nn.ExtentOp(self.name, [], axis)), self.scope)
@@ -338,6 +345,8 @@ class _Access:
         entry = list(place.offsets)
         grows = bool(self.auto) and all(isinstance(s, SizeAttr) for s in self.auto)
         needs: list[SSAValue] = []
+        if self.state.late:
+            self._each(entry, lengths, self._start)
         if grows:
             needs = self._needs(None if lengths else entry)
 
@@ -377,9 +386,19 @@ class _Access:
             number = self._number(slot, entry)
             if entry is not None:
                 self._require("sge", number, 0, "negative", number, self._axis_number(axis))
-            base = self.t.index_value(self.state.base(axis), self.scope)
-            found.append(self.t.add(arith.AddiOp(base, number)))
+            found.append(self.t.add(arith.AddiOp(self._base(axis), number)))
         return found
+
+    def _base(self, axis: int) -> SSAValue:
+        """The extent of an axis of a matrix that has not grown."""
+        late = self.now.values.get(axis - len(self.state.table))
+        return self.t.index_value(self.state.base(axis), self.scope) if late is None else late
+
+    def _start(self, entry: Sequence[SSAValue]) -> None:
+        """A matrix is as large as scalars say that it is at the start."""
+        for position, extent in self.now.values.items():
+            axis = len(self.state.table) + position
+            self.t.insert(nn.GrowOp(self.name, entry, axis, extent, self.t.node))
 
     def _stacked(
         self,
@@ -392,7 +411,7 @@ class _Access:
         t = self.t
         extent = t.add(nn.ExtentOp(self.name, entry, axis))
         if least is None:
-            least = t.index_value(self.state.base(axis), self.scope)
+            least = self._base(axis)
         for _, length in lengths:
             some = t.add(arith.CmpiOp(length, t.constant_index(0), "sgt"))
             extent = t.add(arith.SelectOp(some, extent, least))
@@ -474,11 +493,15 @@ class _Access:
                 continue
             axis = self.state.axes.index(name)
             extent = t.add(nn.ExtentOp(self.name, entry, axis))
-            base = t.index_value(self.state.base(axis), self.scope)
+            base = self._base(axis)
             inner.indices[name] = Index(t.add(arith.SubiOp(extent, base)))
         return t.index_value(size, inner)
 
     def _grow(self, axis: int, entry: Sequence[SSAValue], need: SSAValue) -> SSAValue:
+        bound = self.state.fixed.get(self.state.axes[axis])
+        if bound is not None and axis - len(self.state.table) in self.now.values:
+            most = self.t.add(arith.AddiOp(self._base(axis), self.t.constant_index(bound)))
+            self._require("sle", need, most, "fixed", need, self._axis_number(axis))
         return self.t.add(nn.GrowOp(self.name, entry, axis, need, self.t.node))
 
     def _clamp(self, value: SSAValue, high: SSAValue) -> SSAValue:

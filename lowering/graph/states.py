@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
@@ -17,8 +17,9 @@ from openinfer.runtime.sizes import Size
 class State:
     """A persistent variable. Growing axes are the table indices, then the auto-dim ones.
 
-    With open dimensions all dimensions are axes, behind one that says whether a write has settled
-    them: its extent is 0 or 1.
+    With dimensions that only a step knows all dimensions are axes, behind one that says whether they
+    are settled: its extent is 0 or 1. Dimensions that name scalars have their values in facts of the
+    state, behind one that says whether a step has touched it.
     """
 
     name: str
@@ -30,6 +31,8 @@ class State:
     table: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
+    late: tuple[int, ...] = ()
+    """The dimensions that name scalar variables: the first step that touches it fixes them."""
 
     @property
     def plain(self) -> bool:
@@ -38,8 +41,13 @@ class State:
 
     @property
     def open(self) -> bool:
+        """Whether a step gives it a shape: what is written, or scalars that dimensions name."""
+        return not self.auto and (bool(self.late) or self.waits)
+
+    @property
+    def waits(self) -> bool:
         """Whether what is written gives it a shape."""
-        return not self.auto and any(dim.single_name == "_" for dim in self.dims)
+        return any(dim.single_name == "_" for dim in self.dims)
 
     @property
     def settled(self) -> int:
@@ -63,27 +71,35 @@ class State:
         if self.open and axis >= self.settled:
             return self._declared(axis) or Size.of(0)
         if axis >= len(self.table):
-            return self.dims[axis - len(self.table)]
+            place = axis - len(self.table)
+            return Size.of(0) if place in self.late else self.dims[place]
         return Size.of(self.fixed.get(name, 0))
+
+    def fact(self, dim: int | None = None) -> int:
+        """In place of an axis: whether a step has touched it, or its value of a late dimension."""
+        return len(self.axes) + (0 if dim is None else 1 + self.late.index(dim))
 
     def limit(self, axis: int) -> Size | None:
         """The largest extent of a growing axis; None without a fixed bound."""
         name = self.axes[axis]
         if self.open and axis >= self.settled:
             return Size.of(1) if axis == self.settled else self._declared(axis)
-        if name not in self.fixed:
+        if name not in self.fixed or axis - len(self.table) in self.late:
             return None
         bound = Size.of(self.fixed[name])
         return bound + self.base(axis) if axis >= len(self.table) else bound
 
     def _declared(self, axis: int) -> Size | None:
         """The dimension that an axis stands for; None for an open one, or for none."""
-        dim = self.dims[axis - self.settled - 1] if axis > self.settled else None
-        return None if dim is None or dim.single_name == "_" else dim
+        place = axis - self.settled - 1
+        if place < 0 or place in self.late or self.dims[place].single_name == "_":
+            return None
+        return self.dims[place]
 
     def row(self, extra: Mapping[str, Attribute]) -> DictionaryAttr:
         """As an entry of `nn.interface`."""
         limits = [self.limit(axis) for axis in range(len(self.axes))]
+        late = {"late": ArrayAttr([IntegerAttr(axis, i64) for axis in self.late])}
         return DictionaryAttr(
             {
                 "name": StringAttr(self.name),
@@ -94,6 +110,7 @@ class State:
                 "limits": _texts("" if limit is None else limit for limit in limits),
                 "entry": _texts(self.entry),
                 "open": IntegerAttr(int(self.open), i64),
+                **(late if self.late else {}),
                 "fixed": DictionaryAttr(
                     {key: IntegerAttr(bound, i64) for key, bound in self.fixed.items()}
                 ),
@@ -107,8 +124,13 @@ def _texts(values: object) -> ArrayAttr[StringAttr]:
     return ArrayAttr([StringAttr(str(v)) for v in values])  # pyright: ignore
 
 
-def state_of(variable: VariableOp, number: int, static: Mapping[str, int]) -> State | None:
-    """The state that a declaration makes; None for other memory kinds."""
+def state_of(
+    variable: VariableOp, number: int, static: Mapping[str, int], runtime: Collection[str]
+) -> State | None:
+    """The state that a declaration makes; None for other memory kinds.
+
+    `static` are sizes with a value, `runtime` those that inputs fix; other names are scalars.
+    """
     if variable.memory.data != "persistent":
         return None
     names = [i.data for i in variable.indices]
@@ -127,4 +149,6 @@ def state_of(variable: VariableOp, number: int, static: Mapping[str, int]) -> St
     dims = tuple(d.substitute(static) for d in variable.sizes)
     dtype = ALIASES.get(variable.dtype.data, variable.dtype.data)
     table = tuple(n for n in names if n not in auto)
-    return State(variable.variable.data, number, dtype, dims, table, auto, fixed)
+    known = {*runtime, "_"}
+    late = tuple(axis for axis, dim in enumerate(dims) if dim.names - known)
+    return State(variable.variable.data, number, dtype, dims, table, auto, fixed, late)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
     i1,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
@@ -49,6 +49,15 @@ class Problem(Exception):
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.hint = code, message, hint
+
+
+class NoValue(Problem):
+    """What is read here has no shape on any way that leads here: a step that comes here fails."""
+
+    def __init__(self, code: str, message: str, hint: str, kind: str) -> None:
+        super().__init__(code, message, hint)
+        self.kind = kind
+        """The row of `runtime/devices/failures.py` for a step."""
 
 
 @dataclass
@@ -93,10 +102,11 @@ class VariableValues:
         self.builder = Builder(InsertPoint.at_end(self.entry))
         self.where: Operation | None = None
         self.weights: dict[str, SSAValue] = {}
-        self.observe = current().observe
+        self.observe, self.trace = current().observe, current().trace
         self.late = LateSizes(self)
         self.watched_dims: dict[str, list[str]] = {}
-        """`NODE NAME` to the dimensions of what a watched build shows there."""
+        """`NODE NAME` to the dimensions of what a watched or traced build shows there; `NODE NAME#1`,
+        `NODE NAME#2` … where it has others."""
         self.requirements: dict[tuple[str, str, str], int] = {}
         """What run-time sizes must hold before the step runs at all: low <= high, by kind."""
         self.touched: dict[str, str] = {}
@@ -106,6 +116,8 @@ class VariableValues:
         """Whether something that stands before may end the step."""
         self.hints = Hints()
         """What holds for the node that is being translated."""
+        self.choices = 0
+        """How many branches and loops are around it of which the step knows whether they run."""
 
     @property
     def node(self) -> int:
@@ -249,6 +261,8 @@ class VariableValues:
     def dims_now(self, variable: VariableOp | AssignOp, scope: Scope) -> list[Size]:
         """The dimensions that a declaration has here: as its `assign` gave them, or evaluated now."""
         name = variable.variable.data
+        if name in scope.unset and name in scope.dims and name in self.facts.unsteady:
+            self.assigned_or_not(name, scope)
         found = scope.dims.get(name)
         if found is not None:
             return found
@@ -256,12 +270,63 @@ class VariableValues:
         if not self.facts.names_scalars(variable):
             return dims
         if not self.has_shape(name, scope, open_too=True):
-            raise Problem(
+            raise NoValue(
                 "OI0603",
                 f"a dimension of {name} names the index of a loop that does not run here",
                 "declare it where the loop is around it",
+                "unassigned",
             )
         return [d if d.single_name == "_" else self.late.symbolic(d, scope) for d in dims]
+
+    def assigned_or_not(self, name: str, scope: Scope) -> None:
+        """A temporary of which only the step knows whether its `assign` has run: it is what that made
+        it, else zeros of the shape that it would get here. Where it would have none, the step fails.
+        """
+        variable = self.facts.variables[name]
+        flag = scope.unset.pop(name)
+        held, value = scope.dims.pop(name), scope.values.pop(name)
+        if not self.has_shape(name, scope):
+            self._require_value(name, flag)
+            scope.dims[name], scope.values[name] = held, value
+            return
+        assigned = self.add(arith.CmpiOp(flag, self.constant_index(0), "ne"))
+        dims: list[Size] = []
+        for then, now in zip(held, self.dims_now(variable, scope)):
+            one, other = self.index_value(then, scope), self.index_value(now, scope)
+            number = self.add(arith.SelectOp(assigned, one, other))
+            dims.append(self.late.define(name, number, scope))
+        kind = nn.tensor_type(nn.element_of(value), dims)
+        sides = [
+            lambda: self.add(nn.CastDimsOp(value, kind)),
+            lambda: self.first_content(variable, dims),
+        ]
+        scope.dims[name], scope.values[name] = dims, self.one_of(assigned, kind, sides)
+
+    def _require_value(self, name: str, flag: SSAValue) -> None:
+        """The step fails where a variable that may have no value has none."""
+        zero = self.constant_index(0)
+        written = self.add(arith.CmpiOp(flag, zero, "ne"))
+        sizes = self.facts.variables[name].sizes
+        open_dims = any(dim.single_name == "_" for dim in sizes)
+        kind = "unwritten" if open_dims else "unassigned"
+        self.insert(nn.RequireOp(written, kind, zero, zero, self.node))
+
+    def one_of(
+        self,
+        condition: SSAValue,
+        kind: TensorType[Attribute],
+        sides: Sequence[Callable[[], SSAValue]],
+    ) -> SSAValue:
+        """The value that one of two ways gives."""
+        outer = self.builder
+        regions: list[Region] = []
+        for side in sides:
+            block = Block()
+            self.builder = Builder(InsertPoint.at_end(block))
+            self.insert(scf.YieldOp(side()))
+            regions.append(Region(block))
+        self.builder = outer
+        return self.add(scf.IfOp(condition, [kind], regions[0], regions[1]))
 
     def has_shape(self, name: str, scope: Scope, *, open_too: bool = False) -> bool:
         """Whether all dimensions of a declaration have a value here, or are open with `open_too`."""
@@ -303,11 +368,18 @@ class VariableValues:
         self.insert(nn.RequireOp(same, "shape", left, right, self.node))
 
     def watch(self, value: SSAValue, op: Operation, ref: RefAttr) -> None:
-        """Shows a value to the host after a node, in a watched build."""
+        """Shows a value to the host after a node, in a watched build; a traced one its shape."""
+        if not (self.observe or self.trace):
+            return
+        node, name = self.facts.node_number(op), ref.variable.data
+        dims = [str(d) for d in nn.dims_of(value)]
+        # A block that is called from several places has sizes of its own at each.
+        shown, copies = name, 0
+        while self.watched_dims.setdefault(f"{node} {shown}", dims) != dims:
+            copies += 1
+            shown = f"{name}#{copies}"
         if self.observe:
-            node, name = self.facts.node_number(op), ref.variable.data
-            self.insert(nn.ObserveOp(value, node, name))
-            self.watched_dims[f"{node} {name}"] = [str(d) for d in nn.dims_of(value)]
+            self.insert(nn.ObserveOp(value, node, shown))
 
     def value_of(self, name: str, scope: Scope) -> SSAValue:
         """The current value of a variable; its first content when nothing was written yet.
@@ -315,15 +387,12 @@ class VariableValues:
         Where only the step knows whether there is one, the step checks that.
         """
         self.touch(name)
+        if name in scope.unset and name in scope.dims and name in self.facts.unsteady:
+            self.assigned_or_not(name, scope)
         value = self.content(name, scope)
         flag = scope.unset.pop(name, None)
         if flag is not None:
-            zero = self.constant_index(0)
-            written = self.add(arith.CmpiOp(flag, zero, "ne"))
-            sizes = self.facts.variables[name].sizes
-            open_dims = any(dim.single_name == "_" for dim in sizes)
-            kind = "unwritten" if open_dims else "unassigned"
-            self.insert(nn.RequireOp(written, kind, zero, zero, self.node))
+            self._require_value(name, flag)
         return value
 
     def touch(self, name: str) -> None:
@@ -374,7 +443,7 @@ class VariableValues:
         """Model tensor, else metadata, else `@init`, else zeros; `dims` where they name scalars."""
         if isinstance(variable, VariableOp):
             if self.facts.tensor_of(variable) is not None:
-                return self.weight(variable)
+                return self._fitting(self.weight(variable), dims)
             constant = self.facts.constant_of(variable)
         else:
             constant = None
@@ -382,21 +451,35 @@ class VariableValues:
         if dims is not None:
             kind = nn.tensor_type(kind.element_type, dims)
         if any(d.single_name == "_" for d in nn.dims_of(kind)):
-            raise Problem(
+            raise NoValue(
                 "OI0602",
                 f"{variable.variable.data} has an open dimension and was not written yet",
                 "write it before it is read",
+                "unwritten",
             )
         self.require_dims(nn.dims_of(kind))
         fill = nn.FillOp([], [kind], properties={"value": fill_value(constant, kind)})
         fill.result[0].name_hint = variable.variable.data
         return self.add(fill)
 
+    def _fitting(self, value: SSAValue, dims: Sequence[Size] | None) -> SSAValue:
+        """A tensor of the package as a variable whose dimensions name scalars; the step fails where
+        it has another shape."""
+        if dims is None or tuple(dims) == nn.dims_of(value):
+            return value
+        for have, want in zip(nn.dims_of(value), dims):
+            if have != want:
+                self.require_equal(have, want, Scope())
+        return self.add(nn.CastDimsOp(value, nn.tensor_type(nn.element_of(value), dims)))
+
     def weight(self, variable: VariableOp) -> SSAValue:
         """The argument that holds a tensor of the package, or a whole family of them."""
         name = variable.variable.data
         if name not in self.weights:
             kind = self.declared_type(variable)
+            source = self.facts.tensor_of(variable)
+            if source is not None and self.facts.names_scalars(variable):
+                kind = nn.tensor_type(kind.element_type, self.facts.bindings.tensors[source].shape)
             if name in self.facts.extents:
                 extents = self.facts.extents[name]
                 kind = nn.tensor_type(kind.element_type, [*extents, *nn.dims_of(kind)])

@@ -1,13 +1,12 @@
 """Rules of the ops over windows: convolutions, pooling, resampling.
 
-A convolution of floats whose sizes are known is `nn.conv`. Any other one is one product: the kernel
-as a matrix `[out, in * kernel]` times the windows of x as `[in * kernel, windows]`. A transposed one
-multiplies first and folds the windows of the product.
+A convolution of floats whose sizes and settings are known is `nn.conv`. Any other one is one
+product: the kernel as a matrix `[out, in * kernel]` times the windows of x as
+`[in * kernel, windows]`. A transposed one multiplies first and folds the windows of the product.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, UnitAttr
@@ -18,9 +17,11 @@ from openinfer.dialects.nn.elements import dtype_name, element_type
 from openinfer.dialects.ops.base import product, promote_floats
 from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
 from openinfer.dialects.ops.pooling import pool_windows, resamplings
-from openinfer.dialects.ops.windows import Window
-from openinfer.dialects.opset import TensorSpec
-from openinfer.lowering.graph.op_rules import Call, RuleError, op_rule
+from openinfer.dialects.ops.windows import Window, per_axis
+from openinfer.dialects.opset import NameRef, TensorSpec
+from openinfer.lowering.graph.index_arithmetic import LARGEST_INDEX
+from openinfer.lowering.graph.op_rules import Call, Emitter, Settings, op_rule
+from openinfer.lowering.graph.scalar_rules import either_way
 from openinfer.lowering.graph.scalars import computed, widened
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -44,23 +45,7 @@ def _flat_height(call: Call, x: SSAValue) -> SSAValue:
     return call.reshape(x, (*dims[:-1], _ONE, dims[-1])) if len(dims) == 3 else x
 
 
-def _known(call: Call, size: Size, what: str) -> int:
-    if size.constant is None:
-        raise RuleError(
-            "OI0722",
-            f"{call.spec.name} needs a {what} that is known at compile time, it is {_written(size)}",
-            "use a literal, a constant with @init, metadata, or a size that the model or `sizes=` "
-            "fixes",
-        )
-    return size.constant
-
-
-def _written(size: Size) -> str:
-    """A size in the names of the program: late ones have a number behind them."""
-    return re.sub(r"([A-Za-z_]\w*)\.\d+", r"\1", str(size))
-
-
-def _placed(call: Call, windows: Sequence[Window]) -> dict[str, Attribute]:
+def _placed(windows: Sequence[Window]) -> dict[str, Attribute]:
     """Stride, padding and dilation as properties; a single axis is the horizontal one."""
     two = list(windows)
     if len(two) == 1:
@@ -68,17 +53,10 @@ def _placed(call: Call, windows: Sequence[Window]) -> dict[str, Attribute]:
         two.insert(0, Window(_ONE, _ONE, zero, zero, _ONE))
     sides = [side for window in two for side in (window.before, window.after)]
     return {
-        "stride": nn.ints_setting([_known(call, w.stride, "stride") for w in two]),
-        "padding": nn.ints_setting([_known(call, side, "padding") for side in sides]),
-        "dilation": nn.ints_setting([_known(call, w.dilation, "dilation") for w in two]),
+        "stride": nn.window_numbers([w.stride for w in two]),
+        "padding": nn.window_numbers(sides),
+        "dilation": nn.window_numbers([w.dilation for w in two]),
     }
-
-
-def _require_windows(call: Call, windows: Sequence[Window], extents: Sequence[Size]) -> None:
-    """A window fits into each axis; what is provably wrong was refused before."""
-    for window, extent in zip(windows, extents):
-        call.emitter.require(_ONE, window.kernel)
-        call.emitter.require(window.needed(), window.padded(extent))
 
 
 def _groups(call: Call) -> int:
@@ -111,12 +89,31 @@ def _biased(call: Call, y: SSAValue, channels: Sequence[Size]) -> SSAValue:
     return call.convert(y, nn.with_element(kind, element))
 
 
-@op_rule("conv1d", "conv2d")
+def _check_convolution(
+    emitter: Emitter, operands: Sequence[TensorSpec], settings: Settings
+) -> None:
+    """A window fits into each axis; what is provably wrong was refused before."""
+    x, w = operands[:2]
+    spatial = w.rank - 2
+    for window, extent in zip(conv_windows(w, settings, spatial), x.dims[-spatial:]):
+        emitter.require(_ONE, window.kernel)
+        emitter.require(window.needed(), window.padded(extent))
+        _require_room(emitter, window)
+
+
+def _require_room(emitter: Emitter, window: Window) -> None:
+    """Numbers that only the step knows are cut to the largest index: a padding that was is beyond
+    any memory."""
+    for side in (window.before, window.after):
+        if emitter.late.is_late(side):
+            emitter.require(side + 1, Size.of(LARGEST_INDEX), "padded")
+
+
+@op_rule("conv1d", "conv2d", check=_check_convolution)
 def _convolution(call: Call) -> Sequence[SSAValue]:
     x, w = call.operands[:2]
     spatial = len(nn.dims_of(w)) - 2
     windows = conv_windows(_spec(w), call.settings, spatial)
-    _require_windows(call, windows, nn.dims_of(x)[-spatial:])
     groups = _groups(call)
     x = _with_batch(call, x, spatial + 2)
     w = _flat_height(call, w)
@@ -124,7 +121,7 @@ def _convolution(call: Call) -> Sequence[SSAValue]:
     outputs, channels, *kernel = nn.dims_of(w)
     counts = call.results[0].dims[-spatial:]
     counts = counts if spatial == 2 else (_ONE, *counts)
-    if _is_direct(x, w, counts):
+    if _is_direct(x, w, counts, windows):
         y = _direct(call, x, w, windows, (batch, outputs, *counts))
         y = _biased(call, y, (outputs, _ONE))
         return [call.reshape(y, call.results[0].dims)]
@@ -142,8 +139,11 @@ def _convolution(call: Call) -> Sequence[SSAValue]:
 _DIRECT = frozenset({"f16", "bf16", "f32", "f64"})
 
 
-def _is_direct(x: SSAValue, w: SSAValue, counts: Sequence[Size]) -> bool:
+def _is_direct(x: SSAValue, w: SSAValue, counts: Sequence[Size], windows: Sequence[Window]) -> bool:
     """Whether all sizes but the batch are known, and at least 1, and the elements floats."""
+    numbers = [n for v in windows for n in (v.stride, v.before, v.after, v.dilation)]
+    if any(number.constant is None for number in numbers):
+        return False
     known = [*nn.dims_of(x)[1:], *nn.dims_of(w), *counts]
     if any(size.constant is None or size.constant < 1 for size in known):
         return False
@@ -154,9 +154,9 @@ def _direct(
     call: Call, x: SSAValue, w: SSAValue, windows: Sequence[Window], dims: Sequence[Size]
 ) -> SSAValue:
     kind = nn.tensor_type(element_type(_sums(call)), dims)
-    kernel = nn.ints_setting([_known(call, size, "kernel") for size in nn.dims_of(w)[2:]])
+    kernel = nn.window_numbers(nn.dims_of(w)[2:])
     groups = nn.int_setting(_groups(call))
-    placed = _placed(call, windows)
+    placed = _placed(windows)
     return call.add(nn.ConvOp, [x, w], kind, kernel=kernel, groups=groups, **placed)
 
 
@@ -174,18 +174,27 @@ def _unfolded(
     if alone and all(w.stride == _ONE for w in windows) and list(counts) == extents:
         return call.reshape(x, dims)
     kind = nn.tensor_type(nn.element_of(x), dims)
-    return call.add(nn.UnfoldOp, [x], kind, **_placed(call, windows))
+    return call.add(nn.UnfoldOp, [x], kind, **_placed(windows))
 
 
-@op_rule("conv_transpose2d")
+def _check_transposed(emitter: Emitter, operands: Sequence[TensorSpec], settings: Settings) -> None:
+    """There is something to spread, something is left of it, and no gap behind its end."""
+    x, w = operands[:2]
+    windows, extents = transposed_extents(w, x.dims[-2:], settings)
+    extra = per_axis(settings["output_padding"], "output_padding", 2)
+    for window, before, after, more in zip(windows, x.dims[-2:], extents, extra):
+        emitter.require(_ONE, window.kernel)
+        emitter.require(_ONE, before)
+        emitter.require(more + 1, Size.max(window.stride, window.dilation))
+        emitter.require(_ONE, after)
+        _require_room(emitter, window)
+
+
+@op_rule("conv_transpose2d", check=_check_transposed)
 def _transposed(call: Call) -> Sequence[SSAValue]:
     x, w = call.operands[:2]
     windows, _ = transposed_extents(_spec(w), nn.dims_of(x)[-2:], call.settings)
     extents = call.results[0].dims[-2:]
-    for window, before, after in zip(windows, nn.dims_of(x)[-2:], extents):
-        call.emitter.require(_ONE, window.kernel)
-        call.emitter.require(_ONE, before)
-        call.emitter.require(_ONE, after)
     x = _with_batch(call, x, 4)
     batch, channels, *counts = nn.dims_of(x)
     _, each, *kernel = nn.dims_of(w)
@@ -211,7 +220,7 @@ def _transposed(call: Call) -> Sequence[SSAValue]:
     outputs = each * groups
     spread = call.reshape(spread, (batch, outputs, *kernel, *counts))
     kind = nn.tensor_type(element, (batch, outputs, *extents))
-    y = call.add(nn.FoldOp, [spread], kind, **_placed(call, windows))
+    y = call.add(nn.FoldOp, [spread], kind, **_placed(windows))
     y = _biased(call, call.reshape(y, (batch, outputs, product(extents))), (outputs,))
     return [call.reshape(y, call.results[0].dims)]
 
@@ -229,14 +238,23 @@ def _planes(call: Call) -> tuple[SSAValue, tuple[Size, ...]]:
     return x, (*nn.dims_of(x)[:2], *call.results[0].dims[-2:])
 
 
-@op_rule("max_pool2d", "avg_pool2d")
+def _check_pool(emitter: Emitter, operands: Sequence[TensorSpec], settings: Settings) -> None:
+    """There is something to pool, a window fits, and none lies in padding alone."""
+    ceil = bool(settings["ceil_mode"])
+    for window, extent in zip(pool_windows(settings), operands[0].dims[-2:]):
+        emitter.require(_ONE, extent)
+        for side in (window.before, window.after):
+            emitter.require(side * 2, window.reach)
+        emitter.require(window.needed(ceil=ceil), window.padded(extent))
+
+
+@op_rule("max_pool2d", "avg_pool2d", scalars=("count_include_pad",), check=_check_pool)
 def _pool(call: Call) -> Sequence[SSAValue]:
     settings = call.settings
+    if isinstance(settings.get("count_include_pad"), NameRef):
+        return either_way(call, "count_include_pad")
     windows = pool_windows(settings)
     ceil = bool(settings["ceil_mode"])
-    for window, extent in zip(windows, nn.dims_of(call.operands[0])[-2:]):
-        call.emitter.require(_ONE, extent)
-        call.emitter.require(window.needed(ceil=ceil), window.padded(extent))
     x, dims = _planes(call)
     average = call.spec.name == "avg_pool2d"
     element = nn.element_of(x)
@@ -247,8 +265,8 @@ def _pool(call: Call) -> Sequence[SSAValue]:
         [x],
         nn.tensor_type(call.type.element_type if floats else element, dims),
         kind=StringAttr("average" if average else "max"),
-        kernel=nn.ints_setting([_known(call, w.kernel, "kernel size") for w in windows]),
-        **_placed(call, windows),
+        kernel=nn.window_numbers([w.kernel for w in windows]),
+        **_placed(windows),
         ceil=UnitAttr() if ceil else None,
         count_padding=UnitAttr() if average and settings["count_include_pad"] else None,
         divisor=nn.int_setting(divisor) if isinstance(divisor, int) else None,

@@ -20,6 +20,7 @@ from openinfer.lowering.loops.conv_shape import ConvShape, fills_lines
 from openinfer.lowering.loops.lower_convolution import sums_of
 from openinfer.lowering.loops.target import lanes_of
 from openinfer.lowering.options import strict_math
+from openinfer.runtime.sizes import Size
 
 SIDE = 2
 
@@ -54,13 +55,13 @@ class FusePooling(ModulePass):
 
 def _squares(pool: nn.PoolOp) -> bool:
     """Whether windows of two by two lie side by side."""
-    sides = (pool.kernel.get_values(), pool.stride.get_values())
+    side, one, zero = Size.of(SIDE), Size.of(1), Size.of(0)
     return (
         pool.kind.data == "max"
-        and all(tuple(side) == (SIDE, SIDE) for side in sides)
-        and not any(pool.padding.get_values())
+        and all(nn.sizes_in(numbers) == (side, side) for numbers in (pool.kernel, pool.stride))
+        and all(size == zero for size in nn.sizes_in(pool.padding))
         and pool.ceil is None
-        and tuple(pool.dilation.get_values()) == (1, 1)
+        and nn.sizes_in(pool.dilation) == (one, one)
     )
 
 

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions import arith as extended
+from openinfer.dialects.extensions.math import ErfcOp
 from openinfer.dialects.nn import elements
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.numeric import (
@@ -205,6 +206,7 @@ OPS: dict[str, Callable[..., Operation]] = {
     "divsi": arith.DivSIOp,
     "divui": arith.DivUIOp,
     "erf": math_dialect.ErfOp,
+    "erfc": ErfcOp,
     "exp": math_dialect.ExpOp,
     "floor": math_dialect.FloorOp,
     "log": math_dialect.LogOp,

@@ -51,18 +51,16 @@ def _silu(s: Scalar, args: list[SSAValue]) -> SSAValue:
 
 @body("gelu")
 def _gelu(s: Scalar, args: list[SSAValue]) -> SSAValue:
-    """x · Phi(x) by erf, or x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))."""
+    """x/2 · erfc(-x/√2), or x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))."""
     s.require_float()
     (x,) = s.computed(args)
+    half = s.f("mulf", x, s.constant(0.5, x))
     if s.setting("approximate", "none") == "tanh":
         square = s.f("mulf", x, x)
         cubic = s.f("mulf", s.f("mulf", square, s.constant(0.044715, x)), x)
         inner = s.f("mulf", s.f("addf", x, cubic), s.constant(math.sqrt(2 / math.pi), x))
-        share = s.f("tanh", inner)
-    else:
-        share = s.f("erf", s.f("mulf", x, s.constant(math.sqrt(0.5), x)))
-    half = s.f("mulf", x, s.constant(0.5, x))
-    return s.f("mulf", half, s.f("addf", share, s.constant(1, x)))
+        return s.f("mulf", half, s.f("addf", s.f("tanh", inner), s.constant(1, x)))
+    return s.f("mulf", half, s.f("erfc", s.f("mulf", x, s.constant(-math.sqrt(0.5), x))))
 
 
 @body("softplus")

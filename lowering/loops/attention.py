@@ -1,10 +1,12 @@
 """The schedule of attention, for one block of queries of one head at a time.
 
-The lanes of every vector are neighbouring queries, the rows are keys:
+The lanes of every vector are neighbouring queries, two vectors of them side by side where there are
+so many, the rows are keys:
 
     queries[d, lane]  = scale · q[lane, d]                      transposed once for the block
     scores[key, lane] = sum over d of k[key, d] · queries[d, lane], masked;  top = max over keys
     scores[key, lane] = exp(scores[key, lane] - top[lane]);     total = sum over keys
+                        (a power of two of scores that are so scaled, unless mathematics are strict)
     out[query, d]     = sum over keys of scores[key, query] · v[key, d] / total[query]
 
 So keys and values are read where they lie, maximum and sum run along rows without crossing lanes,
@@ -15,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import log
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType, MemRefType
@@ -22,6 +26,7 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.nn import AttentionOp, ThreadOp
+from openinfer.lowering.loops.attention_hidden import Hidden, Results, mend
 from openinfer.lowering.loops.attention_mask import Mask, Sight
 from openinfer.lowering.loops.attention_operands import Heads
 from openinfer.lowering.loops.attention_step import OneQuery, fits_one_query
@@ -56,7 +61,8 @@ class Block:
     """The head of keys and values."""
     first: SSAValue
     count: Index
-    """Queries that exist; a vector may hold more."""
+    """Queries that exist; the vectors may hold more."""
+    vectors: int
     keys: tuple[Index, Index]
     position: SSAValue | None
     """The position of the first query among the keys, for causal and windowed attention."""
@@ -75,11 +81,17 @@ class Attention:
         self.queries, self.scores = op.outs[1], op.outs[2]
         kind = accumulator_of(element_type(op.inputs[0]))
         assert isinstance(self.scores.type, MemRefType)
-        self.how = Arithmetic(kind, self.scores.type.get_shape()[-1], machine.fused)
+        width = self.scores.type.get_shape()[-1]
+        lanes = min(width, machine.lanes(kind))
+        self.how = Arithmetic(kind, lanes, machine.fused)
+        self.vectors = width // lanes
+        """Vectors of queries that a block has at most."""
         self.zero = build.index(0)
         self.thread = build.insert(ThreadOp())
         self.lowest = build.constant(-INF, self.how.vector)
-        self.scale = build.constant(op.scale.value.data, self.how.vector)
+        # Scores are counted in units of log 2 where weights may be powers of two: they are quicker.
+        self.unit = None if strict_math() else 1 / log(2)
+        self.scale = build.constant(op.scale.value.data * (self.unit or 1), self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
         self.key_count = build.dim(self.k.buffer, self.k.axis("l"))
         self.mask = Mask(build, op.mask, kind) if op.mask is not None else None
@@ -155,56 +167,79 @@ class Attention:
             build.loop(0, build.mul(batches, heads), 1, place, parallel=True, hint="bh")
 
     def _head(self, batch: Index, head: Index, group: Index) -> None:
-        build, lanes = self.build, self.how.lanes
+        """Blocks of as many vectors as there may be, and a last one of fewer where that is enough."""
+        build, lanes, known = self.build, self.how.lanes, self.query_count
+        width = self.vectors * lanes
 
-        def block(first: SSAValue, count: Index) -> None:
+        def block(first: SSAValue, count: Index, vectors: int) -> None:
             position = self.sight.position(first) if self.sight.bounded else None
             keys = (0, self.key_count) if position is None else self.sight.keys(position, count)
-            self._block(Block(batch, head, group, first, count, keys, position))
+            self._block(Block(batch, head, group, first, count, vectors, keys, position))
 
         def next_block(first: SSAValue) -> None:
-            block(first, build.minimum(build.minus(self.query_count, first), lanes))
+            count = build.minimum(build.minus(self.query_count, first), width)
+            rest = known % width if isinstance(known, int) else 1
+            if self.vectors == 1 or not 0 < rest <= lanes:
+                block(first, count, self.vectors)
+                return
+            many = build.compare("sgt", count, lanes)
+            build.when(
+                many,
+                lambda: block(first, count, self.vectors),
+                lambda: block(first, build.minimum(count, lanes), 1),
+            )
 
-        if isinstance(self.query_count, int) and 0 < self.query_count <= lanes:
-            block(self.zero, self.query_count)
+        if isinstance(known, int) and 0 < known <= width:
+            block(self.zero, known, -(-known // lanes))
         else:
-            build.loop(0, self.query_count, lanes, next_block, hint="i")
+            build.loop(0, self.query_count, width, next_block, hint="i")
 
     # One block -----------------------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
         build = self.build
-        rows = self._clamped_queries(block)
-        self._load_queries(block, rows)
-        if self.mask is not None and self.mask.varies_by_query:
-            # The scores are added to what the mask adds to them.
-            self.mask.transposed(block.batch, block.head, rows, block.keys, self._put)
-        top = self._score(block)
+        for number in range(block.vectors):
+            rows = self._clamped_queries(block, number)
+            self._load_queries(block, number, rows)
+            if self.mask is not None and self.mask.varies_by_query:
+                # The scores are added to what the mask adds to them.
+                self.mask.transposed(
+                    block.batch, block.head, rows, block.keys, partial(self._put, number)
+                )
+        tops = self._score(block)
         zero, one = build.constant(0, self.how.vector), build.constant(1, self.how.vector)
         if self.op.nan_rows is None:
             # A query that may attend to nothing has only -inf: its weights are 0, not NaN.
-            top = select(build, compare_floats(build, "oeq", top, self.lowest), zero, top)
-        total = self._weigh(block, top)
-        if self.op.nan_rows is None:
-            total = select(build, compare_floats(build, "oeq", total, zero), one, total)
-        # The queries themselves are not needed any more: their first row takes the shares.
-        share = build.insert(arith.DivfOp(one, total))
-        build.vstore(share, self.queries, [self.thread, self.zero, self.zero])
+            tops = [
+                select(build, compare_floats(build, "oeq", top, self.lowest), zero, top)
+                for top in tops
+            ]
+        for number, total in enumerate(self._weigh(block, tops)):
+            if self.op.nan_rows is None:
+                total = select(build, compare_floats(build, "oeq", total, zero), one, total)
+            # The queries themselves are not needed any more: their first row takes the shares.
+            share = build.insert(arith.DivfOp(one, total))
+            build.vstore(share, self.queries, self._at(self.zero, number))
         self._combine(block)
+        self._mend(block)
 
-    def _clamped_queries(self, block: Block) -> list[Index]:
-        """The query of each lane; lanes beyond the last one repeat it."""
-        build = self.build
+    def _at(self, row: SSAValue, number: int) -> list[Index]:
+        """The place of vector `number` in a row of a scratch buffer."""
+        return [self.thread, row, number * self.how.lanes]
+
+    def _clamped_queries(self, block: Block, number: int) -> list[Index]:
+        """The query of each lane of a vector; lanes beyond the last one repeat it."""
+        build, lanes = self.build, self.how.lanes
         last = build.minus(self.query_count, 1)
-        places = [build.add(block.first, lane) for lane in range(self.how.lanes)]
+        places = [build.add(block.first, number * lanes + lane) for lane in range(lanes)]
         return [build.minimum(place, last) for place in places]
 
-    def _put(self, value: SSAValue, key: SSAValue) -> None:
+    def _put(self, number: int, value: SSAValue, key: SSAValue) -> None:
         """Stores the scores or weights of one key."""
-        self.build.vstore(value, self.scores, [self.thread, key, self.zero])
+        self.build.vstore(value, self.scores, self._at(key, number))
 
-    def _load_queries(self, block: Block, rows: Sequence[Index]) -> None:
-        """queries[d, lane] = scale · q[lane, d]."""
+    def _load_queries(self, block: Block, number: int, rows: Sequence[Index]) -> None:
+        """queries[d, lane] = scale · q[lane, d], for one vector of queries."""
         build, q = self.build, self.q
 
         def read(row: Index, column: SSAValue, width: int | None) -> SSAValue:
@@ -215,15 +250,19 @@ class Attention:
 
         def write(value: SSAValue, column: SSAValue) -> None:
             scaled = build.insert(arith.MulfOp(value, self.scale))
-            build.vstore(scaled, self.queries, [self.thread, column, self.zero])
+            build.vstore(scaled, self.queries, self._at(column, number))
 
         transpose_into(build, rows, (0, build.dim(q.buffer, 3)), read, write)
 
-    def _score(self, block: Block) -> SSAValue:
+    def _score(self, block: Block) -> Sequence[SSAValue]:
         """Scores against all keys of the block; the largest one of each query."""
-        build, k, lanes = self.build, self.k, self.how.lanes
-        position = block.position
-        positions = None if position is None else self.sight.positions(position)
+        build, k, lanes, vectors = self.build, self.k, self.how.lanes, block.vectors
+        positions = [
+            None
+            if block.position is None
+            else self.sight.positions(build.add(block.position, number * lanes))
+            for number in range(vectors)
+        ]
 
         def tile(first: Index, count: int, tops: Carried) -> Carried:
             keys = [build.index(build.plus(first, offset)) for offset in range(count)]
@@ -231,53 +270,70 @@ class Attention:
                 build,
                 self.how,
                 count,
-                1,
+                vectors,
                 (0, build.dim(k.buffer, 3)),
                 lambda d: [
                     build.load(k.buffer, k.at(block.batch, block.group, key, d)) for key in keys
                 ],
-                lambda d: [build.vload(self.queries, [self.thread, d, self.zero], lanes)],
-                split=split_for(self.machine.accumulators, count, 1),
+                lambda d: [
+                    build.vload(self.queries, self._at(d, number), lanes)
+                    for number in range(vectors)
+                ],
+                split=split_for(self.machine.accumulators, count, vectors),
             )
-            (top,) = tops
-            for key, (score,) in zip(keys, sums):
-                score = self._masked(block, key, score, positions)
-                top = greater(build, score, top)
-                self._put(score, key)
-            return [top]
+            tops = list(tops)
+            for key, scores in zip(keys, sums):
+                bias = self._bias(block, key)
+                for number, score in enumerate(scores):
+                    score = self._masked(number, key, score, bias, positions[number])
+                    tops[number] = greater(build, score, tops[number])
+                    self._put(number, score, key)
+            return tops
 
         start, stop = block.keys
         extent = build.minus(stop, start)
-        rows = self.machine.rows(1)
-        return over_tiles(build, extent, rows, tile, [self.lowest], start=start, hint="j")[0]
+        rows, lowest = self.machine.rows(vectors), [self.lowest] * vectors
+        return over_tiles(build, extent, rows, tile, lowest, start=start, hint="j")
+
+    def _bias(self, block: Block, key: SSAValue) -> SSAValue | None:
+        """What the mask says of a key, where it says the same for all queries."""
+        if self.mask is None or self.mask.varies_by_query:
+            return None
+        bias = self.mask.one(block.batch, block.head, 0, key)
+        return self.build.splat(bias, self.how.lanes)
 
     def _masked(
-        self, block: Block, key: SSAValue, score: SSAValue, positions: SSAValue | None
+        self,
+        number: int,
+        key: SSAValue,
+        score: SSAValue,
+        bias: SSAValue | None,
+        positions: SSAValue | None,
     ) -> SSAValue:
         """The scores of one key, -inf where it is out of sight."""
-        build, lanes, mask = self.build, self.how.lanes, self.mask
-        if mask is not None and mask.varies_by_query:
-            score = mask.apply(
-                score, build.vload(self.scores, [self.thread, key, self.zero], lanes)
-            )
-        elif mask is not None:
-            bias = mask.one(block.batch, block.head, 0, key)
-            score = mask.apply(score, build.splat(bias, lanes))
+        if self.mask is not None:
+            if bias is None:
+                bias = self.build.vload(self.scores, self._at(key, number), self.how.lanes)
+            score = self.mask.apply(score, bias, self.unit)
         return score if positions is None else self.sight.apply(score, key, positions)
 
-    def _weigh(self, block: Block, top: SSAValue) -> SSAValue:
+    def _weigh(self, block: Block, tops: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """scores = exp(scores - top); the sum of them for each query."""
         build = self.build
+        power = math.ExpOp if self.unit is None else math.Exp2Op
 
         def row(key: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            place = [self.thread, key, self.zero]
-            score = build.vload(self.scores, place, self.how.lanes)
-            weight = build.insert(math.ExpOp(build.insert(arith.SubfOp(score, top))))
-            self._put(weight, key)
-            return [build.insert(arith.AddfOp(totals[0], weight))]
+            sums: list[SSAValue] = []
+            for number, (top, total) in enumerate(zip(tops, totals, strict=True)):
+                score = build.vload(self.scores, self._at(key, number), self.how.lanes)
+                weight = build.insert(power(build.insert(arith.SubfOp(score, top))))
+                self._put(number, weight, key)
+                sums.append(build.insert(arith.AddfOp(total, weight)))
+            return sums
 
         start, stop = block.keys
-        return build.reduce(start, stop, 1, [build.constant(0, self.how.vector)], row, hint="j")[0]
+        zero = build.constant(0, self.how.vector)
+        return build.reduce(start, stop, 1, [zero] * len(tops), row, hint="j")
 
     def _combine(self, block: Block) -> None:
         """out[query, d] = sum of scores[key, query] · v[key, d] over keys, times the share."""
@@ -301,6 +357,21 @@ class Attention:
                 for first in range(0, rest, lanes)
             ]
             self._combine_columns(block, build.index(whole), masks)
+
+    def _mend(self, block: Block) -> None:
+        """Values that a query does not see are no part of its result."""
+        build, zero = self.build, self.zero
+        results = Results(
+            block.batch,
+            block.group,
+            block.count,
+            block.keys,
+            lambda row: (block.head, build.add(block.first, row)),
+            lambda key, row: build.load(self.scores, [self.thread, key, row]),
+            lambda row: build.load(self.queries, [self.thread, zero, row]),
+        )
+        hidden = Hidden(build, self.mask, self.sight)
+        mend(build, self.how, hidden, self.v, self.out, results)
 
     def _combine_any(self, block: Block, size: SSAValue, width: int) -> None:
         """The same for a head size that only the step knows."""

@@ -87,10 +87,12 @@ class Mask:
 
         transpose_into(self.build, queries, keys, read, write)
 
-    def apply(self, score: SSAValue, bias: SSAValue) -> SSAValue:
-        """A vector of scores with a vector of biases."""
+    def apply(self, score: SSAValue, bias: SSAValue, unit: float | None = None) -> SSAValue:
+        """A vector of scores with a vector of biases, which are multiplied by `unit`."""
         build = self.build
         if is_float(self.buffer):
+            if unit is not None:
+                bias = build.insert(arith.MulfOp(bias, build.constant(unit, bias.type)))
             return build.insert(arith.AddfOp(score, bias))
         # Not added: a score that is not finite is hidden as well.
         hidden = compare_floats(build, "olt", bias, build.constant(0, bias.type))

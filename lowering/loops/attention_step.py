@@ -21,6 +21,7 @@ from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import AttentionOp
+from openinfer.lowering.loops.attention_hidden import Hidden, Results, mend
 from openinfer.lowering.loops.attention_mask import Mask
 from openinfer.lowering.loops.attention_operands import Heads
 from openinfer.lowering.loops.builder import Index, LoopBuilder
@@ -140,6 +141,7 @@ class OneQuery:
         build.when(many, lambda: self._score_blocks(part), lambda: self._score(part))
         self._each_head(part, lambda _, row: self._weigh(row))
         self._combine(part)
+        self._mend(part)
 
     def _each_head(self, part: _Part, body: Row) -> None:
         build = self.build
@@ -310,6 +312,19 @@ class OneQuery:
         build.vstore(value, self.scores, self._at(row, whole), mask)
 
     # Values ----------------------------------------------------------------------------------
+
+    def _mend(self, part: _Part) -> None:
+        """Values that a query does not see are no part of its result."""
+        build, v, out = self.build, *self.operands[2:]
+        results = Results(
+            part.batch,
+            part.group,
+            part.heads,
+            self.keys,
+            lambda row: (build.plus(part.head, row), 0),
+            lambda key, row: build.load(self.scores, self._at(row, key)),
+        )
+        mend(build, self.how, Hidden(build, self.mask, None), v, out, results)
 
     def _combine(self, part: _Part) -> None:
         columns = self._columns(self.operands[2])

@@ -21,7 +21,7 @@ from math import prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from openinfer.dialects.nn import ConvOp
+from openinfer.dialects.nn import ConvOp, known_numbers
 from openinfer.dialects.nn.checks import shape_of
 from openinfer.lowering.loops.machine import Machine
 
@@ -65,8 +65,8 @@ class ConvShape:
         x, y = shape_of(op.inputs[0]), shape_of(op.output)
         (inputs, *extent), (outputs, *count) = _known(x[1:]), _known(y[1:])
         groups = op.groups.value.data
-        kernel, stride = _pair(op.kernel.get_values()), _pair(op.stride.get_values())
-        top, _, left, _ = op.padding.get_values()
+        kernel, stride = _pair(op.kernel.get_values()), _pair(known_numbers(op.stride))
+        top, _, left, _ = known_numbers(op.padding)
         pool = op.pool.value.data if op.pool is not None else 1
         shape = ConvShape(
             groups,
@@ -76,7 +76,7 @@ class ConvShape:
             _pair([size * pool for size in count]),
             kernel,
             stride,
-            _pair(op.dilation.get_values()),
+            _pair(known_numbers(op.dilation)),
             (top, left),
             pool=pool,
         )

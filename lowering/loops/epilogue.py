@@ -1,4 +1,4 @@
-"""What happens to a product before it is stored: scaling, the body of the op, the output's type.
+"""What happens to a product before it is stored: the body of the op, the output's type.
 
 The body is written for one element. Here it is cloned for a vector of neighbouring columns, once
 for each accumulator, with every scalar type replaced by a vector of it.
@@ -24,8 +24,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from openinfer.dialects.extensions.arith import Arith
 from openinfer.dialects.nn import ConvOp, MatmulOp, YieldOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
-from openinfer.lowering.loops.elements import convert, multiply
-from openinfer.lowering.loops.numeric import is_float
+from openinfer.lowering.loops.elements import convert
 from openinfer.lowering.loops.packing import assemble
 from openinfer.runtime.errors import CompileError
 
@@ -34,6 +33,7 @@ _EXTENDED = {op.name: op for op in Arith.operations}
 # LLVM instructions that a function of `math` becomes; all other ops count one.
 _WEIGHTS = {
     "math.erf": 40,
+    "math.erfc": 25,
     "math.exp": 20,
     "math.exp2": 16,
     "math.log": 25,
@@ -112,10 +112,7 @@ class Epilogue:
     output: SSAValue
     extras: list[Extra]
     body: Block | None
-    alpha: float | None
-    accumulator: Attribute
     _constants: dict[tuple[SSAValue, int | None], SSAValue] = field(default_factory=dict)
-    _alpha: dict[int | None, SSAValue] = field(default_factory=dict)
 
     @property
     def rank(self) -> int:
@@ -131,11 +128,6 @@ class Epilogue:
 
     def prepare(self, lanes: int | None) -> None:
         """Places the constants for vectors of `lanes` (None: scalars) here, outside all loops."""
-        if self.alpha is not None:
-            self._alpha[lanes] = self.build.constant(
-                self.alpha if is_float(self.accumulator) else int(self.alpha),
-                _vector(self.accumulator, lanes),
-            )
         if self.body is None:
             return
         for op in self.body.ops:
@@ -166,8 +158,6 @@ class Epilogue:
         """Finishes one vector of sums and stores it."""
         build = self.build
         assert isinstance(self.output.type, MemRefType)
-        if self.alpha is not None:
-            value = multiply(build, value, self._alpha[place.lanes])
         if self.body is not None:
             known = hoisted or [None] * len(self.extras)
             extras = [

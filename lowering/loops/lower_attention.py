@@ -19,7 +19,7 @@ from openinfer.lowering.loops.elements import accumulator_of
 from openinfer.lowering.loops.inserted import keep_location
 from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.loops.pair_attention import PairAttention
-from openinfer.lowering.loops.pair_heads import pair_attention_scratch
+from openinfer.lowering.loops.pair_heads import VECTORS, pair_attention_scratch
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
@@ -29,14 +29,17 @@ def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
     First the queries of a block, transposed: `[threads, head size, block]`; then their scores
-    against all keys: `[threads, keys, block]`, a part for each thread of a step. `op` is on tensors.
+    against all keys: `[threads, keys, block]`, a part for each thread of a step. A block is two
+    vectors, one where that holds all queries. `op` is on tensors.
     """
     if op.precision is not None:
         return pair_attention_scratch(op)
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]
     query, key = dims_of(op.inputs[0]), dims_of(op.inputs[1])
-    block = Size.of(machine_of(op).lanes(kind))
+    lanes = machine_of(op).lanes(kind)
+    queries = (query[2] if layouts[0] == "bhld" else query[1]).constant
+    block = Size.of(lanes if queries is not None and queries <= lanes else VECTORS * lanes)
     length = key[2] if layouts[1] == "bhld" else key[1]
     threads = Size.name(THREADS)
     return [(kind, (threads, Size.max(query[3], 1), block)), (kind, (threads, length, block))]

@@ -103,7 +103,7 @@ def _convolution(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(schedule.kind, AnyFloat)
     how = Arithmetic(schedule.kind, schedule.lanes, machine.fused)
     body = op.body[0].block if op.body else None
-    epilogue = Epilogue(b, output, extras, body, None, schedule.kind)
+    epilogue = Epilogue(b, output, extras, body)
     epilogue.prepare(schedule.lanes)
     if shape.pool > 1 and schedule.lanes > 1:
         epilogue.prepare(schedule.lanes // 2)

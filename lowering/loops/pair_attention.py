@@ -18,16 +18,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, math, vector
-from xdsl.dialects.builtin import Float32Type, MemRefType, VectorType, f32
+from xdsl.dialects.builtin import Float32Type, MemRefType, VectorType, f32, i32
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import AttentionOp, RoundPairsOp, ThreadOp
+from openinfer.lowering.loops.attention_hidden import Hidden, Results, mend
 from openinfer.lowering.loops.attention_mask import Mask
 from openinfer.lowering.loops.attention_operands import Heads
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import convert
 from openinfer.lowering.loops.machine import Machine
-from openinfer.lowering.loops.microkernel import Carried, contract, over_tiles, split_for
+from openinfer.lowering.loops.microkernel import (
+    Arithmetic,
+    Carried,
+    contract,
+    over_tiles,
+    split_for,
+)
 from openinfer.lowering.loops.numeric import (
     INF,
     compare_floats,
@@ -170,6 +177,7 @@ class PairAttention:
             share = build.insert(arith.DivfOp(one, total))
             build.vstore(share, self.scores, self._at(self._weight_rows, number * self.how.lanes))
         self._combine(block)
+        self._mend(block)
 
     @property
     def _weight_rows(self) -> Index:
@@ -280,6 +288,34 @@ class PairAttention:
             return last() if odd else totals
         there = build.compare("ne", odd, 0)
         return build.when(there, last, lambda: totals, [value.type for value in totals])
+
+    def _mend(self, block: _Block) -> None:
+        """Values that a query does not see are no part of its result."""
+        build, keys = self.build, block.keys
+        assert isinstance(keys, HeadRows)
+        group = keys.leading[1]
+
+        def weight(key: SSAValue, row: Index) -> SSAValue:
+            """One half of a pair: bf16 are the upper bits of f32."""
+            word = build.load(self.scores, self._at(build.floordiv(key, 2), row))
+            bits = build.insert(arith.BitcastOp(word, i32))
+            upper = build.insert(arith.AndIOp(bits, build.constant(-(1 << 16), i32)))
+            lower = build.insert(arith.ShLIOp(bits, build.constant(16, i32)))
+            odd = build.compare("ne", build.rem(key, 2), 0)
+            half = build.insert(arith.SelectOp(odd, upper, lower))
+            return build.insert(arith.BitcastOp(half, f32))
+
+        results = Results(
+            block.batch,
+            group,
+            block.count,
+            (0, self.key_count),
+            lambda row: (block.head, build.add(block.first, row)),
+            weight,
+            lambda row: build.load(self.scores, self._at(self._weight_rows, row)),
+        )
+        sums = Arithmetic(f32, self.how.lanes, self.how.fused)
+        mend(build, sums, Hidden(build, self.mask, None), self.v, self.out, results)
 
     def _combine(self, block: _Block) -> None:
         """out[query, d] = sum of weights · values over pairs of keys, times the share."""

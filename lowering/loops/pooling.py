@@ -28,7 +28,7 @@ from openinfer.lowering.loops.numeric import (
 )
 from openinfer.lowering.loops.runs import Extent, each, extent_of, fitting_lanes, vector_run
 from openinfer.lowering.loops.target import lanes_of
-from openinfer.lowering.loops.windows import Axis, axes_of, planes, reached, times
+from openinfer.lowering.loops.windows import axes_of, numbers_of, planes, reached, times
 
 # Columns of a window that are written out for vectors of windows.
 MOST_COLUMNS = 16
@@ -45,6 +45,16 @@ class _Reach:
     """How many of its elements lie in the plane or its padding."""
 
 
+@dataclass(frozen=True)
+class _Line:
+    """How windows lie along the last axis, known when compiling."""
+
+    stride: int
+    before: int
+    dilation: int
+    columns: int
+
+
 def pool(b: LoopBuilder, op: PoolOp) -> None:
     """All windows of all planes; planes, or the lines of a single one, may run in parallel."""
     _Pooling(b, op).emit()
@@ -54,7 +64,7 @@ class _Pooling:
     def __init__(self, b: LoopBuilder, op: PoolOp) -> None:
         self.b, self.op = b, op
         self.source, self.target = planes(b, op.inputs[0]), planes(b, op.output)
-        self.axes, self.kernel = axes_of(op), op.kernel.get_values()
+        self.axes, self.kernel = axes_of(b, op), numbers_of(b, op.kernel, 1)
         self.extents = (b.dim(self.source, 1), b.dim(self.source, 2))
         self.element = element_type(self.source)
         self.computed = self.element
@@ -85,10 +95,11 @@ class _Pooling:
         def single(w: SSAValue) -> None:
             self._window(outer, h, w, rows)
 
-        if not self._has_vectors():
+        line = self._known_line()
+        if line is None:
             each(b, Extent((count,)), single, hint="w")
             return
-        first, behind = self._inside(self.axes[1], count)
+        first, behind = self._inside(line, count)
         if first != 0:
             b.loop(0, first, 1, single, hint="w")
         whole = b.minus(behind, first)
@@ -98,18 +109,27 @@ class _Pooling:
                 b,
                 Extent((whole,)),
                 self.lanes,
-                lambda i, mask: self._vector(outer, h, b.plus(i, first), rows, whole, i, mask),
+                lambda i, mask: self._vector(
+                    line, (outer, h, b.plus(i, first)), rows, whole, i, mask
+                ),
                 hint="w",
             )
         if behind != count:
             b.loop(behind, count, 1, single, hint="w")
 
-    def _has_vectors(self) -> bool:
-        return self.lanes > 1 and self.axes[1].stride <= 2 and self.kernel[1] <= MOST_COLUMNS
+    def _known_line(self) -> _Line | None:
+        """How windows lie side by side, where vectors of them can be computed."""
+        way, columns = self.axes[1], self.kernel[1]
+        numbers = (way.stride, way.before, way.dilation, columns)
+        known = [number for number in numbers if isinstance(number, int)]
+        if self.lanes == 1 or len(known) < len(numbers):
+            return None
+        line = _Line(*known)
+        return line if line.stride <= 2 and line.columns <= MOST_COLUMNS else None
 
-    def _inside(self, way: Axis, count: Index) -> tuple[Index, Index]:
+    def _inside(self, way: _Line, count: Index) -> tuple[Index, Index]:
         """The range of windows all of whose columns lie in the plane."""
-        b, reach = self.b, (self.kernel[1] - 1) * way.dilation
+        b, reach = self.b, (way.columns - 1) * way.dilation
         first = b.minimum(-(-way.before // way.stride), count)
         room = b.maximum(b.plus(self.extents[1], way.before - reach + way.stride - 1), 0)
         if isinstance(room, int):
@@ -185,22 +205,22 @@ class _Pooling:
 
     def _vector(
         self,
-        outer: SSAValue,
-        h: SSAValue,
-        w: Index,
+        way: _Line,
+        place: tuple[Index, Index, Index],
         rows: _Reach,
         whole: Index,
         i: SSAValue,
         mask: SSAValue | None,
     ) -> None:
-        """The windows from `w` on, `i` being how many of the `whole` run are done."""
-        b, lanes, way = self.b, self.lanes, self.axes[1]
+        """The windows from a place `outer, h, w` on; of the `whole` run `i` are done."""
+        b, lanes = self.b, self.lanes
+        outer, _, w = place
         left = None if mask is None else b.minus(whole, i)
         first = b.minus(times(b, w, way.stride), way.before)
 
         def add_row(row: SSAValue, old: SSAValue) -> SSAValue:
             line = b.plus(times(b, row, self.axes[0].dilation), rows.first)
-            for value in self._columns([outer, line], first, left, mask):
+            for value in self._columns(way, [outer, line], first, left, mask):
                 old = self.combine(b, old, self._widened(value))
             return old
 
@@ -213,16 +233,21 @@ class _Pooling:
             lambda row, values: [add_row(row, values[0])],
             hint="i",
         )
-        columns = _Reach(first, 0, self.kernel[1], self.kernel[1])
+        columns = _Reach(first, 0, way.columns, way.columns)
         value = self._finished(total, rows, columns)
-        b.vstore(value, self.target, [outer, h, w], mask)
+        b.vstore(value, self.target, place, mask)
 
     def _columns(
-        self, line: Sequence[Index], first: Index, left: Index | None, mask: SSAValue | None
+        self,
+        way: _Line,
+        line: Sequence[Index],
+        first: Index,
+        left: Index | None,
+        mask: SSAValue | None,
     ) -> list[SSAValue]:
         """Element j of each window, for all j."""
-        b, lanes, way = self.b, self.lanes, self.axes[1]
-        offsets = [j * way.dilation for j in range(self.kernel[1])]
+        b, lanes = self.b, self.lanes
+        offsets = [j * way.dilation for j in range(way.columns)]
         if way.stride == 1:
             return [b.vload(self.source, [*line, b.plus(first, o)], lanes, mask) for o in offsets]
         pairs: dict[int, list[SSAValue]] = {}

@@ -31,7 +31,12 @@ from openinfer.lowering.loops.microkernel import (
     split_for,
 )
 from openinfer.lowering.loops.packing import Matrix
-from openinfer.lowering.loops.streaming import FEW_ROWS, ask_ahead, steps_per_line
+from openinfer.lowering.loops.streaming import (
+    FEW_ROWS,
+    ask_ahead,
+    share_of_next,
+    steps_per_line,
+)
 from openinfer.runtime.errors import CompileError
 
 # More instructions than this in all copies of the epilogue: the sums go through a small buffer and
@@ -84,6 +89,8 @@ class Product:
     extents: Extents
     epilogue: Epilogue
     batch: tuple[Index, ...]
+    following: tuple[Matrix, Index] | None = None
+    """The panel that is computed after this one, where that is not the next one of its matrix."""
 
     def emit(self) -> None:
         """All columns: whole panels in a loop, then the one that the matrix fills in part."""
@@ -115,6 +122,29 @@ class Product:
             self._strip(count, masks, parallel=True)
 
         build.when(build.compare("ne", rest, 0), partial)
+
+    def panel(self, panel: SSAValue) -> None:
+        """All rows of one panel out of a known number; the last one may be filled in part."""
+        build, width, lanes = self.build, self.right.width, self.how.lanes
+        columns = self.extents.columns
+        assert isinstance(columns, int)
+        count, rest = divmod(columns, width)
+        none = [None] * (width // lanes)
+
+        def partial() -> None:
+            masks = [
+                None if rest - first >= lanes else build.mask(rest - first, lanes)
+                for first in range(0, rest, lanes)
+            ]
+            self._strip(panel, masks)
+
+        if rest == 0:
+            self._strip(panel, none)
+        elif count == 0:
+            partial()
+        else:
+            whole = build.compare("slt", panel, count)
+            build.when(whole, lambda: self._strip(panel, none), partial)
 
     def _strip(
         self, panel: Index, masks: Sequence[SSAValue | None], *, parallel: bool = False
@@ -170,6 +200,9 @@ class Product:
         places = [build.index(build.plus(row, offset)) for offset in range(rows)]
         offsets = [build.index(vector * lanes) for vector in range(strip.vectors)]
         calls = itertools.count()
+        ask = None
+        if self.right.panels and rows > FEW_ROWS and steps is None:
+            ask = self._asking(strip, row)
 
         def scalars(k: SSAValue) -> list[SSAValue]:
             if self.left_transposed:
@@ -178,7 +211,9 @@ class Product:
 
         def columns(k: SSAValue) -> list[SSAValue]:
             if self.right.panels:
-                if rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
+                if ask is not None:
+                    ask(k)
+                elif rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
                     ask_ahead(build, right, strip.panel, k)
                 # A panel is padded: every lane may be read.
                 return [
@@ -200,6 +235,16 @@ class Product:
             columns,
             split=split_for(self.machine.accumulators, rows, strip.vectors),
         )
+
+    def _asking(self, strip: Strip, row: Index) -> Callable[[SSAValue], None]:
+        """What asks for the part of the next panel that the tile from `row` on is to fetch."""
+        build, count = self.build, self.extents.rows
+        rows = self.machine.rows(strip.vectors)
+        known = isinstance(count, int)
+        tiles = -(-count // rows) if known else build.floordiv(build.add(count, rows - 1), rows)
+        tile = row // rows if isinstance(row, int) else build.floordiv(row, rows)
+        panels, following = self.following or (self.right.matrix, build.plus(strip.panel, 1))
+        return share_of_next(build, panels, following, self.extents.depth, tile, tiles)
 
     def _through_stage(
         self,

@@ -260,11 +260,15 @@ class AxisView:
 
 
 def view_around(b: LoopBuilder, buffer: SSAValue, axis: int, axes: int = 1) -> AxisView:
-    """`buffer` as `[outer, count, inner]` where `count` stands for `axes` axes from `axis` on."""
+    """`buffer` as `[outer, count, inner]` where `count` stands for `axes` axes from `axis` on.
+
+    Without such axes `axis` may be the rank: nothing is behind it then.
+    """
     kind = buffer.type
     assert isinstance(kind, MemRefType)
     rank = kind.get_num_dims()
-    axis %= max(rank, 1)
+    if axes:
+        axis %= max(rank, 1)
     groups = [list(range(axis)), list(range(axis, axis + axes)), list(range(axis + axes, rank))]
     extents = [extent_of(b, buffer, group) for group in groups]
     view = collapse(b, buffer, [group for group in groups if group])

@@ -53,7 +53,9 @@ def scatter(
     is built.
     """
     x, indices, updates = inputs
+    assert isinstance(target.type, MemRefType)
     assert isinstance(indices.type, MemRefType)
+    axis %= target.type.get_num_dims()
     index_rank = indices.type.get_num_dims()
     _copy(b, x, target, lanes)
     result = view_around(b, target, axis)

@@ -35,8 +35,8 @@ from openinfer.lowering.options import current
 TEAM = MemRefType(i64, [64])
 """The counters that the threads of an executor share (`lowering/cpu/team.mlir`)."""
 WAIT, TAKE, DONE = "openinfer_team_wait", "openinfer_team_take", "openinfer_team_done"
-CHUNKS = 16
-"""Most chunks of one loop: enough to even out unequal threads, few enough to cost nothing."""
+CHUNKS = 57
+"""The counter that holds how many chunks a loop has at most: what suits the number of threads."""
 
 
 @dataclass(frozen=True)
@@ -294,17 +294,13 @@ def _add(build: LoopBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def _chunks(build: LoopBuilder, op: scf.ForOp, team: SSAValue, ticket: SSAValue) -> SSAValue:
-    """The loop as up to CHUNKS ranges of whole iterations."""
+    """The loop as ranges of whole iterations, of about the same length."""
     one = build.index(1)
     span = build.insert(arith.MaxSIOp(build.sub(op.ub, op.lb), build.index(0)))
     trips = build.floordiv(build.sub(build.add(span, op.step), one), op.step)
-    count = build.insert(arith.MinSIOp(trips, build.index(CHUNKS)))
-    divisor = build.insert(arith.MaxSIOp(count, one))
-    each = build.floordiv(build.sub(build.add(trips, divisor), one), divisor)
-    width = build.mul(each, op.step)
-    # With fewer iterations in the last chunks some may be empty: count those that are not.
-    size = build.insert(arith.MaxSIOp(each, one))
-    chunks = build.floordiv(build.sub(build.add(trips, size), one), size)
+    most = build.insert(memref.LoadOp.get(team, [build.index(CHUNKS)]))
+    most = build.insert(arith.IndexCastOp(most, IndexType()))
+    chunks = build.insert(arith.MinSIOp(trips, most))
     block = Block(arg_types=[IndexType()])
     block.args[0].name_hint = "chunk"
     inner = LoopBuilder(InsertPoint.at_end(block))
@@ -314,8 +310,13 @@ def _chunks(build: LoopBuilder, op: scf.ForOp, team: SSAValue, ticket: SSAValue)
     assert mine is not None
     body = Block()
     work = LoopBuilder(InsertPoint.at_end(body))
-    low = work.add(op.lb, work.mul(block.args[0], width))
-    high = work.insert(arith.MinSIOp(op.ub, work.add(low, width)))
+
+    def start(number: SSAValue) -> SSAValue:
+        trip = work.floordiv(work.mul(number, trips), chunks)
+        return work.add(op.lb, work.mul(trip, op.step))
+
+    low = start(block.args[0])
+    high = work.insert(arith.MinSIOp(op.ub, start(work.add(block.args[0], 1))))
     region = op.body
     op.detach_region(region)
     loop = scf.ForOp(low, high, op.step, [], region)

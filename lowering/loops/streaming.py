@@ -1,10 +1,13 @@
 """Panels that stream from memory: where few rows meet them, lines are asked for ahead of their use.
 
 A row meets each element of a panel once, so the time of a product with one or two rows is that of
-the stream, and what counts is how much of it is under way.
+the stream, and what counts is how much of it is under way. With more rows there is time to fetch the
+next panel while the tiles of this one are computed: each of them asks for its share of it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -51,3 +54,40 @@ def ask_ahead(build: LoopBuilder, panels: Matrix, panel: Index, k: SSAValue) -> 
     for offset in range(0, row_bytes, LINE):
         place = panels.at(panel, there, offset * 8 // bits)
         build.do(PrefetchOp(panels.buffer, [build.index(i) for i in place]))
+
+
+def share_of_next(
+    build: LoopBuilder, panels: Matrix, following: Index, depth: Index, tile: Index, tiles: Index
+) -> Callable[[SSAValue], None]:
+    """A function that prefetches, in step k of tile number `tile` of `tiles`, some of a panel.
+
+    That is the `following` one, which is computed when all tiles of this one are done.
+
+    All tiles together ask for all of it, or nearly: what a step asks for is a whole number of
+    elements. A panel of so many tiles that this is none is fetched by the first of them, one element
+    in each step. Measured against the same loops without, 8 rows and more: 0.71 of the time of a
+    model whose weights come from memory with 16 rows, 0.95 with 128; 0.97 for weights in the L3
+    cache; 1.01 for weights in the L2 cache.
+    """
+    width = panels.kind.get_shape()[-1]
+    line = LINE * 8 // bits_of(element_type(panels.buffer))
+    if isinstance(tiles, int):
+        shared = max(1, min(tiles, width))
+        each: Index = width // shared
+        offsets = range(0, max(each, 1), line)
+    else:
+        # Without rows there is no tile, but what is divided here may have been moved out of their loop.
+        shared = build.maximum(build.minimum(tiles, width), 1)
+        each = build.minimum(build.floordiv(build.index(width), shared), line)
+        offsets = range(1)
+    part = depth // shared if isinstance(depth, int) and isinstance(shared, int) else None
+    part = build.floordiv(depth, shared) if part is None else part
+    first = build.mul(build.minimum(tile, build.minus(shared, 1)), part)
+
+    def ask(k: SSAValue) -> None:
+        column = build.mul(k, each)
+        for offset in offsets:
+            place = panels.at(following, first, build.plus(column, offset))
+            build.do(PrefetchOp(panels.buffer, [build.index(i) for i in place]))
+
+    return ask

@@ -11,57 +11,75 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.nn import FoldOp, PoolOp, UnfoldOp
+from openinfer.dialects.nn import FoldOp, PoolOp, SizeOp, UnfoldOp, sizes_in
+from openinfer.dialects.nn.window_ops import Numbers
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
 from openinfer.lowering.loops.elements import add
 from openinfer.lowering.loops.numeric import element_type
 from openinfer.lowering.loops.runs import Extent, collapse, each, extent_of, vector_run
+from openinfer.runtime.sizes import Size
 
 
 @dataclass(frozen=True)
 class Axis:
     """How windows lie along one axis: the first place of window i is `i * stride - before`."""
 
-    stride: int
-    before: int
-    after: int
-    dilation: int
+    stride: Index
+    before: Index
+    after: Index
+    dilation: Index
 
     @property
     def inside(self) -> bool:
         """Whether no window can reach out of the plane."""
-        return self.before == self.after == 0
+        return (
+            isinstance(self.before, int)
+            and isinstance(self.after, int)
+            and (self.before == self.after == 0)
+        )
 
     def offset(self, b: LoopBuilder, place: SSAValue) -> Index:
         """How far element `place` of window 0 lies from the start of the plane."""
         return b.minus(times(b, place, self.dilation), self.before)
 
 
-def axes_of(op: UnfoldOp | FoldOp | PoolOp) -> tuple[Axis, Axis]:
-    stride, dilation = op.stride.get_values(), op.dilation.get_values()
-    top, bottom, left, right = op.padding.get_values()
+def axes_of(b: LoopBuilder, op: UnfoldOp | FoldOp | PoolOp) -> tuple[Axis, Axis]:
+    """Both axes; what only the run knows is read here, once."""
+    stride, dilation = numbers_of(b, op.stride, 1), numbers_of(b, op.dilation, 1)
+    top, bottom, left, right = numbers_of(b, op.padding, 0)
     return (
         Axis(stride[0], top, bottom, dilation[0]),
         Axis(stride[1], left, right, dilation[1]),
     )
 
 
-def times(b: LoopBuilder, a: Index, factor: int) -> Index:
-    if isinstance(a, int):
+def numbers_of(b: LoopBuilder, numbers: Numbers, least: int) -> tuple[Index, ...]:
+    """The numbers of a setting. The step has checked that none is below `least`; that they cannot
+    be, so that a division by them never ends the process, is seen here once more."""
+    return tuple(
+        b.insert(SizeOp(Size.max(size, least))) if size.constant is None else size.constant
+        for size in sizes_in(numbers)
+    )
+
+
+def times(b: LoopBuilder, a: Index, factor: Index) -> Index:
+    if isinstance(a, int) and isinstance(factor, int):
         return a * factor
+    if isinstance(a, int):
+        a, factor = factor, a
     return a if factor == 1 else b.mul(a, factor)
 
 
-def ceil_div(b: LoopBuilder, a: Index, divisor: int) -> Index:
+def ceil_div(b: LoopBuilder, a: Index, divisor: Index) -> Index:
     """Of a value that is not negative."""
-    if isinstance(a, int):
+    if isinstance(a, int) and isinstance(divisor, int):
         return -(-a // divisor)
-    return a if divisor == 1 else b.floordiv(b.plus(a, divisor - 1), divisor)
+    return a if divisor == 1 else b.floordiv(b.plus(a, b.minus(divisor, 1)), divisor)
 
 
 def reached(
-    b: LoopBuilder, offset: Index, step: int, extent: Index, count: Index
+    b: LoopBuilder, offset: Index, step: Index, extent: Index, count: Index
 ) -> tuple[Index, Index]:
     """The range of i below `count` for which `0 <= i * step + offset < extent`."""
     first = ceil_div(b, b.maximum(b.minus(0, offset), 0), step)
@@ -86,7 +104,7 @@ def _span(b: LoopBuilder, first: Index, behind: Index) -> Extent:
 def unfold(b: LoopBuilder, op: UnfoldOp, lanes: int) -> None:
     """A row of the result is a row of the plane, shifted, between zeros."""
     source, target = planes(b, op.inputs[0]), planes(b, op.output)
-    vertical, horizontal = axes_of(op)
+    vertical, horizontal = axes_of(b, op)
     height, width = b.dim(source, 1), b.dim(source, 2)
     columns = b.dim(target, 4)
     zero = b.constant(0, element_type(source))
@@ -148,7 +166,7 @@ def unfold(b: LoopBuilder, op: UnfoldOp, lanes: int) -> None:
 
 def _copy_columns(
     b: LoopBuilder,
-    source: tuple[SSAValue, list[Index], Index, int],
+    source: tuple[SSAValue, list[Index], Index, Index],
     target: tuple[SSAValue, list[Index]],
     places: tuple[Index, Index],
     lanes: int,
@@ -181,7 +199,7 @@ def _copy_columns(
 def fold(b: LoopBuilder, op: FoldOp, lanes: int) -> None:
     """The plane is cleared, then each element of the kernel adds its rows where they fall."""
     source, target = planes(b, op.inputs[0]), planes(b, op.output)
-    vertical, horizontal = axes_of(op)
+    vertical, horizontal = axes_of(b, op)
     height, width = b.dim(target, 1), b.dim(target, 2)
     rows, columns = b.dim(source, 3), b.dim(source, 4)
     zeros = b.splat(b.constant(0, element_type(target)), lanes)
@@ -220,7 +238,7 @@ def fold(b: LoopBuilder, op: FoldOp, lanes: int) -> None:
 def _add_columns(
     b: LoopBuilder,
     source: tuple[SSAValue, list[Index]],
-    target: tuple[SSAValue, list[Index], Index, int],
+    target: tuple[SSAValue, list[Index], Index, Index],
     places: tuple[Index, Index],
     lanes: int,
 ) -> None:

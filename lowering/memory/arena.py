@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from openinfer.runtime.sizes import THREADS, Size
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
 NOMINAL = 128
-"""The value of every run-time size while the plan chooses an order."""
+"""The value of every run-time size while a plan orders buffers."""
+JUDGED = (16, NOMINAL, 1024)
+"""The values that plans are compared at: one that is tight for short steps may waste in long ones."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +97,17 @@ def _holds_without_a_rounding(a: Size, b: Size) -> bool:
     return False
 
 
-def _usual(names: Iterable[str]) -> dict[str, int]:
-    return {name: 1 if name == THREADS else NOMINAL for name in names}
+def _usual(names: Iterable[str], value: int = NOMINAL) -> dict[str, int]:
+    return {name: 1 if name == THREADS else value for name in names}
 
 
+@lru_cache(maxsize=1 << 14)
 def _nominal(size: Size) -> int:
     return size.evaluate(_usual(size.names))
 
 
 def place(buffers: Sequence[Buffer]) -> Plan:
-    """The smallest of a few greedy plans: large buffers first, long-lived ones first, in order.
+    """The tightest of a few greedy plans: large buffers first, long-lived ones first, in order.
 
     Large ones first leave the fewest holes; but sizes that no order holds for, scratch against a
     tensor say, block each other's holes, and then long-lived ones belong at the bottom.
@@ -118,15 +122,16 @@ def place(buffers: Sequence[Buffer]) -> Plan:
         sorted(numbers, key=lambda i: (buffers[i].first, -spans[i], i)),
     )
     names = {name for b in buffers for name in b.size.names}
-    bound = live_bytes(buffers, _usual(names))
-    best: Plan | None = None
-    for order in orders:
-        plan = _place(buffers, order)
-        if best is None or _nominal(plan.size) < _nominal(best.size):
-            best = plan
-        if _nominal(best.size) <= bound:
+    judged = [_usual(names, value) for value in (JUDGED if names - {THREADS} else (NOMINAL,))]
+    bounds = [(known, live_bytes(buffers, known)) for known in judged]
+    best, least = _place(buffers, orders[0]), 0.0
+    for number, order in enumerate(orders):
+        plan = _place(buffers, order) if number else best
+        waste = max(plan.size.evaluate(known) / max(bound, 1) for known, bound in bounds)
+        if not number or waste < least:
+            best, least = plan, waste
+        if least <= 1.0:
             break
-    assert best is not None
     return best
 
 
@@ -155,6 +160,7 @@ def _above(height: Height, size: Size) -> Height:
     return tuple(part + size for part in height)
 
 
+@lru_cache(maxsize=1 << 16)
 def _never_higher(a: Height, b: Height) -> bool:
     return all(any(never_above(x, y) for y in b) for x in a)
 
@@ -190,11 +196,29 @@ def _bound(a: Size, b: Size) -> Size:
 def _lowest(size: Size, taken: Sequence[tuple[Height, Height]]) -> Height:
     """The lowest provable gap for `size` between the ranges in `taken`, else above all of them."""
     ends = dict.fromkeys(end for _, end in taken)
-    for start in sorted([_GROUND, *ends], key=lambda h: max(_nominal(part) for part in h)):
+    ranges = [(_peak(low), _peak(high), low, high) for low, high in taken]
+    for start in sorted([_GROUND, *ends], key=_peak):
         end = _above(start, size)
-        if all(_never_higher(end, low) or _never_higher(high, start) for low, high in taken):
+        bottom, top = _peak(start), _peak(end)
+        # What holds for all sizes holds for the usual ones, and numbers are compared at once.
+        if not all(top <= low or high <= bottom for low, high, _, _ in ranges):
+            continue
+        for number, (low_peak, high_peak, low, high) in enumerate(ranges):
+            if top <= low_peak and _never_higher(end, low):
+                continue
+            if high_peak <= bottom and _never_higher(high, start):
+                continue
+            # What is in the way here will be in the way of the next place, too.
+            ranges.insert(0, ranges.pop(number))
+            break
+        else:
             return start
     return _highest(list(ends))
+
+
+def _peak(height: Height) -> int:
+    """The height at the usual sizes."""
+    return max(_nominal(part) for part in height)
 
 
 def live_bytes(buffers: Sequence[Buffer], sizes: Mapping[str, int]) -> int:

@@ -115,9 +115,8 @@ class _Lowering:
         b = self.build
         cells = self.roles["cells"]
         for place in self.layout.states.values():
-            for axis in range(place.shared):
-                now = b.load(cells, [place.cell + axis])
-                b.store(now, cells, [place.cell + place.shared + axis])
+            for now, start in place.words:
+                b.store(b.load(cells, [now]), cells, [start])
             if place.counted:
                 counts = self.roles[f"counts {place.name}"]
                 matrix = place.axes - place.tables
@@ -188,6 +187,8 @@ class _Lowering:
         self, place: StatePlace, axis: int, entry: Sequence[SSAValue], *, start: bool = False
     ) -> tuple[SSAValue, SSAValue | int]:
         """Where an extent is kept: the buffer and the place in it."""
+        if axis >= place.axes:
+            return self.roles["cells"], place.fact_cell(axis)
         if not place.counted or axis < place.tables:
             return self.roles["cells"], place.cell + axis + (place.shared if start else 0)
         b = self.build
@@ -240,8 +241,9 @@ class _Lowering:
         assert isinstance(op, nn.SetExtentOp)
         place = self.layout.states[op.state.data]
         axis = op.axis.value.data
-        room = self.build.compare("sle", op.to, self.size(place.capacity(axis)))
-        self.fail_unless(room, "capacity", op.to, place.number * 64 + axis, op.node.value.data)
+        if axis < place.axes:
+            room = self.build.compare("sle", op.to, self.size(place.capacity(axis)))
+            self.fail_unless(room, "capacity", op.to, place.number * 64 + axis, op.node.value.data)
         self.store_extent(op.to, place, axis, [])
         Rewriter.erase_op(op)
 

@@ -1,8 +1,10 @@
 """Where a step finds what survives it: arguments, cells, capacities.
 
 The cells are 64-bit words: the late sizes, then for each state the extents of its axes now and as
-they were when the step began, then the length of the undo log. A matrix in a table has its extents
-in a buffer of its own, two words for each axis of each entry.
+they were when the step began, and its facts in the same way, then the length of the undo log. Facts
+are there where dimensions name scalars: whether a step has touched the state, then a word for each
+such dimension. A matrix in a table has its extents in a buffer of its own, two words for each axis of
+each entry.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ class StatePlace:
     cell: int
     """Its first cell: an extent for each axis that is no matrix axis in a table, then as many at
     the start."""
+    facts: int = 0
+    """How many facts there are behind them, now and then at the start."""
 
     @property
     def counted(self) -> bool:
@@ -64,6 +68,19 @@ class StatePlace:
     def shared(self) -> int:
         """How many axes have one extent for the whole state."""
         return self.tables if self.counted else self.axes
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """The cells that a failing step has put back: where each is now, and at the start."""
+        facts = self.cell + 2 * self.shared
+        return [
+            *((self.cell + axis, self.cell + self.shared + axis) for axis in range(self.shared)),
+            *((facts + fact, facts + self.facts + fact) for fact in range(self.facts)),
+        ]
+
+    def fact_cell(self, number: int) -> int:
+        """The cell of what `nn.extent` calls this axis: they count on from the axes."""
+        return self.cell + 2 * self.shared + number - self.axes
 
     def capacity(self, axis: int) -> Size:
         return Size.name(capacity_name(self.name, axis))
@@ -105,9 +122,9 @@ class StateLayout:
 
 def layout_of(module: ModuleOp) -> StateLayout:
     """The layout that the interface of a module asks for."""
-    late = strings(module, "late")
+    sizes = strings(module, "late")
     rows = interface_of(module).get("states")
-    cell = len(late)
+    cell = len(sizes)
     states: dict[str, StatePlace] = {}
     given: tuple[Attribute, ...] = rows.data if isinstance(rows, ArrayAttr) else ()
     for number, row in enumerate(given):
@@ -116,6 +133,8 @@ def layout_of(module: ModuleOp) -> StateLayout:
         if not axes:
             continue
         value: Attribute | None = row.data.get("value")
+        late = row.data.get("late")
+        dims = len(late.data) if isinstance(late, ArrayAttr) else 0
         place = StatePlace(
             _text(row.data["name"]),
             number,
@@ -129,10 +148,11 @@ def layout_of(module: ModuleOp) -> StateLayout:
             bool(_int(row.data["marks"])),
             "open" in row.data and bool(_int(row.data["open"])),
             cell,
+            1 + dims if dims else 0,
         )
         states[place.name] = place
-        cell += 2 * place.shared
-    return StateLayout(tuple(late), states, cell)
+        cell += 2 * (place.shared + place.facts)
+    return StateLayout(tuple(sizes), states, cell)
 
 
 def _texts(value: Attribute) -> list[str]:

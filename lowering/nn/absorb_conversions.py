@@ -50,7 +50,7 @@ class AbsorbConversions(ModulePass):
         %0 = nn.matmul(%x, %w) : (tensor<2x8xf32>, tensor<8x4xi8>) -> tensor<2x4xf32>
         %y = nn.elementwise(%0, %s) {kind = "mul"} : …
 
-    Requires: level `nn`; `absorb-transposes`, `absorb-scalars`.
+    Requires: level `nn`; `absorb-transposes`.
     Leaves: conversions that round, whose result something but products reads, or that a barrier or a
         hint keeps apart; scales that vary along both dimensions, and under `strict_math` all scales.
     """

@@ -48,7 +48,7 @@ class LowerPrecision(ModulePass):
             (tensor<8x64xbf16>, tensor<64x32xf32>) -> tensor<8x32xf32>
 
     Requires: level `nn`; attention and layer norm recognised, transposes absorbed.
-    Leaves: without the option, and under `strict_math`, everything; products of integers and of f64;
+    Leaves: without the option everything; products of integers and of f64;
         those too small to gain; those whose left operand is a weight or transposed. The right operand
         is rounded where it is packed. Nothing but the operands of products changes.
     """
@@ -57,7 +57,7 @@ class LowerPrecision(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         options = current()
-        if options.precision != "bf16" or options.strict_math:
+        if options.precision != "bf16":
             return
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":

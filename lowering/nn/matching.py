@@ -1,10 +1,13 @@
-"""What patterns ask of a value: the op behind it, a constant, an elementwise function."""
+"""What patterns ask of a value: the op behind it, a constant, a factor, an elementwise function."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import math
+import operator
+from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects import nn
@@ -12,13 +15,35 @@ from openinfer.lowering.fusing import may_join
 
 
 def constant_of(value: SSAValue) -> float | None:
-    """The number that fills a tensor, seen through broadcasts and reshapes; else None."""
+    """The number that fills a tensor, seen through broadcasts and reshapes; else None.
+
+    Arithmetic of such numbers is one as well, since a scale is often written as 1 / sqrt(size).
+    """
     owner = value.owner
     while isinstance(owner, nn.BroadcastOp | nn.ReshapeOp):
         owner = owner.inputs[0].owner
     if isinstance(owner, nn.FillOp) and isinstance(owner.value, FloatAttr | IntegerAttr):
         return float(owner.value.value.data)
-    return None
+    if not isinstance(owner, nn.ElementwiseOp) or nn.element_of(value) not in (f32, f64):
+        return None
+    compute = _ARITHMETIC.get(owner.kind.data)
+    operands = [constant_of(operand) for operand in owner.inputs] if compute else []
+    if compute is None or None in operands:
+        return None
+    try:
+        found = compute(*operands)
+    except (ArithmeticError, ValueError):
+        return None
+    return ctypes.c_float(found).value if nn.element_of(value) == f32 else found
+
+
+_ARITHMETIC: dict[str, Callable[..., float]] = {
+    "sqrt": math.sqrt,
+    "recip": lambda x: 1.0 / x,
+    "neg": operator.neg,
+    "mul": operator.mul,
+    "div": operator.truediv,
+}
 
 
 def elementwise(value: SSAValue, kind: str) -> nn.ElementwiseOp | None:
@@ -27,6 +52,29 @@ def elementwise(value: SSAValue, kind: str) -> nn.ElementwiseOp | None:
     if isinstance(owner, nn.ElementwiseOp) and owner.kind.data == kind:
         return owner
     return None
+
+
+def scaled(value: SSAValue) -> tuple[SSAValue, float] | None:
+    """(x, c) when a value is x·c or x/c with a constant c of usual size and the shape of x."""
+    for kind in ("mul", "div"):
+        op = elementwise(value, kind)
+        if op is None:
+            continue
+        x, y = op.inputs
+        factor = constant_of(y)
+        if factor is None and kind == "mul":
+            x, y = y, x
+            factor = constant_of(y)
+        if factor is None or x.type != value.type:
+            return None
+        if kind == "div":
+            factor = 1.0 / factor if factor else 0.0
+        return (x, factor) if _SMALL <= abs(factor) <= _LARGE else None
+    return None
+
+
+# A factor beyond these turns sums into 0, infinity or NaN that are something else term by term.
+_SMALL, _LARGE = 1e-18, 1e18
 
 
 def parts_of(op: Operation, edges: Sequence[SSAValue]) -> list[Operation] | None:

@@ -26,8 +26,7 @@ from xdsl.pattern_rewriter import (
 
 from openinfer.dialects import nn
 from openinfer.lowering.locations import absorb_nodes
-from openinfer.lowering.nn.absorb_scalars import scaled
-from openinfer.lowering.nn.matching import elementwise, parts_of, single_use
+from openinfer.lowering.nn.matching import elementwise, parts_of, scaled, single_use
 from openinfer.lowering.options import strict_math
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.sizes import Size
@@ -38,13 +37,14 @@ class RecognizeAttention(ModulePass):
     """Computes softmax(scale · q kᵀ + mask) v without storing the scores.
 
     Before:
-        %s = nn.matmul(%q, %k) {transpose_b, alpha = 0.25 : f64} : …
-        %p = nn.softmax(%s) {axis = 3 : i64} : …
+        %s = nn.matmul(%q, %k) {transpose_b} : …
+        %c = nn.elementwise(%s, %scale) {kind = "mul"} : …   // filled with 0.25
+        %p = nn.softmax(%c) {axis = 3 : i64} : …
         %o = nn.matmul(%p, %v) : …
     After:
         %o = nn.attention(%q, %k, %v) {scale = 0.25 : f64, layouts = …} : …
 
-    Requires: `absorb-transposes`, `absorb-scalars`.
+    Requires: `absorb-transposes`.
     Leaves: products whose scores or probabilities something else reads or are rounded to another
         dtype, whose softmax runs over another axis, where the probabilities are the right operand,
         or with a barrier in between; under `strict_math` everything.
@@ -62,8 +62,32 @@ class _Scores:
     """scale · q kᵀ, and a mask that is added to it."""
 
     product: nn.MatmulOp
+    turned: nn.TransposeOp | None
+    """What k goes through where the product reads kᵀ as one transpose with that of the heads."""
     scale: float
     mask: SSAValue | None
+
+    @property
+    def query(self) -> SSAValue:
+        return self.product.inputs[0]
+
+    @property
+    def key(self) -> SSAValue:
+        """The tensor that k is, or is a transpose of."""
+        return self.product.inputs[1] if self.turned is None else self.turned.inputs[0]
+
+    @property
+    def key_dims(self) -> tuple[Size, ...]:
+        """The dimensions of k."""
+        dims = nn.dims_of(self.product.inputs[1])
+        return dims if self.turned is None else (*dims[:-2], dims[-1], dims[-2])
+
+    def key_order(self) -> list[int] | None:
+        """The permutation that makes k of `key`; None for none."""
+        if self.turned is None:
+            return None
+        *order, length, size = self.turned.permutation.get_values()
+        return [*order, size, length]
 
 
 class _Attention(RewritePattern):
@@ -77,7 +101,7 @@ class _Attention(RewritePattern):
         # The probabilities must be the left operand only, and read by nobody else.
         if op.inputs[1] is op.inputs[0] or not single_use(op.inputs[0]) or len(op.inputs) != 2:
             return
-        if op.transpose_a is not None or op.transpose_b is not None or op.alpha is not None:
+        if op.transpose_a is not None or op.transpose_b is not None:
             return
         rank = len(nn.dims_of(op.inputs[0]))
         if softmax.axis.value.data != rank - 1 or not single_use(softmax.inputs[0]):
@@ -85,7 +109,7 @@ class _Attention(RewritePattern):
         scores = _scores(softmax.inputs[0])
         if scores is None or not _fits(scores, op):
             return
-        edges = [*scores.product.inputs, op.inputs[1]]
+        edges = [scores.query, scores.key, op.inputs[1]]
         parts = parts_of(op, edges if scores.mask is None else [*edges, scores.mask])
         if parts is not None:
             self._replace(op, scores, parts, rewriter)
@@ -96,15 +120,22 @@ class _Attention(RewritePattern):
     ) -> None:
         result = op.result[0].type
         assert isinstance(result, TensorType)
-        batch, heads = _leading(scores.product.inputs[0])
+        batch, heads = _leading(scores.query)
         new: list[Operation] = []
+        key = scores.key
+        order = scores.key_order()
+        if order is not None:
+            kind = nn.tensor_type(nn.element_of(key), scores.key_dims)
+            turn = nn.TransposeOp([key], [kind], properties={"permutation": nn.ints_setting(order)})
+            new.append(turn)
+            key = turn.result[0]
 
         def four(value: SSAValue) -> SSAValue:
             dims = nn.dims_of(value)
             kind = nn.tensor_type(nn.element_of(value), (batch, heads, *dims[-2:]))
             return _reshape(value, kind, new)
 
-        q, k, v = (four(x) for x in (*scores.product.inputs[:2], op.inputs[1]))
+        q, k, v = (four(x) for x in (scores.query, key, op.inputs[1]))
         inputs = [q, k, v]
         if scores.mask is not None:
             dims = nn.dims_of(scores.mask)
@@ -165,11 +196,12 @@ def _scores(value: SSAValue) -> _Scores | None:
     found = _product(value)
     if found is None:
         return None
-    product, scale = found
-    return _Scores(product, scale, mask)
+    product, turned, scale = found
+    return _Scores(product, turned, scale, mask)
 
 
-def _product(value: SSAValue) -> tuple[nn.MatmulOp, float] | None:
+def _product(value: SSAValue) -> tuple[nn.MatmulOp, nn.TransposeOp | None, float] | None:
+    """(the product, the transpose that makes kᵀ where no flag does, the scale) of scale·(q kᵀ)."""
     scale = 1.0
     factor = scaled(value)
     if factor is not None:
@@ -179,14 +211,28 @@ def _product(value: SSAValue) -> tuple[nn.MatmulOp, float] | None:
     owner = value.owner
     if not isinstance(owner, nn.MatmulOp) or owner.body or len(owner.inputs) != 2:
         return None
-    if owner.transpose_b is None or owner.transpose_a is not None:
+    if owner.transpose_a is not None:
         return None
-    return owner, scale * (owner.alpha.value.data if owner.alpha is not None else 1.0)
+    turned = None
+    if owner.transpose_b is None:
+        turned = owner.inputs[1].owner
+        if not isinstance(turned, nn.TransposeOp) or not _ends_turned(turned):
+            return None
+    return owner, turned, scale
+
+
+def _ends_turned(op: nn.TransposeOp) -> bool:
+    """Whether rows and columns of the result lie in the operand as columns before rows.
+
+    Exported models make kᵀ of [batch, length, heads, size] with one transpose of all four.
+    """
+    order = list(op.permutation.get_values())
+    return len(order) >= 2 and order[-2] > order[-1]
 
 
 def _fits(scores: _Scores, op: nn.MatmulOp) -> bool:
     """Equal leading dimensions of rank 2 to 4, a static head size, float scores not rounded."""
-    q, k = (nn.dims_of(x) for x in scores.product.inputs[:2])
+    q, k = nn.dims_of(scores.query), scores.key_dims
     v = nn.dims_of(op.inputs[1])
     if not 2 <= len(q) <= 4 or len(k) != len(q) or len(v) != len(q):
         return False

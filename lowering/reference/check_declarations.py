@@ -16,6 +16,8 @@ from openinfer.runtime.errors import Diagnostic, Location, Note
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import value_range
 
+MAX_NOTES = 8
+"""So many other places of one cause are shown."""
 OPEN = "_"
 """A dimension that is taken from the value that is written."""
 
@@ -30,6 +32,10 @@ class DeclarationChecks:
         """Names of the loop indices around the node that is looked at."""
         self.learned: dict[str, tuple[Size, ...]] = {}
         """Shapes of variables with open dimensions, as their first write gives them."""
+        self.sourceless: dict[str, list[VariableOp | AssignOp]] = {}
+        """Sizes that nothing fixes, with the declarations that name them."""
+        self.untyped: set[str] = set()
+        """The variables of those declarations: what nodes do with them is not checked."""
 
     def report(
         self,
@@ -48,7 +54,7 @@ class DeclarationChecks:
     # Declarations
 
     def declaration(self, op: VariableOp | AssignOp) -> None:
-        """Every size of a declaration must have a source."""
+        """Every size of a declaration must have a source; see `sizes_without_source`."""
         name = op.variable.data
         for dim in op.sizes:
             for used in sorted(dim.names):
@@ -57,13 +63,33 @@ class DeclarationChecks:
                         # Only a temporary or a variable that the graph writes can take a shape.
                         self.open_dim(op, dim)
                 elif not self.known_size(used):
-                    self.report(
-                        "OI0324",
-                        f"size {used} of {name} has no value: neither the model, nor the given "
-                        "sizes, nor the shape of an input fixes it",
-                        op,
-                        f"give it: sizes={{'{used}': …}} (--size {used}=…)",
-                    )
+                    self.sourceless.setdefault(used, []).append(op)
+                    self.untyped.add(name)
+
+    def sizes_without_source(self) -> None:
+        """One finding for each size that nothing fixes, however many declarations name it."""
+        model = self.view.package is not None
+        sources = "neither the model, nor the given sizes, nor the shape of an input fixes it"
+        hint = "give it"
+        if not model:
+            sources = "no model was given, and no given size or shape of an input fixes it"
+            if any(self.view.takes_metadata(v) for v in self.view.variables.values()):
+                hint = "give a model (open_model(FILE), `--model FILE`), or the size"
+        known = {n.casefold(): n for n in (*self.view.sizes, *self.view.input_sizes)}
+        for name, (first, *others) in self.sourceless.items():
+            close = difflib.get_close_matches(name.casefold(), known, n=1)
+            guess = f"did you mean {known[close[0]]}? else " if close else ""
+            known.setdefault(name.casefold(), name)
+            notes = [Note(f"{op.variable.data} names it, too", location_of(op)) for op in others]
+            self.problems.append(
+                Diagnostic(
+                    "OI0324",
+                    f"size {name} of {first.variable.data} has no value: {sources}",
+                    location_of(first),
+                    notes=tuple(notes[:MAX_NOTES]),
+                    hint=f"{guess}{hint}: sizes={{'{name}': …}} (--size {name}=…)",
+                )
+            )
 
     def open_dim(self, op: VariableOp | AssignOp, dim: Size) -> None:
         if dim.single_name != OPEN:

@@ -43,6 +43,8 @@ class ReferenceChecks(SettingChecks):
                 )
                 return None
             self.member(ref, op, node)
+        if name in self.untyped:
+            return None  # Reported once, as a size without a value.
         dims = self.learned.get(name) or tuple(d.substitute(self.view.sizes) for d in op.sizes)
         return TensorSpec(dtype_of(op), dims)
 

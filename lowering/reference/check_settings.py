@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from openinfer.dialects.graph import OpOp
+from openinfer.dialects.graph import AssignOp, OpOp, VariableOp
 from openinfer.dialects.opset import NameRef, OpSpec, Setting
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.check_declarations import DeclarationChecks
 from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.program import dtype_of, written_settings
 from openinfer.lowering.reference.scalar_settings import number_dtype, refused
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
 
@@ -31,7 +32,7 @@ class SettingChecks(DeclarationChecks):
                 good = good and value is not None and self.suits(node, spec, setting, value)
             found[name] = self.filled(value)
             if kind in ("ints", "numbers", "padding", "size"):
-                good = self.means_something(name, found[name], node) and good
+                good = self.means_something(name, kind, found[name], node) and good
         return found if good else None
 
     def metadata_named(self, name: str) -> object | None:
@@ -41,7 +42,7 @@ class SettingChecks(DeclarationChecks):
             return None
         return None if view.declaration(name) is not None else view.metadata(name)
 
-    def means_something(self, setting: str, value: object, node: OpOp) -> bool:
+    def means_something(self, setting: str, kind: str, value: object, node: OpOp) -> bool:
         """Whether every name in a list or an expression stands for something; reports others."""
         view, good = self.view, True
         for item in value if isinstance(value, tuple) else (value,):
@@ -50,7 +51,10 @@ class SettingChecks(DeclarationChecks):
                 names = (item.name,)
             for name in sorted(names):
                 known = name in self.scope or name in view.input_sizes or name in view.sizes
-                if not known and view.declaration(name) is None:
+                op = None if known else view.declaration(name)
+                if op is not None and kind != "numbers" and not isinstance(value, NameRef):
+                    good = self.counts(setting, name, op, node) and good
+                if not known and op is None:
                     self.report(
                         "OI0328",
                         f"setting {setting} names {name}, which is no scalar variable, size or "
@@ -60,6 +64,20 @@ class SettingChecks(DeclarationChecks):
                     )
                     good = False
         return good
+
+    def counts(self, setting: str, name: str, op: VariableOp | AssignOp, node: OpOp) -> bool:
+        """Whether a variable in a list or an expression is an integer scalar; reports others."""
+        one = all(d.substitute(self.view.sizes).constant == 1 for d in op.sizes)
+        if one and DTYPES[dtype_of(op)].is_integer:
+            return True
+        self.report(
+            "OI0306",
+            f"setting {setting} names {name}, which is no integer scalar",
+            node,
+            "declare it as an integer without dimensions",
+            ("declared here", location_of(op)),
+        )
+        return False
 
     def suits(self, node: OpOp, spec: OpSpec, setting: Setting, value: object) -> bool:
         """Whether a variable has a dtype that the setting takes; reports where it has not."""

@@ -64,6 +64,7 @@ class _Checker(CacheChecks):
         for node in self.view.nodes:
             if isinstance(node, AssignOp):
                 self.declaration(node)
+        self.sizes_without_source()
         if "entry" not in self.view.blocks:
             self.report("OI0213", "there is no block named entry", None, "add `block entry { … }`")
         for block in self.view.blocks.values():

@@ -51,7 +51,18 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A temporary of type `_`, such as `y = op …` defines, takes the type of the first value "
         "that is written to it. The type of the operands is not known, or the op refuses them.",
     ),
-    "OI0501": ("unknown variable", "The program declares no variable of that name."),
+    "OI0330": (
+        "constant that nothing fills",
+        "The model has no tensor and no metadata of the name of a `constant`, and the constant has no "
+        "`@init`, so it is zeros. Mostly the name is misspelt, or the model was not given. "
+        "`@ref` names the tensor, `@init(0)` says that zeros are meant. A warning; with `--strict` an "
+        "error.",
+    ),
+    "OI0501": (
+        "unknown variable",
+        "The program declares no variable, or gives no result, of that name, or an input was given "
+        "without one.",
+    ),
     "OI0502": ("not an input", "Only dynamic variables are inserted."),
     "OI0503": (
         "wrong shape",

@@ -13,7 +13,7 @@ from openinfer.lowering.reference.program import ProgramView, dtype_of
 from openinfer.lowering.reference.values import narrow
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
-from openinfer.runtime.storage import AnyArray, to_values
+from openinfer.runtime.storage import AnyArray, first_value, to_values
 
 
 class Contents:
@@ -56,8 +56,8 @@ class Contents:
     @staticmethod
     def zeros(dtype: str, shape: Sequence[int]) -> AnyArray:
         """Zeros as a value array; -1 for the dtype that has no zero."""
-        value = -1 if dtype == "t1" else 0
-        return np.full(tuple(shape), value, DTYPES[dtype].value)
+        row = DTYPES[dtype]
+        return np.full(tuple(shape), first_value(row, None), row.value)
 
     def _stored(self, variable: VariableOp, indices: Sequence[int]) -> AnyArray | None:
         package = self._view.package

@@ -8,7 +8,7 @@ from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
 from openinfer.dialects.ops.windows import Window
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.reference.twins import Call, twin
-from openinfer.lowering.reference.values import wrap
+from openinfer.lowering.reference.values import check_memory, wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import AnyArray
@@ -58,6 +58,8 @@ def _conv(call: Call) -> AnyArray:
     assert isinstance(groups, int)
     x = x if x.ndim == spatial + 2 else x[None]
     sides = [(_int(window.before), _int(window.after)) for window in windows]
+    padded = [extent + sum(around) for extent, around in zip(x.shape[-spatial:], sides)]
+    check_memory([*x.shape[:2], *padded])
     x = np.pad(x, [(0, 0), (0, 0), *sides])
     batch, outputs, channels = x.shape[0], w.shape[0], w.shape[1]
     x = x.reshape(batch, groups, channels, *x.shape[2:])
@@ -86,6 +88,7 @@ def _conv_transpose(call: Call) -> AnyArray:
     extents = call.shapes[0][-2:]
     sides = [(_int(window.before), _int(window.after)) for window in windows]
     padded = [low + extent + high for extent, (low, high) in zip(extents, sides)]
+    check_memory([batch, groups, w.shape[2], *padded])
     whole = np.zeros((batch, groups, w.shape[2], *padded), dtype=x.dtype)
     for place in np.ndindex(*w.shape[3:]):
         cut = tuple(_reach(*row) for row in zip(windows, place, counts))

@@ -21,10 +21,15 @@ def _int(size: Size) -> int:
 
 def _places(window: Window, number: int, extent: int) -> tuple[list[int], int]:
     """The positions of x that a window covers, and how many of it lie in x or its padding."""
-    first = number * _int(window.stride) - _int(window.before)
-    places = [first + k * _int(window.dilation) for k in range(_int(window.kernel))]
-    limit = extent + _int(window.after)
-    return [p for p in places if 0 <= p < extent], sum(p < limit for p in places)
+    first, step = number * _int(window.stride) - _int(window.before), _int(window.dilation)
+    kernel = _int(window.kernel)
+
+    def below(limit: int) -> int:
+        """How many elements of the window lie before a position."""
+        return min(max(-(-(limit - first) // step), 0), kernel)
+
+    inside = range(below(0), below(extent))
+    return [first + k * step for k in inside], below(extent + _int(window.after))
 
 
 @twin("max_pool2d")

@@ -25,7 +25,7 @@ def refused(setting: Setting, dtype: str, computed: str) -> str | None:
     row = DTYPES[dtype]
     if setting.kind == "string":
         return "a string"
-    if setting.kind == "int" and not row.is_integer:
+    if setting.kind in ("int", "ints", "size", "padding") and not row.is_integer:
         return "an integer"
     if setting.kind == "bool" and not (row.is_integer or row.kind == "bool"):
         return "a bool or an integer"

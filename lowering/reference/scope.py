@@ -264,11 +264,21 @@ class Scope:
             setting = spec.setting(name) if spec else None
             dtype = setting is not None and setting.kind in ("dtype", "dtypes")
             found[name] = value if dtype else self._plain(value)
+            if setting is not None and setting.name == "shape":
+                self._check_shape(value, found[name])
             if isinstance(value, NameRef) and spec is not None and setting is not None:
                 dtypes = [self.dtype_of_ref(ref) for ref in node.inputs]
                 computed = number_dtype(spec, dtypes, written)
                 found[name] = converted(setting, found[name], computed)
         return found
+
+    def _check_shape(self, written: object, value: object) -> None:
+        """A dimension that the step computes is none that is left open: -1 is negative there."""
+        if isinstance(written, tuple) and isinstance(value, tuple):
+            for dim, extent in zip(written, value):
+                self._check_shape(dim, extent)
+        elif isinstance(written, Size | NameRef) and isinstance(value, int) and value < 0:
+            raise StepError("OI0603", f"dimension {written} is {value}")
 
     def _metadata(self, name: str) -> object | None:
         """A metadata entry, unless the name means something else of the program here."""

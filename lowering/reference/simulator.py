@@ -18,6 +18,7 @@ from openinfer.lowering.reference.interpreter import detached
 from openinfer.lowering.reference.outline import outline_from
 from openinfer.lowering.reference.program import ProgramView, dtype_of
 from openinfer.lowering.reference.scope import Key
+from openinfer.lowering.reference.unfilled import unfilled_constants, unfilled_errors, used_tensors
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, ProgramError, StepError
 from openinfer.runtime.executor import BaseExecutor, VariableInfo
@@ -46,16 +47,31 @@ class Simulator:
         program: ModuleOp | HasModule,
         package: Package | None = None,
         sizes: Mapping[str, int] | None = None,
+        strict: bool = False,
     ) -> None:
-        """Raises ProgramError with every mistake, InputError for a size that contradicts the
-        package."""
+        """With `strict`, a constant that nothing fills is an error.
+
+        Raises ProgramError with every mistake, InputError for a size that contradicts the package.
+        """
         module = program if isinstance(program, ModuleOp) else program.module
         module = with_types(module, package, sizes or {})
         self._view = ProgramView.of(module, package, sizes or {})
         problems = check_program(self._view)
+        if not problems and strict:
+            problems = unfilled_errors(self._view)
         if problems:
             raise ProgramError(problems)
         self._contents = Contents(self._view)
+
+    @property
+    def unfilled(self) -> list[str]:
+        """The constants that are zeros because nothing fills them."""
+        return [variable.variable.data for variable in unfilled_constants(self._view)]
+
+    @property
+    def used(self) -> set[str]:
+        """The tensors of the package that the program names."""
+        return used_tensors(self._view)
 
     def make_executor(self, max_state_bytes: int | None = None) -> SimulatorExecutor:
         """A fresh executor with state of its own; weights that were read are shared.

@@ -72,16 +72,27 @@ def _attend(call: Call, q: AnyArray, k: AnyArray, v: AnyArray, mask: AnyArray | 
         scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
     assert isinstance(scale, int | float)
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale  # (…, heads, queries, keys)
-    scores = np.where(_visible(call, q.shape[-2], k.shape[-2]), scores, -np.inf)
+    seen = np.broadcast_to(_visible(call, q.shape[-2], k.shape[-2]), scores.shape)
     if mask is not None and mask.dtype == np.bool_:
-        scores = np.where(mask, scores, -np.inf)
+        seen = seen & mask
     elif mask is not None:
         scores = scores + mask.astype(np.float64)
+    scores = np.where(seen, scores, -np.inf)
     top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
     # A row that may attend to nothing has only -inf: its weights are 0, not NaN.
     weights = np.exp(scores - np.where(top == -np.inf, 0.0, top))
     total = np.sum(weights, axis=-1, keepdims=True)
-    return np.matmul(weights / np.where(total == 0, 1.0, total), v)
+    weights = weights / np.where(total == 0, 1.0, total)
+    result = np.matmul(weights, v)
+    if np.isfinite(v).all():
+        return result
+    # A value that is not seen is not read: 0 times infinity would be NaN.
+    v = np.broadcast_to(v, (*scores.shape[:-2], *v.shape[-2:]))
+    for place in np.argwhere(np.isnan(result).any(axis=-1)):
+        row = tuple(place)
+        keys = seen[row]
+        result[row] = weights[row][keys] @ v[row[:-1]][keys]
+    return result
 
 
 def _visible(call: Call, queries: int, keys: int) -> AnyArray:

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs, resolve_settings
-from openinfer.lowering.reference.values import narrow, wide
+from openinfer.lowering.reference.values import check_memory, narrow, wide
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.storage import AnyArray
 
@@ -108,7 +108,8 @@ def evaluate(
     `declared` is what the outputs are declared as, for the ops whose shape only that says.
 
     Shapes, dtypes and settings are checked by the op's rule first. Raises OpError for what the rule
-    refuses, IndexFault for an index that lies outside its bound.
+    refuses, IndexFault for an index that lies outside its bound, MemoryError for a result that no
+    memory holds.
     """
     _load()
     spec = find(name)
@@ -120,6 +121,8 @@ def evaluate(
     targets = tuple(out_dtypes) if out_dtypes is not None else tuple(s.dtype for s in inferred)
     resolved = {**resolve_settings(spec, settings or {}), "outputs": count}
     shapes = tuple(tuple(d.evaluate({}) for d in s.dims) for s in inferred)
+    for shape in shapes:
+        check_memory(shape)
     call = Call(tuple(inputs), tuple(dtypes), resolved, targets, shapes)
     with np.errstate(all="ignore"):
         found = _TWINS[spec.name](call)

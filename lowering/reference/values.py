@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.sizes import MAX_ELEMENTS, MAX_SIZE
 from openinfer.runtime.storage import AnyArray, round_values, value_range
+
+
+def check_memory(shape: Sequence[int]) -> None:
+    """Raises MemoryError for a shape that no memory holds, which NumPy may call something else.
+
+    Asked before a twin counts up to it.
+    """
+    count = math.prod(shape)
+    if count > MAX_ELEMENTS or (count and max(shape, default=0) > MAX_SIZE):
+        raise MemoryError
+    if count > _LARGE:
+        np.empty(count, np.int8)
+
+
+_LARGE = 1 << 32
+"""Elements that may be more than there is room for."""
 
 
 def wide(array: AnyArray, dtype: str) -> AnyArray:

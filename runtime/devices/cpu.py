@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
 
 from openinfer.runtime.devices.cpu_codegen import load_object
-from openinfer.runtime.devices.cpu_state import CpuState, aligned_bytes
+from openinfer.runtime.devices.cpu_growing import aligned_bytes
+from openinfer.runtime.devices.cpu_results import Rooms
+from openinfer.runtime.devices.cpu_shapes import check_shape, dims_now, no_shape
+from openinfer.runtime.devices.cpu_state import CpuState
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.devices.cpu_team import Team
 from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
-from openinfer.runtime.devices.cpu_watch import Watcher, start_numbers
+from openinfer.runtime.devices.cpu_watch import Handed, Watcher, start_numbers
 from openinfer.runtime.devices.failures import FAILURES
 from openinfer.runtime.devices.quick_inputs import QuickInput, address_of
 from openinfer.runtime.dtypes import DTYPES
@@ -26,9 +29,10 @@ from openinfer.runtime.executor import (
     impossible,
 )
 from openinfer.runtime.manifest import BEFORE, NodeRow, StateRow, VariableRow, WeightRow
+from openinfer.runtime.results import Results
 from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.state import State
-from openinfer.runtime.storage import AnyArray, to_storage
+from openinfer.runtime.storage import AnyArray, first_value, to_storage
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
 
@@ -68,7 +72,7 @@ class LoadedProgram:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
         self.observer: Any = None
         imports: dict[str, int] = {}
-        if manifest.watched:
+        if OBSERVER.encode() in program.code:
             self.observer = _Observer(self._observe)
             imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
         self.on_value: Any = None
@@ -165,6 +169,7 @@ class CpuExecutor(BaseExecutor):
         }
         self._arena_size = Size.of(manifest.arena)
         self._arena = aligned_bytes(0)
+        self._rooms = Rooms()
         self._errors = np.zeros(4, np.int64)
         self._error_words: Any = memoryview(cast(Any, self._errors))
         # One word more than the frame: what the step gives back.
@@ -229,7 +234,7 @@ class CpuExecutor(BaseExecutor):
         wanted = self._arena_size.evaluate(sizes)
         if wanted > MAX_ARENA:
             raise MemoryError
-        if wanted > self._arena.nbytes:
+        if wanted > self._arena.nbytes or self._rooms.taken:
             self._quiesce()
             self._arena = aligned_bytes(wanted)
             self.arena_growths += 1
@@ -239,29 +244,43 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = sizes[rest]
             elif role == "value":
                 self._frame[slot] = Size.of(rest).evaluate(sizes)
-            elif role == "arena":
-                self._frame[slot] = self._arena.ctypes.data
-            elif role == "arena_size":
-                self._frame[slot] = self._arena.nbytes
             elif role in ("held", "state", "counts", "marks", "cells", "log", "length"):
                 self._frame[slot] = self._state.slots(role, rest)
         self._shape_sizes = dict(given)
         self._plan_sizes = sizes
         self._known = {}
-        self._views = {
-            name: self._output(self._rows[name]).storage
+        self._enter(self._arena, self._output_views(self._arena))
+        self._rooms.lay_out(self._arena, self._views, self.results)
+
+    def _enter(self, arena: AnyArray, views: dict[str, AnyArray]) -> None:
+        """Steps work in `arena` from here on."""
+        self._arena, self._views = arena, views
+        for slot, text in enumerate(self._manifest.frame):
+            if text == "arena":
+                self._frame[slot] = arena.ctypes.data
+            elif text == "arena_size":
+                self._frame[slot] = arena.nbytes
+
+    def _output_views(self, arena: AnyArray) -> dict[str, AnyArray]:
+        """The outputs whose shapes are known before the step, where they lie."""
+        return {
+            name: self._output(self._rows[name], arena).storage
             for name in self._offsets
             if self._rows[name].dtype in NUMPY_DTYPES
             and not self._is_late(name)
             and min(self._shape(self._rows[name]), default=0) >= 0
         }
 
+    def _another_arena(self) -> AnyArray:
+        self.arena_growths += 1
+        return aligned_bytes(self._arena.nbytes)
+
     # The quick way: inputs of the dtypes and shapes of the last step.
 
-    def insert(self, /, **arrays: Any) -> None:
+    def insert(self, /, *unnamed: Never, **arrays: Any) -> None:
         """See `BaseExecutor.insert`."""
         known = self._known
-        if self._stepping is None and not self._closed:
+        if self._stepping is None and not self._closed and not unnamed:
             fitting: dict[str, AnyArray] = {}
             for name, value in arrays.items():
                 entry = known.get(name)
@@ -275,7 +294,7 @@ class CpuExecutor(BaseExecutor):
                     for name in arrays:
                         self._inputs.pop(name, None)
                 return
-        super().insert(**arrays)
+        super().insert(*unnamed, **arrays)
         for name in arrays:
             self._ready.pop(name, None)
 
@@ -300,6 +319,14 @@ class CpuExecutor(BaseExecutor):
                 return
         self._take_ready()
         super().step()
+
+    def run(self, /, *unnamed: Never, **inputs: Any) -> Results:
+        """See `BaseExecutor.run`. Large results are not copied: `fetch` reads the same memory."""
+        self.insert(*unnamed, **inputs)
+        self.step()
+        lent = self._rooms.lend() if self._rooms.names and self._done else {}
+        found = {name: lent[name] if name in lent else self.fetch(name) for name in self.results}
+        return Results(found)
 
     def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """See `BaseExecutor.iterate`."""
@@ -347,6 +374,10 @@ class CpuExecutor(BaseExecutor):
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
         self._done = False
+        if self._rooms.lent:
+            free = self._rooms.free(self._another_arena, self._output_views)
+            if free is not None:
+                self._enter(*free)
         stateful = bool(self._manifest.states)
         while True:
             if stateful:
@@ -432,11 +463,14 @@ class CpuExecutor(BaseExecutor):
         node, a, b, kind = (int(v) for v in self._errors)
         self._errors[:] = 0
         self._quiesce()
-        self._state.undo()
         name = list(FAILURES)[kind]
         failure = FAILURES[name]
+        # What it says of the state is true before that is put back.
+        message = "" if failure.memory else self._state.describe(name, a, b)
+        self._state.undo()
         if not failure.memory:
-            message = self._state.describe(name, a, b)
+            if self._state.give_up():
+                self._shape_sizes, self._known = None, {}
             raise StepError(
                 failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
             )
@@ -448,8 +482,12 @@ class CpuExecutor(BaseExecutor):
         try:
             self._state.provide(name, a, b)
             self._resize(sizes)
+        except StepError:
+            self._state.give_up()
+            raise
         except (MemoryError, ValueError) as error:
             self._state.late_capacity.update(bounds)
+            self._state.give_up()
             raise MemoryError from error
         self._known = known
         if self._retry is not None:
@@ -462,6 +500,7 @@ class CpuExecutor(BaseExecutor):
         executor = CpuExecutor(watched, watched.loaded(), self.threads, self.max_state_bytes)
         if self._manifest.states:
             executor._state.restore(self._state.snapshot(), sizes)
+            executor._state.take_facts(self._state)
         watcher = Watcher(
             watched.manifest,
             executor.tensor_at,
@@ -481,7 +520,9 @@ class CpuExecutor(BaseExecutor):
             raise failure
         self._live.clear()
         try:
+            handed = Handed(watched.manifest)
             for shown in watcher.seen:
+                handed.follow(shown.event, self._live)
                 self._live.update(shown.values)
                 self._record(shown.event)
                 yield shown.event
@@ -537,6 +578,9 @@ class CpuExecutor(BaseExecutor):
                 )
             return self._persistent(base, name)
         if row.memory == "temporary":
+            if self._stepping is not None:
+                # Nothing has been written to it: zeros, as in the simulator.
+                return self._first_content(row, name)
             raise InputError(
                 "OI0546",
                 f"{name} is a temporary: it has a value only while a step is iterated",
@@ -549,14 +593,15 @@ class CpuExecutor(BaseExecutor):
         late = set(self._manifest.late)
         return any(d.names & late for d in self._dims[name])
 
-    def _output(self, row: VariableRow) -> Tensor:
+    def _output(self, row: VariableRow, arena: AnyArray | None = None) -> Tensor:
+        arena = self._arena if arena is None else arena
         sizes = {**self._plan_sizes, **self._state.late_sizes()}
         start = self._offsets[row.name].evaluate(sizes)
         shape = self._shape(row)
-        _check_shape(row.name, shape)
+        check_shape(row.name, shape)
         dtype = DTYPES[row.dtype]
         nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
-        data = self._arena[start : start + nbytes].view(np.dtype(dtype.storage))
+        data = arena[start : start + nbytes].view(np.dtype(dtype.storage))
         return Tensor(dtype, shape, data if dtype.packed else data.reshape(shape))
 
     def _shape(self, row: VariableRow) -> tuple[int, ...]:
@@ -566,25 +611,52 @@ class CpuExecutor(BaseExecutor):
 
     def _persistent(self, base: str, name: str) -> Tensor:
         if not self._state.has_shape(base):
-            # The sizes of a step that failed give it none.
             index = None if base == name else _indices(name)
-            unknown = {n for d in self._rows[base].dims for n in Size.of(d).names}
-            unknown -= self._last_sizes.keys() | {"_"}
+            late = self._state.late_axes(base)
+            if self._stepping is not None and self._state.waiting(base, index) is None and not late:
+                # The first step that uses it is on its way.
+                return self._first_content(self._rows[base], name)
+            # The sizes of a step that failed give it none.
+            known = self._last_sizes.keys() | self._rows.keys() | {"_"}
+            unknown = {n for d in self._rows[base].dims for n in Size.of(d).names} - known
             if unknown:
                 held = self._state.waiting(base, index)
                 if held is not None:
                     return held
-                raise _no_shape(self.variables[base], unknown)
-            dims = (Size.of(d) for d in self._rows[base].dims if d != "_")
-            _check_shape(base, tuple(d.evaluate(self._last_sizes) for d in dims))
+                raise no_shape(self.variables[base], unknown)
+            dims = [Size.of(d) for d in self._rows[base].dims]
+            fixed = [d for d in dims if d.names <= self._last_sizes.keys()]
+            check_shape(base, tuple(d.evaluate(self._last_sizes) for d in fixed))
             if self._shape_sizes != self._last_sizes:
                 self._shape_sizes, self._known = None, {}
             self._state.prepare_one(base, self._last_sizes)
         index = None if base == name else _indices(name)
-        found = self._state.value(base, index)
+        found = self._state.value(base, index, self._late_dims(base))
         storage = found.storage.view()
         storage.flags.writeable = False
         return Tensor(found.dtype, found.shape, storage)
+
+    def _late_dims(self, name: str) -> dict[int, int] | None:
+        """What dimensions that name scalars would be if a variable were touched now; None where a step
+        has fixed them, or there are none.
+
+        Raises InputError OI0506 for dimensions that cannot be, OI0508 where sizes are not known yet.
+        """
+        if not self._state.late_axes(name) or self._state.late_dims(name) is not None:
+            return None
+        dims = {a: Size.of(self._rows[name].dims[a]) for a in self._state.late_axes(name)}
+        return dims_now(self.variables[name], dims, self._last_sizes, self._rows, self._scalar)
+
+    def _scalar(self, name: str) -> int:
+        """The value of an integer scalar now, or that the next step starts from."""
+        row = self._rows[name]
+        if self._stepping is not None:
+            value: Any = self.fetch(name)
+        elif row.memory == "persistent":
+            value = self._persistent(name, name)
+        else:
+            value = self._first_content(row, name)
+        return int(value.values() if isinstance(value, Tensor) else value)
 
     def _snapshot_state(self) -> State:
         return self._state.snapshot()
@@ -613,10 +685,10 @@ class CpuExecutor(BaseExecutor):
         if self._stepping is not None:
             sizes = self.step_sizes
         if unknown - sizes.keys():
-            raise _no_shape(self.variables[row.name], unknown - sizes.keys())
+            raise no_shape(self.variables[row.name], unknown - sizes.keys())
         shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
-        _check_shape(row.name, shape)
-        values = np.full(shape, row.value or 0, np.dtype(dtype.value))
+        check_shape(row.name, shape)
+        values = np.full(shape, first_value(dtype, row.value), np.dtype(dtype.value))
         return Tensor(dtype, shape, to_storage(dtype, values))
 
     def _reset_state(self) -> None:
@@ -636,6 +708,7 @@ class CpuExecutor(BaseExecutor):
         if self._team is not None:
             self._team.close()
         self._arena = aligned_bytes(0)
+        self._rooms = Rooms()
         self._views.clear()
         self._ready.clear()
         self._live.clear()
@@ -659,25 +732,6 @@ def _info(row: VariableRow, state: StateRow | None) -> VariableInfo:
         tuple(state.axes[state.tables :]),
         tuple(state.fixed.items()),
     )
-
-
-def _no_shape(info: VariableInfo, unknown: set[str]) -> InputError:
-    """Raised for a value whose shape waits for the sizes of a step."""
-    return InputError(
-        "OI0508",
-        f"{info.text} has no shape before the first step: {min(unknown)} is not known yet",
-        hint="run a step first",
-    )
-
-
-def _check_shape(name: str, shape: tuple[int, ...]) -> None:
-    """Raises InputError OI0506 for a shape that the sizes of the step make impossible."""
-    if min(shape, default=0) < 0:
-        raise InputError(
-            "OI0506",
-            f"{name} has no value: its shape would be {list(shape)}",
-            hint="give inputs of another size",
-        )
 
 
 def _indices(name: str) -> tuple[int, ...]:

@@ -7,13 +7,19 @@ finds too little memory leaves, everything is put back, the memory grows, and th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.runtime.devices.cpu_growing import (
+    Growing,
+    aligned_bytes,
+    facts_of,
+    fill_outside,
+    single_elements,
+)
 from openinfer.runtime.devices.failures import FAILURES
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, StepError
@@ -21,121 +27,14 @@ from openinfer.runtime.manifest import Manifest, StateRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, StateValue, over_limit
 from openinfer.runtime.state_fetch import held_value
-from openinfer.runtime.storage import AnyArray, to_storage, to_values
+from openinfer.runtime.storage import AnyArray, first_value, to_values
 from openinfer.runtime.tensors import Tensor
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
 
-ALIGNMENT = 64
 _FIRST_CAPACITY = 16
 _HEADER = 24
-
-
-def aligned_bytes(count: int) -> AnyArray:
-    """Zeroed bytes that start at a cache line."""
-    block = np.zeros(count + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
-    return block[start : start + count]
-
-
-@dataclass
-class _Growing:
-    """One growing state: its memory, dense up to `capacity`."""
-
-    row: StateRow
-    number: int
-    dtype: DType
-    entry: tuple[int, ...]
-    base: tuple[int, ...]
-    limits: tuple[int | None, ...]
-    capacity: list[int]
-    memory: AnyArray = field(default_factory=lambda: aligned_bytes(0))
-    counts: AnyArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    marks: AnyArray = field(default_factory=lambda: np.zeros(0, np.uint8))
-
-    @property
-    def tables(self) -> int:
-        return self.row.tables
-
-    @property
-    def counted(self) -> bool:
-        """Whether the matrix axes have extents for each entry."""
-        return 0 < self.tables < len(self.capacity) and not self.row.open
-
-    @property
-    def shared(self) -> int:
-        return self.tables if self.counted else len(self.capacity)
-
-    @property
-    def slots(self) -> int:
-        """Entries that there is memory for."""
-        return prod(self.capacity[: self.tables])
-
-    @property
-    def words(self) -> list[tuple[int, int]]:
-        """The cells of extents and facts: where each is now, and at the start of the step."""
-        facts = self.facts
-        count = len(facts)
-        return [
-            *((self.row.cell + i, self.row.cell + self.shared + i) for i in range(self.shared)),
-            *((cell, cell + count) for cell in facts),
-        ]
-
-    @property
-    def facts(self) -> range:
-        """The cells that say whether a step has fixed the late dimensions, and their values."""
-        first = self.row.cell + 2 * self.shared
-        return range(first, first + _facts(self.row))
-
-    def exact(self, axis: int) -> bool:
-        """Whether an axis gets the length of a late dimension once and for all."""
-        return self.row.open and axis - self.tables - 1 in self.row.late
-
-    def entry_bytes(self) -> int:
-        return self.dtype.nbytes(prod(self.entry))
-
-    def total_bytes(self, capacity: Sequence[int]) -> int:
-        return prod(capacity) * self.entry_bytes()
-
-    def grid(self) -> AnyArray:
-        """The memory as an array [capacities…, bytes of an entry]."""
-        return self.memory.reshape(*self.capacity, self.entry_bytes())
-
-    def filler(self) -> AnyArray:
-        """The bytes of an entry with the initial content."""
-        values = np.full(self.entry, self.row.value or 0, np.dtype(self.dtype.value))
-        return np.ascontiguousarray(to_storage(self.dtype, values)).reshape(-1).view(np.uint8)
-
-    def place(self, index: Sequence[int]) -> int:
-        """The number of an entry of the table."""
-        at = 0
-        for i, capacity in zip(index, self.capacity):
-            at = at * capacity + i
-        return at
-
-
-def _single_elements(tensor: Tensor) -> AnyArray:
-    """The bytes of a tensor element by element: one that is packed has a byte of its own."""
-    if not tensor.dtype.packed:
-        return np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
-    single = [Tensor.from_values(tensor.dtype, value) for value in tensor.values().flat]
-    return np.array([t.storage[0] for t in single], np.uint8)
-
-
-def _fill_outside(
-    grid: AnyArray, used: Sequence[int], capacity: Sequence[int], filler: AnyArray
-) -> None:
-    """Initial content everywhere outside of a box that starts at 0."""
-    for axis, (inside, whole) in enumerate(zip(used, capacity)):
-        ranges = [slice(0, n) for n in used[:axis]]
-        grid[(*ranges, slice(inside, whole))] = filler
-
-
-def _facts(row: StateRow) -> int:
-    """How many facts there are of a variable: whether a step has fixed its late dimensions, and
-    their values."""
-    return 1 + len(row.late) if row.late else 0
 
 
 def _names(row: StateRow) -> set[str]:
@@ -159,7 +58,7 @@ class CpuState:
         self._max_bytes = max_bytes
         self._rows = {row.name: row for row in manifest.states}
         cells = max(
-            (r.cell + 2 * (self._shared(r) + _facts(r)) for r in manifest.states if r.cell >= 0),
+            (r.cell + 2 * (self._shared(r) + facts_of(r)) for r in manifest.states if r.cell >= 0),
             default=0,
         )
         self.cells = np.zeros(max(cells, len(manifest.late)) + 1, np.int64)
@@ -167,7 +66,7 @@ class CpuState:
         self.late_capacity = dict.fromkeys(manifest.late, _FIRST_CAPACITY)
         self.log = aligned_bytes(0)
         self._held: dict[str, AnyArray] = {}
-        self._growing: dict[str, _Growing] = {}
+        self._growing: dict[str, Growing] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._kept: list[tuple[AnyArray, AnyArray]] = []
         self._any_marks = any(row.marks for row in manifest.states)
@@ -261,9 +160,10 @@ class CpuState:
             max(start, 1) + _FIRST_CAPACITY if limit is None else max(min(limit, start + 64), 1)
             for start, limit in zip(base, limits)
         ]
-        growing = _Growing(row, number, dtype, shape, base, limits, capacity)
+        growing = Growing(row, number, dtype, shape, base, limits, capacity)
         for axis in range(len(capacity)):
-            if growing.exact(axis):
+            if row.open and row.late and limits[axis] is None:
+                # How large the entries are nobody knows yet.
                 capacity[axis] = 1
         self._check_limit(growing, capacity)
         self._growing[row.name] = growing
@@ -273,15 +173,21 @@ class CpuState:
         dtype = DTYPES[row.dtype]
         if row.sources and self._package is not None:
             return self._package.tensor(row.sources[0])
-        values = np.full(shape, row.value or 0, np.dtype(dtype.value))
+        values = np.full(shape, first_value(dtype, row.value), np.dtype(dtype.value))
         return Tensor.from_values(row.dtype, values)
 
-    def _clear(self, growing: _Growing) -> None:
-        """The state as at the start, in new memory."""
-        growing.memory = aligned_bytes(growing.total_bytes(growing.capacity))
+    @staticmethod
+    def _new_memory(growing: Growing, capacity: list[int]) -> None:
+        """Memory with the initial content. Raises MemoryError, and changes nothing then."""
+        growing.memory = aligned_bytes(growing.total_bytes(capacity))
+        growing.capacity = capacity
         filler = growing.filler()
         if filler.any():
             growing.grid()[...] = filler
+
+    def _clear(self, growing: Growing) -> None:
+        """The state as at the start, in new memory."""
+        self._new_memory(growing, growing.capacity)
         content = [*growing.base[: growing.shared], *(0 for _ in growing.facts)]
         for (now, before), word in zip(growing.words, content):
             self.cells[now] = self.cells[before] = word
@@ -292,15 +198,15 @@ class CpuState:
             growing.marks = np.zeros(growing.slots, np.uint8)
 
     @staticmethod
-    def _count_words(growing: _Growing, capacity: Sequence[int]) -> int:
+    def _count_words(growing: Growing, capacity: Sequence[int]) -> int:
         return 2 * (len(capacity) - growing.tables) * prod(capacity[: growing.tables])
 
-    def _matrix_extents(self, growing: _Growing) -> AnyArray:
+    def _matrix_extents(self, growing: Growing) -> AnyArray:
         """[table capacities…, now or at the start, matrix axes]"""
         tables = growing.capacity[: growing.tables]
         return growing.counts.reshape(*tables, 2, len(growing.capacity) - growing.tables)
 
-    def _check_limit(self, growing: _Growing, capacity: Sequence[int]) -> None:
+    def _check_limit(self, growing: Growing, capacity: Sequence[int]) -> None:
         others = sum(g.memory.nbytes for g in self._growing.values() if g is not growing)
         held = sum(a.nbytes for a in self._held.values())
         # Entries without bytes count, too: they are numbered, and listed by a snapshot.
@@ -309,7 +215,7 @@ class CpuState:
         if wanted > self._max_bytes:
             raise over_limit(growing.row.name, wanted, self._max_bytes)
 
-    def _enlarge(self, growing: _Growing, axis: int, need: int) -> None:
+    def _enlarge(self, growing: Growing, axis: int, need: int) -> None:
         """More capacity along an axis; contents stay where their indices say."""
         limit = growing.limits[axis]
         capacity = list(growing.capacity)
@@ -327,11 +233,7 @@ class CpuState:
         old_grid, old_capacity = growing.grid(), growing.capacity
         extents = self._matrix_extents(growing) if growing.counted else None
         marks = growing.marks.reshape(old_capacity[: growing.tables]) if growing.row.marks else None
-        growing.memory = aligned_bytes(growing.total_bytes(capacity))
-        growing.capacity = capacity
-        filler = growing.filler()
-        if filler.any():
-            growing.grid()[...] = filler
+        self._new_memory(growing, capacity)
         growing.grid()[tuple(slice(0, n) for n in old_capacity)] = old_grid
         tables = tuple(slice(0, n) for n in old_capacity[: growing.tables])
         if extents is not None:
@@ -407,7 +309,7 @@ class CpuState:
             array[:] = before
 
     def _replay_log(self) -> None:
-        parts: list[tuple[_Growing, int, int, int]] = []
+        parts: list[tuple[Growing, int, int, int]] = []
         by_number = {g.number: g for g in self._growing.values()}
         at, end = 0, int(self.cells[self._log_cell])
         while at < end:
@@ -418,21 +320,34 @@ class CpuState:
             growing.memory[start : start + length] = self.log[saved : saved + length]
         self.cells[self._log_cell] = 0
 
-    def _forget_new(self, growing: _Growing) -> None:
+    def _forget_new(self, growing: Growing) -> None:
         """What lies outside of the extents at the start gets the initial content again."""
         cell, shared = growing.row.cell, growing.shared
         start = [int(n) for n in self.cells[cell + shared : cell + 2 * shared]]
         filler, grid = growing.filler(), growing.grid()
         # How far the step got nobody knows: what it reset later has no extent any more.
-        _fill_outside(grid, start, growing.capacity[:shared], filler)
+        fill_outside(grid, start, growing.capacity[:shared], filler)
         if growing.counted:
             extents = self._matrix_extents(growing)
             capacity = growing.capacity[growing.tables :]
             extents[..., 0, :] = extents[..., 1, :]
             for index in product(*(range(n) for n in start)):
-                _fill_outside(grid[index], extents[index][1].tolist(), capacity, filler)
+                fill_outside(grid[index], extents[index][1].tolist(), capacity, filler)
         for now, before in growing.words:
             self.cells[now] = self.cells[before]
+
+    def give_up(self) -> bool:
+        """A step failed for good: what it made room for need not be what the next one needs. Whether
+        memory has moved."""
+        found = False
+        for growing in self._growing.values():
+            exact = [axis for axis in range(len(growing.capacity)) if growing.exact(axis)]
+            large = any(growing.capacity[axis] > 1 for axis in exact)
+            if large and self.late_dims(growing.row.name) is None:
+                capacity = [1 if axis in exact else n for axis, n in enumerate(growing.capacity)]
+                self._new_memory(growing, capacity)
+                found = True
+        return found
 
     def provide(self, kind: str, a: int, b: int) -> None:
         """The memory that a step asked for. Raises StepError OI0609 beyond the limit."""
@@ -500,7 +415,8 @@ class CpuState:
         if value is None:
             return None
         counted = 0 < row.tables < len(row.axes) and not row.open
-        return held_value(name, value, index, row.value or 0, counted=counted)
+        first = first_value(DTYPES[row.dtype], row.value)
+        return held_value(name, value, index, first, counted=counted)
 
     def value(
         self, name: str, index: tuple[int, ...] | None, late: Mapping[int, int] | None = None
@@ -555,7 +471,7 @@ class CpuState:
         self._check_entry(growing, index)
         return self._entry(growing, index, late)
 
-    def _check_entry(self, growing: _Growing, index: tuple[int, ...]) -> None:
+    def _check_entry(self, growing: Growing, index: tuple[int, ...]) -> None:
         extents = self._extents(growing)
         if len(index) != growing.tables or any(not 0 <= i < n for i, n in zip(index, extents)):
             shown = ", ".join(f"0..{n}" for n in extents[: growing.tables])
@@ -566,7 +482,7 @@ class CpuState:
             )
 
     def _untouched(
-        self, growing: _Growing, index: tuple[int, ...] | None, late: Mapping[int, int]
+        self, growing: Growing, index: tuple[int, ...] | None, late: Mapping[int, int]
     ) -> Tensor:
         """A variable that no step has filled, with late dimensions: its first content."""
         row, tables = growing.row, growing.tables
@@ -589,12 +505,12 @@ class CpuState:
         """The dimensions of a variable as they are written."""
         return next(v.dims for v in self._manifest.variables if v.name == row.name)
 
-    def _extents(self, growing: _Growing) -> list[int]:
+    def _extents(self, growing: Growing) -> list[int]:
         cell = growing.row.cell
         return [int(n) for n in self.cells[cell : cell + growing.shared]]
 
     def _matrix_shape(
-        self, growing: _Growing, index: tuple[int, ...], late: Mapping[int, int]
+        self, growing: Growing, index: tuple[int, ...], late: Mapping[int, int]
     ) -> tuple[int, ...]:
         """The shape of a growing matrix; `late` where no step has made it as large."""
         if growing.counted:
@@ -606,25 +522,25 @@ class CpuState:
         return self._started(growing, late)
 
     @staticmethod
-    def _is_there(growing: _Growing, shape: Sequence[int]) -> bool:
+    def _is_there(growing: Growing, shape: Sequence[int]) -> bool:
         """Whether a step, or a snapshot, has made a matrix as large as it is at least."""
         late = growing.row.late
         return not late or any(shape[axis] for axis in late)
 
-    def _restored(self, growing: _Growing, index: tuple[int, ...]) -> bool:
+    def _restored(self, growing: Growing, index: tuple[int, ...]) -> bool:
         """Whether a matrix whose late dimensions no step has fixed is there, from a snapshot."""
         if not growing.counted:
             return self._is_there(growing, self._extents(growing))
         return self._is_there(growing, self._matrix_extents(growing)[index][0])
 
     @staticmethod
-    def _started(growing: _Growing, late: Mapping[int, int]) -> tuple[int, ...]:
+    def _started(growing: Growing, late: Mapping[int, int]) -> tuple[int, ...]:
         """The shape of a matrix that has not grown."""
         first = growing.base[growing.tables :]
         return tuple(late.get(axis, extent) for axis, extent in enumerate(first))
 
     def _entry(
-        self, growing: _Growing, index: tuple[int, ...], late: Mapping[int, int] | None = None
+        self, growing: Growing, index: tuple[int, ...], late: Mapping[int, int] | None = None
     ) -> Tensor:
         if growing.tables == len(growing.capacity):
             raw = np.ascontiguousarray(growing.grid()[index])
@@ -638,17 +554,17 @@ class CpuState:
             return self._first(growing.row, shape)
         return self._gathered(growing, (*index, *(slice(0, n) for n in shape)), shape)
 
-    def _open_part(self, growing: _Growing, index: tuple[int, ...]) -> tuple[int | slice, ...]:
+    def _open_part(self, growing: Growing, index: tuple[int, ...]) -> tuple[int | slice, ...]:
         """The place of an entry with open dimensions, or of all entries."""
         extents = self._extents(growing)
         lead = index or tuple(slice(0, n) for n in extents[: growing.tables])
         return (*lead, 0, *(slice(0, n) for n in extents[growing.tables + 1 :]))
 
-    def _box(self, growing: _Growing, extents: Sequence[int], entry: tuple[int, ...]) -> Tensor:
+    def _box(self, growing: Growing, extents: Sequence[int], entry: tuple[int, ...]) -> Tensor:
         return self._gathered(growing, tuple(slice(0, n) for n in extents), (*extents, *entry))
 
     def _gathered(
-        self, growing: _Growing, part: tuple[int | slice, ...], shape: tuple[int, ...]
+        self, growing: Growing, part: tuple[int | slice, ...], shape: tuple[int, ...]
     ) -> Tensor:
         """Some entries as one tensor; packed entries that end within a byte are joined."""
         raw = np.ascontiguousarray(growing.grid()[part])
@@ -743,7 +659,7 @@ class CpuState:
             raw = np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
             self._held[row.name][: raw.size] = raw
 
-    def _restore_growing(self, growing: _Growing, value: StateValue) -> None:
+    def _restore_growing(self, growing: Growing, value: StateValue) -> None:
         cell, tables = growing.row.cell, growing.tables
         for axis, extent in enumerate(value.extents):
             if extent > growing.capacity[axis]:
@@ -761,7 +677,7 @@ class CpuState:
                     if extent > growing.capacity[tables + position]:
                         self._enlarge(growing, tables + position, extent)
                 part = growing.grid()[(*index, *(slice(0, n) for n in tensor.shape))]
-                part[...] = _single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
+                part[...] = single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
                 if growing.counted:
                     self._matrix_extents(growing)[index][0] = tensor.shape
                 else:
@@ -769,7 +685,7 @@ class CpuState:
             if growing.row.marks:
                 growing.marks[growing.place(index)] = 1
 
-    def _restore_open(self, growing: _Growing, value: StateValue) -> None:
+    def _restore_open(self, growing: Growing, value: StateValue) -> None:
         cell, settled = growing.row.cell, growing.tables
         for index, tensor in value.entries.items():
             for axis, extent in enumerate(tensor.shape, settled + 1):
@@ -781,7 +697,7 @@ class CpuState:
             for fact, number in zip(growing.facts, dims):
                 self.cells[fact] = number
             part = growing.grid()[(*index, 0, *(slice(0, n) for n in tensor.shape))]
-            part[...] = _single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
+            part[...] = single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
             if growing.row.marks:
                 growing.marks[growing.place(index)] = 1
 

@@ -17,6 +17,10 @@ from openinfer.runtime.storage import AnyArray
 
 _WORDS = 64 + 512
 _SEQUENCE, _STOP, _SLEEPERS, _ACTIVE, _LENGTH = 16, 24, 32, 40, 56
+_CHUNKS = 57
+_CHUNKS_EACH = 2
+"""Chunks of a loop for each thread: more even out unequal threads better, but the panels of a product
+that one thread goes through then do not lie one behind the other, and cannot be fetched ahead."""
 _FUTEX, _WAKE = 202, 129
 
 
@@ -50,6 +54,7 @@ class Team:
         self._started = False
         self._kept: list[AnyArray] = []
         self._set(_LENGTH, length)
+        self._set(_CHUNKS, _CHUNKS_EACH * threads if threads > 1 else 1)
         self._set(_SEQUENCE, 1)
         self._stopper: Any = None
 

@@ -158,6 +158,8 @@ class TraceReader:
         self.nodes = {row.index: row for row in manifest.nodes}
         self.blocks = {row.name: row for row in manifest.blocks}
         self.variables = {row.name: row for row in manifest.variables}
+        self.late = frozenset(manifest.late)
+        self._written: dict[str, tuple[int, ...]] = {}
 
     def events(
         self,
@@ -173,6 +175,8 @@ class TraceReader:
         found: list[Event] = []
         place = Place()
         begun: dict[tuple[str, tuple[int, ...]], int] = {}
+        # Sizes that the step fixes on its way, and the shapes of what it has written with them.
+        sizes, self._written = dict(sizes), {}
         for number, value, seconds, nanoseconds in entries.tolist():
             stamp = self.manifest.stamps[number]
             now = seconds * 1_000_000_000 + nanoseconds
@@ -182,6 +186,8 @@ class TraceReader:
                     found.append(block_event(self.blocks.get(stamp.what), stamp, now, step))
                 case "turn":
                     pass
+                case "size":
+                    sizes[stamp.what] = value
                 case "begin":
                     begun[stamp.what, tuple(stamp.nodes)] = now
                 case "end":
@@ -199,7 +205,7 @@ class TraceReader:
         """A node that no kernel computes: it is passed, or is a view, or was known beforehand."""
         row = self.nodes[number]
         params, output = place.edges(row, sizes)
-        shapes = self.shapes((*params, *output), sizes)
+        shapes = self._shapes([row], params, output, sizes)
         shapes = with_cache(row, params, output, shapes)
         return node_event(
             row, self.dtypes(shapes), shapes, now, 0, params=params, output=output, step=step
@@ -232,7 +238,7 @@ class TraceReader:
             )
         working = [row for row in rows if row.kind not in _CONTROL] or rows
         params, output = _outside([place.edges(row, sizes) for row in working])
-        shapes = self.shapes((*params, *output), sizes)
+        shapes = self._shapes(working, params, output, sizes)
         if len(working) == 1:
             shapes = with_cache(working[0], params, output, shapes)
         return node_event(
@@ -248,6 +254,32 @@ class TraceReader:
             group=working,
         )
 
+    def _shapes(
+        self,
+        rows: Sequence[NodeRow],
+        params: Sequence[str],
+        output: Sequence[str],
+        sizes: Mapping[str, int],
+    ) -> dict[str, tuple[int, ...]]:
+        """The shapes of what nodes read and write, those included that only the step knows."""
+        names = (*params, *output)
+        found = self.shapes(names, sizes)
+        found.update({name: self._written[name] for name in params if name in self._written})
+        for row in rows:
+            for name in row.output:
+                key = f"{row.index} {name}"
+                # Where a block is called with several sizes, nothing says which ones these are.
+                several = f"{key}#1" in self.manifest.watched_dims
+                dims = self.manifest.watched_dims.get(key)
+                if dims is None:
+                    continue
+                exact = None if several else _evaluated(map(Size.of, dims), sizes)
+                found.pop(name, None)
+                self._written.pop(name, None)
+                if exact is not None:
+                    found[name] = self._written[name] = exact
+        return {name: found[name] for name in names if name in found}
+
     def shapes(self, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """The shapes of variables and members of prefix tables, where the declaration says them."""
         found: dict[str, tuple[int, ...]] = {}
@@ -257,13 +289,28 @@ class TraceReader:
             if row is None or (bracket and not row.members):
                 continue
             dims = [Size.of(dim) for dim in self.manifest.shapes.get(base, row.dims)]
-            if all(dim.names <= sizes.keys() for dim in dims):
-                found[name] = tuple(dim.evaluate(sizes) for dim in dims)
+            # What only the step knows is another number at another place of the step.
+            late = any(dim.names & self.late for dim in dims)
+            shape = None if late else _evaluated(dims, sizes)
+            if shape is not None:
+                found[name] = shape
         return found
 
     def dtypes(self, names: Iterable[str]) -> dict[str, str]:
         """The dtypes of variables."""
         return {name: self.variables[name.partition("[")[0]].dtype for name in names}
+
+
+def _evaluated(dims: Iterable[Size], sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The shape, where all that it names is known and it can be one."""
+    known = list(dims)
+    if not all(dim.names <= sizes.keys() for dim in known):
+        return None
+    try:
+        shape = tuple(dim.evaluate(sizes) for dim in known)
+    except ZeroDivisionError:
+        return None
+    return shape if min(shape, default=0) >= 0 else None
 
 
 def _outside(

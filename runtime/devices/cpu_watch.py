@@ -36,6 +36,27 @@ class Shown:
     """What it gave, by name."""
 
 
+class Handed:
+    """What `entry` has yielded: each consumer begins with it, whatever another one has written."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._consumers = {
+            row.block for row in manifest.nodes if row.kind == "Await" and row.block != "entry"
+        }
+        self._values: dict[str, Tensor | None] = {}
+
+    def follow(self, event: Event, live: dict[str, Tensor]) -> None:
+        """Takes note of an event, and puts what a consumer finds into the values that live."""
+        if event.kind == "Yield" and event.block_name == "entry":
+            self._values.update({name: live.get(name) for name in event.params})
+        elif event.kind == "BlockEnter" and event.block_name in self._consumers:
+            for name, value in self._values.items():
+                if value is None:
+                    live.pop(name, None)
+                else:
+                    live[name] = value
+
+
 def start_numbers(executor: BaseExecutor) -> dict[str, int]:
     """The whole numbers that a step may name in an index and that have a value before it."""
     found: dict[str, int] = {}
@@ -105,9 +126,10 @@ class Watcher:
         elif stamp.phase != "turn" and stamp.nodes[0] in self._reader.nodes:
             self.seen.append(Shown(self._event(stamp.nodes[0], self._sizes(), now, 0)))
 
-    def _value(self, node: int, name: str, address: int, now: int) -> None:
+    def _value(self, node: int, shown: str, address: int, now: int) -> None:
         sizes = self._sizes()
-        dims = self._manifest.watched_dims.get(f"{node} {name}")
+        dims = self._manifest.watched_dims.get(f"{node} {shown}")
+        name = shown.partition("#")[0]
         tensor = self._show(name, address, sizes, dims)
         self._shapes[name] = tensor.shape
         event = self._event(node, sizes, self._clock, now - self._clock)
@@ -128,6 +150,10 @@ class Watcher:
         row = self._reader.nodes[node]
         params, output = self._place.edges(row, {**self._numbers, **sizes})
         shapes = self._reader.shapes((*params, *output), sizes)
+        if row.kind == "Assign":
+            # What its block has left in it when it ran before is gone.
+            for name in output:
+                self._shapes.pop(name, None)
         shapes.update({n: self._shapes[n] for n in (*params, *output) if n in self._shapes})
         shapes = with_cache(row, params, output, shapes)
         dtypes = self._reader.dtypes(shapes)

@@ -18,6 +18,8 @@ class Failure:
     hint: str
     state: bool = False
     """Whether `b` names a state and an axis of it."""
+    held: bool = False
+    """Whether `b` names a state and one of its dimensions, which is `a` now."""
     memory: bool = False
     """Whether the step only wants more memory."""
 
@@ -75,9 +77,18 @@ FAILURES: dict[str, Failure] = {
         "a dimension names the index of a loop that has not run",
         "declare the variable where its dimensions have values",
     ),
+    "resized": Failure(
+        "OI0608",
+        "it holds values for dimensions of an earlier step",
+        "call reset() on the executor before a step with other sizes",
+        held=True,
+    ),
     "window": Failure("OI0602", "window={a} lets no position attend", "use 1 or more"),
     "eps": Failure("OI0602", "eps is negative", "use 0 or a small positive number"),
     "base": Failure("OI0602", "base is not positive and finite", "10000 is usual"),
     "range": Failure("OI0602", "high lies below low", "low <= high"),
+    "not-positive": Failure("OI0602", "a size, stride or dilation is {a}", "use {b} or more"),
+    "padded": Failure("OI0604", "no memory holds a padding of more than {b}", "use less padding"),
+    "below-zero": Failure("OI0602", "a padding or count is {a}", "use {b} or more"),
 }
 """By name, in the order of their numbers."""

@@ -27,7 +27,14 @@ def open_model(path: str | os.PathLike[str]) -> Package:
     no tensor is read. Raises PackageError for a file that is missing, damaged or of no known
     format, UnsupportedError for one that this build cannot read (GGUF, sharded safetensors).
     """
-    path = Path(path)
+    try:
+        path = Path(path)
+    except TypeError:
+        raise PackageError(
+            "OI0401",
+            f"the path of a package is a {type(path).__name__}, not a text",
+            hint="give a str or a pathlib.Path",
+        ) from None
     if path.is_dir():
         path = _in_folder(path)
     start = _first_bytes(path)
@@ -43,7 +50,8 @@ def open_model(path: str | os.PathLike[str]) -> Package:
         from openinfer.runtime.packages.oinf import OinfPackage
 
         return OinfPackage(path)
-    if extension == ".safetensors" or start[8:9] == b"{":
+    # The length of a header of less than 4 GiB, then JSON: `dynamic {` is a program.
+    if extension == ".safetensors" or start[4:9] == b"\0\0\0\0{":
         from openinfer.runtime.packages.safetensors import SafetensorsPackage
 
         return SafetensorsPackage(path)

@@ -69,10 +69,8 @@ def check_key(name: str) -> None:
         raise _bad(name, "a name consists of letters, digits, '.', '_' and '-'")
 
 
-def _bad(name: str, message: str) -> PackageError:
-    return PackageError(
-        "OI0412", f"entry {name!r} cannot be written: {message}", hint="change the entry's value"
-    )
+def _bad(name: str, message: str, hint: str = "change the entry's value") -> PackageError:
+    return PackageError("OI0412", f"entry {name!r} cannot be written: {message}", hint=hint)
 
 
 def size(name: str, value: Any) -> int:
@@ -209,7 +207,12 @@ def _scalar(name: str, scalar: ScalarValue) -> tuple[int, Blob]:
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, bool | int | float):
-        raise _bad(name, f"no metadata value can be made of {type(value).__name__}")
+        raise _bad(
+            name,
+            f"no metadata value can be made of {type(value).__name__}",
+            "for a tensor give a NumPy array, as np.asarray(value) makes one; for metadata a "
+            "number, a bool, a text, or a list of numbers",
+        )
     dtype = scalar.dtype
     if dtype is None:
         if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Sorts the fields of a dataclass instance into sizes, metadata and tensors."""
+"""Sorts the fields of a dataclass instance, or a mapping, into sizes, metadata and tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -32,16 +32,20 @@ class Fields:
 
 
 def collect(content: object) -> Fields:
-    """Sizes, metadata and tensors of a dataclass instance.
+    """Sizes, metadata and tensors of a dataclass instance, or of a mapping from names to values.
 
+    In a mapping an integer is a size; everything else is what a field with that value becomes.
     Raises PackageError for anything else, for a name that occurs twice in a table, and for a
     field that has no meaning in a package.
     """
+    if isinstance(content, Mapping) and not dataclasses.is_dataclass(content):
+        return _collect_mapping(cast(Mapping[object, Any], content))
     if not dataclasses.is_dataclass(content) or isinstance(content, type):
         raise PackageError(
             "OI0412",
             f"cannot write {content!r:.80} as a package",
-            hint="give an instance of a dataclass, an OinfContent or an opened package",
+            hint="give a dictionary from names to arrays, an instance of a dataclass, an OinfContent "
+            "or an opened package",
         )
     fields = Fields({}, {}, {})
     # Attributes count whether or not they are declared as fields.
@@ -59,6 +63,21 @@ def collect(content: object) -> Fields:
     return fields
 
 
+def _collect_mapping(content: Mapping[object, Any]) -> Fields:
+    """What `{"W": array, "b": array, "width": 64, "eps": 1e-5}` holds."""
+    fields = Fields({}, {}, {})
+    for name, value in content.items():
+        if not isinstance(name, str):
+            raise PackageError(
+                "OI0412",
+                f"{name!r:.80} is no name of an entry",
+                hint="names are texts, as in {'W': array}",
+            )
+        integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        _sort(fields, name, value, int if integer else None, {})
+    return fields
+
+
 def _sort(fields: Fields, name: str, value: Any, base: object, extras: Mapping[str, Any]) -> None:
     if isinstance(value, SizeVar):
         _add(fields.sizes, name, value.value, "size")
@@ -73,8 +92,9 @@ def _sort(fields: Fields, name: str, value: Any, base: object, extras: Mapping[s
     elif value is None:
         raise PackageError(
             "OI0412",
-            f"field {name!r} is None",
-            hint='give it a value, or metadata={"tensor": True, "dtype": …, "shape": …}',
+            f"entry {name!r} is None",
+            hint="give it a value, or UninitializedTensor(dtype, shape) for a tensor without data; "
+            'as a field of a dataclass also metadata={"tensor": True, "dtype": …, "shape": …}',
         )
     elif isinstance(value, bool | int | float) and "dtype" in extras:
         _add(fields.metadata, name, ScalarValue(value, extras["dtype"]), "metadata")

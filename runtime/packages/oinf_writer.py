@@ -1,4 +1,7 @@
-"""Writer of `.oinf` version 2: dataclass instances, content dictionaries, or opened packages.
+"""Writer of `.oinf` version 2: dataclass instances, mappings, or opened packages.
+
+`write_oinf({"W": array, "width": 64}, path)` takes names: arrays are tensors, integers are sizes,
+anything else is metadata.
 
 `write_oinf(instance, path)` takes any dataclass. A field becomes
 
@@ -74,7 +77,7 @@ def content_of(package: Package) -> OinfContent:
 
 
 def to_oinf_bytes(content: object) -> bytes:
-    """The bytes of an `.oinf` file for a dataclass instance, an `OinfContent` or a `Package`.
+    """The bytes of an `.oinf` file for a mapping, a dataclass instance, an `OinfContent` or a `Package`.
 
     Raises PackageError, naming the entry, for content that the format cannot hold, and
     UnsupportedError for a dtype without an `.oinf` id.

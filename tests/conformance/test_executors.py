@@ -159,3 +159,165 @@ def test_executors_share_nothing(make: Make) -> None:
     first.run(**_inputs(2))
     second.run(**_inputs(3))
     assert np.array_equal(first.fetch("y"), _expected(_inputs(2)))
+
+
+COUNTING = """
+dynamic { x: f32[2]; }
+persistent { n: i32; K(t): f32[2] @table; }
+block entry {
+    assign y: f32[_, 2];
+    loop l (i in 0..3) { cache.write x >> K[n]; cache.increment n; }
+    cache.read K[] >> y;
+    return y;
+}
+"""
+
+
+def test_an_iterated_step_is_not_disturbed(make: Make) -> None:
+    executor = make(COUNTING)
+    x = np.array([1, 2], np.float32)
+    executor.run(x=x)
+    before = executor.snapshot()
+    executor.insert(x=-x)
+    for node in executor.iterate():
+        if node.event.kind != "CacheIncrement":
+            continue
+        disturbances: list[Callable[[], object]] = [
+            executor.reset,
+            executor.snapshot,
+            executor.step,
+            lambda: executor.restore(before),
+            lambda: executor.insert(x=x),
+            lambda: executor.run(x=x),
+            lambda: next(executor.iterate()),
+        ]
+        for disturb in disturbances:
+            with pytest.raises(oi.InputError) as caught:
+                disturb()
+            assert caught.value.code == "OI0509"
+    assert np.array_equal(executor.fetch("y"), [*[x] * 3, *[-x] * 3])
+    assert executor.fetch("n") == 6
+    executor.restore(before)
+    assert executor.fetch("n") == 3
+    executor.reset()
+    assert np.array_equal(executor.run(x=x)["y"], [x] * 3)
+
+
+def test_an_iteration_ends_with_its_executor(make: Make) -> None:
+    executor = make(COUNTING)
+    executor.insert(x=np.ones(2, np.float32))
+    nodes = executor.iterate()
+    for _ in range(4):
+        next(nodes)
+    executor.close()
+    with pytest.raises(oi.InputError, match="closed"):
+        next(nodes)
+    with pytest.raises(oi.InputError, match="closed"):
+        executor.fetch("n")
+
+
+def test_what_a_step_has_not_written_yet_has_its_first_content(make: Make) -> None:
+    executor = make(
+        """
+        dynamic { x: f32[N]; }
+        constant { c: f32[2] @init(4); }
+        volatile { v: f32[N] @init(5); }
+        persistent { p: f32[N] @init(6); }
+        block entry {
+            assign t: f32[N]; assign q: i4[3];
+            op add(t, x) >> t;
+            branch later;
+            return t;
+        }
+        block later { assign s: f32[2, N]; op neg(t) >> t; op add(s, t) >> s; return; }
+        """
+    )
+    expected: dict[str, Any] = {"t": [0] * 3, "s": [[0] * 3] * 2}
+    others: dict[str, Any] = {"q": [0] * 3, "v": [5] * 3, "p": [6] * 3, "c": [4] * 2}
+    written: dict[str, tuple[str, Any]] = {
+        "add(t, x)": ("t", [1] * 3),
+        "neg(t)": ("t", [-1] * 3),
+        "add(s, t)": ("s", [[-1] * 3] * 2),
+    }
+    executor.insert(x=np.ones(3, np.float32))
+    for node in executor.iterate():
+        for call, (name, values) in written.items():
+            if call in node.event.description:
+                expected[name] = values
+        for name, values in {**expected, **others}.items():
+            found = node.fetch(name)
+            found = found if isinstance(found, np.ndarray) else found.values()
+            assert found.tolist() == values, (node.event.description, name)
+    assert expected["s"] == [[-1] * 3] * 2
+    assert executor.fetch("p").tolist() == [6] * 3
+    with pytest.raises(oi.InputError, match="temporary"):
+        executor.fetch("q")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (5, "OI0501"),
+        (None, "OI0501"),
+        ("", "OI0501"),
+        ("nothing[0]", "OI0501"),
+        ("n[0]", "OI0547"),
+        ("K[", "OI0547"),
+        ("K[0", "OI0547"),
+        ("K[a]", "OI0547"),
+        ("K[0..1]", "OI0547"),
+        ("K[0, 0]", "OI0547"),
+        ("K[-1]", "OI0547"),
+        ("K[3]", "OI0547"),
+        ("K[99999999999999999999]", "OI0547"),
+    ],
+)
+def test_names_that_are_none_are_refused_alike(make: Make, name: Any, code: str) -> None:
+    executor = make(COUNTING)
+    executor.run(x=np.ones(2, np.float32))
+    with pytest.raises(oi.InputError) as caught:
+        executor.fetch(name)
+    assert caught.value.code == code
+    assert caught.value.hint
+    assert executor.fetch("K[]").shape == executor.fetch("K").shape == (3, 2)
+    assert executor.fetch("K[2]").tolist() == [1, 1]
+
+
+def test_other_things_than_breakpoints_are_refused(make: Make) -> None:
+    executor = make(COUNTING)
+    executor.insert(x=np.ones(2, np.float32))
+    mistake: Any = "cache.write"
+    with pytest.raises(oi.InputError) as caught:
+        list(executor.iterate([mistake]))
+    assert caught.value.code == "OI0525"
+    with pytest.raises(oi.InputError) as caught:
+        executor.save_trace(None)
+    assert caught.value.code == "OI0554"
+
+
+def test_consumers_see_what_was_yielded_from_their_first_event_on(make: Make) -> None:
+    executor = make(
+        """
+        dynamic { x: f32[2]; }
+        volatile { m: f32; }
+        block entry {
+            assign a: f32[2]; assign b: f32[2];
+            transfer x >> a;
+            yield a, b;
+            await a, b;
+            op add(a, b) >> b;
+            return b, m;
+        }
+        block first { await a, b; op add(a, a) >> a; op add(b, a) >> b; yield a, b; }
+        block second { await a; op max_axis(a, axes=[0]) >> m; yield a; }
+        """
+    )
+    executor.insert(x=np.array([1, 2], np.float32))
+    seen: dict[str, list[list[float]]] = {"first": [], "second": [], "entry": []}
+    for node in executor.iterate():
+        seen[node.event.block_name].append(node.fetch("a").tolist())
+    assert seen["second"] == [[1, 2]] * 5
+    assert seen["first"] == [[1, 2]] * 2 + [[2, 4]] * 4
+    assert seen["entry"][-3:] == [[2, 4]] * 3
+    assert executor.fetch("b").tolist() == [4, 8]
+    assert executor.fetch("m") == 2

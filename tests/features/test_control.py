@@ -24,8 +24,16 @@ def test_blocks_run_in_order_from_entry(make: Make) -> None:
         """
     )
     equal(executor.run(x=X)["y"], 6 + X)
-    order = [e.block_name for e in executor.trace() if e.kind == "OpExecute"]
-    assert order or executor.trace() == []
+    executor.insert(x=X)
+    events = [node.event for node in executor.iterate()]
+    assert [(e.kind, e.block_name) for e in events if e.kind.startswith("Block")] == [
+        ("BlockEnter", "entry"),
+        ("BlockEnter", "late"),
+        ("BlockExit", "late"),
+        ("BlockExit", "entry"),
+    ]
+    ran = [(e.block_name, e.op_name) for e in events if e.kind == "OpExecute"]
+    assert ran == [("entry", "add"), ("late", "mul"), ("entry", "add")]
     refused("block start { return; }", "OI0213")
 
 

@@ -51,8 +51,15 @@ def test_dynamic_memory_is_given_between_steps_only(make: Make) -> None:
             executor.insert(x=X)
     executor.insert(x=X)
     executor.step()
-    finding = refused("dynamic { x: f32[2]; } block entry { op neg(x) >> x; return; }", "OI0220")
-    assert finding.location is not None
+    for statement, code in (
+        ("op neg(x) >> x;", "OI0220"),
+        ("transfer p >> x;", "OI0220"),
+        ("cache.read p >> x;", "OI0220"),
+        ("cache.write v >> x;", "OI0221"),
+    ):
+        finding = refused(KINDS.replace("return t;", f"{statement} return t;"), code)
+        assert "`x`" in finding.message
+        assert finding.location is not None
 
 
 def test_volatile_memory_starts_anew_and_persistent_memory_stays(make: Make) -> None:
@@ -76,29 +83,69 @@ def test_volatile_memory_starts_from_the_package(make: Make, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["op neg(c) >> c;", "transfer x >> c;", "cache.read p >> c;", "cache.write x >> c;"],
+    ("statement", "code"),
+    [
+        ("op neg(c) >> c;", "OI0220"),
+        ("transfer x >> c;", "OI0220"),
+        ("cache.read p >> c;", "OI0220"),
+        ("cache.write x >> c;", "OI0221"),
+    ],
 )
-def test_constants_are_read_only(statement: str) -> None:
-    text = KINDS.replace("return t;", f"{statement} return t;")
-    with pytest.raises(oi.ProgramError, match="c"):
-        oi.graph(text).check()
+def test_constants_are_read_only(statement: str, code: str) -> None:
+    finding = refused(KINDS.replace("return t;", f"{statement} return t;"), code)
+    assert "`c`" in finding.message
+    assert finding.location is not None
+    oi.graph(KINDS).check()
+
+
+def test_constants_do_not_change_under_the_caller(make: Make, tmp_path: Path) -> None:
+    """Neither by a view of them, nor by a value that was made of them."""
+    model = package(tmp_path, tensors={"c": X})
+    executor = make(
+        """
+        constant { c: f32[2]; own: f32[2] @init(3); }
+        block entry {
+            assign t: f32[2];
+            transfer c >> t;
+            op add(t, own) >> t;
+            return t;
+        }
+        """,
+        model,
+    )
+    for _ in range(2):
+        equal(executor.run()["t"], X + 3)
+        for name, wanted in (("c", X), ("own", [3, 3])):
+            view = executor.fetch(name, copy=False)
+            equal(view, wanted)
+            if view.flags.writeable:
+                view[:] = -1
 
 
 def test_fetch_gives_copies_at_any_time(make: Make) -> None:
     executor = make(KINDS)
+    with pytest.raises(oi.InputError, match="t"):
+        executor.fetch("t")
     executor.insert(x=X)
     seen: list[float] = []
+    temporary: list[float] = []
     for node in executor.iterate():
+        if node.event.op_name == "add":
+            temporary.append(float(node.fetch("t")[0]))
         value = node.fetch("v")
         seen.append(float(value[0]))
         value[:] = -1
     assert seen[0] == 1
     assert seen[-1] == 2
+    assert temporary == [0, 102, 112]
     equal(executor.fetch("c"), [10, 10])
     fetched = executor.fetch("p")
     fetched[:] = 0
     equal(executor.fetch("p"), [102, 103])
+    first, second = (executor.fetch("v", copy=False) for _ in range(2))
+    equal(first, [2, 3])
+    assert np.shares_memory(first, second)
+    assert not np.shares_memory(first, executor.fetch("v"))
     with pytest.raises(oi.InputError, match="x"):
         executor.fetch("x")
 
@@ -218,6 +265,8 @@ def test_prefix_tables_by_literal_loop_index_and_expression(make: Make, tmp_path
 def test_prefix_tables_stand_in_memory_of_the_package_only() -> None:
     for memory in ("dynamic", "persistent"):
         text = f'{memory} {{ W(l): f32[2] @pattern("W.{{l}}"); }} block entry {{ return; }}'
-        with pytest.raises(oi.ProgramError, match="W"):
+        with pytest.raises(oi.ProgramError) as caught:
             oi.graph(text).check()
+        found = [d.message for d in caught.value.diagnostics if d.code == "OI0252"]
+        assert any(f"@pattern on {memory} `W`" in message for message in found)
     refused('constant { W(l): f32[2] @pattern("W.{k}"); } block entry { return; }', "OI0254")

@@ -34,11 +34,20 @@ def one(make: Make, statement: str, outputs: str = "y: f32[2, 3]", **inputs: Any
         ("negative_slope=0.0, clamp_max=6.0", np.clip(X, 0, 6)),
         ("negative_slope=0.0, clamp_min=-1e-6", np.maximum(X, 0)),
         ("negative_slope=1.0, clamp_min=-2.0, clamp_max=inf", np.maximum(X, -2)),
+        ("clamp_min=-inf, clamp_max=4.0", np.clip(X, 0, 4)),
     ],
 )
 def test_relu_leaky_and_clamped(make: Make, settings: str, wanted: Any) -> None:
     call = f"op relu(x, {settings}) >> y;" if settings else "op relu(x) >> y;"
     close(one(make, call), wanted)
+
+
+def test_relu_of_values_that_are_no_numbers(make: Make) -> None:
+    x = np.array([[-np.inf, np.inf, np.nan], [-0.0, 1e-45, -1e-45]], np.float32)
+    found = one(make, "op relu(x) >> y;", x=x)
+    equal(found, [[0, np.inf, np.nan], [0, x[1, 1], 0]])
+    equal(one(make, "op relu(x, clamp_max=6.0) >> y;", x=x)[0], [0, 6, np.nan])
+    equal(one(make, "op relu(x, negative_slope=0.5) >> y;", x=x)[0], [-np.inf, np.inf, np.nan])
 
 
 def test_matmul_add_mul(make: Make) -> None:
@@ -65,6 +74,59 @@ def test_attention(make: Make, name: str) -> None:
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
     close(one(make, f"op {name}(x, k, v) >> y;", k=X / 4, v=X + 2), weights @ (X + 2))
+
+
+def attended(q: Any, k: Any, v: Any, allowed: Any = True) -> Any:
+    """Attention of [L, H, D] over [S, H, D] in f64, where `allowed` may say no."""
+    scores = np.einsum("lhd,shd->hls", q, k, dtype=np.float64) / np.sqrt(q.shape[-1])
+    scores = np.where(allowed, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.einsum("hls,shd->lhd", weights / weights.sum(axis=-1, keepdims=True), v)
+
+
+@pytest.mark.parametrize("settings", ["", "causal=true", "window=2", "causal=true, window=2"])
+def test_attention_over_masks_windows_and_shared_heads(make: Make, settings: str) -> None:
+    """Four query heads share two of keys and values; the queries are the last of six positions."""
+    generator = np.random.default_rng(8)
+    q = generator.standard_normal((1, 4, 3, 8), np.float32)
+    k, v = (generator.standard_normal((1, 2, 6, 8), np.float32) for _ in range(2))
+    executor = make(
+        f"""
+        dynamic {{ q: f32[1, 4, L, 8]; k: f32[1, 2, S, 8]; v: f32[1, 2, S, 8]; }}
+        block entry {{
+            assign y: f32[1, 4, L, 8];
+            op attention(q, k, v{", " * bool(settings)}{settings}) >> y;
+            return y;
+        }}
+        """
+    )
+    i, j = np.arange(3)[:, None] + 3, np.arange(6)
+    allowed = np.ones((3, 6), bool)
+    if "causal" in settings:
+        allowed &= j <= i
+    if "window" in settings:
+        allowed &= (i - j < 2) & (j - i < 2)
+    k2, v2 = np.repeat(k, 2, axis=1), np.repeat(v, 2, axis=1)
+    a, b, c = (x[0].transpose(1, 0, 2) for x in (q, k2, v2))
+    wanted = attended(a, b, c, allowed).transpose(1, 0, 2)[None]
+    close(executor.run(q=q, k=k, v=v)["y"], wanted)
+
+
+def test_attention_of_the_second_edition(make: Make) -> None:
+    """`attn(h, k, v, W)`: h is split into the heads of k and v, and the result goes through W."""
+    generator = np.random.default_rng(9)
+    h = generator.standard_normal((2, 12), np.float32)
+    w = generator.standard_normal((12, 12), np.float32) / 4
+    executor = make(
+        """
+        dynamic { h: f32[2, 12]; k: f32[T, 3, 4]; v: f32[T, 3, 4]; w: f32[12, 12]; }
+        block entry { assign y: f32[2, 12]; op attn(h, k, v, w) >> y; return y; }
+        """
+    )
+    for length in (1, 5):
+        k, v = (generator.standard_normal((length, 3, 4), np.float32) for _ in range(2))
+        wanted = attended(h.reshape(2, 3, 4), k, v).reshape(2, 12) @ w
+        close(executor.run(h=h, k=k, v=v, w=w)["y"], wanted)
 
 
 @pytest.mark.parametrize("settings", ["acc=i32", "acc=[i32, i32]"])
@@ -125,7 +187,7 @@ def test_tensors_have_data_shape_and_strides() -> None:
     assert (str(tensor.dtype), tensor.shape, tensor.size, tensor.nbytes) == ("bf16", (2, 3), 6, 12)
     assert tensor.storage.strides == (6, 2)
     equal(tensor.values()[1], [4, 5, 6])
-    assert repr(tensor) == "Tensor(bf16[2, 3] {1.00, 2.00 ... 5.00, 6.00})"
+    assert repr(tensor) == "Tensor(bf16[2, 3] {1, 2, 3, 4, 5, 6})"
 
 
 def test_inputs_of_any_strides_mean_what_they_show(make: Make) -> None:
@@ -135,32 +197,35 @@ def test_inputs_of_any_strides_mean_what_they_show(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "code", "message"),
     [
-        "op add(x) >> y;",
-        "op add(x, n) >> y;",
-        "op add(x, w) >> y;",
-        "op matmul(x, x) >> y;",
-        "op and(x, x) >> y;",
-        "op is_finite(x) >> y;",
-        "op relu(x) >> n;",
-        "op relu(x, clamp_max=true) >> y;",
-        "op sum_axis(x) >> y;",
-        "op split(x, axis=1) >> y, y2;",
+        ("op add(x) >> y;", "OI0217", "takes 2 operands, got 1"),
+        ("op add(x, n) >> y;", "OI0322", "x is f32 but y is i32"),
+        ("op add(x, w) >> y;", "OI0322", "do not broadcast"),
+        ("op matmul(x, x) >> y;", "OI0322", "the inner dimensions differ"),
+        ("op and(x, x) >> y;", "OI0313", "does not take f32"),
+        ("op is_finite(x) >> y;", "OI0323", "gives bool, but y is declared f32"),
+        ("op relu(x) >> m;", "OI0323", "gives f32, but m is declared i32"),
+        ("op relu(x, clamp_max=true) >> y;", "OI0304", "clamp_max must be a number"),
+        ("op sum_axis(x) >> y;", "OI0216", "needs the setting `axes`"),
+        ("op split(x, axis=1) >> y, y2;", "OI0322", "does not divide"),
     ],
 )
-def test_contracts_are_checked_before_running(statement: str) -> None:
+def test_contracts_are_checked_before_running(statement: str, code: str, message: str) -> None:
     text = f"""
     dynamic {{ x: f32[2, 3]; n: i32[2, 3]; w: f32[5]; }}
+    volatile {{ m: i32[2, 3]; }}
     block entry {{ assign y: f32[2, 3]; assign y2: f32[2, 3]; {statement} return; }}
     """
+    oi.graph(text.replace(statement, "op neg(x) >> y;")).check()
     with pytest.raises(oi.ProgramError) as simulated:
         oi.Simulator(text)
     with pytest.raises(oi.ProgramError) as compiled:
         oi.compile(text)
-    places = [[d.location for d in e.value.diagnostics] for e in (simulated, compiled)]
-    assert places[0]
-    assert all(place is not None for found in places for place in found)
+    for caught in (simulated, compiled):
+        findings = [d for d in caught.value.diagnostics if d.code == code and message in d.message]
+        assert findings, str(caught.value)
+        assert all(d.location is not None for d in caught.value.diagnostics)
 
 
 def test_contracts_of_run_time_sizes_are_checked_in_the_step(make: Make) -> None:

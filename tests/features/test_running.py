@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,43 @@ def test_fetch_between_nodes(device: str) -> None:
         for node in executor.iterate()
         if node.event.kind == "OpExecute"
     }
-    assert values["add"] == "{5.00, 5.00, 5.00}"
-    assert values["relu"] == "{15.00, 0.00, 25.00}"
+    assert values["add"] == "{5, 5, 5}"
+    assert values["relu"] == "{15, 0, 25}"
     assert format_truncated(np.arange(10)) == "{0, 1 ... 8, 9}"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tables_inside_of_a_step(device: str) -> None:
+    """The simulator shows them node by node; of a compiled step what is read from them is shown."""
+    executor = executor_on(
+        device,
+        """
+        dynamic { x: f32[2]; }
+        persistent { n: i32; K(t): f32[2] @table; }
+        block entry {
+            assign y: f32[_, 2];
+            cache.write x >> K[n];
+            cache.increment n;
+            cache.read K[] >> y;
+            return y;
+        }
+        """,
+    )
+    x = np.array([1, 2], np.float32)
+    for step in range(2):
+        executor.insert(x=x + step)
+        for node in executor.iterate():
+            if node.event.kind != "CacheRead":
+                continue
+            equal(node.fetch("n"), step + 1)
+            equal(node.fetch("y"), [x, x + 1][: step + 1])
+            if device == "simulator":
+                equal(node.fetch("K"), [x, x + 1][: step + 1])
+            else:
+                with pytest.raises(oi.InputError) as caught:
+                    node.fetch("K")
+                assert caught.value.code == "OI0549"
+        equal(executor.fetch("K"), [x, x + 1][: step + 1])
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -181,6 +216,18 @@ def test_tracing_and_timing_are_switched(device: str) -> None:
         assert executor.trace() == []
 
 
+def _nodes(part: Any) -> Iterator[dict[str, Any]]:
+    """The nodes of a graph JSON, those inside of loops too; a scope is none that runs."""
+    if isinstance(part, dict):
+        if "uuid" in part and not (isinstance(part["kind"], dict) and "Scope" in part["kind"]):
+            yield part
+        for value in part.values():
+            yield from _nodes(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _nodes(value)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_traces_are_files(device: str, tmp_path: Path) -> None:
     program = oi.Simulator(TEXT) if device == "simulator" else oi.compile(TEXT)
@@ -192,7 +239,15 @@ def test_traces_are_files(device: str, tmp_path: Path) -> None:
     assert all(list(row)[:7] == fields for row in rows)
     ops = [row for row in rows if row["kind"] == "OpExecute"]
     assert all(row["params"] and row["output"] and len(row["micros"]) == 3 for row in ops)
-    assert {uuid for row in ops for uuid in row["nodes"] or [row["node_uuid"]]}
+    assert all(row["shapes"] == {n: [3] for n in (*row["params"], *row["output"])} for row in ops)
+    # All nodes of the graph, by the uuids of its JSON, and each op as often as it ran.
+    nodes = {node["uuid"]: node for node in _nodes(json.loads(oi.graph(TEXT).to_json()))}
+    seen = [u for row in rows if row["node_index"] >= 0 for u in row["nodes"] or [row["node_uuid"]]]
+    assert set(seen) == nodes.keys()
+    ran = [nodes[u]["kind"]["Op"]["op"] for row in ops for u in row["nodes"] or [row["node_uuid"]]]
+    assert ran == ["add", "mul", "relu", "relu"]
+    times = [1000 * (1000 * row["micros"][0] + row["micros"][1]) + row["micros"][2] for row in ops]
+    assert all(time > 0 for time in times)
 
 
 @pytest.mark.parametrize(("level", "shown"), [("1", False), ("full", True)])

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 from fuzzing.check import VARIANTS, variants_of
-from fuzzing.generate import FORMS, forms_of, generate
+from fuzzing.generate import FORMS, RULES, forms_of, generate
 from fuzzing.isolate import run_seed
 
 from openinfer.dialects import opset
@@ -50,6 +50,11 @@ def test_a_seed_gives_one_program() -> None:
             assert (a.action, a.inputs.keys()) == (b.action, b.inputs.keys())
             for name, value in a.inputs.items():
                 assert value.storage.tobytes() == b.inputs[name].storage.tobytes()
+
+
+def test_every_op_has_a_rule() -> None:
+    missing = [name for name in opset.names() if name not in RULES]
+    assert not missing, f"RULES of tests/fuzz/fuzzing/ops_*.py lack {missing}"
 
 
 def test_the_generator_reaches_every_form_op_and_dtype() -> None:

@@ -206,3 +206,15 @@ def test_never_above_is_true(seed: int) -> None:
                 for m in (0, 1, 7)
             )
     assert found
+
+
+@pytest.mark.parametrize("value", [16, 128, 512, 1024, 4096])
+def test_a_plan_that_is_tight_for_short_steps_is_so_for_long_ones(value: int) -> None:
+    # The end of a decode step: scratch of attention as long as a cache, then a wide product.
+    buffers = [buffer(8192, 0, 9), buffer(8192, 1, 2), buffer(8192, 2, 3), buffer("64*N", 2, 2)]
+    buffers += [buffer(4096, 2, 2), buffer(8192, 3, 8), buffer(8192, 5, 6), buffer(22528, 6, 7)]
+    buffers += [buffer(22528, 7, 8), buffer(8192, 9, 9)]
+    plan = place(buffers)
+    values = {"N": value, "M": 1}
+    check(plan, values)
+    assert plan.size.evaluate(values) == live_bytes(buffers, values)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import limits, report, tables
-from benchmarks.ablation import passes
+from benchmarks import ablation_tables, limits, report, tables
+from benchmarks.ablation import acting_passes, passes
 from benchmarks.page import page
 from benchmarks.racing import result
 from benchmarks.workloads import WORKLOADS
@@ -18,8 +18,8 @@ from openinfer.compiler.pipeline import SPEED_ONLY
 from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.errors import InputError
 
-CACHES = limits.Caches(second=1 << 20, last=32 << 20)
-RATES = {"fma": 100e9, "dram": 10e9, "l3": 50e9}
+CACHES = {"l2": 1 << 20, "l3": 32 << 20}
+RATES = {"fma": 100e9, "read": 10e9}
 
 
 def bench(*words: object) -> int:
@@ -36,6 +36,7 @@ def bench(*words: object) -> int:
         (("--threads", "one"), "--threads takes numbers above 0, not 'one'"),
         (("--rounds", "-1"), "--rounds and --slice take numbers above 0"),
         (("--resume",), "name it: --json FILE"),
+        (("--page",), "--page shows what the file of --json holds"),
     ],
 )
 def test_bad_options_say_what_to_give(
@@ -97,41 +98,103 @@ def test_a_race_is_written_resumed_and_shown(
 def test_the_ablation_is_a_table_of_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.ablation.passes", lambda: ["fuse-epilogue"])
-    words = ["--peers", "none", "--rounds", 1, "--slice", 0.001, "--workload", "matmul-64"]
-    words += ["--threads", 1, "--folder", tmp_path, "--ablate", "--json", tmp_path / "out.json"]
+    names = ["recognize-attention", "fuse-elementwise"]
+    monkeypatch.setattr("benchmarks.ablation.passes", lambda: names)
+    file, words = tmp_path / "out.json", ["--peers", "none", "--rounds", 1, "--slice", 0.001]
+    words += ["--workload", "mlp-1", "--threads", 1, "--folder", tmp_path]
+    words += ["--ablate", "--json", file]
     assert bench(*words) == 0
-    found = json.loads((tmp_path / "out.json").read_text())["ablation"]
-    assert found["passes"]["fuse-epilogue"]["matmul-64"] > 0
+    data = json.loads(file.read_text())
+    (row,) = data["ablation"]["rows"]
+    assert "recognize-attention" not in row["cells"]
+    assert row["cells"]["fuse-elementwise"]["factor"] is None
+    assert row["cells"]["fuse-elementwise"]["compile"] > 0
     assert "Without one pass" in capsys.readouterr().out
 
+    row["title"] = "kept as it is"
+    file.write_text(json.dumps(data))
+    assert bench(*words, "--resume") == 0
+    assert json.loads(file.read_text())["ablation"]["rows"] == [row]
 
-def test_the_ablation_knows_every_optimising_pass() -> None:
+
+def test_the_ablation_knows_every_optional_pass() -> None:
     assert set(passes()) == SPEED_ONLY
 
 
-def test_memory_bounds_what_exceeds_the_caches() -> None:
-    assert limits.memory_level(1e5, 1, CACHES) is None
-    assert limits.memory_level(1.5 * (1 << 20), 1, CACHES) == "l3"
-    assert limits.memory_level(1.5 * (1 << 20), 2, CACHES) is None
-    assert limits.memory_level(1e9, 2, CACHES) == "dram"
+def test_a_pass_that_changes_nothing_is_not_compiled_again(tmp_path: Path) -> None:
+    row = WORKLOADS["mlp-1"]
+    row.write_package(tmp_path)
+    found = acting_passes(row, tmp_path, passes())
+    assert "fuse-epilogue" in found
+    assert "recognize-attention" not in found
+
+
+ABLATION = {
+    "passes": ["cse", "fuse", "reuse", "fold"],
+    "rows": [
+        {
+            **{"name": "mlp-64", "title": "title of mlp-64", "noise": 0.01},
+            "cells": {
+                "cse": {"factor": None, "arena": 1.0, "code": 1.0, "compile": 1.1},
+                "fuse": {"factor": 1.25, "arena": 2.0, "code": 1.0, "compile": None},
+                "reuse": {"factor": 1.01, "arena": 1.5, "code": 1.0, "compile": 1.0},
+                "fold": {"error": "it does not compile"},
+            },
+        }
+    ],
+}
+
+
+def test_the_ablation_says_which_passes_buy_nothing() -> None:
+    header, lines = ablation_tables.summary(ABLATION)
+    shown = [dict(zip(header, line)) for line in lines]
+    assert [line["acts in"] for line in shown] == ["1 of 1", "1 of 1", "1 of 1", "0 of 1"]
+    assert [line["same code in"] for line in shown] == ["1", "0", "0", "0"]
+    assert [line["time"] for line in shown] == ["", "1.25", "1.01", ""]
+    assert [line["compile"] for line in shown] == ["1.1", "", "1", ""]
+    assert [line[1] for line in ablation_tables.factors(ABLATION)[1]] == [
+        *("±1.0%", "=", "1.25", "1.01")
+    ]
+    faster, smaller, nothing, idle = ablation_tables.verdicts(ABLATION)
+    assert faster.endswith("without `fuse`.")
+    assert smaller == "Only the arena is larger without `reuse`."
+    assert nothing.endswith("without `cse`.")
+    assert idle == "No program here is changed by `fold`."
+    assert list(ablation_tables.failures(ABLATION)) == [
+        "mlp-64 without `fold`: it does not compile"
+    ]
 
 
 def test_the_limit_is_the_longest_of_its_times() -> None:
-    assert limits.limit_seconds(100e9, 1e9, "dram", RATES) == (1.0, "fma")
-    assert limits.limit_seconds(1e9, 100e9, "dram", RATES) == (10.0, "dram")
-    assert limits.limit_seconds(1e9, 100e9, None, RATES) == (0.01, "fma")
+    assert limits.limit_seconds(100e9, 1e9, 100e9, 10e9) == (1.0, "fma")
+    assert limits.limit_seconds(1e9, 100e9, 100e9, 10e9) == (10.0, "read")
+
+
+def test_reads_are_of_as_many_bytes_as_a_row_has() -> None:
+    case = limits.read_case(10_000)
+    case.run(2)
+    assert 8_000 <= case.work <= 10_000
+    measured = limits.Limits(2)
+    measured.expect([50_000, 200_000])
+    assert measured.measure().keys() == {"fma", "read 50000", "read 200000"}
+    measured.expect([1_000])
+    assert measured.measure().keys() == {"fma", "read 1000"}
 
 
 def test_what_beats_its_limit_is_refused() -> None:
     row = WORKLOADS["matmul-512"]
     least = row.operations() / RATES["fma"]
+    rates = {
+        "fma": RATES["fma"],
+        limits.read_name(row.nbytes()): RATES["read"],
+        limits.read_name(row.nbytes() / 2): RATES["read"],
+    }
     for factor, refused in ((1.0, False), (0.9, False), (0.8, True)):
         times = {"openinfer": [[factor * least] * 3] * 2}
-        cell = result(row, 1, "openinfer", times, [RATES, RATES])
+        cell = result(row, "openinfer", times, [rates, rates])
         assert cell["refused"] == refused
         assert cell["share"] == pytest.approx(1 / factor)
-    doubled = result(row, 1, "openvino-bf16", {"openvino-bf16": [[0.6 * least]]}, [RATES])
+    doubled = result(row, "openvino-bf16", {"openvino-bf16": [[0.6 * least]]}, [rates])
     assert not doubled["refused"]
 
 
@@ -173,6 +236,25 @@ def test_the_fastest_peer_computes_in_f32_and_is_not_refused() -> None:
     assert tables.bf16([row])[1] == [["title of mlp-64", "10 µs", "100 µs", "0.10"]]
 
 
+def test_rows_are_named_by_what_bounds_them() -> None:
+    assert tables.bound(row_of()) == "multiply-adds"
+    assert tables.bound({**row_of(), "bound": "read", "bytes": 34e6}) == "reads of 34.0 MB"
+    far = {**row_of(), "bytes": 1e9}
+    near = {**row_of(), "bytes": 8e6, "limits": {"fma": 100e9, "read": 50e9}}
+    between = {**row_of(), "bytes": 34e6, "limits": {"fma": 100e9, "read": 1e9}}
+    assert tables.rates([far, near, between], CACHES)[1] == [
+        ["1 thread", "100 GFLOP/s", "10 GB/s", "50 GB/s"]
+    ]
+
+
+def test_memory_stands_beside_what_peers_tell() -> None:
+    row = row_of(openinfer=cell(1e-3), torch=cell(2e-3, allocated=3_000_000))
+    found = {"title of mlp-64": [2_000_000, 1_000_000], "another": [64, 64]}
+    header, lines = tables.arenas(found, [row])
+    assert header[-1] == "PyTorch eager"
+    assert [line[-1] for line in lines] == ["3.0 MB", ""]
+
+
 def test_missed_goals_and_absent_peers_are_shown() -> None:
     row = row_of(openinfer=cell(1e-3), onnxruntime=cell(9e-4))
     header, (line,) = tables.summary([row])
@@ -194,11 +276,7 @@ def test_the_page_has_every_part() -> None:
         },
         **{"rounds": 9, "slice": 0.1, "rows": rows, "failed": {"cnn, 1": "too hot"}},
         "absent": {"tinygrad": "no clang"},
-        "ablation": {
-            "titles": {"mlp-64": "title of mlp-64"},
-            "passes": {"cse": {"mlp-64": 1.25}},
-            "failed": {},
-        },
+        "ablation": ABLATION,
     }
     text = page(data)
     for part in (
@@ -207,7 +285,7 @@ def test_the_page_has_every_part() -> None:
         "| title of mlp-64 | 1.67 |",
         "tinygrad is left out: no clang",
         "openinfer failed, cnn, 1: too hot",
-        "| `cse` | 1.25 |",
+        "| `fuse` | 1.25 |",
         "100 GFLOP/s",
         "a processor (avx2)",
     ):
@@ -230,5 +308,5 @@ def test_programs_without_a_pass_are_cached_apart() -> None:
     )
     compile(text)
     assert not compile(text).compiled
-    assert compile(text, without=["cse"]).compiled
-    assert not compile(text, without=["cse"]).compiled
+    assert compile(text, without=["fuse-elementwise"]).compiled
+    assert not compile(text, without=["fuse-elementwise"]).compiled

@@ -214,8 +214,10 @@ def test_options_of_the_environment() -> None:
             "OPENINFER_CACHE": "off",
             "OPENINFER_CACHE_LIMIT": "2",
             "OPENINFER_THREADS": "3",
+            "OPENINFER_TRACE": " Full",
         }
     )
+    assert chosen.trace == "full"
     assert (chosen.cache_dir, chosen.cache_enabled) == (Path("/x"), False)
     assert (chosen.cache_limit, chosen.threads) == (2 << 20, 3)
 
@@ -228,6 +230,7 @@ def test_options_of_the_environment() -> None:
         ("OPENINFER_CACHE_LIMIT", "-1"),
         ("OPENINFER_THREADS", "two"),
         ("OPENINFER_THREADS", "100000"),
+        ("OPENINFER_TRACE", "verbose"),
     ],
 )
 def test_bad_environment(name: str, value: str) -> None:

@@ -16,14 +16,17 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.frontend import parse_text, print_program
+from openinfer.compiler.tools.openinfer import main
 from openinfer.dialects import graph
 from openinfer.lowering.graph.sources import member_name, package_name, pattern_of
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.executor import NUMPY_DTYPES
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.sizes import Size
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+NATIVE = {DTYPES[name].value for name in NUMPY_DTYPES}
 MEMBERS = 4
 """How many tensors a family gets along each index."""
 
@@ -153,3 +156,26 @@ def test_runs_the_same_everywhere(program: Documented, tmp_path: Path) -> None:
             assert found.keys() == outputs.keys()
             for name, value in outputs.items():
                 np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+READ_FIRST = [program for program in GOOD if program.page in ("README.md", "language.md")]
+
+
+@pytest.mark.parametrize("program", READ_FIRST, ids=identity)
+def test_compare_agrees(
+    program: Documented, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.oi"
+    path.write_text(program.text)
+    with package_of(program, tmp_path) as model:
+        command = ["compare", str(path), "--model", str(model.path), "--steps", "2"]
+        for name, value in inputs_of(program, {"B": 2, **model.sizes}).items():
+            if str(value.dtype) in NATIVE:
+                np.save(tmp_path / f"{name}.npy", value)
+                command += ["--input", f"{name}={tmp_path / name}.npy"]
+    code = main(command)
+    captured = capsys.readouterr()
+    if "error[OI07" in captured.err:
+        pytest.skip(f"compiled programs: {captured.err}")
+    assert code == 0, captured.err + captured.out
+    assert "agree: 2 steps" in captured.out

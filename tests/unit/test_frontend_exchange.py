@@ -160,6 +160,17 @@ BAD = {
         "loop q (i in 0..k) { barrier; } await k; return; } block a { await k; yield k; }",
         "OI0249",
     ),
+    "entry uses what has its size": (
+        f"{MEMORY}volatile {{ k: i32; }} persistent {{ K: f32[k + 1]; }} block entry {{ yield k;"
+        "cache.reset K; await k; return; } block a { await k; yield k; }",
+        "OI0249",
+    ),
+    "a consumer writes the size of what another one uses": (
+        f"{MEMORY}volatile {{ v: f32[c]; }} block entry {{ yield y, z; await y, z; return; }}"
+        "block a { await y; cache.increment c; yield y; }"
+        "block b { await z; op neg(v) >> v; yield z; }",
+        "OI0264",
+    ),
     "entry sets with it": (
         f"{MEMORY}volatile {{ f: f32; }} block entry {{ yield f; op fill(y, value=f) >> y;"
         "await f; return; } block a { await f; yield f; }",

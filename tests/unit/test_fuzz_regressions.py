@@ -166,3 +166,40 @@ def test_a_restored_table_that_no_step_uses_takes_any_size() -> None:
     }
     """
     agree(text, [{"x": floats(6)}, "restore", {"x": floats(2)}, {"x": floats(5)}])
+
+
+def test_state_of_the_dtype_that_has_no_zero() -> None:
+    text = """
+    dynamic { x: f32[N]; i: i32; }
+    volatile { y: f32[N]; }
+    persistent { s: t1[N]; C(p): t1[3] @table; K(q): t1[3] @auto_dim(q); n: i32; }
+    block entry {
+        assign c: t1[3];
+        op relu(x) >> y;
+        cache.increment n;
+        cache.read C[i] >> c;
+        return y, c;
+    }
+    """
+    step = {"x": floats(3), "i": np.int32(2)}
+    agree(text, [step, step, "restore", step])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("rows", ["4", "N"])
+def test_one_index_along_any_axis(axis: int, rows: str) -> None:
+    left = ["3", rows, "5"]
+    del left[axis]
+    shape = f"[{', '.join(left)}]"
+    text = f"""
+    dynamic {{ x: f32[3, {rows}, 5]; i: i32; y: f32{shape}; }}
+    block entry {{
+        assign t: f32{shape};
+        assign u: f32[3, {rows}, 5];
+        op gather(x, i, axis={axis}) >> t;
+        op scatter(x, i, y, axis={axis}) >> u;
+        return t, u;
+    }}
+    """
+    y = floats(*(4 if extent == "N" else int(extent) for extent in left)) + 7
+    agree(text, [{"x": floats(3, 4, 5), "i": np.int32(i), "y": y} for i in (0, 2, 9)])

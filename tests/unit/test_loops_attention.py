@@ -55,9 +55,10 @@ class Attention:
         mask: tuple[Sequence[int | None], str] | None = None,
         lengths: tuple[int | None, int | None] = (None, None),
         scale: float = 0.3,
+        vectors: int = 2,
     ) -> None:
         self.layouts, self.dtype = layouts, dtype
-        self.width = WIDTHS[target] // (2 if dtype == "float64" else 1)
+        self.width = vectors * WIDTHS[target] // (2 if dtype == "float64" else 1)
         wide = "f64" if dtype == "float64" else "f32"
         self.wide = "float64" if dtype == "float64" else "float32"
         (hq, hk), (dk, dv), (lq, lk) = heads, sizes, lengths
@@ -152,7 +153,19 @@ def operands(
     return q, k, v
 
 
-LENGTHS = ((0, 4), (1, 1), (1, 9), (3, 7), (8, 8), (16, 16), (17, 5), (32, 33), (45, 70), (5, 0))
+LENGTHS = (
+    (0, 4),
+    (1, 1),
+    (1, 9),
+    (3, 7),
+    (8, 8),
+    (16, 16),
+    (17, 5),
+    (32, 33),
+    (45, 70),
+    (50, 9),
+    (5, 0),
+)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -161,6 +174,14 @@ def test_any_length(target: str, sizes: tuple[int, int]):
     attend = Attention((2, 2), sizes, target=target)
     for lengths in LENGTHS:
         q, k, v = operands(2, (2, 2), lengths, sizes, "float32")
+        np.testing.assert_allclose(attend(q, k, v), reference(q, k, v), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_vector_of_queries(target: str):
+    attend = Attention((2, 2), (8, 8), target=target, vectors=1)
+    for lengths in LENGTHS:
+        q, k, v = operands(1, (2, 2), lengths, (8, 8), "float32")
         np.testing.assert_allclose(attend(q, k, v), reference(q, k, v), rtol=2e-5, atol=2e-5)
 
 
@@ -309,7 +330,7 @@ def test_scratch():
     module = Parser(make_context(), text).parse_module()
     op = next(op for op in module.walk() if isinstance(op, AttentionOp))
     found = [f"{kind} {' '.join(map(str, sizes))}" for kind, sizes in attention_scratch(op)]
-    assert found == ["f32 openinfer.threads 32 16", "f32 openinfer.threads T 16"]
+    assert found == ["f32 openinfer.threads 32 32", "f32 openinfer.threads T 32"]
 
 
 def test_missing_scratch_is_told():

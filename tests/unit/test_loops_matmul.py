@@ -162,7 +162,7 @@ def test_an_empty_contraction_still_runs_the_body():
     }"""
     tile = TILES[HOST]
     types = [memref((None, 0)), memref((1, 0, tile)), memref((5,))]
-    settings = "packed, alpha = 3.0 : f32, maps = [affine_map<(i, j) -> (j)>]"
+    settings = "packed, maps = [affine_map<(i, j) -> (j)>]"
     run = compiled(kernel(types, [memref((None, 5))], settings, body))
     bias, out = normal((5,)), Guarded((3, 5))
     run(np.zeros((3, 0), np.float32), np.zeros((1, 0, tile), np.float32), bias, out.array)
@@ -198,10 +198,10 @@ LONG = """{
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_bias_scalar_residual_and_alpha(target: str):
+def test_bias_scalar_and_residual(target: str):
     n, k, tile = 45, 9, TILES[target]
     settings = (
-        "packed, alpha = 0.5 : f32, maps = [affine_map<(i, j) -> (j)>, "
+        "packed, maps = [affine_map<(i, j) -> (j)>, "
         "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0)>]"
     )
     types = [memref((None, k)), memref((-(-n // tile), k, tile)), memref((n,))]
@@ -211,7 +211,7 @@ def test_bias_scalar_residual_and_alpha(target: str):
     for m in ROWS:
         a, residual, out = normal((m, k), 4), normal((m, n), 5), Guarded((m, n))
         run(a, packed(b, tile), bias, residual, scalar, out.array)
-        close(out.array, np.maximum((a @ b * 0.5 + bias) * scalar + residual, 0), k)
+        close(out.array, np.maximum((a @ b + bias) * scalar + residual, 0), k)
         out.check()
 
 
@@ -572,7 +572,7 @@ def test_blocks_of_a_large_product(
         monkeypatch.setattr(blocked_product, name, value)
     tile = TILES[target]
     settings = (
-        "packed, alpha = 0.5 : f32, maps = [affine_map<(i, j) -> (j)>, "
+        "packed, maps = [affine_map<(i, j) -> (j)>, "
         "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0)>]"
     )
     types = [memref((m, k)), memref((-(-n // tile), k, tile)), memref((n,))]
@@ -584,7 +584,7 @@ def test_blocks_of_a_large_product(
     # The result may lie where an operand of the body lies: sums wait elsewhere.
     out.array[...] = expected
     run(a, packed(b, tile), bias, out.array, scalar, out.array)
-    close(out.array, np.maximum((a @ b * 0.5 + bias) * scalar + expected, 0), k)
+    close(out.array, np.maximum((a @ b + bias) * scalar + expected, 0), k)
     out.check()
 
 

@@ -127,12 +127,12 @@ def test_packed_any_number_of_rows(target: str, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("target", ENDS)
-def test_alpha_body_and_a_rounded_result(target: str) -> None:
+def test_a_body_and_a_rounded_result(target: str) -> None:
     m, n, k, tile = 9, 40, 18, 2 * LANES[target]
     shape = (-(-n // tile), k // 2, 2 * tile)
     types = [memref((m, k), "bf16"), memref(shape, "bf16"), memref((n,))]
     body = (
-        '{packed, precision = "bf16", alpha = 0.5 : f64, maps = [affine_map<(i, j) -> (j)>]} {\n'
+        '{packed, precision = "bf16", maps = [affine_map<(i, j) -> (j)>]} {\n'
         "^bb0(%p: f32, %q: f32):\n%s = arith.addf %p, %q : f32\n"
         "%r = arith.truncf %s : f32 to bf16\nnn.yield %r : bf16\n}"
     )
@@ -140,7 +140,7 @@ def test_alpha_body_and_a_rounded_result(target: str) -> None:
     a, b, bias = normal((m, k)), normal((k, n), 1), normal((n,), 2)
     out = half(np.zeros((m, n), np.float32))
     run(half(a), panels(b, tile), bias, out)
-    expected = 0.5 * (rounded(a) @ rounded(b)) + bias
+    expected = rounded(a) @ rounded(b) + bias
     np.testing.assert_allclose(out.values(), expected, rtol=2**-7, atol=1e-5)
 
 

@@ -190,20 +190,6 @@ def test_a_kernel_larger_than_what_a_step_gives_is_an_error_on_both_executors():
             assert executor.run(**tensors)["r0"].shape == (1, 3, 3, 4)
 
 
-def test_a_stride_that_only_the_run_knows_is_for_the_simulator():
-    text = (
-        "dynamic { x: f32[1, 2, L]; w: f32[3, 2, 1]; s: f32[S]; } volatile { y: f32[1, 3, _]; } "
-        "block entry { op conv1d(x, w, stride=S) >> y; return; }"
-    )
-    graph = oi.graph(text)
-    x, w = normal(1, 2, 7).astype(np.float32), normal(3, 2, 1).astype(np.float32)
-    with oi.Simulator(graph).make_executor() as executor:
-        assert executor.run(x=x, w=w, s=np.zeros(3, np.float32))["y"].shape == (1, 3, 3)
-    with pytest.raises(oi.ProgramError) as raised:
-        oi.compile(graph, None)
-    assert raised.value.code == "OI0722"
-
-
 X, W = TensorSpec.of("f32", [1, 4, 8, 8]), TensorSpec.of("f32", [6, 4, 3, 3])
 
 

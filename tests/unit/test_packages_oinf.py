@@ -313,6 +313,10 @@ def test_a_dataclass_becomes_a_package(reopen: Write) -> None:
             "'b' occurs twice",
         ),
         (Model(cast(Any, None), SizeVar(1), 1, np.ones(1)), "an integer, found NoneType"),
+        ({"W": np.ones(2), 3: 4}, "3 is no name of an entry"),
+        ({"W": None}, "'W' is None"),
+        ({"n": -1}, "a size lies in 0"),
+        ({"W": {"inner": np.ones(2)}}, "'W' cannot be written"),
         (3, "cannot write 3"),
         (Model, "cannot write"),
     ],
@@ -321,6 +325,39 @@ def test_content_that_cannot_be_written(content: Any, message: str) -> None:
     with pytest.raises(PackageError, match=message) as caught:
         to_oinf_bytes(content)
     assert caught.value.code == "OI0412"
+
+
+def test_a_mapping_becomes_a_package(reopen: Write) -> None:
+    package = reopen(
+        {
+            "W": np.arange(6, dtype=np.float32).reshape(2, 3),
+            "layers.0.b": Tensor.from_values("bf16", [1.0, 2.5]),
+            "q": TensorSpec([-8, 7], "i4"),
+            "zero_d": np.array(2.5),
+            "width": 3,
+            "depth": np.int64(2),
+            "eps": 1e-5,
+            "on": True,
+            "mode": "tanh",
+        }
+    )
+    assert package.sizes == {"depth": 2, "width": 3}
+    np.testing.assert_array_equal(package.read("W"), [[0, 1, 2], [3, 4, 5]])
+    assert {name: info.dtype.name for name, info in package.tensors.items()} == {
+        "W": "f32",
+        "layers.0.b": "bf16",
+        "q": "i4",
+        "zero_d": "f64",
+    }
+    assert package.metadata["eps"] == ScalarValue(float(np.float32(1e-5)), DTYPES["f32"])
+    assert package.metadata["on"] == ScalarValue(True, DTYPES["bool"])
+    assert package.metadata["mode"] == "tanh"
+
+
+def test_the_order_of_a_mapping_does_not_matter() -> None:
+    one = {"W": np.ones(2, np.float32), "n": 2}
+    assert to_oinf_bytes(one) == to_oinf_bytes(dict(reversed(one.items())))
+    assert to_oinf_bytes(one) == to_oinf_bytes(OinfContent({"n": 2}, {}, {"W": one["W"]}))
 
 
 def test_a_dtype_without_an_id_is_refused_by_name() -> None:

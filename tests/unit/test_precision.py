@@ -150,12 +150,16 @@ def test_targets_agree(packages: dict[str, oi.Package], target: str) -> None:
     assert near(there["y"], here["y"], 2e-3)
 
 
-def test_strict_math_keeps_operands(packages: dict[str, oi.Package]) -> None:
-    program = oi.compile(MLP, packages["mlp"], precision="bf16", strict_math=True)
+def test_strict_math_forbids_it() -> None:
+    with pytest.raises(oi.InputError) as caught:
+        oi.compile(MLP, precision="bf16", strict_math=True)
+    assert caught.value.code == "OI0528"
+    assert "`strict_math`" in (caught.value.hint or "")
+
+
+def test_strict_math_and_declared_dtypes(packages: dict[str, oi.Package]) -> None:
+    program = oi.compile(MLP, packages["mlp"], precision="f32", strict_math=True)
     assert program.manifest.precision == "f32"
-    x = drawn(3, 37)
-    expected = results(oi.Simulator(MLP, packages["mlp"]), x=x)["y"]
-    assert near(results(program, x=x)["y"], expected, 2e-5)
 
 
 def test_without_optimisation(packages: dict[str, oi.Package]) -> None:

@@ -537,7 +537,7 @@ def test_fetch_before_the_first_step_and_of_what_is_not_there() -> None:
     same(ex.fetch("h"), [0])
     with pytest.raises(oi.InputError) as caught:
         ex.fetch("K[x]")
-    assert caught.value.code == "OI0501"
+    assert caught.value.code == "OI0547"
 
 
 def test_fetch_while_a_step_is_iterated() -> None:

@@ -353,6 +353,27 @@ def test_plan(tmp_path: Path, capsys: Capture) -> None:
     assert re.search(r"^arena \d+ bytes, lower bound \d+ bytes", out, re.M)
 
 
+@pytest.mark.skipif(cpu_unavailable_reason() is not None, reason="no cpu device here")
+def test_plan_of_sizes_that_only_the_step_knows(
+    tmp_path: Path, repository: Path, capsys: Capture
+) -> None:
+    """The scratch of an attention over a cache counts with the bound of its length."""
+    for kept in ("oi", "oinf"):
+        shutil.copy(repository / f"examples/decoder.{kept}", tmp_path)
+    path = tmp_path / "decoder.oi"
+    plan = facts(path, capsys, "--plan")["plan"]
+    assert plan["runtime_sizes"] == {"T": 128}
+    assert plan["arena_bytes"] >= plan["lower_bound"] > 0
+    assert main(["inspect", str(path), "--plan"]) == 0
+    out = capsys.readouterr().out
+    assert "times it (T = 128, 128 for what only the step knows)" in out
+    compiled = tmp_path / "decoder.oip"
+    assert main(["compile", str(path), "-o", str(compiled)]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(compiled), "--plan"]) == 0
+    assert "for what only the step knows" in capsys.readouterr().out
+
+
 def test_json_holds_everything(program: Path, capsys: Capture) -> None:
     data = facts(program, capsys, "--dot", "--mermaid")
     assert data["dot"].startswith("digraph")

@@ -186,8 +186,11 @@ def test_split_input_goes_on_after_an_error(tmp_path: Path, capsys: Capture) -> 
 @pytest.mark.usefixtures("staged")
 def test_dump_and_resume(ir: Path, tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "D"
-    assert main([str(ir), "--pipeline", "staged", "--dump-dir", str(folder)]) == 0
+    assert main([str(ir), "--pipeline", "staged"]) == 0
     final = capsys.readouterr().out
+    assert main([str(ir), "--pipeline", "staged", "--dump-dir", str(folder)]) == 0
+    written = capsys.readouterr().out.splitlines()
+    assert written == [str(path) for path in sorted(folder.iterdir())]
     names = [path.name for path in sorted(folder.iterdir())]
     assert names == ["00-start.mlir", "01-shared.mlir", "02-folded.mlir"]
     for name, phase in zip(names, ("start", "shared", "folded")):
@@ -229,6 +232,16 @@ def test_kernels_are_dumped_apart(
     assert main([str(path), "--pipeline", "k", "--dump-dir", str(tmp_path / "D")]) == 0
     kernels = sorted(file.name for file in (tmp_path / "D" / "00-loops").iterdir())
     assert kernels == ["f.mlir"]
+    capsys.readouterr()
+    # A dump of another program leaves no kernel of the first behind, and nothing of anyone else.
+    foreign = tmp_path / "D" / "00-loops" / "mine.mlir"
+    foreign.write_text(FUNCTION)
+    path.write_text(FUNCTION.replace("@f", "@g"))
+    assert main([str(path), "--pipeline", "k", "--dump-dir", str(tmp_path / "D")]) == 0
+    kernels = sorted(file.name for file in (tmp_path / "D" / "00-loops").iterdir())
+    assert kernels == ["g.mlir", "mine.mlir"]
+    path.write_text(f"{FUNCTION}{step}")
+    assert main([str(path), "--pipeline", "k", "--dump-dir", str(tmp_path / "D")]) == 0
     capsys.readouterr()
     assert main([str(tmp_path / "D" / "00-loops" / "f.mlir")]) == 0
     assert "func.func @f" in capsys.readouterr().out
@@ -282,6 +295,20 @@ def test_other_ir_is_of_no_level(tmp_path: Path, capsys: Capture) -> None:
     assert "of no level" in error
 
 
+def test_the_header_says_the_level(ir: Path, capsys: Capture) -> None:
+    # Legal as level nn, too: the file's own word counts.
+    for stated, hint in (("linalg", "linalg"), ("loops", "loops"), ("other", "nn")):
+        ir.write_text(f"// pipeline cpu, after phase {stated}; continue with\n{FUNCTION}")
+        assert main([str(ir), "--pipeline", "cpu"]) == 1
+        assert f"use --from {hint}" in capsys.readouterr().err
+
+
+def test_without_xdsl(program: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("openinfer.compiler.arguments.find_spec", lambda name: None)
+    assert main([str(program)]) == 1
+    assert "error[OI0734]" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("level", ["01-nn", "02-linalg", "03-loops"])
 def test_step_without_interface(dumps: Path, capsys: Capture, level: str) -> None:
     path = dumps / f"{level}.mlir"
@@ -302,6 +329,12 @@ def test_precision_is_refused_as_in_python(
 ) -> None:
     assert main([str(program), "--to", "nn", "--precision", precision]) == 1
     assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_strict_mathematics_forbid_bf16(program: Path, capsys: Capture) -> None:
+    flags = ["--to", "nn", "--precision", "bf16", "--strict-math"]
+    assert main([str(program), *flags]) == 1
+    assert "error[OI0528]" in capsys.readouterr().err
 
 
 def test_sizes_are_refused_as_in_python(program: Path, capsys: Capture) -> None:

@@ -256,6 +256,12 @@ def test_devices_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> 
     assert "cpu        not available: the cpu device needs Linux" in capsys.readouterr().out
 
 
+def test_devices_without_xdsl(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("openinfer.compiler.arguments.find_spec", lambda name: None)
+    assert main(["devices"]) == 0
+    assert "simulator  not available: compiling and simulating need" in capsys.readouterr().out
+
+
 def test_cache_command(capsys: Capture) -> None:
     key = cache_key("test_cache_command")
     default_cache().put(key, b"code", "mlp.oi for cpu")

@@ -31,10 +31,10 @@ def program(inputs: str, outputs: str, body: str, constants: str = "") -> str:
 
 def run(text: str, model: Any = None, *, tolerance: float = 2e-6, **inputs: Any) -> dict[str, Any]:
     """The results of the compiled program, which agree with those of the simulator."""
-    expected: dict[str, Any] = oi.Simulator(text, model).make_executor().run(**inputs)
+    expected: dict[str, Any] = dict(oi.Simulator(text, model).make_executor().run(**inputs))
     found: dict[str, Any] = {}
     for threads in (1, 2):
-        found = oi.compile(text, model).make_executor(threads=threads).run(**inputs)
+        found = dict(oi.compile(text, model).make_executor(threads=threads).run(**inputs))
         for name, value in expected.items():
             finite = value[np.isfinite(value)]
             scale = max(1.0, float(np.abs(finite.astype(np.float64)).max(initial=0)))

@@ -15,14 +15,15 @@ from openinfer.runtime.errors import UnsupportedError
 
 EXAMPLES = """\
 examples:
-  openinfer bench                                   everything, 1 and 2 threads: 25 minutes
+  openinfer bench                                   everything, 1 and 2 threads: 20 minutes
+  openinfer bench --json benchmarks/results.json --ablate --page    and docs/performance.md anew
   openinfer bench --quick                           the same, too short to quote: some minutes
   openinfer bench --list                            workloads and peers by name
   openinfer bench --workload W1,minilm-128 --threads 1 --peers onnxruntime,openvino
   openinfer bench --json results.json --resume      go on after an interruption
   openinfer bench --ablate --workload W3 --peers none    what each pass of the compiler buys
 
-In a checkout: pip install -e '.[bench]' brings the peers.
+In a checkout: pip install -e '.[bench,bench-more]' brings the peers.
 """
 JSON_IS_A_FILE = True
 """`--json` takes the name of a file: results come as text as well."""
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", type=Path, metavar="FILE", help="write all numbers, after each row")
     add("--resume", action="store_true", help="keep the rows that the file of --json has already")
     add("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
+    add("--page", action="store_true", help="write docs/performance.md from the file of --json")
     add("--plot", type=Path, metavar="FILE", help="draw them (needs matplotlib)")
     add("--ablate", action="store_true", help="also leave out each optimising pass in turn")
     add("--prepare", action="store_true", help="build what peers compile ahead of time, no more")

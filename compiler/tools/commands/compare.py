@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 
 from openinfer.compiler.tools.running import Session, add_program_arguments
 
@@ -31,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from openinfer.compiler.tools.comparing import compare
-    from openinfer.compiler.tools.report import DIFFERENT, FINE
+    from openinfer.compiler.tools.report import DIFFERENT, FINE, UsageError
 
+    if not 0 <= args.tolerance < math.inf:
+        raise UsageError(f"--tolerance {args.tolerance:g} is no factor", "give a number from 0")
     outcome = compare(Session.of(args), args.tolerance)
     if args.json:
         print(json.dumps(outcome.json(), indent=2))

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--observed", action="store_true", help="put in the build that runs node by node")
     add("--traced", action="store_true", help="put in the build that leaves a trace")
     add("--embed-weights", action="store_true", help="put in what the program uses of the package")
-    add("--strict", action="store_true", help="unknown hints and attributes are errors")
+    add("--strict", action="store_true", help="unknown hints, constants without content are errors")
     add("--precision", metavar="DTYPE", help="bf16: round the operands of products, add up in f32")
     add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
     add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")

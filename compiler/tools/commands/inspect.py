@@ -1,7 +1,8 @@
 """Show what a package (.oinf, .safetensors) or a program (.oi, graph JSON, compiled .oip) holds.
 
 Of a program: sizes and where they come from, memory by kind with shapes, bytes and sources, state,
-blocks, ops; on demand the control flow as a picture and the memory plan of the compiled program.
+blocks, ops; on demand the control flow as a picture, the memory plan of the compiled program and its
+kernels.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ examples:
   openinfer inspect mlp.oi --mermaid       control flow, for Markdown; --dot for Graphviz
   openinfer inspect mlp.oi --svg flow.svg  the picture itself, if Graphviz is installed
   openinfer inspect mlp.oi --plan          the arena of the compiled program
+  openinfer inspect mlp.oi --kernels       the kernel of each node
   openinfer inspect mlp.oip                builds, package, checksums; --plan for the arena
 """
 
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mermaid", action="store_true", help="control flow as a Mermaid flowchart")
     add("--svg", type=Path, metavar="FILE", help="control flow drawn by Graphviz")
     add("--plan", action="store_true", help="memory plan of the compiled program")
+    add("--kernels", action="store_true", help="kernels of the compiled program, with their nodes")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,9 +57,10 @@ def run(args: argparse.Namespace) -> int:
         return _program(args)
     if is_compiled(args.file):
         return _compiled(args)
-    if args.model is not None or args.size or args.dot or args.mermaid or args.svg or args.plan:
+    pictures = args.dot or args.mermaid or args.svg
+    if args.model is not None or args.size or pictures or args.plan or args.kernels:
         raise UsageError(
-            "--model, --size, --dot, --mermaid, --svg and --plan are about programs",
+            "--model, --size, --dot, --mermaid, --svg, --plan and --kernels are about programs",
             f"{args.file.name} is taken for a model package; programs end in .oi, .json or .oip",
         )
     from openinfer.runtime.packages import open_model
@@ -76,6 +80,7 @@ def _compiled(args: argparse.Namespace) -> int:
     from openinfer.compiler.tools.arguments import parse_sizes
     from openinfer.compiler.tools.compiled_session import compiled_parts, open_program
     from openinfer.compiler.tools.compiled_view import compiled_facts, compiled_text, plan_text
+    from openinfer.compiler.tools.inspecting.kernels import kernels_json, kernels_text
 
     program = open_program(args.file, args.model)
     if args.dot or args.mermaid or args.svg is not None:
@@ -83,11 +88,18 @@ def _compiled(args: argparse.Namespace) -> int:
         graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
         return _show(args, graph, package, sizes)
     facts = compiled_facts(args.file, program)
+    more: dict[str, Any] = {}
+    texts = [compiled_text(facts)]
+    if args.plan:
+        more["plan"] = [vars(row) for row in program.manifest.plan]
+        texts.append(plan_text(program))
+    if args.kernels:
+        more["kernels"] = kernels_json(program)
+        texts.append(kernels_text(more["kernels"]))
     if args.json:
-        plan = {"plan": [vars(row) for row in program.manifest.plan]} if args.plan else {}
-        print(json.dumps({**facts, **plan}, indent=2))
+        print(json.dumps({**facts, **more}, indent=2))
         return 0
-    sys.stdout.write(compiled_text(facts) + (f"\n{plan_text(program)}" if args.plan else ""))
+    sys.stdout.write("\n".join(texts))
     return 0
 
 
@@ -125,18 +137,23 @@ def _show(
     wanted = {name: text(flow) for name, text in pictures.items() if getattr(args, name)}
     if args.svg is not None:
         write_svg(flow, args.svg)
-    plan = ""
-    if args.plan:
+    compiled: list[str] = []
+    if args.plan or args.kernels:
+        from openinfer.compiler.tools.inspecting.kernels import kernels_json, kernels_text
         from openinfer.compiler.tools.inspecting.plan import compiled_program, plan_json
 
         program = compiled_program(graph, package, sizes)
-        facts["plan"] = plan_json(program)
-        plan = f"{program.plan_text()}\n"
+        if args.plan:
+            facts["plan"] = plan_json(program)
+            compiled.append(f"{program.plan_text()}\n")
+        if args.kernels:
+            facts["kernels"] = kernels_json(program)
+            compiled.append(kernels_text(facts["kernels"]))
     if args.json:
         print(json.dumps({**facts, "flow": flow.json(), **wanted}, indent=2))
         return code
     facts_wanted = not wanted and args.svg is None
-    texts = [*wanted.values(), facts_text(facts) if facts_wanted else "", plan]
+    texts = [*wanted.values(), facts_text(facts) if facts_wanted else "", *compiled]
     sys.stdout.write("\n".join(text for text in texts if text))
     if problems:
         sys.stdout.flush()

@@ -73,15 +73,13 @@ def _stored(path: Path) -> list[Event] | None:
     """The events of a trace file; None for a program."""
     if path.suffix != ".json":
         return None
-    from openinfer.runtime.errors import InputError
+    from openinfer.compiler.arguments import not_a_text
     from openinfer.runtime.trace_files import read_trace
 
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            "OI0513", f"{path} is not UTF-8 text: byte {error.start}", hint="save it as UTF-8"
-        ) from None
+        raise not_a_text(path, error) from None
     # A graph JSON is a program.
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{") and '"traceEvents"' not in start[:4096]:

@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     threads = checked_threads(args.threads) or 1
     target = host_target()
     path = args.output if args.output is not None else cached_path(target.name)
+    # Read first: a file that is none is found before anything is measured.
+    old = Tuning.load(path) if path.is_file() else Tuning(target.name, "")
     model = args.model if args.model is not None else package_beside(args.program)
     package = open_model(model) if model is not None else None
     sizes = checked_sizes(parse_sizes(args.size))
@@ -70,7 +72,6 @@ def run(args: argparse.Namespace) -> int:
             found.append(next(measuring))
     measuring.close()
     kept = {one.shape.key: one.tile for one in found if one.tile is not None}
-    old = Tuning.load(path) if path.is_file() else Tuning(target.name, "")
     measured = {one.shape.key for one in found}
     others = {key: tile for key, tile in old.tiles.items() if key not in measured}
     if old.target != target.name:

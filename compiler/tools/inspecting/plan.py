@@ -9,7 +9,7 @@ from openinfer.compiler.api import compile
 from openinfer.compiler.tools.progress import waiting
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.host import cpu_unavailable_reason
-from openinfer.runtime.plan import NOMINAL, lower_bound
+from openinfer.runtime.plan import lower_bound, nominal_sizes
 from openinfer.runtime.sizes import THREADS, Size
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def compiled_program(graph: Graph, package: Package | None, sizes: Mapping[str, 
 def plan_json(program: Program) -> dict[str, Any]:
     """Buffers by offset, the arena and its lower bound, weights; sizes that a step fixes are 128."""
     manifest = program.manifest
-    known = {THREADS: 1, **dict.fromkeys(manifest.runtime_sizes, NOMINAL)}
+    nominal = nominal_sizes(manifest)
+    known = {THREADS: 1, **nominal}
     buffers = [
         {
             "name": row.name,
@@ -48,6 +49,6 @@ def plan_json(program: Program) -> dict[str, Any]:
         "arena": manifest.arena,
         "arena_bytes": Size.of(manifest.arena).evaluate(known),
         "lower_bound": lower_bound(manifest, known),
-        "runtime_sizes": dict.fromkeys(manifest.runtime_sizes, NOMINAL),
+        "runtime_sizes": {name: nominal[name] for name in manifest.runtime_sizes},
         "weight_bytes": sum(row.nbytes for row in manifest.weights),
     }

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    MemRefType,
     VectorType,
     f32,
     i64,
@@ -32,6 +33,7 @@ from openinfer.lowering.cpu.to_llvm.half import (
     widen,
 )
 from openinfer.lowering.cpu.to_llvm.types import convert_type
+from openinfer.lowering.cpu.to_llvm.views import buffer_from_parts, parts_of_buffer
 from openinfer.runtime.errors import CompileError
 
 _NO_FLAGS = IntegerAttr(0, 32)
@@ -194,12 +196,28 @@ def _compare_floats(c: Converter, op: Operation) -> None:
 
 
 def _select(c: Converter, op: Operation) -> None:
+    type = op.results[0].type
+    if isinstance(type, MemRefType):
+        _select_buffer(c, op, type)
+        return
     condition, *values = c.values(op.operands)
     type = values[0].type
     moved = moved_type(type)
     operands = (condition, *(as_bits(c, value, moved) for value in values))
     properties = {"fastmathFlags": llvm.FastMathAttr(None)}
     c.set(op.results[0], as_bits(c, c.emit(SelectOp, operands, moved, properties), type))
+
+
+def _select_buffer(c: Converter, op: Operation, type: MemRefType) -> None:
+    """One of two buffers of one type: what it is passed as is chosen part by part."""
+    condition = c.value(op.operands[0])
+    a, b = (parts_of_buffer(c, c.buffer(value), type) for value in op.operands[1:])
+    properties = {"fastmathFlags": llvm.FastMathAttr(None)}
+    parts = [
+        x if x is y else c.emit(SelectOp, (condition, x, y), x.type, properties)
+        for x, y in zip(a, b, strict=True)
+    ]
+    c.set_buffer(op.results[0], buffer_from_parts(c, type, parts))
 
 
 def _cast(target: type[Operation]) -> Rule:

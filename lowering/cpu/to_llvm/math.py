@@ -115,7 +115,7 @@ RULES: dict[str, Rule] = {
     f"math.{name}": _library(name)
     for name in (
         *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cosh", "erf"),
-        *("expm1", "log1p", "sinh", "tan", "tanh"),
+        *("erfc", "expm1", "log1p", "sinh", "tan", "tanh"),
     )
 }
 """Rules by op name."""

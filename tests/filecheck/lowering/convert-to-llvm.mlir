@@ -87,6 +87,16 @@ func.func private @callee(memref<4xf32, strided<[2], offset: ?>>) -> ()
 memref.global "private" constant @table : memref<2x2xf32> = dense<[[1.0, 2.0], [3.0, 4.0]]>
 // CHECK:       llvm.mlir.global internal constant @table(dense<{{.*}}> : tensor<2x2xf32>) {addr_space = 0 : i32, alignment = 64 : i64} : !llvm.array<4 x f32>
 
+// One of two buffers: its address, and each size that only the run knows.
+func.func @choose(%c: i1, %a: memref<4x?xf32>, %b: memref<4x?xf32>, %i: index) -> f32 {
+  %m = arith.select %c, %a, %b : memref<4x?xf32>
+  %x = memref.load %m[%i, %i] : memref<4x?xf32>
+  func.return %x : f32
+}
+// CHECK-LABEL: llvm.func @choose(
+// CHECK-NEXT:    llvm.select %c{{\S*}}, %a{{\S*}}, %b{{\S*}} : i1, !llvm.ptr
+// CHECK-NEXT:    llvm.select %c{{\S*}}, %{{\S*}}, %{{\S*}} : i1, i64
+
 // What is llvm already is left alone.
 llvm.func @untouched(%x: i64) -> i64 {
   llvm.return %x : i64

@@ -41,3 +41,31 @@ graph.block entry {
   graph.op add(x, x) -> (y)
   graph.return
 }
+// -----
+// What every step comes to has a shape on some way, or the program is refused.
+// CHECK: h has an open dimension and was not written yet
+graph.variable y volatile f32 [2]
+graph.block entry {
+  graph.assign h f32 ["_"]
+  graph.op neg(h) -> (y)
+  graph.return
+}
+// -----
+// CHECK: a dimension of t names the index of a loop that does not run here
+graph.variable P persistent f32 ["_", "_"]
+graph.block entry {
+  graph.assign o f32 ["_", "_"]
+  graph.cache_read P -> o
+  graph.loop l i in 0 to 3 {
+    graph.assign t f32 ["i + 1", "_"]
+  }
+  graph.op neg(o) -> (t)
+  graph.return
+}
+// -----
+// CHECK: dimension n + 1 of x names the scalar variable n, but an input has its shape before a step runs
+graph.variable n dynamic i32
+graph.variable x dynamic f32 ["n + 1"]
+graph.block entry {
+  graph.return
+}

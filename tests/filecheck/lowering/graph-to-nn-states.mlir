@@ -198,3 +198,72 @@ graph.block entry {
   }
   graph.return
 }
+// -----
+// A dimension that names a scalar is compared with what the first step made it, and fixed where none
+// has. The second use of the same scalar asks nothing.
+// CHECK: late = [0 : i64]
+// CHECK: func.func @step
+// CHECK: %[[N:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK: nn.require %{{.*}} else "negative-size"
+// CHECK: %[[TOUCHED:.*]] = nn.extent "K"[] axis 3 : i64
+// CHECK: %[[FRESH:.*]] = arith.cmpi eq, %[[TOUCHED]]
+// CHECK: %[[HELD:.*]] = nn.extent "K"[] axis 4 : i64
+// CHECK: arith.cmpi eq, %[[HELD]]
+// CHECK: nn.require %{{.*}} else "resized"
+// CHECK: nn.set_extent "K" axis 4 : i64 to
+// CHECK: nn.set_extent "K" axis 3 : i64 to
+// CHECK: nn.set_extent "K" axis 1 : i64 to
+// CHECK: nn.set_extent "K" axis 0 : i64 to
+// CHECK: nn.define_size "n.0" =
+// CHECK: nn.state_read "K"[%{{.*}}] kept [1, 2] : tensor<?x4xf32, #nn.dims<n.0, 4>>
+// CHECK-NOT: "resized"
+// CHECK: nn.state_write "K"
+graph.variable n dynamic i32
+graph.variable K persistent f32 [n, 4]
+graph.variable y volatile f32 ["_", 4]
+graph.block entry {
+  graph.op neg(K) -> (y)
+  graph.cache_write y -> K
+  graph.return
+}
+// -----
+// What has no shape on any way to a node fails there; where the step goes is not known before.
+// CHECK: scf.if %{{.*}} {
+// CHECK: nn.require %{{.*}} else "unwritten" %{{.*}}, %{{.*}} node 3 : i64
+// CHECK-NEXT: scf.yield
+// CHECK: } else {
+// CHECK-NOT: nn.require
+// CHECK: func.return
+graph.variable c dynamic bool
+graph.variable y volatile f32 [2]
+graph.block entry {
+  graph.assign h f32 ["_"]
+  graph.branch if c then a else b
+  graph.return
+}
+graph.block a {
+  graph.op neg(h) -> (y)
+  graph.op abs(h) -> (y)
+  graph.return
+}
+graph.block b {
+  graph.return
+}
+// -----
+// The dimensions of a temporary outlive the loop whose index they name, where a write must fit them.
+// CHECK: scf.for %i = {{.*}} -> (tensor<?xf32, #nn.dims<t.bound.{{.*}}>>, tensor<i64>, tensor<i64>)
+// CHECK: nn.require %{{.*}} else "unassigned"
+// CHECK: nn.require %{{.*}} else "shape"
+graph.variable n dynamic i32
+graph.variable P persistent f32 ["_"]
+graph.variable y volatile f32 ["_"]
+graph.block entry {
+  graph.assign o f32 ["_"]
+  graph.cache_read P -> o
+  graph.loop l i in 0 to n {
+    graph.assign t f32 ["i + 1"]
+  }
+  graph.op neg(o) -> (t)
+  graph.op abs(t) -> (y)
+  graph.return
+}

@@ -121,3 +121,39 @@ graph.block entry {
   graph.op attention(x, x, x) -> (z) settings {window = 3 : i64}
   graph.return
 }
+// -----
+// Numbers of windows that only the step knows are late sizes: it checks them, then it gives values to
+// the sizes of the result, then windows are read.
+// CHECK: late = ["window.0", "windows.1", "windows.2"]
+// CHECK: %[[N:.*]] = arith.minsi
+// CHECK: nn.require %{{.*}} else "not-positive" %[[N]], %{{.*}} node 0 : i64
+// CHECK: nn.define_size "window.0" = %[[N]] node 0 : i64
+// CHECK: nn.define_size "windows.1" = %{{.*}} node 0 : i64
+// CHECK: %[[U:.*]] = nn.unfold(%x) {stride = [#graph.size<window.0>, #graph.size<window.0>], padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>) -> tensor<1x4x3x3x?x?xf32, #nn.dims<1, 4, 3, 3, windows.1, windows.1>>
+// CHECK: nn.matmul
+// CHECK: nn.require %{{.*}} else "not-positive" %{{.*}} node 1 : i64
+// CHECK: nn.require %{{.*}} else "bound" %{{.*}} node 1 : i64
+// CHECK: nn.define_size "windows.2" = %{{.*}} node 1 : i64
+// CHECK: nn.pool(%x) {kind = "max", kernel = [#graph.size<window.0>, #graph.size<2>], stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>}
+graph.variable x dynamic f32 [1, 4, 8, 8]
+graph.variable w dynamic f32 [6, 4, 3, 3]
+graph.variable n dynamic i64
+graph.variable y volatile f32 ["_", "_", "_", "_"]
+graph.variable z volatile f32 ["_", "_", "_", "_"]
+graph.block entry {
+  graph.op conv2d(x, w) -> (y) settings {stride = #graph.name<n>}
+  graph.op max_pool2d(x) -> (z) settings {kernel_size = [#graph.name<n>, 2 : i64], stride = 1 : i64}
+  graph.return
+}
+// -----
+// A name that has one value in every step is a number.
+// CHECK-NOT: nn.require
+// CHECK: nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 2, 2>
+graph.variable x dynamic f32 [1, 4, 8, 8]
+graph.variable w dynamic f32 [6, 4, 3, 3]
+graph.variable n constant i64 {init = 2 : i64}
+graph.variable y volatile f32 ["_", "_", "_", "_"]
+graph.block entry {
+  graph.op conv2d(x, w) -> (y) settings {stride = #graph.name<n>}
+  graph.return
+}

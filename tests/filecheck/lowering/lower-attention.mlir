@@ -1,42 +1,48 @@
 // RUN: openinfer-opt %s -p 'lower-attention,cse' --split-input-file | filecheck %s
 
-// One block of queries at a time: queries are transposed and scaled, then scores and their maximum,
+// One block of queries, two vectors of them, at a time: queries are transposed and scaled, then scores and their maximum,
 // then weights and their sum, then the weighted values. Lanes are queries, rows are keys.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @attend(%q: memref<1x8x40x32xf32>, %k: memref<1x2x?x32xf32>, %v: memref<1x2x?x32xf32>,
       %mask: memref<1x1x1x?xi8>, %o: memref<1x40x8x32xf32>,
-      %queries: memref<1x32x16xf32>, %scores: memref<1x?x16xf32>) {
+      %queries: memref<1x32x32xf32>, %scores: memref<1x?x32xf32>) {
     nn.attention(%q, %k, %v, %mask) outs(%o, %queries, %scores)
       {scale = 0.5 : f64, masked, causal, layouts = ["bhld", "bhld", "bhld", "blhd"]}
       : (memref<1x8x40x32xf32>, memref<1x2x?x32xf32>, memref<1x2x?x32xf32>, memref<1x1x1x?xi8>,
-         memref<1x40x8x32xf32>, memref<1x32x16xf32>, memref<1x?x16xf32>) -> ()
+         memref<1x40x8x32xf32>, memref<1x32x32xf32>, memref<1x?x32xf32>) -> ()
     func.return
   }
 }
 // CHECK-LABEL: func.func @attend
 // CHECK:         [[THREAD:%\S+]] = nn.thread
-// CHECK:         [[SCALE:%\S+]] = arith.constant dense<5.000000e-01> : vector<16xf32>
+// Times 1 / log 2: weights are powers of two.
+// CHECK:         [[SCALE:%\S+]] = arith.constant dense<0.721347511> : vector<16xf32>
 // CHECK:           scf.for %h = %c0 to %c8 step %c1 {
 // Four heads share the keys and values of one.
 // CHECK:             [[GROUP:%\S+]] = arith.divui %h, {{%\S+}} : index
-// CHECK:             scf.for %i = %c0 to {{%\S+}} step %c16 {
+// CHECK:             scf.for %i = %c0 to {{%\S+}} step %c32 {
 // CHECK:               vector.load %q[%c0, %h, {{%\S+}}, %k{{\S*}}] : memref<1x8x40x32xf32>, vector<16xf32>
 // CHECK:               [[SCALED:%\S+]] = arith.mulf {{%\S+}}, [[SCALE]] : vector<16xf32>
-// CHECK-NEXT:          vector.store [[SCALED]], %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
-// CHECK:               {{%\S+}} = scf.for %j = %c0 to {{%\S+}} step %c8 iter_args(
-// CHECK:                 vector.load %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x16xf32>, vector<16xf32>
+// CHECK-NEXT:          vector.store [[SCALED]], %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x32xf32>, vector<16xf32>
+// CHECK:               vector.store {{%\S+}}, %queries{{\[}}[[THREAD]], {{%\S+}}, %c16] : memref<1x32x32xf32>, vector<16xf32>
+// CHECK:               {{%\S+}}, {{%\S+}} = scf.for %j = %c0 to {{%\S+}} step %c8 iter_args(
+// CHECK:                 vector.load %queries{{\[}}[[THREAD]], {{%\S+}}, %c0] : memref<1x32x32xf32>, vector<16xf32>
+// CHECK-NEXT:            vector.load %queries{{\[}}[[THREAD]], {{%\S+}}, %c16] : memref<1x32x32xf32>, vector<16xf32>
 // CHECK-NEXT:            memref.load %k[%c0, [[GROUP]], %j, {{%\S+}}] : memref<1x2x?x32xf32>
 // CHECK:                 [[SEEN:%\S+]] = memref.load %mask[%c0, %c0, %c0, %j] : memref<1x1x1x?xi8>
 // CHECK:                 arith.cmpi ne, [[SEEN]], {{%\S+}} : i8
 // CHECK:                 arith.cmpi sle, {{%\S+}}, {{%\S+}} : vector<16xi32>
 // CHECK:                 [[MORE:%\S+]] = arith.cmpf ogt, [[SCORE:%\S+]], {{%\S+}} : vector<16xf32>
 // CHECK-NEXT:            arith.select [[MORE]], [[SCORE]], {{%\S+}} : vector<16xi1>, vector<16xf32>
-// CHECK-NEXT:            vector.store [[SCORE]], %scores{{\[}}[[THREAD]], %j, %c0] : memref<1x?x16xf32>, vector<16xf32>
-// CHECK:               [[TOTAL:%\S+]] = scf.for %j{{\S*}} = %c0 to {{%\S+}} step %c1 iter_args(
-// CHECK:                 [[WEIGHT:%\S+]] = math.exp {{%\S+}} : vector<16xf32>
+// CHECK-NEXT:            vector.store [[SCORE]], %scores{{\[}}[[THREAD]], %j, %c0] : memref<1x?x32xf32>, vector<16xf32>
+// CHECK:               {{%\S+}}, {{%\S+}} = scf.for %j{{\S*}} = %c0 to {{%\S+}} step %c1 iter_args(
+// CHECK:                 [[WEIGHT:%\S+]] = math.exp2 {{%\S+}} : vector<16xf32>
 // CHECK-NEXT:            vector.store [[WEIGHT]], %scores[
 // CHECK:               vector.load %v[%c0, [[GROUP]], %k{{\S*}}, {{%\S+}}] : memref<1x2x?x32xf32>, vector<16xf32>
 // CHECK:               vector.store {{%\S+}}, %o[%c0, {{%\S+}}, %h, {{%\S+}}] : memref<1x40x8x32xf32>, vector<16xf32>
+// The last block has 8 queries: one vector of them.
+// CHECK:             } else {
+// CHECK:               {{%\S+}} = scf.for %j{{\S*}} = {{%\S+}} to {{%\S+}} step %c8{{\S*}} iter_args(
 // CHECK:         } {openinfer.parallel}
 // CHECK-NOT:     nn.attention
 

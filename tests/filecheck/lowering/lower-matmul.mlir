@@ -1,19 +1,21 @@
 // RUN: openinfer-opt %s -p 'lower-matmul{rows=2},cse' --split-input-file | filecheck %s
 
 // Panels outside, tiles of rows inside; the panel's vectors are loaded once for all rows of a tile.
-// The bias of a panel is loaded before its rows; alpha and the body work on the sums.
+// The bias of a panel is loaded before its rows; the body works on the sums.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @packed(%x: memref<16x64xf32>, %w: memref<2x64x32xf32>, %bias: memref<64xf32>, %y: memref<16x64xf32>) {
-    nn.matmul(%x, %w, %bias) outs(%y) {packed, alpha = 2.0 : f32, maps = [affine_map<(i, j) -> (j)>]} {
+    nn.matmul(%x, %w, %bias) outs(%y) {packed, maps = [affine_map<(i, j) -> (j)>]} {
     ^bb0(%product: f32, %b: f32):
-      %sum = arith.addf %product, %b : f32
+      %two = arith.constant 2.0 : f32
+      %twice = arith.mulf %product, %two : f32
+      %sum = arith.addf %twice, %b : f32
       nn.yield %sum : f32
     } : (memref<16x64xf32>, memref<2x64x32xf32>, memref<64xf32>, memref<16x64xf32>) -> ()
     func.return
   }
 }
 // CHECK-LABEL: func.func @packed
-// CHECK:         [[ALPHA:%\S+]] = arith.constant dense<2.000000e+00> : vector<16xf32>
+// CHECK:         [[TWO:%\S+]] = arith.constant dense<2.000000e+00> : vector<16xf32>
 // CHECK:         scf.for %p = %c0 to %c2 step %c1 {
 // CHECK:           [[J0:%\S+]] = arith.muli %p, %c32 : index
 // CHECK:           [[J1:%\S+]] = arith.addi [[J0]], %c16 : index
@@ -33,7 +35,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK-NEXT:          {{%\S+}} = vector.fma [[S1]], [[B0]], {{%\S+}} : vector<16xf32>
 // CHECK-NEXT:          {{%\S+}} = vector.fma [[S1]], [[B1]], {{%\S+}} : vector<16xf32>
 // CHECK:               scf.yield
-// CHECK:             [[P:%\S+]] = arith.mulf {{%\S+}}, [[ALPHA]] : vector<16xf32>
+// CHECK:             [[P:%\S+]] = arith.mulf {{%\S+}}, [[TWO]] : vector<16xf32>
 // CHECK-NEXT:        [[R:%\S+]] = arith.addf [[P]], [[BIAS0]] : vector<16xf32>
 // CHECK-NEXT:        vector.store [[R]], %y[%i, [[J0]]] : memref<16x64xf32>, vector<16xf32>
 // CHECK:             vector.store {{%\S+}}, %y{{\[}}[[I1]], [[J1]]] : memref<16x64xf32>, vector<16xf32>

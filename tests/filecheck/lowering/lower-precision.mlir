@@ -1,8 +1,7 @@
 // RUN: openinfer-opt %s -p lower-precision --precision bf16 --split-input-file | filecheck %s
 // RUN: openinfer-opt %s -p lower-precision --split-input-file | filecheck %s --check-prefix SAME
-// RUN: openinfer-opt %s -p lower-precision --precision bf16 --strict-math --split-input-file | filecheck %s --check-prefix SAME
 
-// Without the option, and where mathematics is strict, nothing changes.
+// Without the option nothing changes.
 // SAME-NOT: bf16
 // SAME-NOT: precision
 

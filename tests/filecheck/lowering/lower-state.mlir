@@ -84,3 +84,28 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %c
   nn.set_extent "P" axis 1 : i64 to %n node 3 : i64
   func.return
 }
+// -----
+// Facts stand behind the extents: their cells are set without a look at the memory, and are noted at
+// the start like extents.
+// CHECK: func.func @step
+// CHECK: %[[OLD:.*]] = memref.load %cells[%c6
+// CHECK: memref.store %[[OLD]], %cells[%c8
+// CHECK: %[[OLDER:.*]] = memref.load %cells[%c7
+// CHECK: memref.store %[[OLDER]], %cells[%c9
+// CHECK: %[[NOW:.*]] = memref.load %cells[%c6
+// CHECK-NEXT: %[[TOUCHED:.*]] = arith.index_cast %[[NOW]]
+// CHECK-NEXT: "test.op"(%[[TOUCHED]])
+// CHECK-NEXT: %[[WORD:.*]] = arith.index_cast %n
+// CHECK-NEXT: %{{.*}} = arith.constant 7 : index
+// CHECK-NEXT: memref.store %[[WORD]], %cells[%c7
+// CHECK-NEXT: func.return
+nn.interface {
+  late = [],
+  states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = 1 : i64, late = [0], fixed = {}, marks = 0 : i64}]
+}
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<11xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
+  %touched = nn.extent "P"[] axis 3 : i64
+  "test.op"(%touched) : (index) -> ()
+  nn.set_extent "P" axis 4 : i64 to %n node 3 : i64
+  func.return
+}

@@ -124,6 +124,49 @@ func.func @bilinear(%x: memref<2x4x8x8xf32>, %y: memref<2x4x12x16xf32>) {
   func.return
 }
 
+// A stride and a padding that only the run knows are read once, and cannot be a divisor of 0. Columns
+// that may lie anywhere are read one by one.
+
+// CHECK-LABEL: func.func @unfold_by_the_run
+// CHECK-DAG:   %[[N:.*]] = nn.size "max(n.0, 1)"
+// CHECK-DAG:   %[[P:.*]] = nn.size "max(p.1, 0)"
+// CHECK:       %[[FIRST:.*]] = arith.subi %{{.*}}, %[[P]] : index
+// CHECK:       %[[LINE:.*]] = arith.addi %h, %[[FIRST]] : index
+// CHECK-NEXT:  %[[IN:.*]] = arith.cmpi ult, %[[LINE]], %{{.*}} : index
+// CHECK-NEXT:  scf.if %[[IN]] {
+// CHECK-NEXT:    scf.for %w =
+// CHECK-NEXT:      %[[W:.*]] = arith.muli %w, %[[N]] : index
+// CHECK-NEXT:      %[[C:.*]] = arith.addi %[[W]], %{{.*}} : index
+// CHECK-NEXT:      memref.load %{{.*}}[%{{.*}}, %[[LINE]], %[[C]]]
+func.func @unfold_by_the_run(%x: memref<2x4x?x8xf32>, %y: memref<2x4x3x3x?x?xf32>) {
+  nn.unfold(%x) outs(%y) {stride = [#graph.size<1>, #graph.size<"n.0">], padding = [#graph.size<"p.1">, #graph.size<"p.1">, #graph.size<0>, #graph.size<0>], dilation = array<i64: 1, 1>}
+    : (memref<2x4x?x8xf32>, memref<2x4x3x3x?x?xf32>) -> ()
+  func.return
+}
+
+// Rows of a kernel that only the run knows are a loop as they always are; the columns are known, so
+// windows are still computed side by side.
+
+// CHECK-LABEL: func.func @rows_by_the_run
+// CHECK:       %[[K:.*]] = nn.size "max(k.0, 1)"
+// CHECK:       scf.for %{{.*}} = %c0 to %[[K]] step %c1 iter_args(%{{.*}}) -> (vector<16xf32>) {
+func.func @rows_by_the_run(%x: memref<2x4x9x9xf32>, %y: memref<2x4x?x?xf32>) {
+  nn.pool(%x) outs(%y) {kind = "max", kernel = [#graph.size<"k.0">, #graph.size<2>], stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>}
+    : (memref<2x4x9x9xf32>, memref<2x4x?x?xf32>) -> ()
+  func.return
+}
+
+// Columns that only the run knows are not.
+
+// CHECK-LABEL: func.func @columns_by_the_run
+// CHECK-NOT:   vector<
+// CHECK:       func.return
+func.func @columns_by_the_run(%x: memref<2x4x9x9xf32>, %y: memref<2x4x?x?xf32>) {
+  nn.pool(%x) outs(%y) {kind = "max", kernel = [#graph.size<2>, #graph.size<"k.0">], stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>}
+    : (memref<2x4x9x9xf32>, memref<2x4x?x?xf32>) -> ()
+  func.return
+}
+
 // On tensors nothing happens.
 
 // CHECK-LABEL: func.func @on_tensors

@@ -8,6 +8,8 @@
 // CHECK-NEXT: func.call @openinfer_team_wait(%team, %[[NEXT]])
 // CHECK-LABEL: func.func private @scale_0
 // CHECK: func.call @openinfer_team_wait(%team{{.*}}, %ticket
+// The team knows how many chunks suit its threads.
+// CHECK: memref.load %team{{\S*}}[%c57{{\S*}}] : memref<64xi64>
 // CHECK: scf.for %chunk
 // CHECK: %[[MINE:\S+]] = func.call @openinfer_team_take
 // CHECK-NEXT: scf.if %[[MINE]] {

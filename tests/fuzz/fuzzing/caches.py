@@ -25,6 +25,8 @@ def declare_state(g: Pool, wanted: frozenset[str]) -> None:
     if g.maybe(0.3):
         var = Var(g.fresh("p"), g.pick(COUNTED), (), "persistent")
         g.scalars.append(g.declare("persistent", var, g.init(var.dtype) if g.maybe(0.5) else ""))
+    if g.maybe(0.3):
+        _sizing(g)
     if "plain" in wanted:
         for _ in range(g.pick([1, 2])):
             _plain(g)
@@ -34,10 +36,31 @@ def declare_state(g: Pool, wanted: frozenset[str]) -> None:
                 _growing(g, form)
 
 
+def _sizing(g: Pool) -> None:
+    """A scalar that dimensions of what follows may name."""
+    memory = g.pick(["dynamic", "persistent", "persistent"])
+    name, dtype = g.fresh("w"), g.pick(["i32", "i64", "u8"])
+    var = Var(name, dtype, (), memory, role="size")
+    g.declare(memory, var, f" @init({g.pick([1, 2, 3, 4])})" if memory == "persistent" else "")
+    g.steady.add(name)
+
+
+def _sized(g: Pool, dims: Dims, *, most: int = 2) -> Dims:
+    """The dimensions, some of them by a scalar."""
+    for axis in range(len(dims)):
+        if g.steady and most and g.maybe(0.5):
+            name = Size.name(g.pick(sorted(g.steady)))
+            size = g.pick([name, name, name + 1, name * 2, name + Size.name(g.pick(RUNTIME))])
+            dims = (*dims[:axis], size, *dims[axis + 1 :])
+            most -= 1
+    return dims
+
+
 def _plain(g: Pool) -> None:
     dims = tuple(Size.of(g.pick([1, 2, 3, 4, 8])) for _ in range(g.pick([0, 1, 2])))
     if dims and g.maybe(0.15):
         dims = (Size.of(g.pick(RUNTIME)), *dims[1:])
+    dims = _sized(g, dims)
     var = Var(g.fresh("s"), g.pick(g.dtypes), dims, "persistent")
     fixed = all(d.constant is not None for d in dims)
     if fixed and DTYPES[var.dtype].oinf_id is not None and g.maybe(0.2):
@@ -64,6 +87,7 @@ def _growing(g: Pool, form: str) -> None:
     else:
         auto = tuple(f"q{i}" for i in range(g.pick([1, 2, 2])))
         dims = tuple(Size.of(g.pick([0, 1, 2, 3])) for _ in auto)
+    dims = _sized(g, dims)
     fixed = {i: g.pick([3, 4, 8]) for i in (*table, *auto) if g.maybe(0.2)}
     found = Growing(name, dtype, dims, table, auto, fixed)
     g.growing.append(found)
@@ -187,6 +211,7 @@ def cache_statement(g: Pool) -> None:
     """One statement, or a few that belong together."""
     kinds = ["growing"] * 6 if g.growing else []
     kinds += ["count"] * 2 if g.scalars else []
+    kinds += ["resize"] if g.steady and g.maybe(0.1) else []
     plain = g.readable(lambda v: v.memory == "persistent" and not v.role)
     kinds += ["plain"] * 2 if plain else []
     if not kinds:
@@ -196,6 +221,8 @@ def cache_statement(g: Pool) -> None:
             _touch(g, g.pick(g.growing))
         case "count":
             _count(g)
+        case "resize":
+            _resize(g)
         case _:
             _plain_statement(g, g.pick(plain))
 
@@ -217,6 +244,15 @@ def _count(g: Pool) -> None:
     g.emit(f"cache.{form} {amount}{v.name};")
 
 
+def _resize(g: Pool) -> None:
+    """Another value of a scalar that dimensions name: what was touched before refuses it."""
+    for v in g.readable(lambda v: v.role == "size" and v.memory == "persistent"):
+        if _touchable(g, v.name) and v.name in g.steady:
+            g.steady.discard(v.name)
+            g.emit(f"cache.{g.pick(['increment', 'decrement'])} {v.name};")
+            return
+
+
 def _plain_statement(g: Pool, v: Var) -> None:
     if not _touchable(g, v.name):
         return
@@ -228,7 +264,11 @@ def _plain_statement(g: Pool, v: Var) -> None:
         read_into(g, f"{v.name}{brackets}", v.spec)
         return
     value = g.need(v.dtype, v.dims)
-    if value is not None and value is not v:
+    if value is None or value is v:
+        found = read_into(g, f"{v.name}{brackets}", v.spec)
+        ops = ["add", "max", "relu", "neg", "and", "not", "flip"]
+        value = (found and (g.op(g.pick(ops), [found]) or [None])[0]) or found
+    if value is not None:
         g.emit(f"cache.write {value.name} >> {v.name}{brackets};")
 
 

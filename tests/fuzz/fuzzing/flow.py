@@ -56,11 +56,16 @@ def _leave(g: Pool, before: list[Var], names: set[str]) -> None:
     for name in names:
         g.forget(name)
     known = set(map(id, before))
-    g.vars = [
-        v
-        for v in g.vars
-        if id(v) in known or (not any(d.names & names for d in v.dims) and g.maybe(0.8))
-    ]
+    g.vars = [v for v in g.vars if id(v) in known or (_outlives(g, v, names) and g.maybe(0.8))]
+
+
+def _outlives(g: Pool, v: Var, names: set[str]) -> bool:
+    """Whether a temporary of a loop is used behind it; nobody knows dimensions that its index gave."""
+    inner = [axis for axis, dim in enumerate(v.dims) if dim.names & names]
+    if inner and g.maybe(0.7):
+        return False
+    v.dims = tuple(g.token() if axis in inner else dim for axis, dim in enumerate(v.dims))
+    return True
 
 
 def condition(g: Pool) -> Var | None:

@@ -17,7 +17,7 @@ from fuzzing.flow import branch, exchange, loop, plain, scope
 from fuzzing.ops_elements import Rule
 from fuzzing.pool import Pool, Var
 from fuzzing.tree import Block, Program, Step
-from fuzzing.values import MODES, draw, draw_indices
+from fuzzing.values import MODES, draw, draw_indices, draw_size
 from openinfer.dialects import opset
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.tensors import Tensor
@@ -176,7 +176,9 @@ class _Generator:
                 shape = [d.evaluate(sizes) for d in v.dims]
                 if any(extent < 0 for extent in shape):
                     shape = [max(extent, 0) for extent in shape]
-                if v.role:
+                if v.role == "size":
+                    taken[v.name] = draw_size(v.dtype, g.seed, random)
+                elif v.role:
                     taken[v.name] = draw_indices(v.dtype, shape, random)
                 else:
                     own = mode if g.maybe(0.8) else g.pick(MODES)
@@ -229,6 +231,9 @@ _FORMS = {
     "auto index as count": r"\bq\d\b[^)]*\]",
     "dimension _": r"assign [^;]*_[],]",
     "dimension from a scalar": r"assign [^;]*\[[^;]*\b[nk]\d+",
+    "persistent dimension from a scalar": r"\bs\d+: \w+\[[^];]*\bw\d+",
+    "table dimension from a scalar": r"\): \w+\[[^];]*\bw\d+[^;]*@table",
+    "matrix dimension from a scalar": r"\): \w+\[[^];]*\bw\d+[^;]*@auto_dim",
     "loop": r"\bloop ",
     "loop by a size": r"in 0\.\.[NM]",
     "loop by a scalar": r"in \w+\.\.[nk]\d+",

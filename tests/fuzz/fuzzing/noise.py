@@ -95,8 +95,9 @@ def noisy(seed: int, scale: float = 1.0) -> Generator[None]:
             # A factor below the smallest normal number may be 0, and is multiplied by the operand.
             found = [_flushed(a, moved[0], random) for a in found]
         if spec.name == "attention" and not all(np.isfinite(a).all() for a in moved):
-            # Keys that a query does not see may be left out, or weighted with 0.
-            found = [np.where(random.random(a.shape) < 0.5, np.nan, a) for a in found]
+            # The weight of an infinite value may be too small for f32, and 0 times infinity is NaN.
+            unsure = [~np.isfinite(a) & (random.random(a.shape) < 0.5) for a in found]
+            found = [np.where(u, np.nan, a) for u, a in zip(unsure, found)]
             found = [a.astype(DTYPES[w].value) for a, w in zip(found, wider)]
         if any(_huge(array, kind) for array, kind in zip(moved, kinds)):
             # Sums may leave the range of their dtype on the way, in one order and not in another.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuzzing.pool import Dims, Pool, Var
-from openinfer.dialects.opset import find
+from openinfer.dialects.opset import find, names
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import value_range
@@ -257,16 +257,29 @@ def quantize(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
-_UNARY = (
-    "neg abs sign floor ceil round trunc exp log sqrt rsqrt sin cos tanh erf sigmoid silu gelu "
-    "softplus not popcount is_finite is_nan is_inf is_neg recip"
-).split()
-_BINARY = ("add sub mul div floor_div rem pow min max and or xor eq ne lt le gt ge").split()
+def _elementwise(count: int) -> list[str]:
+    """Ops of the registry that compute elements from so many operands and need no setting.
+
+    A function that is added to the registry is drawn without a change here; one whose settings
+    deserve to be drawn has a rule of its own below.
+    """
+    found: list[str] = []
+    for name in names():
+        spec = find(name)
+        assert spec is not None
+        plain = (
+            not spec.optional and not spec.variadic and not any(s.required for s in spec.settings)
+        )
+        if spec.family in ("elementwise", "compare") and plain and len(spec.operands) == count:
+            found.append(name)
+    return found
+
+
 _REDUCE = "sum_axis mean_axis prod_axis max_axis min_axis argmax_axis argmin_axis".split()
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_UNARY, unary),
-    **dict.fromkeys(_BINARY, binary),
+    **dict.fromkeys(_elementwise(1), unary),
+    **dict.fromkeys(_elementwise(2), binary),
     **dict.fromkeys(_REDUCE, reduce),
     **dict.fromkeys(("clamp", "relu"), clamp),
     **dict.fromkeys(("shl", "shr"), shift),
@@ -274,6 +287,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("softmax", "log_softmax", "layer_norm", "rms_norm"), normalise),
     **dict.fromkeys(("batch_norm", "group_norm"), channel_norm),
     **dict.fromkeys(("quantize", "dequantize"), quantize),
+    "is_finite": unary,
     "fma": fma,
     "cast": cast,
     "fill": fill,

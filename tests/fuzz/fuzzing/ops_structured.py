@@ -113,8 +113,27 @@ def _image(g: Pool, name: str, rank: int) -> Var | None:
     return g.need(dtype, tuple(Size.of(d) for d in dims))
 
 
+def _of_the_step(g: Pool, least: int) -> Size:
+    """A number that only the step knows: a loop index or a scalar, and what makes it legal mostly."""
+    if g.loops and g.maybe(0.5):
+        return Size.name(g.pick(g.loops).name) + least
+    found = g.readable(lambda v: v.role == "size" and v.name in g.steady)
+    if found and g.maybe(0.7):
+        return Size.name(g.pick(found).name) - (1 - least)
+    dtype = g.pick(["i64", "i32", "u8"])
+    var = g.declare("dynamic", Var(g.fresh("k"), dtype, (), "dynamic", role="size"))
+    g.steady.add(var.name)
+    return Size.name(var.name) - (1 - least)
+
+
 def _windows(g: Pool, rank: int) -> dict[str, object]:
     settings: dict[str, object] = {}
+    if g.maybe(0.25):
+        for name, least in (("stride", 1), ("padding", 0), ("dilation", 1)):
+            if g.maybe(0.5):
+                number = _of_the_step(g, least)
+                settings[name] = g.pick([number, [number] * rank, [1] * (rank - 1) + [number]])
+        return settings
     if g.maybe(0.4):
         settings["stride"] = g.pick([1, 2, [2] * rank, [1] * (rank - 1) + [2]])
     if g.maybe(0.5):
@@ -160,6 +179,8 @@ def pool(g: Pool, name: str) -> None:
     if x is None:
         return
     settings: dict[str, object] = {"kernel_size": g.pick([1, 2, 3, [2, 3]])}
+    if g.maybe(0.15):
+        settings["kernel_size"] = g.pick([_of_the_step(g, 1), [2, _of_the_step(g, 1)]])
     settings |= {k: v for k, v in _windows(g, 2).items() if name == "max_pool2d" or k != "dilation"}
     if g.maybe(0.3):
         settings["ceil_mode"] = True

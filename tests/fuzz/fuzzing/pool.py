@@ -39,7 +39,8 @@ class Var:
     open: frozenset[int] = frozenset()
     """Axes that are declared `_`."""
     role: str = ""
-    """"count": an integer scalar that bounds and indices may name; "indices": small integers."""
+    """"count": an integer scalar that bounds and indices may name; "indices": small integers;
+    "size": a scalar that dimensions of persistent variables name, which seldom changes."""
 
     @property
     def spec(self) -> TensorSpec:
@@ -99,6 +100,8 @@ class Pool:
     unwritable: set[str] = field(default_factory=set[str])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     """What a late size can be called now: token → expression."""
+    steady: set[str] = field(default_factory=set[str])
+    """Scalars of role "size" that nothing has changed before this place: dimensions may name them."""
     dtypes: tuple[str, ...] = ("f32",)
     """The dtypes of this program."""
     count: int = 0
@@ -128,7 +131,7 @@ class Pool:
 
     def dim_text(self, size: Size) -> str | None:
         """A dimension as the text can say it here; None when it cannot."""
-        known = {*RUNTIME, *(index.name for index in self.loops)}
+        known = {*RUNTIME, *self.steady, *(index.name for index in self.loops)}
         if size.names <= known:
             return size_text(size)
         token = size.single_name

@@ -38,6 +38,17 @@ def draw_indices(
     return Tensor.from_values(dtype, np.clip(values, *bounds))
 
 
+def draw_size(dtype: str, seed: int, random: np.random.Generator) -> Tensor:
+    """What dimensions of persistent variables name: the same in most steps of a program."""
+    value = 1 + seed % 4
+    kind = random.random()
+    if kind < 0.06:
+        value = int(random.integers(0, 7))
+    elif kind < 0.08 and dtype[0] == "i":
+        value = -1
+    return Tensor.from_values(dtype, np.array(value))
+
+
 def _values(dtype: str, shape: Sequence[int], mode: str, random: np.random.Generator) -> AnyArray:
     row = DTYPES[dtype]
     if row.kind == "bool":

@@ -467,7 +467,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
 // -----
 // CHECK: nn.matmul: the body yields (f64), expected (f32)
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
-  %y = nn.matmul(%a0, %a1) {alpha = 1.0 : f64} {
+  %y = nn.matmul(%a0, %a1) {} {
   ^bb0(%p: f64):
     nn.yield %p : f64
   } : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -476,7 +476,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
 // -----
 // CHECK: nn.matmul: the body ends without nn.yield
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
-  %y = nn.matmul(%a0, %a1) {alpha = 1.0 : f64} {
+  %y = nn.matmul(%a0, %a1) {} {
   ^bb0(%p: f32):
     "test.termop"() : () -> ()
   } : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -753,7 +753,7 @@ func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.stamp: phase 'late' is none of enter, exit, node, pass, turn, begin, end
+// CHECK: nn.stamp: phase 'late' is none of enter, exit, node, pass, turn, size, begin, end
 func.func @f() {
   nn.stamp "late" "" [1]
   func.return
@@ -765,8 +765,38 @@ func.func @f() {
   func.return
 }
 // -----
-// CHECK: nn.stamp: the index of a loop goes with phase 'turn'
+// CHECK: nn.stamp: a value goes with the phases 'turn' and 'size', and with no other
 func.func @f() {
   nn.stamp "turn" "l" [1]
+  func.return
+}
+// -----
+// CHECK: nn.products: 2 products give 1 results
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
+  %y = nn.products(%x, %w, %w) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> tensor<4x16xf32>
+  func.return
+}
+// -----
+// CHECK: nn.products: the settings are those of 3 inputs and 0 bodies, found 4 and 0
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
+  %y, %z = nn.products(%x, %w, %w, %w) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  func.return
+}
+// -----
+// CHECK: nn.products: every right operand is packed
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
+  %y, %z = nn.products(%x, %w, %w) {parts = [{}, {}]} : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  func.return
+}
+// -----
+// CHECK: nn.products: the left operand is not transposed
+func.func @f(%x: tensor<8x4xf32>, %w: tensor<1x8x16xf32>) {
+  %y, %z = nn.products(%x, %w, %w) {parts = [{packed, transpose_a}, {packed}]} : (tensor<8x4xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  func.return
+}
+// -----
+// CHECK: nn.matmul: inner sizes differ, 8 and 4
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>, %v: tensor<1x4x16xf32>) {
+  %y, %z = nn.products(%x, %w, %v) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
 }

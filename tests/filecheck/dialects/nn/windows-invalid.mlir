@@ -173,3 +173,15 @@ func.func @f(%x: tensor<1x4x?x8xf32, #nn.dims<1, 4, H, 8>>, %w: tensor<6x4x3x3xf
   %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x?x8xf32, #nn.dims<1, 4, H, 8>>, tensor<6x4x3x3xf32>) -> tensor<1x6x8x8xf32>
   func.return
 }
+// -----
+// CHECK: nn.conv: strides, paddings and dilations are known numbers
+func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = [#graph.size<1>, #graph.size<"n.0">], padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x8x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.pool: kernel sizes are 2 numbers of 1 or more, found [k.0, 0]
+func.func @f(%x: tensor<1x4x8x8xf32>) {
+  %y = nn.pool(%x) {kind = "max", kernel = [#graph.size<"k.0">, #graph.size<0>], stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>) -> tensor<1x4x?x8xf32, #nn.dims<1, 4, "late.1", 8>>
+  func.return
+}

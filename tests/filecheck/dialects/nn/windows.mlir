@@ -14,6 +14,8 @@ func.func @windows(%x: tensor<?x4x?x8xf32, #nn.dims<N, 4, H, 8>>, %c: tensor<2x3
   %r = nn.resample(%f) {kind = "nearest", scales = array<i64: 3, 2, 2, 1>} : (tensor<2x3x9x11xf32>) -> tensor<2x3x13x22xf32>
   // CHECK: %b = nn.resample(%f) {kind = "bilinear", corners} : (tensor<2x3x9x11xf32>) -> tensor<2x3x4x5xf16>
   %b = nn.resample(%f) {kind = "bilinear", corners} : (tensor<2x3x9x11xf32>) -> tensor<2x3x4x5xf16>
+  // CHECK: %s = nn.pool(%f) {kind = "max", kernel = [#graph.size<k.0>, #graph.size<2>], stride = [#graph.size<1>, #graph.size<s.1>], padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<2x3x9x11xf32>) -> tensor<2x3x?x?xf32, #nn.dims<2, 3, h.2, w.3>>
+  %s = nn.pool(%f) {kind = "max", kernel = [#graph.size<k.0>, #graph.size<2>], stride = [#graph.size<1>, #graph.size<s.1>], padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<2x3x9x11xf32>) -> tensor<2x3x?x?xf32, #nn.dims<2, 3, h.2, w.3>>
   func.return
 }
 

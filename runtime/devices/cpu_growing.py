@@ -1,0 +1,124 @@
+"""The memory of one growing state of a compiled program: dense up to a capacity of each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from openinfer.runtime.dtypes import DType
+from openinfer.runtime.manifest import StateRow
+from openinfer.runtime.storage import AnyArray, first_value, to_storage
+from openinfer.runtime.tensors import Tensor
+
+ALIGNMENT = 64
+
+
+def aligned_bytes(count: int) -> AnyArray:
+    """Zeroed bytes that start at a cache line."""
+    block = np.zeros(count + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + count]
+
+
+def facts_of(row: StateRow) -> int:
+    """How many facts there are of a variable: whether a step has fixed its late dimensions, and
+    their values."""
+    return 1 + len(row.late) if row.late else 0
+
+
+@dataclass
+class Growing:
+    """One growing state: its memory, dense up to `capacity`."""
+
+    row: StateRow
+    number: int
+    dtype: DType
+    entry: tuple[int, ...]
+    base: tuple[int, ...]
+    limits: tuple[int | None, ...]
+    capacity: list[int]
+    memory: AnyArray = field(default_factory=lambda: aligned_bytes(0))
+    counts: AnyArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    marks: AnyArray = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+    @property
+    def tables(self) -> int:
+        return self.row.tables
+
+    @property
+    def counted(self) -> bool:
+        """Whether the matrix axes have extents for each entry."""
+        return 0 < self.tables < len(self.capacity) and not self.row.open
+
+    @property
+    def shared(self) -> int:
+        return self.tables if self.counted else len(self.capacity)
+
+    @property
+    def slots(self) -> int:
+        """Entries that there is memory for."""
+        return prod(self.capacity[: self.tables])
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """The cells of extents and facts: where each is now, and at the start of the step."""
+        facts = self.facts
+        count = len(facts)
+        return [
+            *((self.row.cell + i, self.row.cell + self.shared + i) for i in range(self.shared)),
+            *((cell, cell + count) for cell in facts),
+        ]
+
+    @property
+    def facts(self) -> range:
+        """The cells that say whether a step has fixed the late dimensions, and their values."""
+        first = self.row.cell + 2 * self.shared
+        return range(first, first + facts_of(self.row))
+
+    def exact(self, axis: int) -> bool:
+        """Whether an axis gets the length of a late dimension once and for all."""
+        return self.row.open and axis - self.tables - 1 in self.row.late
+
+    def entry_bytes(self) -> int:
+        return self.dtype.nbytes(prod(self.entry))
+
+    def total_bytes(self, capacity: Sequence[int]) -> int:
+        return prod(capacity) * self.entry_bytes()
+
+    def grid(self) -> AnyArray:
+        """The memory as an array [capacities…, bytes of an entry]."""
+        return self.memory.reshape(*self.capacity, self.entry_bytes())
+
+    def filler(self) -> AnyArray:
+        """The bytes of an entry with the initial content."""
+        values = np.full(
+            self.entry, first_value(self.dtype, self.row.value), np.dtype(self.dtype.value)
+        )
+        return np.ascontiguousarray(to_storage(self.dtype, values)).reshape(-1).view(np.uint8)
+
+    def place(self, index: Sequence[int]) -> int:
+        """The number of an entry of the table."""
+        at = 0
+        for i, capacity in zip(index, self.capacity):
+            at = at * capacity + i
+        return at
+
+
+def single_elements(tensor: Tensor) -> AnyArray:
+    """The bytes of a tensor element by element: one that is packed has a byte of its own."""
+    if not tensor.dtype.packed:
+        return np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
+    single = [Tensor.from_values(tensor.dtype, value) for value in tensor.values().flat]
+    return np.array([t.storage[0] for t in single], np.uint8)
+
+
+def fill_outside(
+    grid: AnyArray, used: Sequence[int], capacity: Sequence[int], filler: AnyArray
+) -> None:
+    """Initial content everywhere outside of a box that starts at 0."""
+    for axis, (inside, whole) in enumerate(zip(used, capacity)):
+        ranges = [slice(0, n) for n in used[:axis]]
+        grid[(*ranges, slice(inside, whole))] = filler
