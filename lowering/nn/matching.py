@@ -6,6 +6,7 @@ import ctypes
 import math
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64
 from xdsl.ir import Operation, SSAValue
@@ -37,9 +38,9 @@ def constant_of(value: SSAValue) -> float | None:
     return ctypes.c_float(found).value if nn.element_of(value) == f32 else found
 
 
-_ARITHMETIC: dict[str, Callable[..., float]] = {
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "sqrt": math.sqrt,
-    "recip": lambda x: 1.0 / x,
+    "recip": (1.0).__truediv__,
     "neg": operator.neg,
     "mul": operator.mul,
     "div": operator.truediv,

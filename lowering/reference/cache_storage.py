@@ -179,6 +179,8 @@ class CacheStorage:
             fits = base is not None and all(self._covers(base, shape) for shape in held)
             twin.base = base if fits else held[0]
         rest = self.extents[len(prefix) :]
+        if rest and not self.auto and (dense := twin._spread(prefix, rest)) is not None:
+            return dense
         pieces = [twin._entry((*prefix, *tail)) for tail in entries_of([range(n) for n in rest])]
         if not rest:
             return pieces[0]
@@ -188,6 +190,20 @@ class CacheStorage:
         for number, piece in enumerate(pieces):
             dense[number] = piece
         return dense.reshape(*rest, *shape)
+
+    def _spread(self, prefix: Entry, rest: Sequence[int]) -> AnyArray | None:
+        """What `look` gives where all entries have the declared shape, without making one for each
+        index: a table that is read far out has few entries. None where one has another shape."""
+        shape, first = self._shape(), len(prefix)
+        there = {e[first:]: a for e, a in self.entries.items() if e[:first] == prefix}
+        if any(array.shape != shape for array in there.values()):
+            return None
+        dense = np.empty((*rest, *shape), DTYPES[self.dtype].value)
+        if len(there) < element_count(rest):
+            dense[...] = self.contents.first(self.op, (), shape)
+        for entry, array in there.items():
+            dense[entry] = array
+        return dense
 
     def _same_shapes(self, shapes: Iterable[tuple[int, ...]]) -> None:
         found = list(dict.fromkeys(shapes))

@@ -25,7 +25,7 @@ from fuzzing.mend import Mended, mend
 from fuzzing.tree import Program
 from openinfer.compiler.api import compile as compile_program
 
-SECONDS = 90.0
+SECONDS = 240.0
 """Processor time: a program that takes more hangs, or takes far too long to compile."""
 TICKS = 60
 """Seconds in which this process runs and the other one does nothing: it hangs. A machine that
