@@ -204,15 +204,10 @@ class BaseExecutor(ABC):
         InputError for an unknown name, or one that has no value now.
         """
         self._check_open()
-        given = cast("object", name)
-        info = self.variables.get(name.partition("[")[0]) if isinstance(given, str) else None
+        # A plain name is what every `run` asks for: one look is all that it costs.
+        info = self.variables.get(name) if isinstance(cast("object", name), str) else None
         if info is None:
-            raise InputError(
-                "OI0501",
-                f"no variable is named {name!r}",
-                hint=self._near(str(name), self.variables),
-            )
-        name = _checked_entry(name, info)
+            name, info = self._entry_asked_for(name)
         if info.memory == "dynamic" and name not in self.results and self._stepping is None:
             raise InputError(
                 "OI0506",
@@ -227,6 +222,14 @@ class BaseExecutor(ABC):
         if tensor.dtype.name not in NUMPY_DTYPES:
             return tensor
         return tensor.values()
+
+    def _entry_asked_for(self, name: object) -> tuple[str, VariableInfo]:
+        """What `K[0]` or `K[]` means, checked. Raises InputError OI0501, OI0547."""
+        info = self.variables.get(name.partition("[")[0]) if isinstance(name, str) else None
+        if info is None:
+            hint = self._near(str(name), self.variables)
+            raise InputError("OI0501", f"no variable is named {name!r}", hint=hint)
+        return _checked_entry(str(name), info), info
 
     def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """Run one step node by node; each item has `.event`, and `fetch` works in between.
