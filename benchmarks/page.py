@@ -36,7 +36,8 @@ The limit of a row is the longest of two times: that of its multiply-adds at the
 does nothing else, and that of its bytes (weights, inputs, results, each once) at the rate of a loop
 that only reads, again and again, a buffer of just as many bytes: what of them a cache keeps from call
 to call is measured so, not assumed. Both loops are made by our own compiler and run in every round, on
-as many threads. A time that beats its limit by more than 15 % is refused: something was not computed.
+as many threads. A time that beats its limit by more than 15 % is refused: the
+work was not all done, or the limit was measured badly.
 """
 REPRODUCE = """\
 ## How to reproduce it
@@ -105,7 +106,8 @@ def _threads(data: Mapping[str, Any], threads: int) -> Iterator[str]:
     yield f"### Set-up, {words}"
     yield (
         "Load or compile, then the first result, in a process that has its libraries. AOTInductor and "
-        "IREE load what they compiled before; openinfer compiles each program anew."
+        "IREE load what they compiled before; openinfer compiles a program that it has not seen "
+        "in this run, and takes it from its cache afterwards, as with two threads."
     )
     yield markdown(tables.setup(rows))
 
