@@ -200,7 +200,7 @@ class CacheStorage:
             return None
         dense = np.empty((*rest, *shape), DTYPES[self.dtype].value)
         if len(there) < element_count(rest):
-            dense[...] = self.contents.first(self.op, (), shape)
+            dense[...] = self._blank(shape)
         for entry, array in there.items():
             dense[entry] = array
         return dense
@@ -222,8 +222,14 @@ class CacheStorage:
         if entry not in self.entries:
             shape = self._shape()
             self._claim(self.reach, {entry: shape})
-            self.entries[entry] = own_copy(self.contents.first(self.op, (), shape))
+            self.entries[entry] = own_copy(self._blank(shape))
         return self.entries[entry]
+
+    def _blank(self, shape: tuple[int, ...]) -> AnyArray:
+        """What an entry holds at first: a table's have `@init` or zeros, never a tensor of the model."""
+        if self.table:
+            return self.contents.fill(self.op, shape)
+        return self.contents.first(self.op, (), shape)
 
     def _used(self) -> list[int]:
         """How far the entries that are there reach."""

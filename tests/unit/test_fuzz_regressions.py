@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from both_executors import Inputs, agree, tensor
 
+import openinfer as oi
+
 
 def floats(*shape: int) -> np.ndarray:
     return (np.arange(np.prod(shape, dtype=int)) % 5 - 1).astype(np.float32).reshape(shape)
@@ -203,3 +205,17 @@ def test_one_index_along_any_axis(axis: int, rows: str) -> None:
     """
     y = floats(*(4 if extent == "N" else int(extent) for extent in left)) + 7
     agree(text, [{"x": floats(3, 4, 5), "i": np.int32(i), "y": y} for i in (0, 2, 9)])
+
+
+def test_a_table_does_not_start_from_a_tensor_of_its_name() -> None:
+    text = """
+    dynamic { i: i32; }
+    persistent { C(p): f32[3] @table; }
+    block entry {
+        assign c: f32[3];
+        cache.read C[i] >> c;
+        return c;
+    }
+    """
+    steps = [{"i": np.int32(i)} for i in (2, 0)]
+    agree(text, steps, tensors={"C": oi.Tensor.from_values("f32", floats(3))})
