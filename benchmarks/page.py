@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ablation_tables, tables
+from benchmarks.peers import PEERS
 from benchmarks.tables import duration, markdown, size, threads_words
+from benchmarks.workloads import SAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -48,11 +50,11 @@ REPRODUCE = """\
 That one command measures everything on 1 and 2 threads, the ablation too, and writes this page: half an
 hour, on a machine that does nothing else. It notes each row in the file as soon as it is done, and goes
 on there with `--resume`. The first run also builds what some peers compile ahead of time, and keeps it
-(`--prepare` does only that). `--workload W4,minilm-128` and `--peers` choose, `--quick` shows within
-minutes that everything works, `--plot FILE.png` draws the shares of the limit; `python -m
-benchmarks.page` writes the page from the file as it is, `python -m benchmarks.kernels` measures single
-kernels. The workloads are in `benchmarks/workloads/`, their programs in `benchmarks/programs/` and
-`examples/`.
+(`--prepare` does only that; AOTInductor takes half a minute for each row and number of threads).
+`--workload W4,minilm-128` and `--peers` choose, `--quick` shows within minutes that everything works,
+`--plot FILE.png` draws the shares of the limit; `python -m benchmarks.page` writes the page from the
+file as it is, `python -m benchmarks.kernels` measures single kernels. The workloads are in
+`benchmarks/workloads/`, their programs in `benchmarks/programs/` and `examples/`.
 
 Some peers need more than their package. AOTInductor and torch.compile start `g++`. tinygrad starts
 `clang`: the one on the path, else the one inside the package `ziglang` (`zig clang`), which the extra
@@ -120,8 +122,17 @@ def _scaling(data: Mapping[str, Any], counts: list[int]) -> Iterator[str]:
         yield markdown(table)
 
 
+def _samples(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Slow peers that met only the samples."""
+    for name, peer in PEERS.items():
+        seen = {row["name"] for row in rows if name in row["peers"]}
+        if peer.slow and seen and seen <= SAMPLES:
+            yield f"{peer.title} takes part in a row or two of each group, or where it is named"
+
+
 def _left_out(data: Mapping[str, Any]) -> Iterator[str]:
     reasons = [f"{title} is left out: {reason}" for title, reason in data["absent"].items()]
+    reasons += list(_samples(data["rows"]))
     reasons += list(tables.absences(data["rows"]))
     reasons += [f"openinfer failed, {name}: {error}" for name, error in data["failed"].items()]
     if reasons:

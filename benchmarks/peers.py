@@ -66,7 +66,8 @@ class Peer:
     extra: str = "bench"
     """The extra of openinfer that brings it."""
     slow: bool = False
-    """Takes minutes to set up, or far longer than the rest for a call: takes part on request."""
+    """Takes many seconds to set up in every run, or far longer than the rest for a call: takes part in
+    samples, elsewhere on request."""
 
     def missing(self) -> str | None:
         """Why it cannot run here, None when it can."""
@@ -130,7 +131,7 @@ _ALL = (
     ),
     Peer("onnxruntime", "ONNX Runtime", "onnxruntime", f"{_ONNX}onnxruntime", ("onnx",)),
     Peer("openvino", "OpenVINO f32", "openvino", f"{_ONNX}openvino", ("onnx",)),
-    Peer("aot", "AOTInductor", "torch", f"{_TORCH}aot", tool="g++", slow=True, memory=_TOLD),
+    Peer("aot", "AOTInductor", "torch", f"{_TORCH}aot", tool="g++", memory=_TOLD),
     Peer(
         "iree",
         "IREE",

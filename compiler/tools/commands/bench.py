@@ -15,7 +15,7 @@ from openinfer.runtime.errors import UnsupportedError
 
 EXAMPLES = """\
 examples:
-  openinfer bench                                   everything, 1 and 2 threads: 20 minutes
+  openinfer bench                                   everything, 1 and 2 threads: 25 minutes
   openinfer bench --json benchmarks/results.json --ablate --page    and docs/performance.md anew
   openinfer bench --quick                           the same, too short to quote: some minutes
   openinfer bench --list                            workloads and peers by name
