@@ -29,7 +29,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.memory.lower_state import argument_roles
+from openinfer.lowering.memory.step_arguments import argument_roles
 from openinfer.runtime.sizes import THREADS
 
 FORK = "openinfer_fork_"

@@ -28,8 +28,8 @@ from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.interface import variable_dims
 from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.memory.lower_state import argument_roles
 from openinfer.lowering.memory.state_layout import layout_of
+from openinfer.lowering.memory.step_arguments import argument_roles
 from openinfer.runtime.sizes import Size
 
 
