@@ -50,7 +50,9 @@ class MatmulOp(NNOp):
     operand to the element that is stored; `maps` gives for each extra operand the affine map from
     the indices of the result. With `packed`, `b` holds panels `[…, ceil(N / tile), K, tile]` as
     `nn.pack` makes them. On buffers `outs` holds the result, then room for the panels
-    `[slots, ceil(N / tile), K, tile]` of a transposed `b` where it is wanted.
+    `[slots, ceil(N / tile), K, tile]` of a `b` that is not packed where it is wanted, then the two
+    buffers of a product in blocks: a copy of some rows, `[threads, rows, steps]` or the other way
+    round with `transpose_a`, and their sums, `[threads, ceil(N / tile), rows, tile]`.
 
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
@@ -65,7 +67,7 @@ class MatmulOp(NNOp):
     precision = opt_prop_def(StringAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
-    SCRATCH: ClassVar[int] = 1
+    SCRATCH: ClassVar[int] = 3
     BODY: ClassVar[bool] = True
 
     def check(self) -> None:
@@ -120,16 +122,30 @@ class MatmulOp(NNOp):
         return depth, columns, b[:-3]
 
     def _check_scratch(self, depth: Dim, columns: Dim) -> None:
-        for value in self.outs[1:]:
-            found = shape_of(value)
-            width = tile = found[-1] if found else None
-            kind = element(self.inputs[1])
-            if self.precision is not None:
-                depth, kind = ceil_div(depth, 2), bf16
-                tile = tile // 2 if isinstance(tile, int) else None
-            panels = ceil_div(columns, tile) if isinstance(tile, int) and tile > 0 else None
-            expect_shape(self, "the scratch buffer", found, (None, panels, depth, width))
-            expect_element(self, "the scratch buffer", element(value), kind)
+        room = list(self.outs[1:])
+        if len(room) % 2:
+            self._check_panels(room.pop(0), depth, columns)
+        if not room:
+            return
+        copy, sums = (shape_of(value) for value in room)
+        expect_shape(self, "the copy of rows", copy, (None,) * 3)
+        expect_element(self, "the copy of rows", element(room[0]), element(self.inputs[0]))
+        width = sums[-1] if sums else None
+        panels = ceil_div(columns, width) if isinstance(width, int) and width > 0 else None
+        expect_shape(self, "the buffer of sums", sums, (None, panels, None, width))
+        if any(not isinstance(size, int) for size in (*copy[1:], *sums[-2:])):
+            refuse(self, f"blocks {text(copy)} and {text(sums)} of unknown sizes")
+
+    def _check_panels(self, value: SSAValue, depth: Dim, columns: Dim) -> None:
+        found = shape_of(value)
+        width = tile = found[-1] if found else None
+        kind = element(self.inputs[1])
+        if self.precision is not None:
+            depth, kind = ceil_div(depth, 2), bf16
+            tile = tile // 2 if isinstance(tile, int) else None
+        panels = ceil_div(columns, tile) if isinstance(tile, int) and tile > 0 else None
+        expect_shape(self, "the scratch buffer", found, (None, panels, depth, width))
+        expect_element(self, "the scratch buffer", element(value), kind)
 
     def _check_elements(self) -> None:
         """Floats of any width mix; integers and bools are of one type, and give such.

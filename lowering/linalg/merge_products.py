@@ -17,6 +17,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.fusing import NO_FUSE, holds_barrier
 from openinfer.lowering.hints import HINTS, hints_of
 from openinfer.lowering.locations import absorb_nodes, give_location
+from openinfer.lowering.loops.blocked_product import block_scratch
 
 _MOVABLE = (nn.MemberOp, nn.ReshapeOp, nn.SizeOp)
 """What a later product may need that is moved in front of the first one: views and numbers."""
@@ -37,7 +38,8 @@ class MergeProducts(ModulePass):
     Requires: weights packed, epilogues fused.
     Leaves: products of which one reads what the other gives, with attention, say, in between, that
         a barrier or a hint keeps apart or that carry different wishes, with a transposed left
-        operand, or with a right operand for each of several leading indices.
+        operand, with a right operand for each of several leading indices, or large enough to be
+        computed in blocks.
     """
 
     name: ClassVar[str] = "merge-products"
@@ -73,7 +75,7 @@ def _fits(op: nn.MatmulOp) -> bool:
     """Whether the product is one matrix of rows by one packed weight."""
     if op.packed is None or op.transpose_a is not None or set(op.attributes) - {HINTS}:
         return False
-    if len(nn.dims_of(op.inputs[1])) != 3:
+    if len(nn.dims_of(op.inputs[1])) != 3 or block_scratch(op):
         return False
     # Extra operands follow the columns and, row by row, the result: leading dimensions fold.
     rows, columns = nn.dims_of(op.inputs[0])[:-1], nn.dims_of(op.output)[-1]

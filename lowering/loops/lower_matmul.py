@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from openinfer.dialects.nn import MatmulOp, ProductsOp, dims_of, element_of
+from openinfer.lowering.loops.blocked_product import block_scratch
 from openinfer.lowering.loops.inserted import keep_location
 from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.loops.matmul import ROWS_WORTH_PACKING, MatmulLowering
@@ -32,10 +33,14 @@ def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
 
     A transposed right operand is packed first, and so is a large one, into panels
     `[slots, ceil(N / tile), K, tile]` with a slot for each thread where threads work on different
-    batches. The op stays correct without the buffer. `op` is on tensors.
+    batches. Then come the two buffers of a product in blocks. The op stays correct without each of
+    both. `op` is on tensors.
     """
-    if op.precision is not None:
-        return pair_scratch(op)
+    panels = pair_scratch(op) if op.precision is not None else _panel_scratch(op)
+    return panels + (block_scratch(op) if panels or op.packed is not None else [])
+
+
+def _panel_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     if op.packed is not None:
         return []
     rows = dims_of(op.output)[-2].constant

@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.nn import MatmulOp, ThreadOp
 from openinfer.lowering.loops.batches import broadcast_place, over_batches
-from openinfer.lowering.loops.blocked_product import BlockedProduct, wants_blocks
+from openinfer.lowering.loops.blocked_product import BlockedProduct, Blocks
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.dot_product import DotProduct
 from openinfer.lowering.loops.elements import accumulator_of
@@ -28,7 +28,6 @@ from openinfer.lowering.loops.pair_product import BlockedPairProduct, PairProduc
 from openinfer.lowering.loops.pairs import PairArithmetic, pack_pairs
 from openinfer.lowering.loops.product import Columns, Extents, Product
 from openinfer.lowering.loops.runs import collapse
-from openinfer.lowering.loops.target import bits_of
 from openinfer.runtime.errors import CompileError
 
 BOOLEAN_ATTRIBUTE = "openinfer.bool"
@@ -56,9 +55,14 @@ class MatmulLowering:
         self.op = op
         self.build = LoopBuilder(InsertPoint.before(op))
         self.machine = self._machine(rows, vector_bits)
-        self.scratch = op.outs[1] if len(op.outs) > 1 else None
+        room = list(op.outs[1:])
+        self.scratch = room.pop(0) if len(room) % 2 else None
+        """Where the right operand becomes panels."""
+        self.blocks = Blocks(*room) if room else None
         self.slot: Index = 0
         """The part of the scratch that this thread uses."""
+        self.thread: Index = 0
+        """The part of the blocks that this thread uses."""
         self.how = self._arithmetic()
 
     def _machine(self, rows: int, vector_bits: int) -> Machine:
@@ -109,6 +113,8 @@ class MatmulLowering:
         """All of the product."""
         operands, extents, epilogue = self._parts()
         batches = self._batches(operands)
+        if self.blocks is not None:
+            self.thread = self.build.insert(ThreadOp())
         if batches and self.scratch is not None:
             # Threads share the panels of one product, but different ones work on different batches.
             self.slot = self.build.insert(ThreadOp())
@@ -121,10 +127,8 @@ class MatmulLowering:
 
         Emits what folds the operands, which `emit_panel` does again where it stands.
         """
-        operands, extents, epilogue = self._parts()
+        operands, extents, _ = self._parts()
         if self._batches(operands) or not isinstance(extents.columns, int):
-            return None
-        if isinstance(self._schedule(operands, extents, epilogue, ()), BlockedProduct):
             return None
         return -(-extents.columns // self._width)
 
@@ -278,11 +282,7 @@ class MatmulLowering:
             packed = self.op.packed is not None
             columns = Columns(self._right(operands, batch), packed, self._width)
         steps = in_pairs(build, extents) if pairs else extents
-        blocked = wants_blocks(steps, bits_of(self.how.kind) // 8, self.machine.depth)
-        schedule = BlockedProduct if blocked else Product
-        if pairs:
-            schedule = BlockedPairProduct if blocked else PairProduct
-        return schedule(
+        parts = (
             build,
             self.how,
             self.machine,
@@ -293,6 +293,10 @@ class MatmulLowering:
             epilogue,
             batch,
         )
+        if self.blocks is None:
+            return (PairProduct if pairs else Product)(*parts)
+        schedule = BlockedPairProduct if pairs else BlockedProduct
+        return schedule(*parts, blocks=self.blocks, thread=self.thread)
 
     def _few_rows(self, extents: Extents) -> bool | None:
         """Whether there are too few rows to turn the right operand; None when the run knows."""

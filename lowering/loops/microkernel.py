@@ -69,11 +69,13 @@ def contract(
     columns: Operand,
     *,
     split: int = 1,
+    before: Sequence[SSAValue] | None = None,
 ) -> Tile:
     """The tile `sum over k in steps of scalars(k)[row] * columns(k)[vector]`.
 
     With `split` each step of the loop does that many k, each with accumulators of its own: a tile
-    of few rows has too few additions in flight otherwise.
+    of few rows has too few additions in flight otherwise. `before`, row by row, is what the sums
+    start from instead of zero.
     """
     zero = build.constant(0, how.vector)
     size = rows * vectors
@@ -99,7 +101,9 @@ def contract(
     if isinstance(extent, int):
         split = max(1, min(split, extent))
     middle = build.plus(start, build.round_down(extent, split)) if split > 1 else stop
-    sums = list(build.reduce(start, middle, split, [zero] * (size * split), steps_of, hint="k"))
+    first = [zero] * size if before is None else list(before)
+    first += [zero] * (size * (split - 1))
+    sums = list(build.reduce(start, middle, split, first, steps_of, hint="k"))
     parts = [sums[part * size : (part + 1) * size] for part in range(split)]
     if not (isinstance(extent, int) and extent % split == 0):
         parts[0] = list(build.reduce(middle, stop, 1, parts[0], step, hint="k"))

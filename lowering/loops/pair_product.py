@@ -13,7 +13,7 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.loops.microkernel import Tile, contract, split_for
 from openinfer.lowering.loops.pairs import load_half, load_pair
-from openinfer.lowering.loops.product import Extents, Product, Strip
+from openinfer.lowering.loops.product import Extents, Part, Product, Strip
 from openinfer.lowering.loops.streaming import ask_ahead, steps_per_line
 from openinfer.runtime.sizes import THREADS, Size
 
@@ -53,10 +53,9 @@ def in_pairs(build: LoopBuilder, extents: Extents) -> Extents:
 class _Pairs(Product):
     """Tiles of a product whose right operand is panels of pairs; `extents` count pairs."""
 
-    def _tile(
-        self, strip: Strip, row: Index, rows: int, steps: tuple[Index, Index] | None = None
-    ) -> Tile:
-        build, left, right = self.build, self.left, self.right.matrix
+    def _tile(self, strip: Strip, row: Index, rows: int, part: Part | None = None) -> Tile:
+        build, right = self.build, self.right.matrix
+        left = self.left if part is None else part.left
         lanes = self.how.lanes
         places = [build.index(build.plus(row, offset)) for offset in range(rows)]
         offsets = [build.index(2 * vector * lanes) for vector in range(strip.vectors)]
@@ -67,15 +66,19 @@ class _Pairs(Product):
         calls = itertools.count()
 
         def columns(k: SSAValue) -> list[SSAValue]:
-            if rows >= ROWS_WORTH_ASKING and next(calls) % steps_per_line(right) == 0:
+            there = k
+            if part is not None:
+                part.ask(k)
+                there = build.add(part.start, k)
+            elif rows >= ROWS_WORTH_ASKING and next(calls) % steps_per_line(right) == 0:
                 ask_ahead(build, right, strip.panel, k)
             return [
-                build.vload(right.buffer, right.at(strip.panel, k, offset), 2 * lanes)
+                build.vload(right.buffer, right.at(strip.panel, there, offset), 2 * lanes)
                 for offset in offsets
             ]
 
         elements = build.dim(left.buffer, len(left.kind.get_shape()) - 1)
-        start, stop = steps if steps is not None else (0, self.extents.depth)
+        stop = self.extents.depth if part is None else part.length
         even = isinstance(elements, int) and elements % 2 == 0
         whole: Index = stop
         if isinstance(elements, int):
@@ -84,7 +87,15 @@ class _Pairs(Product):
             whole = build.minimum(stop, build.floordiv(elements, 2))
         split = split_for(self.machine.accumulators, rows, strip.vectors)
         sums = contract(
-            build, self.how, rows, strip.vectors, (start, whole), scalars, columns, split=split
+            build,
+            self.how,
+            rows,
+            strip.vectors,
+            (0, whole),
+            scalars,
+            columns,
+            split=split,
+            before=None if part is None else part.before,
         )
         if even or whole is stop:
             return sums
@@ -115,3 +126,7 @@ class PairProduct(_Pairs):
 
 class BlockedPairProduct(_Pairs, BlockedProduct):
     """Emits the loops of one large product of pairs."""
+
+    @property
+    def _pairs(self) -> bool:
+        return True

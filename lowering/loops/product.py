@@ -76,6 +76,20 @@ class Strip:
         return len(self.starts)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some steps of the contraction, for rows of the left operand that were copied."""
+
+    left: Matrix
+    """The copy: it begins with the first of these rows and steps."""
+    start: SSAValue
+    length: Index
+    before: Sequence[SSAValue]
+    """The sums of the steps before."""
+    ask: Callable[[SSAValue], None]
+    """Asks, in one step of `length`, for something that is read later."""
+
+
 @dataclass
 class Product:
     """Emits the loops of one product; `batch` is the index into the result's leading dimensions."""
@@ -191,17 +205,15 @@ class Product:
         copies = 2 * rows if not isinstance(count, int) else min(count, rows + count % rows)
         return copies > 1 and self.epilogue.weight * copies * vectors > EPILOGUE_LIMIT
 
-    def _tile(
-        self, strip: Strip, row: Index, rows: int, steps: tuple[Index, Index] | None = None
-    ) -> Tile:
-        """The sums of `rows` rows from `row` on, over all of the contraction or some `steps`."""
+    def _tile(self, strip: Strip, row: Index, rows: int, part: Part | None = None) -> Tile:
+        """The sums of `rows` rows from `row` on, over all of the contraction or a part of it."""
         build, lanes = self.build, self.how.lanes
-        left, right = self.left, self.right.matrix
+        left, right = self.left if part is None else part.left, self.right.matrix
         places = [build.index(build.plus(row, offset)) for offset in range(rows)]
         offsets = [build.index(vector * lanes) for vector in range(strip.vectors)]
         calls = itertools.count()
-        ask = None
-        if self.right.panels and rows > FEW_ROWS and steps is None:
+        ask = None if part is None else part.ask
+        if part is None and self.right.panels and rows > FEW_ROWS:
             ask = self._asking(strip, row)
 
         def scalars(k: SSAValue) -> list[SSAValue]:
@@ -216,8 +228,9 @@ class Product:
                 elif rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
                     ask_ahead(build, right, strip.panel, k)
                 # A panel is padded: every lane may be read.
+                there = k if part is None else build.add(part.start, k)
                 return [
-                    build.vload(right.buffer, right.at(strip.panel, k, offset), lanes)
+                    build.vload(right.buffer, right.at(strip.panel, there, offset), lanes)
                     for offset in offsets
                 ]
             return [
@@ -230,10 +243,11 @@ class Product:
             self.how,
             rows,
             strip.vectors,
-            steps if steps is not None else (0, self.extents.depth),
+            (0, self.extents.depth if part is None else part.length),
             scalars,
             columns,
             split=split_for(self.machine.accumulators, rows, strip.vectors),
+            before=None if part is None else part.before,
         )
 
     def _asking(self, strip: Strip, row: Index) -> Callable[[SSAValue], None]:

@@ -57,11 +57,19 @@ def ask_ahead(build: LoopBuilder, panels: Matrix, panel: Index, k: SSAValue) -> 
 
 
 def share_of_next(
-    build: LoopBuilder, panels: Matrix, following: Index, depth: Index, tile: Index, tiles: Index
+    build: LoopBuilder,
+    panels: Matrix,
+    following: Index,
+    depth: Index,
+    tile: Index,
+    tiles: Index,
+    *,
+    start: Index = 0,
 ) -> Callable[[SSAValue], None]:
     """A function that prefetches, in step k of tile number `tile` of `tiles`, some of a panel.
 
-    That is the `following` one, which is computed when all tiles of this one are done.
+    That is the `following` one, which is computed when all tiles of this one are done: `depth`
+    steps of it, from `start` on.
 
     All tiles together ask for all of it, or nearly: what a step asks for is a whole number of
     elements. A panel of so many tiles that this is none is fetched by the first of them, one element
@@ -82,7 +90,7 @@ def share_of_next(
         offsets = range(1)
     part = depth // shared if isinstance(depth, int) and isinstance(shared, int) else None
     part = build.floordiv(depth, shared) if part is None else part
-    first = build.mul(build.minimum(tile, build.minus(shared, 1)), part)
+    first = build.plus(start, build.mul(build.minimum(tile, build.minus(shared, 1)), part))
 
     def ask(k: SSAValue) -> None:
         column = build.mul(k, each)

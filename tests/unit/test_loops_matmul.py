@@ -568,8 +568,7 @@ def test_a_map_with_arithmetic_is_refused():
 def test_blocks_of_a_large_product(
     target: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
 ):
-    for name, value in {"DEPTH": 16, "MOST_ROWS": 16, "NEAR_BYTES": 0, "TASKS": 5}.items():
-        monkeypatch.setattr(blocked_product, name, value)
+    monkeypatch.setattr(blocked_product, "TASKS", 5)
     tile = TILES[target]
     settings = (
         "packed, maps = [affine_map<(i, j) -> (j)>, "
@@ -577,15 +576,67 @@ def test_blocks_of_a_large_product(
     )
     types = [memref((m, k)), memref((-(-n // tile), k, tile)), memref((n,))]
     types += [memref((m, n)), memref((1,))]
-    run = compiled(kernel(types, [memref((m, n))], settings, BIAS_RESIDUAL), target)
+    rooms = blocks(16, 16, n, tile)
+    outs = [memref((m, n)), *(memref(room.array.shape) for room in rooms)]
+    run = compiled(kernel(types, outs, settings, BIAS_RESIDUAL), target)
     a, b, bias, scalar = normal((m, k), 4), normal((k, n), 1), normal((n,), 2), normal((1,), 3)
     expected = normal((m, n), 5)
     out = Guarded((m, n))
     # The result may lie where an operand of the body lies: sums wait elsewhere.
     out.array[...] = expected
-    run(a, packed(b, tile), bias, out.array, scalar, out.array)
+    run(a, packed(b, tile), bias, out.array, scalar, out.array, *(room.array for room in rooms))
     close(out.array, np.maximum((a @ b + bias) * scalar + expected, 0), k)
-    out.check()
+    for checked in (out, *rooms):
+        checked.check()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_in_blocks_go_on_where_they_stopped(target: str):
+    m, n, k, tile = 37, 70, 75, TILES[target]
+    types = [memref((m, k)), memref((-(-n // tile), k, tile))]
+    rooms = blocks(24, 32, n, tile)
+    outs = [memref((m, n)), *(memref(room.array.shape) for room in rooms)]
+    whole = compiled(kernel(types, outs[:1], "packed"), target)
+    in_blocks = compiled(kernel(types, outs, "packed"), target)
+    a, panels = normal((m, k), 1), packed(normal((k, n), 2), tile)
+    expected, out = Guarded((m, n)), Guarded((m, n))
+    whole(a, panels, expected.array)
+    in_blocks(a, panels, out.array, *(room.array for room in rooms))
+    # Whole tiles add up alike; smaller ones have several sums of a number, which meet in each block.
+    full = n - n % tile
+    np.testing.assert_array_equal(out.array[:24, :full], expected.array[:24, :full])
+    close(out.array, expected.array, k)
+
+
+@pytest.mark.parametrize("element", ["float32", "float16", "float64"])
+def test_blocks_of_transposed_and_narrow_operands(element: str):
+    m, n, k, tile = 45, 70, 60, TILES[HOST]
+    kind, sums = IR_TYPES[element], "f64" if element == "float64" else "f32"
+    types = [memref((2, k, m), kind), memref((2, k, n), kind)]
+    outs = [memref((2, m, n), kind), memref((1, -(-n // tile), k, tile), kind)]
+    rooms = blocks(24, 32, n, tile, element, transposed=True)
+    outs += [memref(rooms[0].array.shape, kind), memref(rooms[1].array.shape, sums)]
+    run = compiled(kernel(types, outs, "transpose_a"))
+    a, b = normal((2, m, k), 1, element), normal((2, k, n), 2, element)
+    out, space = Guarded((2, m, n), element), Guarded((1, -(-n // tile), k, tile), element)
+    turned = np.ascontiguousarray(a.swapaxes(1, 2))
+    run(turned, b, out.array, space.array, *(room.array for room in rooms))
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    close(out.array, expected, k, {"float16": 1e-3}.get(element, 1.2e-7))
+    for checked in (out, space, *rooms):
+        checked.check()
+
+
+def blocks(
+    rows: int, steps: int, n: int, tile: int, dtype: str = "float32", *, transposed: bool = False
+) -> tuple[Guarded, Guarded]:
+    """A copy of rows with a gap of a cache line, and sums of NaN, of one thread."""
+    gap = 64 // np.dtype(dtype).itemsize
+    copy = Guarded((1, steps, rows + gap) if transposed else (1, rows, steps + gap), dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    sums = Guarded((1, -(-n // tile), rows, tile), wide)
+    copy.array[...] = sums.array[...] = np.nan
+    return copy, sums
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -630,6 +681,10 @@ def test_scratch_is_wanted_for_an_operand_that_is_read_slowly():
         module = Parser(make_context(), text).parse_module()
         return len(scratch_types(next(op for op in module.walk() if isinstance(op, MatmulOp))))
 
+    assert wanted_as_it_stands(2048, 1024, 2048) == 1
+    assert wanted_as_it_stands(2056, 1024, 2048) == 3
+    assert wanted_as_it_stands(4096, 512, 2048) == 1
+    assert wanted_as_it_stands(2056, 1024, 128) == 0
     assert wanted_as_it_stands(64, 512, 512) == 1
     assert wanted_as_it_stands(64, 512, 128) == 0
     assert wanted_as_it_stands(63, 512, 512) == 0

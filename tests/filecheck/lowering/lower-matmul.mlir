@@ -137,38 +137,6 @@ builtin.module attributes {openinfer.target = "avx512"} {
 
 // -----
 
-// A large product: blocks of rows, panels, blocks of the contraction; sums wait in a buffer of their own.
-builtin.module attributes {openinfer.target = "avx512"} {
-  func.func @blocks(%x: memref<2048x2048xf32>, %w: memref<64x2048x32xf32>, %y: memref<2048x2048xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<2048x2048xf32>, memref<64x2048x32xf32>, memref<2048x2048xf32>) -> ()
-    func.return
-  }
-}
-// CHECK-LABEL: func.func @blocks
-// CHECK:         [[SUMS:%\S+]] = memref.alloca() {alignment = 64 : i64} : memref<256x32xf32>
-// CHECK:         scf.for %task = %c0 to %c16 step %c1 {
-// CHECK:           scf.for %p =
-// CHECK:             vector.store {{%\S+}}, [[SUMS]]
-// CHECK:             scf.for %i = {{%\S+}} to %c2048 step %c512 {
-// CHECK:               vector.load %w
-// CHECK:               vector.store {{%\S+}}, [[SUMS]]
-// CHECK:             vector.load [[SUMS]]
-// CHECK:             vector.store {{%\S+}}, %y
-// CHECK:         } {openinfer.parallel}
-
-// -----
-
-// One deep enough, but with few rows, is not cut up: its left operand stays near.
-builtin.module attributes {openinfer.target = "avx512"} {
-  func.func @no_blocks(%x: memref<128x2048xf32>, %w: memref<64x2048x32xf32>, %y: memref<128x2048xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<128x2048xf32>, memref<64x2048x32xf32>, memref<128x2048xf32>) -> ()
-    func.return
-  }
-}
-// CHECK-LABEL: func.func @no_blocks
-// CHECK-NOT:     memref.alloca
-// CHECK:         vector.store {{%\S+}}, %y
-// -----
 // One row: the panel is asked for ahead of its use, a line of narrow elements once. Integers are
 // converted as they are read.
 builtin.module attributes {openinfer.target = "avx512"} {

@@ -90,3 +90,14 @@ builtin.module attributes {openinfer.target = "avx2"} {
     func.return %o, %b : tensor<1x1x4x8xf32>, tensor<4x8xf32>
   }
 }
+// -----
+// Products that are computed in blocks have a loop each.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: nn.products
+builtin.module attributes {openinfer.target = "avx2"} {
+  func.func @step(%x: tensor<2056x1024xf32>, %W: tensor<16x1024x16xf32>) -> (tensor<2056x256xf32>, tensor<2056x256xf32>) {
+    %a = nn.matmul(%x, %W) {packed} : (tensor<2056x1024xf32>, tensor<16x1024x16xf32>) -> tensor<2056x256xf32>
+    %b = nn.matmul(%x, %W) {packed} : (tensor<2056x1024xf32>, tensor<16x1024x16xf32>) -> tensor<2056x256xf32>
+    func.return %a, %b : tensor<2056x256xf32>, tensor<2056x256xf32>
+  }
+}
