@@ -8,10 +8,14 @@ next panel while the tiles of this one are computed: each of them asks for its s
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.memref import PrefetchOp
+from openinfer.lowering.interface import input_count, read_weights
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.numeric import element_type
 from openinfer.lowering.loops.packing import Matrix
@@ -22,15 +26,49 @@ LINE = 64
 FEW_ROWS = 2
 """With more of them the multiplications take longer than the stream."""
 
+NEAR_BYTES = 12 << 20
+"""Weights of a step up to here are taken to lie in the caches when the next step reads them."""
+
 
 def bytes_ahead(kind: Attribute) -> int:
     """How far ahead of its use a panel of elements `kind` is asked for.
 
-    Measured against the same loops without. f32: from the L3 cache 0.86 of the time at any distance,
-    from memory 1.02 at 512 bytes and 1.04 beyond. f16 and bf16 from memory: 1.11 to 1.16 at 512
-    bytes, 0.91 at 4096 and 8192. i8 at 8192 bytes: 0.87 of the time at 2048, 0.96 of that at 4096.
+    Measured against the same loops without. f32 from the L3 cache: 0.86 to 0.95 of the time at any
+    distance (`worth_asking` knows when). f16 and bf16 from memory: 1.11 to 1.16 at 512 bytes, 0.91 at
+    4096 and 8192. i8 at 8192 bytes: 0.87 of the time at 2048, 0.96 of that at 4096.
     """
     return 512 if bits_of(kind) >= 32 else 8192
+
+
+def worth_asking(build: LoopBuilder, kind: Attribute) -> bool:
+    """Whether one or two rows are computed faster when panels of `kind` are asked for ahead.
+
+    Narrow elements: always, widening them leaves time. f32: while all weights of the step stay in the
+    caches. Where some have to come from memory the processor fetches ahead by itself, and asking takes
+    more from the cache than it brings: 1.1 to 1.3 of the time with 14 to 50 MB of weights, 1.00 to
+    1.02 with 270 MB and more, on 32 MiB of L3 cache.
+    """
+    if bits_of(kind) < 32:
+        return True
+    parent: Operation | None = build.builder.insertion_point.block.parent_op()
+    while parent is not None and not isinstance(parent, ModuleOp):
+        parent = parent.parent_op()
+    return parent is None or weight_bytes(parent) <= NEAR_BYTES
+
+
+def weight_bytes(module: ModuleOp) -> int:
+    """Bytes of the weight arguments of `@step` on buffers; 0 of a module without it."""
+    for function in module.body.ops:
+        if isinstance(function, FuncOp) and function.sym_name.data == "step":
+            first, count = input_count(module), len(read_weights(module))
+            return sum(_bytes_of(a.type) for a in function.body.block.args[first : first + count])
+    return 0
+
+
+def _bytes_of(kind: Attribute) -> int:
+    if not isinstance(kind, MemRefType) or DYNAMIC_INDEX in kind.get_shape():
+        return 0
+    return prod(kind.get_shape()) * bits_of(kind.element_type) // 8
 
 
 def steps_per_line(panels: Matrix) -> int:
@@ -45,9 +83,12 @@ def _row_bytes(panels: Matrix) -> int:
 def ask_ahead(build: LoopBuilder, panels: Matrix, panel: Index, k: SSAValue) -> None:
     """Prefetches what step k reads of `[panel, k, column]`, some steps later.
 
-    Behind a panel lies the next one, so the last steps ask for its beginning.
+    Behind a panel lies the next one, so the last steps ask for its beginning. Nothing is asked for
+    where that is not `worth_asking`.
     """
     kind = element_type(panels.buffer)
+    if not worth_asking(build, kind):
+        return
     bits = bits_of(kind)
     row_bytes = _row_bytes(panels)
     there = build.add(k, max(1, bytes_ahead(kind) // row_bytes))
