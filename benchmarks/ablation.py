@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import openinfer as oi
 from benchmarks.choices import Choices
+from benchmarks.memory import arena_of
 from benchmarks.peers import OURS, REFERENCE
 from benchmarks.racing import Pool, WorkerError, answer_file, compared
-from benchmarks.startup import arena_of
 from benchmarks.workloads import ABLATED
 from benchmarks.workloads.base import Workload
 from openinfer.compiler import pipeline, registry

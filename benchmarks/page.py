@@ -8,11 +8,11 @@ The page is never written by hand: a test compares it with what this module make
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ablation_tables, tables
+from benchmarks import ablation_tables, memory_tables, tables
 from benchmarks.peers import PEERS
 from benchmarks.tables import duration, markdown, size, threads_words
 from benchmarks.workloads import SAMPLES
@@ -27,12 +27,21 @@ HEAD = """\
 Made by `python -m benchmarks.page` from `benchmarks/results.json`, which `openinfer bench` measured.
 No test asserts a time.
 
-Every runtime works in a process of its own, one at a time, in turns with a changing start; the number
-of threads is set before Python starts; all have the same weights and inputs, and the answer of each
-was compared with the simulator before anything was timed. A time is that of one call from Python,
+Every runtime works in a process of its own, one at a time, in turns, in another order each round; the
+number of threads is set before Python starts; all have the same weights and inputs, and the answer of
+each was compared with the simulator before anything was timed. A time is that of one call from Python,
 NumPy arrays in and NumPy array out: the median over the rounds of each round's median. A ratio is our
 time divided by the other's in the same round, median over the rounds: below 1 we are faster. The
 machine may be shared, so ratios say more than times.
+
+A machine that is shared takes a core away for a while. One rule for everybody decides what is measured
+again. A turn, one runtime's part of a round, is repeated at once, twice at most, where others had more
+processor time than the cores that the runtime leaves free, by more than a fifth of the turn: Linux
+counts that. A round is repeated where the median over all runtimes and the machine's own loops, each
+against its quickest round, is above 1.25. Our time has one voice there, as every other. Where our time
+or that of the fastest f32 peer still spreads by more than 10 %, the row gets half as many rounds more,
+and all of these count. No more turns are added to a row than it had; then the rounds that come closest to
+the rule count. Below the tables stands what was added.
 
 The limit of a row is the longest of two times: that of its multiply-adds at the rate of a loop that
 does nothing else, and that of its bytes (weights, inputs, results, each once) at the rate of a loop
@@ -41,6 +50,20 @@ to call is measured so, not assumed. Both loops are made by our own compiler and
 as many threads. A time that beats its limit by more than 15 % is refused: the
 work was not all done, or the limit was measured badly.
 """
+MEMORY = """\
+The arena holds all that a step computes, its result and the scratch of its kernels too; weights,
+inputs and state lie elsewhere. No step allocates. Its plan stands here against the largest set of
+values that live at once, and against what other runtimes hold in a call beyond weights and inputs,
+their results included; in brackets our arena divided by theirs. All on one thread, asked for behind
+the rounds. Two columns have narrower numbers than the rest: `openinfer bf16` and OpenVINO's default.
+What is counted:
+"""
+LARGER = """\
+Reasons: a product of two inputs from 512 up lays one of them out anew, in the arena; other kernels do so
+in memory that they do not report, and IREE, which reports it, takes more. A variable that the layers of
+MiniLM hand on keeps its place while a layer computes the next one. The decoder's attention keeps 64
+bytes for each token that the cache may grow to, 1024 here. A vector between f16 weights stays in f32,
+PyTorch's has 16 bits."""
 REPRODUCE = """\
 ## How to reproduce it
 
@@ -80,7 +103,10 @@ def _parts(data: Mapping[str, Any]) -> Iterator[str]:
     if data.get("ablation"):
         yield from _ablation(data["ablation"])
     if data.get("start"):
-        yield from _start(data["start"], data["rows"])
+        yield from _start(data["start"])
+    yield from _memory(data)
+    if data.get("start"):
+        yield from _installed(data["start"])
     yield from _machine(data)
     yield REPRODUCE
 
@@ -94,6 +120,10 @@ def _threads(data: Mapping[str, Any], threads: int) -> Iterator[str]:
         "Spread is that of the rounds' medians; the goals are our own."
     )
     yield markdown(tables.summary(rows))
+    again = list(tables.again(rows))
+    if again:
+        yield "What was measured again, or more often:"
+        yield "\n".join(f"- {line}" for line in again)
     yield f"### All runtimes, {words}"
     yield (
         "Times, and in brackets our time divided by theirs. OpenVINO's default rounds to bf16, and "
@@ -162,7 +192,7 @@ def _ablation(found: Mapping[str, Any]) -> Iterator[str]:
         yield "\n".join(f"- {text}" for text in failed)
 
 
-def _start(start: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _start(start: Mapping[str, Any]) -> Iterator[str]:
     seconds = start["seconds"]
     yield "## Compiling and starting"
     yield (
@@ -174,20 +204,31 @@ def _start(start: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Itera
     yield "## Overhead of a call"
     yield "Microseconds, the smallest round and the median one, of programs that compute next to nothing."
     yield markdown(tables.overhead(start["overhead"]))
-    yield "## Memory"
-    yield (
-        "The arena holds all that a step computes; its plan against the largest set of values that "
-        "live at once, on one thread. No step allocates. PyTorch's columns are the most bytes that a "
-        "call holds at once, by its own profiler; what kernels of other libraries take inside is not "
-        "in them, while scratch of ours is in the arena. ONNX Runtime, OpenVINO and IREE report "
-        "nothing of the kind from Python."
-    )
-    yield markdown(tables.arenas(start["arenas"], rows))
-    memory = start["memory"]
-    yield (
-        f"Weights of MiniLM: {size(memory['weights mapped'])} are used where the file is mapped, "
-        f"{size(memory['weights packed'])} are laid out anew, once."
-    )
+
+
+def _memory(data: Mapping[str, Any]) -> Iterator[str]:
+    start = data.get("start") or {}
+    rows = memory_tables.with_plans(data["rows"], start.get("arenas", {}))
+    table = memory_tables.arenas(rows)
+    if table[1]:
+        yield "## Memory"
+        yield MEMORY
+        yield "\n".join(f"- {line}" for line in memory_tables.sources(rows))
+        yield markdown(table)
+        more = list(memory_tables.larger(rows))
+        if more:
+            yield "Where our arena is larger than what an f32 peer reports:"
+            yield "\n".join(f"- {line}" for line in more)
+            yield LARGER
+    if start:
+        memory = start["memory"]
+        yield (
+            f"Weights of MiniLM: {size(memory['weights mapped'])} are used where the file is mapped, "
+            f"{size(memory['weights packed'])} are laid out anew, once."
+        )
+
+
+def _installed(start: Mapping[str, Any]) -> Iterator[str]:
     stored = start["bytes"]
     yield "## Installed size"
     lines = [[f"`{name}`", size(count)] for name, count in stored.items()]

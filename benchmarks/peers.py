@@ -40,6 +40,18 @@ Make = Callable[[Workload, Setting], Run]
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a runtime is asked about its memory."""
+
+    peer: str
+    workload: Workload
+    setting: Setting
+    run: Any
+    """What its `Make` made: a function, or a method of something that knows more."""
+    inputs: Arrays
+
+
+@dataclass(frozen=True)
 class Peer:
     """A runtime of the table."""
 
@@ -50,6 +62,8 @@ class Peer:
     """The installed package whose version is reported."""
     maker: str
     """`module:function`, a `Make`."""
+    memory: str
+    """Function of `benchmarks.memory` that finds out what a call allocates."""
     needs: tuple[str, ...] = ()
     """Modules that it cannot do without, beyond its own."""
     tool: str = ""
@@ -58,8 +72,6 @@ class Peer:
     """Whether it rounds f32 operands to fewer bits: no peer of f32 rows."""
     gain: float = 1.0
     """How much less it has to do than f32 for that, in bytes and in products."""
-    memory: str = ""
-    """`module:function` that tells what a call allocates, where the runtime reports that."""
     only: frozenset[str] = frozenset()
     """The groups or rows that it takes part in, where these are few."""
     ours: bool = False
@@ -91,10 +103,10 @@ class Peer:
         make: Make = _found(self.maker)
         return make(workload, setting)
 
-    def allocated(self, run: Run, inputs: Arrays) -> int:
-        """Bytes of activations that live at once in a call, as the runtime reports them."""
-        tell: Callable[[Run, Arrays], int] = _found(self.memory)
-        return tell(run, inputs)
+    def allocated(self, asked: Asked) -> dict[str, int]:
+        """Bytes that live at once in a call, as the runtime reports them."""
+        tell: Callable[[Asked], dict[str, int]] = _found(f"benchmarks.memory:{self.memory}")
+        return tell(asked)
 
 
 def _found(place: str) -> Any:
@@ -116,45 +128,54 @@ _NARROWED = 2.0
 _OWN = "benchmarks.peers_own:"
 _ONNX = "benchmarks.peers_onnx:"
 _TORCH = "benchmarks.peers_torch:"
-_TOLD = f"{_TORCH}allocated"
 _ALL = (
-    Peer(OURS, "openinfer", OURS, f"{_OWN}openinfer", ours=True),
+    Peer(OURS, "openinfer", OURS, f"{_OWN}openinfer", "planned", ours=True),
     Peer(
         "openinfer-bf16",
         "openinfer bf16",
         OURS,
         f"{_OWN}openinfer",
+        "planned",
         ours=True,
         narrow=True,
         gain=_NARROWED,
         only=frozenset({"W1", "W2", "W3"}),
     ),
-    Peer("onnxruntime", "ONNX Runtime", "onnxruntime", f"{_ONNX}onnxruntime", ("onnx",)),
-    Peer("openvino", "OpenVINO f32", "openvino", f"{_ONNX}openvino", ("onnx",)),
-    Peer("aot", "AOTInductor", "torch", f"{_TORCH}aot", tool="g++", memory=_TOLD),
+    Peer(
+        "onnxruntime",
+        "ONNX Runtime",
+        "onnxruntime",
+        f"{_ONNX}onnxruntime",
+        "onnxruntime",
+        ("onnx",),
+    ),
+    Peer("openvino", "OpenVINO f32", "openvino", f"{_ONNX}openvino", "openvino", ("onnx",)),
+    Peer("aot", "AOTInductor", "torch", f"{_TORCH}aot", "torch", tool="g++"),
     Peer(
         "iree",
         "IREE",
         "iree-base-compiler",
         f"{_ONNX}iree",
+        "iree",
         ("onnx", "iree.runtime"),
         extra="bench-more",
     ),
-    Peer("torch", "PyTorch eager", "torch", f"{_TORCH}eager", memory=_TOLD),
+    Peer("torch", "PyTorch eager", "torch", f"{_TORCH}eager", "torch"),
     Peer(
         "torch-compile",
         "torch.compile",
         "torch",
         f"{_TORCH}compiled",
+        "torch",
         tool="g++",
         slow=True,
-        memory=_TOLD,
     ),
     Peer(
         "tinygrad",
         "tinygrad",
         "tinygrad",
         f"{_ONNX}tinygrad",
+        "tinygrad",
         ("onnx",),
         "clang",
         extra="bench-more",
@@ -165,16 +186,18 @@ _ALL = (
         "llama.cpp",
         "xllamacpp",
         "benchmarks.peers_llama:llama",
+        "llama",
         ("gguf",),
         extra="bench-more",
         only=frozenset({"W5"}),
     ),
-    Peer("numpy", "NumPy", "numpy", f"{_OWN}numpy", only=frozenset({"W4"})),
+    Peer("numpy", "NumPy", "numpy", f"{_OWN}numpy", "numpy", only=frozenset({"W4"})),
     Peer(
         "openvino-bf16",
         "OpenVINO default",
         "openvino",
         f"{_ONNX}openvino_default",
+        "openvino",
         ("onnx",),
         narrow=True,
         gain=_NARROWED,
@@ -184,6 +207,7 @@ _ALL = (
         "ONNX Runtime, 8-bit vectors",
         "onnxruntime",
         f"{_ONNX}onnxruntime_narrow",
+        "onnxruntime",
         ("onnx",),
         narrow=True,
         only=frozenset({"matvec-i8"}),
@@ -191,7 +215,7 @@ _ALL = (
 )
 PEERS: Mapping[str, Peer] = {peer.name: peer for peer in _ALL}
 """In the order of the table's columns."""
-SIMULATOR = Peer(REFERENCE, "simulator", OURS, f"{_OWN}simulator")
+SIMULATOR = Peer(REFERENCE, "simulator", OURS, f"{_OWN}simulator", "planned")
 
 
 def takes_part(peer: Peer, workload: Workload) -> str | None:

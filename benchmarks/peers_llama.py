@@ -103,7 +103,10 @@ def library() -> Any:
     return lib
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, _pointer)
+_LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, _pointer)
+
+
+@_LISTENER
 def _SILENT(level: int, text: bytes, data: int) -> None:
     del level, text, data
 
@@ -125,15 +128,8 @@ class _Session:
         loading = lib.llama_model_default_params()
         model = _pointer(lib.llama_model_load_from_file(str(path).encode(), loading))
         _must(model.value, "llama_model_load_from_file")
-        chosen = lib.llama_context_default_params()
-        chosen.context = -(-(workload.place + 1) // ROOM) * ROOM
-        chosen.batch = chosen.micro_batch = workload.place
-        chosen.outputs = 0
-        chosen.threads = chosen.batch_threads = threads
-        chosen.flash, chosen.keys, chosen.values = OFF, F32, F32
-        chosen.embeddings = True
-        self._context = _pointer(lib.llama_init_from_model(model, chosen))
-        _must(self._context.value, "llama_init_from_model")
+        self._model, self._threads = model, threads
+        self._context = self._new_context(workload.place)
         self._memory = _pointer(lib.llama_get_memory(self._context))
         self._fill(workload)
         self._batch = lib.llama_batch_init(1, self._width, 1)
@@ -143,6 +139,35 @@ class _Session:
         self._batch.sequences[0][0] = 0
         self._batch.wanted[0] = 1
         self._vector = np.ctypeslib.as_array(self._batch.vectors, (self._width,))
+
+    def _new_context(self, batch: int) -> Any:
+        """Room for the cache and one token more, and for steps of so many tokens."""
+        chosen = self._lib.llama_context_default_params()
+        chosen.context = -(-(self._place + 1) // ROOM) * ROOM
+        chosen.batch = chosen.micro_batch = batch
+        chosen.outputs = 0
+        chosen.threads = chosen.batch_threads = self._threads
+        chosen.flash, chosen.keys, chosen.values = OFF, F32, F32
+        chosen.embeddings = True
+        context = _pointer(self._lib.llama_init_from_model(self._model, chosen))
+        _must(context.value, "llama_init_from_model")
+        return context
+
+    def log_of_one_token(self) -> list[str]:
+        """What llama.cpp says while it makes a context for steps of one token."""
+        lines: list[str] = []
+
+        def keep(level: int, text: bytes, data: int) -> None:
+            del level, data
+            lines.append(text.decode(errors="replace"))
+
+        listener = _LISTENER(keep)
+        self._lib.llama_log_set(listener, None)
+        try:
+            self._lib.llama_free(self._new_context(1))
+        finally:
+            self._lib.llama_log_set(_SILENT, None)
+        return lines
 
     def _fill(self, workload: Decode) -> None:
         """Reads as many tokens as there are places, then replaces what they left in the cache."""

@@ -55,54 +55,73 @@ def onnxruntime_narrow(workload: Workload, setting: Setting) -> Run:
 def _onnxruntime(workload: Workload, setting: Setting, peer: str) -> Run:
     import onnxruntime as ort
 
+    path, options = str(onnx_file(workload, setting, peer)), onnxruntime_options(setting)
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs)[0]
+
+
+def onnxruntime_options(setting: Setting) -> Any:
+    """The `SessionOptions` that we race it with."""
+    import onnxruntime as ort
+
     options = ort.SessionOptions()
     options.intra_op_num_threads = setting.threads
     options.inter_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3
-    path = str(onnx_file(workload, setting, peer))
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, inputs)[0]
+    return options
 
 
 def openvino(workload: Workload, setting: Setting) -> Run:
     """OpenVINO in f32: its default on CPUs with bf16 instructions would round the products."""
-    return _openvino(workload, setting, F32_ONLY)
+    return OpenVino(workload, setting, F32_ONLY).run
 
 
 def openvino_default(workload: Workload, setting: Setting) -> Run:
     """OpenVINO as it comes: bf16 products where the CPU has them."""
-    return _openvino(workload, setting, {})
+    return OpenVino(workload, setting, {}).run
 
 
-def _openvino(workload: Workload, setting: Setting, more: dict[str, Any]) -> Run:
-    import openvino as ov
+class OpenVino:
+    """A compiled model and one request for it."""
 
-    core = ov.Core()
-    config = {"INFERENCE_NUM_THREADS": setting.threads, "NUM_STREAMS": 1, **more}
-    config["PERFORMANCE_HINT"] = "LATENCY"
-    path = onnx_file(workload, setting, "openvino")
-    compiled = core.compile_model(str(path), "CPU", config)
-    request = compiled.create_infer_request()
-    # The result lies in the request's memory, which stays as it is until the next call.
-    return lambda inputs: request.infer(inputs, share_inputs=True, share_outputs=True)[0]
+    def __init__(self, workload: Workload, setting: Setting, more: dict[str, Any]) -> None:
+        import openvino as ov
+
+        core = ov.Core()
+        config = {"INFERENCE_NUM_THREADS": setting.threads, "NUM_STREAMS": 1, **more}
+        config["PERFORMANCE_HINT"] = "LATENCY"
+        path = onnx_file(workload, setting, "openvino")
+        self.compiled = core.compile_model(str(path), "CPU", config)
+        self._infer = self.compiled.create_infer_request().infer
+
+    def run(self, inputs: Arrays) -> Array:
+        """The result lies in the request's memory, which stays as it is until the next call."""
+        return self._infer(inputs, share_inputs=True, share_outputs=True)[0]
 
 
 def iree(workload: Workload, setting: Setting) -> Run:
     """IREE's llvm-cpu back end, compiled ahead of time for this processor."""
-    import iree.runtime as rt
+    return Iree(workload, setting).run
 
-    if setting.threads > 1:
-        rt.flags.parse_flags(f"--task_topology_group_count={setting.threads}")
-    config = rt.Config("local-sync" if setting.threads == 1 else "local-task")
-    path = _iree_module(workload, setting)
-    module = rt.VmModule.mmap(config.vm_instance, str(path))
-    run = rt.load_vm_module(module, config).main_graph
 
-    def call(inputs: Arrays) -> Array:
-        return run(*inputs.values()).to_host()
+class Iree:
+    """A module with a device of its own."""
 
-    return call
+    def __init__(self, workload: Workload, setting: Setting) -> None:
+        import iree.runtime as rt
+
+        if setting.threads > 1:
+            rt.flags.parse_flags(f"--task_topology_group_count={setting.threads}")
+        config = rt.Config("local-sync" if setting.threads == 1 else "local-task")
+        path = _iree_module(workload, setting)
+        module = rt.VmModule.mmap(config.vm_instance, str(path))
+        self.allocator: Any = config.device.allocator
+        self._call = rt.load_vm_module(module, config).main_graph
+
+    def run(self, inputs: Arrays) -> Array:
+        """Takes arrays to the device and the result back."""
+        return self._call(*inputs.values()).to_host()
 
 
 def _iree_module(workload: Workload, setting: Setting) -> Path:

@@ -53,23 +53,6 @@ def _run(function: Callable[..., Any]) -> Run:
     return run
 
 
-def allocated(run: Run, inputs: Arrays) -> int:
-    """The most bytes that a call of a program holds at once beyond what it was given, by the events
-    of PyTorch's profiler."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-        for _ in range(3):  # what the first one frees may be older than the profiler
-            run(inputs)
-    profiler: Any = found.profiler
-    live = least = most = 0
-    for event in profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            least, most = min(least, live), max(most, live - least)
-    return most
-
-
 def tensors(workload: Workload, setting: Setting) -> dict[str, torch.Tensor]:
     """The weights; bf16, which NumPy lacks, from their bits."""
     return {name: tensor_of(value) for name, value in workload.weights(setting.folder).items()}

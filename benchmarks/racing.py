@@ -1,8 +1,8 @@
 """Races between runtimes: one process each, one working at a time, in turns.
 
 The machine may be shared, so times drift. Every round therefore measures the machine's limits and
-asks all runtimes shortly after each other, the first one changing from round to round; a ratio and a
-share of the limit are taken within their round.
+asks all runtimes shortly after each other, in another order each time; a ratio and a share of the limit
+are taken within their round. `benchmarks/rounds.py` says which rounds count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,10 @@ import numpy as np
 
 from benchmarks.limits import beyond, limit_seconds, read_name
 from benchmarks.peers import OURS, PEERS, REFERENCE, takes_part
+from benchmarks.rounds import LIMITS, Round, collect
 from benchmarks.workloads.base import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMITS = "limits"
-FEW, HOPELESS = 3, 10.0
-"""A peer that is so many times slower than we are takes part in the first few rounds only."""
 
 
 class WorkerError(Exception):
@@ -179,14 +177,20 @@ def race(
     ready = prepare(pool, workload, peers)
     reads = sorted({_bytes(workload, peer) for peer in ready.setup})
     pool.worker(LIMITS).ask(prepare=workload.name, answer="", options={"reads": reads})
-    table, limits = _rounds(pool, list(ready.setup), rounds, seconds)
+    found = collect(
+        lambda name: pool.worker(name).ask(measure=seconds),
+        list(ready.setup),
+        rounds,
+        rivals(ready.setup),
+        f"{workload.name}, {pool.threads}",
+    )
     cells: dict[str, dict[str, Any]] = {}
     for peer, taken in ready.setup.items():
-        cell = result(workload, peer, table, limits)
+        cell = result(workload, peer, found.of(peer))
         cells[peer] = {**cell, "setup": taken, "difference": ready.difference[peer]}
-        if pool.threads == 1 and PEERS[peer].memory:
+        if pool.threads == 1:
             # Behind the rounds: what looks on may slow a runtime down.
-            cells[peer]["allocated"] = pool.worker(peer).ask(memory=True)["bytes"]
+            cells[peer] |= _memory(pool, peer)
     return {
         "name": workload.name,
         "group": workload.group,
@@ -194,10 +198,19 @@ def race(
         "threads": pool.threads,
         "operations": workload.operations(),
         "bytes": workload.nbytes(),
-        **_limit(workload, limits),
+        **_limit(workload, [each.rates for each in found.kept]),
+        "again": {
+            **{"turns": found.turns, "rounds": found.dropped, "more": found.more},
+            "disturbed": found.disturbed,
+        },
         "peers": cells,
         "missing": ready.missing,
     }
+
+
+def rivals(running: Iterable[str]) -> list[str]:
+    """We, and the peers that compute in f32: the fastest of them is what a row compares us with."""
+    return [OURS, *(name for name in running if name != OURS and not PEERS[name].narrow)]
 
 
 def _ask(pool: Pool, peer: str, workload: Workload) -> float:
@@ -208,30 +221,16 @@ def _ask(pool: Pool, peer: str, workload: Workload) -> float:
     return worker.ask(prepare=workload.name, answer=answer, options=options)["seconds"]
 
 
+def _memory(pool: Pool, peer: str) -> dict[str, Any]:
+    """What a peer says that a call allocates, or why it says nothing."""
+    try:
+        return pool.worker(peer).ask(memory=True)
+    except WorkerError as error:
+        return {"untold": " ".join(str(error).split())[:300]}
+
+
 def answer_file(workload: Workload, peer: str, scratch: Path) -> Path:
     return scratch / f"{workload.name}-{peer}.npy"
-
-
-def _rounds(
-    pool: Pool, running: Sequence[str], rounds: int, seconds: float
-) -> tuple[dict[str, list[list[float]]], list[dict[str, float]]]:
-    """For each peer the times of each round, and the limits of each round."""
-    table: dict[str, list[list[float]]] = {peer: [] for peer in running}
-    limits: list[dict[str, float]] = []
-    for number in range(rounds):
-        limits.append(pool.worker(LIMITS).ask(measure=seconds)["rates"])
-        first = number % len(running)
-        for peer in (*running[first:], *running[:first]):
-            if number < FEW or not _hopeless(table, peer):
-                table[peer].append(pool.worker(peer).ask(measure=seconds)["times"])
-    return table, limits
-
-
-def _hopeless(table: Mapping[str, Sequence[Sequence[float]]], peer: str) -> bool:
-    """Whether a peer takes so much longer than we do that a few rounds tell enough."""
-    if OURS not in table or peer == OURS:
-        return False
-    return statistics.median(table[peer][0]) > HOPELESS * statistics.median(table[OURS][0])
 
 
 def _bytes(workload: Workload, peer: str) -> int:
@@ -248,30 +247,29 @@ def _limit(workload: Workload, limits: Sequence[Mapping[str, float]]) -> dict[st
     return {"limits": rates, "bound": bound, "limit": seconds}
 
 
-def result(
-    workload: Workload,
-    peer: str,
-    table: Mapping[str, Sequence[Sequence[float]]],
-    limits: Sequence[Mapping[str, float]],
-) -> dict[str, Any]:
+def result(workload: Workload, peer: str, rounds: Sequence[Round]) -> dict[str, Any]:
     """One cell: times, spread, ratio of our time to this one, share of the limit."""
-    rounds = [statistics.median(times) for times in table[peer]]
-    every = np.sort(np.concatenate([np.asarray(times) for times in table[peer]]))
-    ours = [statistics.median(times) for times in table.get(OURS, ())]
+    taken = [statistics.median(each.times[peer]) for each in rounds]
+    every = np.sort(np.concatenate([np.asarray(each.times[peer]) for each in rounds]))
+    ratios = [
+        statistics.median(each.times[OURS]) / own
+        for each, own in zip(rounds, taken)
+        if OURS in each.times
+    ]
     operations, nbytes = workload.operations() / PEERS[peer].gain, _bytes(workload, peer)
     shares = [
-        limit_seconds(operations, nbytes, each["fma"], each[read_name(nbytes)])[0] / taken
-        for each, taken in zip(limits, rounds)
+        limit_seconds(operations, nbytes, each.rates["fma"], each.rates[read_name(nbytes)])[0] / own
+        for each, own in zip(rounds, taken)
     ]
-    seconds, share = statistics.median(rounds), statistics.median(shares)
+    seconds, share = statistics.median(taken), statistics.median(shares)
     return {
         "seconds": seconds,
         "best": float(every[0]),
         "p10": float(np.quantile(every, 0.1)),
         "p90": float(np.quantile(every, 0.9)),
-        "cv": statistics.pstdev(rounds) / statistics.fmean(rounds),
-        "rounds": rounds,
-        "ratio": statistics.median(a / b for a, b in zip(ours, rounds)) if ours else None,
+        "cv": statistics.pstdev(taken) / statistics.fmean(taken),
+        "rounds": taken,
+        "ratio": statistics.median(ratios) if ratios else None,
         "share": share,
         "refused": beyond(1.0, share),
     }

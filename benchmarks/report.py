@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks import ablation_tables, tables
+from benchmarks import ablation_tables, memory_tables, tables
 from benchmarks.peers import OURS, PEERS
 from benchmarks.tables import duration, threads_words
 
@@ -40,11 +40,18 @@ def _parts(data: Data, draw: Any, mark: str) -> Iterator[str]:
         rows = [row for row in data["rows"] if row["threads"] == threads]
         yield f"{mark}{threads_words(threads).capitalize()}\n"
         yield draw(tables.summary(rows)) + "\n"
+        for text in tables.again(rows):
+            yield f"- measured again: {text}"
         if any(len(row["peers"]) > 1 for row in rows):
             yield draw(tables.against_all(rows)) + "\n"
         rounded = tables.bf16(rows)
         if rounded[1]:
             yield draw(rounded) + "\n"
+    measured = memory_tables.with_plans(data["rows"], (data.get("start") or {}).get("arenas", {}))
+    planned = memory_tables.arenas(measured)
+    if planned[1]:
+        yield f"{mark}Memory of a call\n"
+        yield draw(planned) + "\n"
     for text in (*tables.absences(data["rows"]), *_absent(data)):
         yield f"- {text}"
     if data.get("ablation"):

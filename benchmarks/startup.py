@@ -19,9 +19,7 @@ import openinfer as oi
 from benchmarks import overhead
 from benchmarks.racing import WorkerError
 from benchmarks.workloads import WORKLOADS
-from benchmarks.workloads.base import Workload
 from openinfer.runtime.plan import lower_bound
-from openinfer.runtime.program import Program
 from openinfer.runtime.sizes import THREADS
 
 MINILM = WORKLOADS["minilm-128"]
@@ -46,34 +44,14 @@ print(json.dumps({"compile": compiled, "compiled": program.compiled, "xdsl": "xd
 
 
 def measure(folder: Path, repeats: int) -> dict[str, Any]:
-    """Seconds (medians of `repeats`), bytes, memory plans, microseconds of calls."""
+    """Seconds (medians of `repeats`), bytes, microseconds of calls."""
     starts = _starts(folder, repeats)
     return {
         "seconds": starts,
         "bytes": installed_bytes(),
         "memory": minilm_memory(folder),
-        "arenas": {row.title: arena(row, folder) for row in WORKLOADS.values()},
         "overhead": calls(repeats),
     }
-
-
-LATE = 1024
-"""What sizes that only a step knows may grow to in the plans that are compared."""
-
-
-def arena(row: Workload, folder: Path) -> list[int]:
-    """Bytes of a row's memory plan on one thread, and of its largest live set."""
-    with oi.open_model(row.write_package(folder)) as model:
-        program = oi.compile(oi.graph_file(row.program), model, sizes=row.sizes() or None)
-        return arena_of(row, program)
-
-
-def arena_of(row: Workload, program: Program) -> list[int]:
-    """The same for a program that is compiled already."""
-    sizes = {**row.call_sizes(), THREADS: 1}
-    for late in program.manifest.late:
-        sizes.setdefault(f"bound.{late}", LATE)
-    return [program.arena_bytes(sizes), lower_bound(program.manifest, sizes)]
 
 
 def calls(repeats: int) -> list[dict[str, Any]]:

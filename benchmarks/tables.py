@@ -83,6 +83,28 @@ def summary(rows: Iterable[Row]) -> Table:
     return header, lines
 
 
+def again(rows: Sequence[Row]) -> Iterator[str]:
+    """What was measured again, one line for each row in which the machine made that necessary; files
+    of older runs do not tell."""
+    for row in rows:
+        found = row.get("again", {})
+        if not any(found.values()):
+            continue
+        parts = [
+            _counted(found["rounds"], "round", "in which most were slow"),
+            _counted(found["turns"], "turn", "without a core"),
+            _counted(found["more"], "round", "more for times that spread"),
+        ]
+        text = f"{row['title']}: {', '.join(part for part in parts if part)}"
+        if found["disturbed"]:
+            text += f"; {found['disturbed']} of the rounds that count are disturbed"
+        yield text
+
+
+def _counted(count: int, name: str, kind: str) -> str:
+    return f"{count} {name}{'s' * (count != 1)} {kind}" if count else ""
+
+
 def against_all(rows: Sequence[Row]) -> Table:
     """Header and lines: every runtime's time, and our time in relation to it."""
     names = [name for name in PEERS if any(name in row["peers"] for row in rows)]
@@ -165,27 +187,6 @@ def rates(rows: Sequence[Row], caches: Mapping[str, int]) -> Table:
 
 def _middle(rows: Sequence[Row], name: str) -> float:
     return statistics.median(row["limits"][name] for row in rows) / 1e9
-
-
-def arenas(found: Mapping[str, Sequence[int]], rows: Sequence[Row]) -> Table:
-    """Header and lines: bytes of the memory plan beside the least that any plan needs, and beside
-    what those peers allocate that tell it."""
-    told = {
-        (row["title"], name): cell["allocated"]
-        for row in rows
-        for name, cell in row["peers"].items()
-        if "allocated" in cell
-    }
-    names = [name for name in PEERS if any(name == peer for _, peer in told)]
-    header = ["work", "arena", "largest live set", "ratio", *(PEERS[n].title for n in names)]
-    lines: list[list[str]] = []
-    for title, (planned, least) in found.items():
-        line = [title, size(planned), size(least), f"{planned / least:.3f}" if least else ""]
-        for name in names:
-            count = told.get((title, name))
-            line.append("" if count is None else size(count))
-        lines.append(line)
-    return header, lines
 
 
 def overhead(rows: Sequence[Row]) -> Table:

@@ -4,8 +4,8 @@
 
 Reads a JSON object per line from stdin and answers with one per line. `{"prepare": NAME, "answer":
 FILE}` builds the workload and stores its answer; `{"measure": SECONDS}` gives the times of single
-calls, `{"memory": true}` what the runtime says that one allocates. What goes wrong comes back as
-`{"error": TEXT}`.
+calls and what part of the time a core was missing, `{"memory": true}` the bytes that the runtime says
+one allocates. What goes wrong comes back as `{"error": TEXT}`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from benchmarks.peers import PEERS, SIMULATOR, Peer, Run, Setting, peer_inputs
+from benchmarks.peers import PEERS, SIMULATOR, Asked, Peer, Run, Setting, peer_inputs
+from benchmarks.processors import Watch
 from benchmarks.workloads import find
 
 LEAST = 3
@@ -37,8 +38,10 @@ def own_stdout() -> IO[str]:
     return pipe
 
 
-def measure(run: Run, inputs: dict[str, Any], seconds: float) -> list[float]:
-    """Seconds of single calls, arrays in and arrays out, for so long."""
+def measure(
+    run: Run, inputs: dict[str, Any], seconds: float, watch: Watch | None = None
+) -> list[float]:
+    """Seconds of single calls, arrays in and arrays out, for so long; a watch starts with them."""
     clock = time.perf_counter
     start = clock()
     for _ in range(WARM):
@@ -49,6 +52,8 @@ def measure(run: Run, inputs: dict[str, Any], seconds: float) -> list[float]:
     times: list[float] = []
     gc.collect()
     gc.disable()
+    if watch is not None:
+        watch.start()
     end = clock() + seconds
     while len(times) < MOST and (len(times) < least or clock() < end):
         start = clock()
@@ -73,31 +78,35 @@ class Session:
         self._peer = peer
         self._folder = folder
         self._threads = threads
-        self._run: Run | None = None
-        self._inputs: dict[str, Any] = {}
+        self._watch = Watch(threads)
+        self._made: Asked | None = None
 
     def prepare(self, name: str, answer: str, options: dict[str, Any]) -> dict[str, Any]:
-        self._run = None
+        self._made = None
+        gc.unfreeze()
         gc.collect()
         workload = find(name)
-        self._inputs = peer_inputs(self._peer, workload)
+        inputs = peer_inputs(self._peer, workload)
         without = frozenset(options.get("without", ()))
         setting = Setting(self._folder, self._threads, without, options.get("precision"))
         start = time.perf_counter()
-        self._run = self._peer.make(workload, setting)
-        found = np.asarray(self._run(self._inputs))
+        run = self._peer.make(workload, setting)
+        found = np.asarray(run(inputs))
         seconds = time.perf_counter() - start
         np.save(answer, found)
+        self._made = Asked(self._peer.name, workload, setting, run, inputs)
+        gc.freeze()  # each turn collects, which then has little to look at
         return {"seconds": seconds}
 
     def measure(self, seconds: float) -> dict[str, Any]:
-        assert self._run is not None
-        times = measure(self._run, self._inputs, seconds)
-        return {"times": thinned(times), "calls": len(times)}
+        assert self._made is not None
+        times = measure(self._made.run, self._made.inputs, seconds, self._watch)
+        missing = self._watch.missing()
+        return {"times": thinned(times), "calls": len(times), "missing": missing}
 
     def memory(self) -> dict[str, Any]:
-        assert self._run is not None
-        return {"bytes": self._peer.allocated(self._run, self._inputs)}
+        assert self._made is not None
+        return self._peer.allocated(self._made)
 
 
 class LimitSession(Session):
@@ -106,6 +115,7 @@ class LimitSession(Session):
     def __init__(self, threads: int) -> None:
         from benchmarks.limits import Limits
 
+        self._watch = Watch(threads)
         self._limits = Limits(threads)
 
     def prepare(self, name: str, answer: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +124,9 @@ class LimitSession(Session):
         return {}
 
     def measure(self, seconds: float) -> dict[str, Any]:
-        return {"rates": self._limits.measure()}
+        self._watch.start()
+        rates = self._limits.measure()
+        return {"rates": rates, "missing": self._watch.missing()}
 
 
 def main() -> None:

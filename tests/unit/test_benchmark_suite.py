@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks import ablation_tables, limits, report, tables
+from benchmarks import ablation_tables, limits, memory_tables, report, tables
 from benchmarks.ablation import acting_passes, passes
 from benchmarks.page import page
 from benchmarks.racing import result
+from benchmarks.rounds import Round
 from benchmarks.workloads import WORKLOADS
 from openinfer.compiler.api import compile
 from openinfer.compiler.pipeline import SPEED_ONLY
@@ -190,11 +191,11 @@ def test_what_beats_its_limit_is_refused() -> None:
         limits.read_name(row.nbytes() / 2): RATES["read"],
     }
     for factor, refused in ((1.0, False), (0.9, False), (0.8, True)):
-        times = {"openinfer": [[factor * least] * 3] * 2}
-        cell = result(row, "openinfer", times, [rates, rates])
+        times = {"openinfer": [factor * least] * 3}
+        cell = result(row, "openinfer", [Round(rates, times)] * 2)
         assert cell["refused"] == refused
         assert cell["share"] == pytest.approx(1 / factor)
-    doubled = result(row, "openvino-bf16", {"openvino-bf16": [[0.6 * least]]}, [rates])
+    doubled = result(row, "openvino-bf16", [Round(rates, {"openvino-bf16": [0.6 * least]})])
     assert not doubled["refused"]
 
 
@@ -248,11 +249,33 @@ def test_rows_are_named_by_what_bounds_them() -> None:
 
 
 def test_memory_stands_beside_what_peers_tell() -> None:
+    row = row_of(
+        openinfer=cell(1e-3, allocated=2_000_000, live=1_000_000),
+        onnxruntime=cell(2e-3, allocated=1_990_000),
+        iree=cell(2e-3, untold="it was built without statistics"),
+        torch=cell(2e-3, allocated=4_000_000),
+        numpy=cell(2e-3, allocated=1_600_000),
+        openvino_bf16=cell(2e-3, allocated=500_000),
+    )
+    header, (line,) = memory_tables.arenas([row, row_of(openinfer=cell(1e-3))])
+    assert dict(zip(header, line)) == {
+        **{"work": "title of mlp-64", "arena": "2.0 MB", "largest live set": "1.0 MB"},
+        **{"ratio": "2.000", "ONNX Runtime": "2.0 MB (1.01)", "IREE": "not reported"},
+        **{"PyTorch eager": "4.0 MB (0.50)", "NumPy": "1.6 MB (1.25)"},
+        "OpenVINO default": "500 kB (4.00)",
+    }
+    assert list(memory_tables.larger([row])) == ["title of mlp-64: 2.0 MB, NumPy 1.6 MB"]
+    sources = list(memory_tables.sources([row]))
+    assert [line.partition(":")[0] for line in sources] == [
+        *("openinfer", "ONNX Runtime", "OpenVINO default", "PyTorch eager", "IREE", "NumPy")
+    ]
+
+
+def test_plans_of_older_files_are_found_by_title() -> None:
     row = row_of(openinfer=cell(1e-3), torch=cell(2e-3, allocated=3_000_000))
-    found = {"title of mlp-64": [2_000_000, 1_000_000], "another": [64, 64]}
-    header, lines = tables.arenas(found, [row])
-    assert header[-1] == "PyTorch eager"
-    assert [line[-1] for line in lines] == ["3.0 MB", ""]
+    two = row_of(threads=2, openinfer=cell(1e-3))
+    found = memory_tables.with_plans([row, two], {"title of mlp-64": [2_000_000, 1_000_000]})
+    assert [line[1:3] for line in memory_tables.arenas(found)[1]] == [["2.0 MB", "1.0 MB"]]
 
 
 def test_missed_goals_and_absent_peers_are_shown() -> None:
