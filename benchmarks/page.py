@@ -8,7 +8,7 @@ The page is never written by hand: a test compares it with what this module make
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WORTH = 0.97
 """A tile is kept when it takes at most this part of the default's time."""
-DEPTHS = (0, 256, 1024)
+DEPTHS = (0, 256, 512)
 """Blocks of the contraction that are tried; 0 is no block."""
 _DTYPES = {"f32": "f32", "f16": "f16", "bf16": "bf16", "f64": "f64"}
 

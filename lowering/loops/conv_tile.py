@@ -78,13 +78,23 @@ class TileSums:
         weight = self._weight(g, t, rows)
 
         def tap(c: Index, i: Index, j: Index, at: Index, old: Sequence[SSAValue]) -> list[SSAValue]:
-            pixels = [build.vload(self.buffer, [build.plus(at, o)], lanes) for o in offsets]
-            new: list[SSAValue] = []
-            for row in range(rows):
-                factor = build.splat(self.how.widen(build, weight(c, i, j, row)), lanes)
-                for number, pixel in enumerate(pixels):
-                    total = old[row * len(offsets) + number]
-                    new.append(multiply_add(build, factor, pixel, total, fused=self.how.fused))
+            def pixel(number: int) -> SSAValue:
+                return build.vload(self.buffer, [build.plus(at, offsets[number])], lanes)
+
+            def factor(row: int) -> SSAValue:
+                return build.splat(self.how.widen(build, weight(c, i, j, row)), lanes)
+
+            # The operands that are fewer wait in registers for those of the other side.
+            across = len(offsets)
+            few_pixels = across <= rows
+            waiting = list(map(pixel, range(across)) if few_pixels else map(factor, range(rows)))
+            new = list(old)
+            for other in range(rows if few_pixels else across):
+                one = factor(other) if few_pixels else pixel(other)
+                for number, two in enumerate(waiting):
+                    row, vector = (other, number) if few_pixels else (number, other)
+                    place = row * across + vector
+                    new[place] = multiply_add(build, one, two, old[place], fused=self.how.fused)
             return new
 
         def line(c: Index, i: Index, at: Index, old: Sequence[SSAValue]) -> Sequence[SSAValue]:

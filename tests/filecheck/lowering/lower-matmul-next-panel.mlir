@@ -30,3 +30,19 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK-LABEL: func.func @no_panels
 // CHECK-NOT:   memref.prefetch
 // CHECK:       func.return
+// -----
+// Six tiles share rows of 16 elements: three each, so that nothing is left out.
+builtin.module attributes {openinfer.target = "avx2"} {
+  func.func @uneven_shares(%x: memref<36x60xf32>, %w: memref<2x60x16xf32>, %y: memref<36x32xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed} : (memref<36x60xf32>, memref<2x60x16xf32>, memref<36x32xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @uneven_shares
+// CHECK:             [[TILE:%\S+]] = arith.divui %i, %c6 : index
+// CHECK:             [[PART:%\S+]] = arith.minsi [[TILE]], %c5 : index
+// CHECK:             [[FIRST:%\S+]] = arith.muli [[PART]], %c10 : index
+// CHECK:               [[COLUMN:%\S+]] = arith.muli %k, %c3 : index
+// CHECK-NEXT:          memref.prefetch %w{{\[}}%{{.*}}, [[FIRST]], [[COLUMN]]]
+// CHECK-NOT:           memref.prefetch
+// CHECK:               scf.yield
