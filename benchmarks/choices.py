@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from benchmarks.instruction_sets import HOST, RESTRICTIONS, ROWS
 from benchmarks.peers import OURS, PEERS, concerns
 from benchmarks.workloads import GROUPS, SAMPLES, WORKLOADS
 from benchmarks.workloads.base import Workload
 from openinfer.compiler.suggest import near
 from openinfer.compiler.tools.extras import missing_library
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.target import TARGETS
 
 ROUNDS, SECONDS = 7, 0.1
 QUICK_ROUNDS, QUICK_SECONDS = 2, 0.02
@@ -37,6 +40,8 @@ class Choices:
     seconds: float
     start: bool
     """Whether compile and start-up times are measured too."""
+    target: str = HOST
+    """The target that programs are compiled for, and peers are held to."""
 
     def peers_of(self, workload: Workload) -> list[str]:
         """The peers of a row; those with a reason of their own not to run it say so later."""
@@ -55,9 +60,10 @@ def chosen(args: argparse.Namespace) -> Choices:
     seconds = args.slice or (QUICK_SECONDS if args.quick else SECONDS)
     if rounds < 1 or not seconds > 0:
         raise UsageError("--rounds and --slice take numbers above 0")
-    peers, absent = _peers(_words(args.peers))
+    target = _target(args.target)
+    peers, absent = _peers(_words(args.peers), target)
     return Choices(
-        workloads=_workloads(_words(args.workload)),
+        workloads=_workloads(_words(args.workload) or ([] if target == HOST else list(ROWS))),
         peers=peers,
         absent=absent,
         named=args.peers is not None,
@@ -65,7 +71,8 @@ def chosen(args: argparse.Namespace) -> Choices:
         threads=_threads(args.threads),
         rounds=rounds,
         seconds=seconds,
-        start=not args.no_start and args.workload is None,
+        start=not args.no_start and args.workload is None and target == HOST,
+        target=target,
     )
 
 
@@ -93,7 +100,17 @@ def _nearest(word: str, known: Sequence[str]) -> str:
     return f"did you mean {' or '.join(repr(name) for name in close)}?"
 
 
-def _peers(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+def _target(name: str) -> str:
+    """Raises UsageError for one that peers cannot be held to, or that this processor cannot run."""
+    known = list(TARGETS)
+    older = known[known.index(host_target().name) :]
+    possible = [target for target in RESTRICTIONS if target == HOST or target in older]
+    if name not in possible:
+        raise UsageError(f"--target '{name}' is none to race with here", ", ".join(possible))
+    return name
+
+
+def _peers(words: Sequence[str], target: str) -> tuple[tuple[str, ...], dict[str, str]]:
     others = [name for name in PEERS if name != OURS]
     for word in words:
         if word in ("all", "none", OURS):
@@ -104,11 +121,12 @@ def _peers(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
             )
         if PEERS[word].version() is None:
             raise missing_library(PEERS[word].distribution, PEERS[word].extra)
-        reason = PEERS[word].missing()
+        reason = RESTRICTIONS[target].absent.get(word) or PEERS[word].missing()
         if reason is not None:
             raise UsageError(f"{PEERS[word].title} cannot run here: {reason}")
     wanted = others if not words or "all" in words else [name for name in others if name in words]
-    reasons = {name: PEERS[name].missing() for name in wanted}
+    unfit = RESTRICTIONS[target].absent
+    reasons = {name: unfit.get(name) or PEERS[name].missing() for name in wanted}
     present = tuple(name for name, reason in reasons.items() if reason is None)
     absent = {PEERS[name].title: reason for name, reason in reasons.items() if reason is not None}
     return (OURS, *present), absent

@@ -11,9 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks.instruction_sets import HOST
 from benchmarks.limits import caches
 from benchmarks.peers import PEERS
 from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.target import TargetDescription, named_target
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("numpy", "llvmlite", "xdsl")
@@ -21,7 +23,12 @@ FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "avx512_fp16", 
 """Those that decide which kernels can run."""
 
 
-def describe(peers: Sequence[str]) -> dict[str, Any]:
+def described(target: str) -> TargetDescription:
+    """The target of that name, of which "host" is this processor."""
+    return host_target() if target == HOST else named_target(target)
+
+
+def describe(peers: Sequence[str], target: str = HOST) -> dict[str, Any]:
     """Everything, as JSON."""
     known = caches()
     return {
@@ -30,7 +37,7 @@ def describe(peers: Sequence[str]) -> dict[str, Any]:
         "flags": sorted(set(FLAGS) & set(cpu_field("flags").split())),
         "cpus": len(os.sched_getaffinity(0)),
         "caches": {"l2": known.second, "l3": known.last},
-        "target": host_target().name,
+        "target": described(target).name,
         "commit": commit(),
         "system": platform.system() + " " + platform.release().partition("-")[0],
         "versions": versions(peers),

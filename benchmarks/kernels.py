@@ -1,6 +1,6 @@
 """How near the product kernels come to the machine: GFLOP/s on one thread, share of the peak.
 
-    python -m benchmarks.kernels [--json] [--seconds 0.3] [--only NAME]
+    python -m benchmarks.kernels [--json] [--seconds 0.3] [--only NAME] [--target avx2]
 
 The peak is measured in the same run by a loop of independent multiply-adds. Every kernel runs many
 short times and the quickest counts, so that a busy neighbour shows less. Operands stay in cache, as
@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,11 @@ from openinfer.lowering.loops.lower_matmul import LowerMatmul
 from openinfer.lowering.loops.lower_pack import LowerPack
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
 PASSES = (LowerMatmul(), LowerConvolution(), LowerPack(), LowerAttention(), ShareLoops())
-CHAINS = 24
+CHAINS = {32: 24, 16: 12}
+"""Sums that the peak loop keeps in registers, by their number: two pipes of four cycles want 8."""
 ROUNDS = 20_000
 
 EPILOGUES = {
@@ -76,48 +79,59 @@ def lowered(text: str) -> ModuleOp:
     return module
 
 
-def repeated(kernel: str, types: Sequence[str], arrays: Sequence[Array]) -> Callable[[int], Any]:
+def repeated(
+    kernel: str, types: Sequence[str], arrays: Sequence[Array], target: TargetDescription
+) -> Callable[[int], Any]:
     """A function that runs the statements `kernel` on `%0, %1, …` of memref `types` many times."""
     parameters = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(types))
     arguments = ", ".join(f"%{i}" for i in range(len(types)))
     module = lowered(
-        f'builtin.module attributes {{openinfer.target = "{host_target().name}"}} {{\n'
+        f'builtin.module attributes {{openinfer.target = "{target.name}"}} {{\n'
         f"func.func private @kernel({parameters}) {{\n{kernel}\nfunc.return\n}}\n"
         f"func.func @repeated(%count: index, {parameters}) {{\n"
         "%from = arith.constant 0 : index\n%by = arith.constant 1 : index\n"
         "scf.for %i = %from to %count step %by {\n"
         f"func.call @kernel({arguments}) : ({', '.join(types)}) -> ()\n}}\nfunc.return\n}}\n}}\n"
     )
-    function = compile_loops(module, "repeated")
+    function = compile_loops(module, "repeated", target=target)
     return lambda count: function(count, *arrays)
 
 
-def peak_case() -> Case:
+def peak_case(target: TargetDescription) -> Case:
     """Multiply-adds that wait for nothing but the one before in their own chain."""
-    lanes = host_target().vector_bits // 32
-    kind, buffer = f"vector<{lanes}xf32>", f"memref<{CHAINS * lanes}xf32>"
-    sums = ", ".join(f"%s{i} = %x" for i in range(CHAINS))
-    types = ", ".join([kind] * CHAINS)
+    lanes, chains = target.vector_bits // 32, CHAINS[target.registers]
+    kind, buffer = f"vector<{lanes}xf32>", f"memref<{chains * lanes}xf32>"
+    sums = ", ".join(f"%s{i} = %x" for i in range(chains))
+    types = ", ".join([kind] * chains)
     lines = [
         "%zero = arith.constant 0 : index",
         "%one = arith.constant 1 : index",
         f"%stop = arith.constant {ROUNDS} : index",
         f"%x = vector.load %0[%zero] : {buffer}, {kind}",
-        f"%r:{CHAINS} = scf.for %i = %zero to %stop step %one iter_args({sums}) -> ({types}) {{",
-        *(f"%n{i} = vector.fma %s{i}, %x, %x : {kind}" for i in range(CHAINS)),
-        f"scf.yield {', '.join(f'%n{i}' for i in range(CHAINS))} : {types}",
+        f"%r:{chains} = scf.for %i = %zero to %stop step %one iter_args({sums}) -> ({types}) {{",
+        *(f"%n{i} = vector.fma %s{i}, %x, %x : {kind}" for i in range(chains)),
+        f"scf.yield {', '.join(f'%n{i}' for i in range(chains))} : {types}",
         "}",
     ]
-    for i in range(CHAINS):
+    for i in range(chains):
         lines.append(f"%c{i} = arith.constant {i * lanes} : index")
         lines.append(f"vector.store %r#{i}, %0[%c{i}] : {buffer}, {kind}")
-    run = repeated("\n".join(lines), [buffer], [aligned(np.zeros(CHAINS * lanes, np.float32))])
-    return Case("peak", run, 2.0 * CHAINS * lanes * ROUNDS)
+    arrays = [aligned(np.zeros(chains * lanes, np.float32))]
+    run = repeated("\n".join(lines), [buffer], arrays, target)
+    return Case("peak", run, 2.0 * chains * lanes * ROUNDS)
 
 
-def matmul_case(m: int, n: int, k: int, *, epilogue: str = "", dynamic: bool = False) -> Case:
+def matmul_case(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    target: TargetDescription,
+    epilogue: str = "",
+    dynamic: bool = False,
+) -> Case:
     """`[m, k] x [k, n]` with packed weights; the epilogue turns `%v` (sum plus bias) into `%r`."""
-    tile = 2 * host_target().vector_bits // 32
+    tile = 2 * target.vector_bits // 32
     panels = -(-n // tile)
     rows = "?" if dynamic else str(m)
     types = [f"memref<{rows}x{k}xf32>", f"memref<{panels}x{k}x{tile}xf32>"]
@@ -135,10 +149,18 @@ def matmul_case(m: int, n: int, k: int, *, epilogue: str = "", dynamic: bool = F
     shapes = [(m, k), (panels, k, tile), (n,), (m, n)]
     arrays = [aligned(random.standard_normal(shape, np.float32)) for shape in shapes]
     name = f"{m}x{n}x{k}" + (f" {epilogue}" if epilogue else "") + (" rows ?" if dynamic else "")
-    return Case(name, repeated(kernel, types, arrays), 2.0 * m * n * k)
+    return Case(name, repeated(kernel, types, arrays, target), 2.0 * m * n * k)
 
 
-def conv_case(channels: int, size: int, outputs: int, *, kernel: int = 3, pool: int = 1) -> Case:
+def conv_case(
+    channels: int,
+    size: int,
+    outputs: int,
+    *,
+    target: TargetDescription,
+    kernel: int = 3,
+    pool: int = 1,
+) -> Case:
     """A convolution of one `size` x `size` image that keeps its size, with bias and relu."""
     sides, around = f"array<i64: {kernel}, {kernel}>", ", ".join([str(kernel // 2)] * 4)
     settings = (
@@ -149,7 +171,7 @@ def conv_case(channels: int, size: int, outputs: int, *, kernel: int = 3, pool: 
     w = f"{outputs}x{channels}x{kernel}x{kernel}xf32"
     module = Parser(
         make_context(),
-        f'builtin.module attributes {{openinfer.target = "{host_target().name}"}} {{\n'
+        f'builtin.module attributes {{openinfer.target = "{target.name}"}} {{\n'
         f"func.func @f(%x: tensor<{x}>, %w: tensor<{w}>) -> tensor<{y}> {{\n"
         f"%y = nn.conv(%x, %w) {{{settings}}} : (tensor<{x}>, tensor<{w}>) -> tensor<{y}>\n"
         f"func.return %y : tensor<{y}>\n}}\n}}\n",
@@ -173,13 +195,13 @@ def conv_case(channels: int, size: int, outputs: int, *, kernel: int = 3, pool: 
     random = np.random.default_rng(0)
     arrays = [aligned(random.standard_normal(shape, np.float32)) for shape in shapes]
     name = f"conv {channels}>{outputs} {size}^2 {kernel}x{kernel}" + (" pool" if pool > 1 else "")
-    return Case(name, repeated(text, types, arrays), 2.0 * outputs * size * size * depth)
+    return Case(name, repeated(text, types, arrays, target), 2.0 * outputs * size * size * depth)
 
 
-def attention_case(heads: int, length: int, size: int) -> Case:
+def attention_case(heads: int, length: int, size: int, *, target: TargetDescription) -> Case:
     """One attention over `heads` heads with a padding mask; counts the two products."""
     rows = f"1x?x{heads}x{size}xf32"
-    lanes = host_target().vector_bits // 32
+    lanes = target.vector_bits // 32
     width = lanes if length <= lanes else 2 * lanes
     types = [f"memref<{rows}>"] * 4
     types += ["memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
@@ -196,7 +218,8 @@ def attention_case(heads: int, length: int, size: int) -> Case:
     arrays.append(aligned(np.zeros((1, size, width), np.float32)))
     arrays.append(aligned(np.zeros((1, length, width), np.float32)))
     name = f"attention {heads}x{length}x{size}"
-    return Case(name, repeated(kernel, types, arrays), 4.0 * heads * length * length * size)
+    run = repeated(kernel, types, arrays, target)
+    return Case(name, run, 4.0 * heads * length * length * size)
 
 
 def aligned(array: Array) -> Array:
@@ -208,29 +231,29 @@ def aligned(array: Array) -> Array:
     return copy
 
 
-CASES: dict[str, Callable[[], Case]] = {
-    "mlp": lambda: matmul_case(64, 512, 784),
-    "mlp-bias": lambda: matmul_case(64, 512, 784, epilogue="bias"),
-    "gemv": lambda: matmul_case(1, 512, 784),
-    "gemv3": lambda: matmul_case(3, 512, 784),
-    "logits": lambda: matmul_case(64, 10, 512),
-    "project": lambda: matmul_case(128, 384, 384),
-    "project?": lambda: matmul_case(128, 384, 384, epilogue="bias", dynamic=True),
-    "up": lambda: matmul_case(128, 1536, 384),
-    "up-gelu?": lambda: matmul_case(128, 1536, 384, epilogue="gelu", dynamic=True),
-    "down": lambda: matmul_case(128, 384, 1536),
-    "down?": lambda: matmul_case(128, 384, 1536, epilogue="bias", dynamic=True),
-    "short": lambda: matmul_case(16, 384, 1536),
-    "odd?": lambda: matmul_case(29, 384, 384, epilogue="bias", dynamic=True),
-    "long": lambda: matmul_case(512, 384, 1536),
-    "conv1": lambda: conv_case(3, 64, 32, pool=2),
-    "conv2": lambda: conv_case(32, 32, 64, pool=2),
-    "conv3": lambda: conv_case(64, 16, 64),
-    "conv-large": lambda: conv_case(64, 64, 64),
-    "conv-1x1": lambda: conv_case(64, 56, 256, kernel=1),
-    "attention": lambda: attention_case(12, 128, 32),
-    "attention16": lambda: attention_case(12, 16, 32),
-    "attention512": lambda: attention_case(12, 512, 32),
+CASES: dict[str, Callable[..., Case]] = {
+    "mlp": partial(matmul_case, 64, 512, 784),
+    "mlp-bias": partial(matmul_case, 64, 512, 784, epilogue="bias"),
+    "gemv": partial(matmul_case, 1, 512, 784),
+    "gemv3": partial(matmul_case, 3, 512, 784),
+    "logits": partial(matmul_case, 64, 10, 512),
+    "project": partial(matmul_case, 128, 384, 384),
+    "project?": partial(matmul_case, 128, 384, 384, epilogue="bias", dynamic=True),
+    "up": partial(matmul_case, 128, 1536, 384),
+    "up-gelu?": partial(matmul_case, 128, 1536, 384, epilogue="gelu", dynamic=True),
+    "down": partial(matmul_case, 128, 384, 1536),
+    "down?": partial(matmul_case, 128, 384, 1536, epilogue="bias", dynamic=True),
+    "short": partial(matmul_case, 16, 384, 1536),
+    "odd?": partial(matmul_case, 29, 384, 384, epilogue="bias", dynamic=True),
+    "long": partial(matmul_case, 512, 384, 1536),
+    "conv1": partial(conv_case, 3, 64, 32, pool=2),
+    "conv2": partial(conv_case, 32, 32, 64, pool=2),
+    "conv3": partial(conv_case, 64, 16, 64),
+    "conv-large": partial(conv_case, 64, 64, 64),
+    "conv-1x1": partial(conv_case, 64, 56, 256, kernel=1),
+    "attention": partial(attention_case, 12, 128, 32),
+    "attention16": partial(attention_case, 12, 16, 32),
+    "attention512": partial(attention_case, 12, 512, 32),
 }
 
 
@@ -260,8 +283,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--seconds", type=float, default=0.3, help="for each kernel (default 0.3)")
     parser.add_argument("--only", nargs="+", choices=list(CASES), help="these kernels")
+    parser.add_argument("--target", choices=list(TARGETS), help="not this processor's own")
     options = parser.parse_args()
-    cases = [peak_case(), *(CASES[name]() for name in options.only or CASES)]
+    target = named_target(options.target) if options.target else host_target()
+    cases = [peak_case(target)]
+    cases += [CASES[name](target=target) for name in options.only or CASES]
     times = measure(cases, options.seconds)
     speeds = [case.work / seconds / 1e9 for case, seconds in zip(cases, times)]
     if options.json:
@@ -269,7 +295,7 @@ def main() -> None:
             {"kernel": case.name, "seconds": seconds, "gflops": speed, "share": speed / speeds[0]}
             for case, seconds, speed in zip(cases, times, speeds)
         ]
-        print(json.dumps({"target": host_target().name, "kernels": rows}))
+        print(json.dumps({"target": target.name, "kernels": rows}))
         return
     for case, seconds, speed in zip(cases, times, speeds):
         share = speed / speeds[0]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kernels import Case, aligned, peak_case, repeated
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.target import TargetDescription
 
 Array = np.ndarray[Any, Any]
 SUMS = 8
@@ -64,12 +64,16 @@ def beyond(seconds: float, limit: float) -> bool:
 
 
 class Limits:
-    """Rates of this machine for a number of threads: operations or bytes each second."""
+    """Rates of this machine for a number of threads: operations or bytes each second.
 
-    def __init__(self, threads: int) -> None:
+    The loops are compiled for `target`.
+    """
+
+    def __init__(self, threads: int, target: TargetDescription) -> None:
         self._threads = threads
+        self._target = target
         self._pool = ThreadPoolExecutor(threads)
-        peaks = [peak_case() for _ in range(threads)]
+        peaks = [peak_case(target) for _ in range(threads)]
         self._peak = [case.run for case in peaks], peaks[0].work * threads
         self._cases: dict[str, tuple[list[Callable[[int], Any]], float]] = {}
         self._counts: dict[str, int] = {}
@@ -79,7 +83,8 @@ class Limits:
         """Makes the loops that read so many bytes with all threads together, and drops others."""
         self._cases = {"fma": self._peak}
         for nbytes in sizes:
-            parts = [read_case(nbytes // self._threads) for _ in range(self._threads)]
+            share = nbytes // self._threads
+            parts = [read_case(share, self._target) for _ in range(self._threads)]
             work = float(sum(part.work for part in parts))
             self._cases[read_name(nbytes)] = [part.run for part in parts], work
         self._counts = dict.fromkeys(self._cases, 1)
@@ -110,9 +115,9 @@ def read_name(nbytes: float) -> str:
     return f"read {nbytes:.0f}"
 
 
-def read_case(nbytes: int) -> Case:
+def read_case(nbytes: int, target: TargetDescription) -> Case:
     """A loop that reads a buffer of so many bytes, rounded down to whole turns, from start to end."""
-    lanes = host_target().vector_bits // 32
+    lanes = target.vector_bits // 32
     kind, turn = f"vector<{lanes}xf32>", SUMS * lanes
     length = max(nbytes // 4 // turn, 1) * turn
     buffer, out = f"memref<{length}xf32>", f"memref<{turn}xf32>"
@@ -139,5 +144,5 @@ def read_case(nbytes: int) -> Case:
     ]
     lines += [f"vector.store %r#{i}, %1[%c{i}] : {out}, {kind}" for i in range(SUMS)]
     arrays = [aligned(np.zeros(length, np.float32)), aligned(np.zeros(turn, np.float32))]
-    run = repeated("\n".join(lines), [buffer, out], arrays)
+    run = repeated("\n".join(lines), [buffer, out], arrays, target)
     return Case(f"read {nbytes}", run, 4.0 * length)

@@ -1,4 +1,4 @@
-"""`docs/performance.md` from the numbers of `benchmarks/results.json`.
+"""`docs/performance.md` from the numbers of `benchmarks/results.json` and `results-avx2.json`.
 
     python -m benchmarks.page
 
@@ -12,20 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ablation_tables, memory_tables, tables
+from benchmarks import ablation_tables, memory_tables, tables, target_page
 from benchmarks.peers import PEERS
 from benchmarks.tables import duration, markdown, size, threads_words
 from benchmarks.workloads import SAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
+HELD = ROOT / "benchmarks" / "results-avx2.json"
+"""Measured with `--target avx2`."""
 PAGE = ROOT / "docs" / "performance.md"
 
 HEAD = """\
 # Performance
 
-Made by `python -m benchmarks.page` from `benchmarks/results.json`, which `openinfer bench` measured.
-No test asserts a time.
+Made by `python -m benchmarks.page` from `benchmarks/results.json` and `benchmarks/results-avx2.json`,
+which `openinfer bench` measured. No test asserts a time.
 
 Every runtime works in a process of its own, one at a time, in turns, in another order each round; the
 number of threads is set before Python starts; all have the same weights and inputs, and the answer of
@@ -69,8 +71,9 @@ REPRODUCE = """\
 
     pip install -e '.[bench,bench-more]'    # in a checkout; brings the peers
     openinfer bench --json benchmarks/results.json --ablate --page
+    openinfer bench --target avx2 --json benchmarks/results-avx2.json --page
 
-That one command measures everything on 1 and 2 threads, the ablation too, and writes this page: half an
+The first command measures everything on 1 and 2 threads, the ablation too, and writes this page: half an
 hour, on a machine that does nothing else. It notes each row in the file as soon as it is done, and goes
 on there with `--resume`. The first run also builds what some peers compile ahead of time, and keeps it
 (`--prepare` does only that; AOTInductor takes half a minute for each row and number of threads).
@@ -89,12 +92,24 @@ loads them, the fastest of its forms that keeps the vector in f32; the one that 
 8 bits stands in a column of its own, with a tolerance of its own."""
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The whole page."""
-    return HEAD + "\n" + "\n\n".join(part.rstrip() for part in _parts(data)) + "\n"
+def page(data: Mapping[str, Any], held: Mapping[str, Any] | None = None) -> str:
+    """The whole page; `held` was measured for an older instruction set."""
+    return HEAD + "\n" + "\n\n".join(part.rstrip() for part in _parts(data, held)) + "\n"
 
 
-def _parts(data: Mapping[str, Any]) -> Iterator[str]:
+def write(found: Mapping[str, Any]) -> None:
+    """The page from a new measurement, and from the committed one of the other instruction set."""
+    if found.get("held"):
+        PAGE.write_text(page(_read(RESULTS), found), encoding="utf-8")
+    else:
+        PAGE.write_text(page(found, _read(HELD)), encoding="utf-8")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _parts(data: Mapping[str, Any], held: Mapping[str, Any] | None) -> Iterator[str]:
     counts = sorted({row["threads"] for row in data["rows"]})
     for threads in counts:
         yield from _threads(data, threads)
@@ -107,6 +122,8 @@ def _parts(data: Mapping[str, Any]) -> Iterator[str]:
     yield from _memory(data)
     if data.get("start"):
         yield from _installed(data["start"])
+    if held is not None:
+        yield from target_page.section(held)
     yield from _machine(data)
     yield REPRODUCE
 
@@ -256,8 +273,7 @@ def _machine(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    data = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(page(data), encoding="utf-8")
+    write(_read(RESULTS))
     print(PAGE.relative_to(ROOT))
 
 

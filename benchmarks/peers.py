@@ -15,6 +15,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks.instruction_sets import HOST
 from benchmarks.workloads.base import Arrays, Workload
 
 OURS = "openinfer"
@@ -34,6 +35,8 @@ class Setting:
     """Passes of our compiler that are left out, for the ablation."""
     precision: str | None = None
     """Our `precision`."""
+    target: str = HOST
+    """The target that programs are compiled for, and peers are held to."""
 
 
 Make = Callable[[Workload, Setting], Run]

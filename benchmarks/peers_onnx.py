@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.instruction_sets import HOST, RESTRICTIONS
+from benchmarks.openvino_held import check_held, clip_products
 from benchmarks.peers import ZIG, Run, Setting, tool_path
 from benchmarks.workloads.base import Array, Arrays, Workload
 
@@ -21,7 +23,6 @@ F32_ONLY = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 IREE_FLAGS = (
     "--iree-hal-target-backends=llvm-cpu",
     "--iree-opt-level=O1",
-    "--iree-llvmcpu-target-cpu=host",
     "--iree-llvmcpu-stack-allocation-limit=262144",
 )
 IREE_TILING = "--iree-dispatch-creation-data-tiling"
@@ -91,8 +92,13 @@ class OpenVino:
         core = ov.Core()
         config = {"INFERENCE_NUM_THREADS": setting.threads, "NUM_STREAMS": 1, **more}
         config["PERFORMANCE_HINT"] = "LATENCY"
-        path = onnx_file(workload, setting, "openvino")
-        self.compiled = core.compile_model(str(path), "CPU", config)
+        model = core.read_model(str(onnx_file(workload, setting, "openvino")))
+        if setting.target == HOST:
+            self.compiled = core.compile_model(model, "CPU", config)
+        else:
+            clip_products(model)
+            self.compiled = core.compile_model(model, "CPU", config)
+            check_held(self.compiled)
         self._infer = self.compiled.create_infer_request().infer
 
     def run(self, inputs: Arrays) -> Array:
@@ -101,7 +107,7 @@ class OpenVino:
 
 
 def iree(workload: Workload, setting: Setting) -> Run:
-    """IREE's llvm-cpu back end, compiled ahead of time for this processor."""
+    """IREE's llvm-cpu back end, compiled ahead of time for this processor or the setting's target."""
     return Iree(workload, setting).run
 
 
@@ -128,12 +134,16 @@ def _iree_module(workload: Workload, setting: Setting) -> Path:
     version = metadata.version("iree-base-compiler")
     source = onnx_file(workload, setting, "iree")
     flags = IREE_FLAGS if workload.group == "W5" else (*IREE_FLAGS, IREE_TILING)
-    path = source.with_suffix(f".{version}{'' if IREE_TILING in flags else '-plain'}.vmfb")
+    kind = ("" if IREE_TILING in flags else "-plain") + (
+        "" if setting.target == HOST else f"-{setting.target}"
+    )
+    path = source.with_suffix(f".{version}{kind}.vmfb")
     if path.exists():
         return path
     text, part = path.with_suffix(".mlir"), path.with_suffix(f".{os.getpid()}.part")
     _tool("iree.compiler.tools.import_onnx", source, "-o", text, "--opset-version=17")
-    _tool("iree.compiler.tools.scripts.iree_compile", text, "-o", part, *flags)
+    cpu = f"--iree-llvmcpu-target-cpu={RESTRICTIONS[setting.target].iree_cpu}"
+    _tool("iree.compiler.tools.scripts.iree_compile", text, "-o", part, *flags, cpu)
     text.unlink()
     part.replace(path)
     return path

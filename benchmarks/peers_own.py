@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import openinfer as oi
+from benchmarks.instruction_sets import HOST
 from benchmarks.peers import Run, Setting
 from benchmarks.workloads.base import Workload
 from openinfer.compiler.api import compile as compiled
@@ -16,6 +17,8 @@ def openinfer(workload: Workload, setting: Setting) -> Run:
     graph = oi.graph_file(workload.program)
     sizes = workload.sizes() or None
     options: dict[str, Any] = {"without": setting.without} if setting.without else {}
+    if setting.target != HOST:
+        options["target"] = setting.target
     if setting.precision is not None:
         options["precision"] = setting.precision
     executor = compiled(graph, model, sizes=sizes, **options).make_executor(setting.threads)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.instruction_sets import HOST, RESTRICTIONS
 from benchmarks.limits import beyond, limit_seconds, read_name
 from benchmarks.peers import OURS, PEERS, REFERENCE, takes_part
 from benchmarks.rounds import LIMITS, Round, collect
@@ -34,13 +35,15 @@ class WorkerError(Exception):
 class Worker:
     """A process that runs one peer."""
 
-    def __init__(self, peer: str, folder: Path, threads: int, scratch: Path) -> None:
+    def __init__(
+        self, peer: str, folder: Path, threads: int, scratch: Path, target: str = HOST
+    ) -> None:
         self.peer = peer
         self._log = open(scratch / f"{peer}.log", "w+", encoding="utf-8")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads)],
+            [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads), target],
             cwd=ROOT,
-            env=environment(scratch, threads),
+            env=environment(scratch, threads, target),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -89,10 +92,11 @@ class Worker:
 class Pool:
     """The workers of one number of threads; each starts when it is first asked for."""
 
-    def __init__(self, folder: Path, scratch: Path, threads: int) -> None:
+    def __init__(self, folder: Path, scratch: Path, threads: int, target: str = HOST) -> None:
         self.folder = folder
         self.scratch = scratch
         self.threads = threads
+        self.target = target
         self._workers: dict[str, Worker] = {}
 
     def __enter__(self) -> Pool:
@@ -109,7 +113,7 @@ class Pool:
         if key in self._workers and not self._workers[key].alive:
             self._workers.pop(key).close()
         if key not in self._workers:
-            self._workers[key] = Worker(peer, self.folder, self.threads, self.scratch)
+            self._workers[key] = Worker(peer, self.folder, self.threads, self.scratch, self.target)
         return self._workers[key]
 
     def has(self, key: str) -> bool:
@@ -117,8 +121,8 @@ class Pool:
         return key in self._workers and self._workers[key].alive
 
 
-def environment(scratch: Path, threads: int) -> dict[str, str]:
-    """What the runtimes read before they start: threads, and a cache that starts empty."""
+def environment(scratch: Path, threads: int, target: str = HOST) -> dict[str, str]:
+    """What the runtimes read before they start: threads, a cache that starts empty, instructions."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TBB_NUM_THREADS")
     count = str(threads)
     return {
@@ -131,6 +135,7 @@ def environment(scratch: Path, threads: int) -> dict[str, str]:
         # tinygrad's processor device, with as many threads as the others.
         "DEV": "CPU",
         "NUM_CPU_THREADS": count,
+        **RESTRICTIONS[target].environment,
     }
 
 

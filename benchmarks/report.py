@@ -36,6 +36,8 @@ def markdown(data: Data) -> str:
 
 
 def _parts(data: Data, draw: Any, mark: str) -> Iterator[str]:
+    if data.get("held"):
+        yield f"Compiled for {data['held']}, and peers held to its instructions.\n"
     for threads in sorted({row["threads"] for row in data["rows"]}):
         rows = [row for row in data["rows"] if row["threads"] == threads]
         yield f"{mark}{threads_words(threads).capitalize()}\n"

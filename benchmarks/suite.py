@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page, report, startup
+from benchmarks import page, report, startup, target_page
 from benchmarks.choices import Choices, chosen
 from benchmarks.environment import describe
+from benchmarks.instruction_sets import HOST
 from benchmarks.peers import PEERS
 from benchmarks.racing import Pool, WorkerError, prepare, race
 from benchmarks.workloads import WORKLOADS
@@ -36,14 +37,18 @@ def run(args: argparse.Namespace) -> int:
     if args.page and args.json is None:
         raise UsageError("--page shows what the file of --json holds", "name it: --json FILE")
     choices = chosen(args)
+    if args.ablate and choices.target != HOST:
+        raise UsageError("--ablate compiles for this processor", "leave --target out")
+    if args.page and choices.target not in (HOST, *target_page.TITLES):
+        raise UsageError(f"the page has no part for {choices.target}", "leave --page out")
     data = _begin(args, choices)
     folder = bench_folder(args.folder)
     status = 0
     with scratch_folder() as scratch:
         for threads in choices.threads:
-            with Pool(folder, scratch, threads) as pool:
+            with Pool(folder, scratch, threads, choices.target) as pool:
                 for row in _races(args, choices, data, pool):
-                    data["rows"].append(row)
+                    data["rows"].append(row | {"target": data["environment"]["target"]})
                     _write(args.json, data)
         if args.prepare:
             return 0
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown is not None:
         args.markdown.write_text(report.markdown(data), encoding="utf-8")
     if args.page:
-        page.PAGE.write_text(page.page(data), encoding="utf-8")
+        page.write(data)
     if args.plot is not None:
         from benchmarks.plot import draw
 
@@ -107,7 +112,8 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
     """An empty result, or with `--resume` what the file holds, when it is of the same setting."""
     peers = sorted({peer for row in choices.workloads for peer in choices.peers_of(row)})
     data: dict[str, Any] = {
-        "environment": describe(peers),
+        "environment": describe(peers, choices.target),
+        "held": None if choices.target == HOST else choices.target,
         "rounds": choices.rounds,
         "slice": choices.seconds,
         "absent": choices.absent,
@@ -121,7 +127,7 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
     if not args.json.exists():
         return data
     old = json.loads(args.json.read_text(encoding="utf-8"))
-    same = ("rounds", "slice")
+    same = ("rounds", "slice", "held")
     fixed = ("cpu", "flags", "target")
     differing = [key for key in same if old.get(key) != data[key]]
     differing += [

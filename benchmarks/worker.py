@@ -1,6 +1,6 @@
 """One runtime in one process: prepares workloads, answers, and times itself when told to.
 
-    python -m benchmarks.worker PEER FOLDER THREADS
+    python -m benchmarks.worker PEER FOLDER THREADS TARGET
 
 Reads a JSON object per line from stdin and answers with one per line. `{"prepare": NAME, "answer":
 FILE}` builds the workload and stores its answer; `{"measure": SECONDS}` gives the times of single
@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from benchmarks.environment import described
 from benchmarks.peers import PEERS, SIMULATOR, Asked, Peer, Run, Setting, peer_inputs
 from benchmarks.processors import Watch
 from benchmarks.workloads import find
@@ -74,10 +75,11 @@ def thinned(times: list[float]) -> list[float]:
 class Session:
     """The peer of this process and what it runs now."""
 
-    def __init__(self, peer: Peer, folder: Path, threads: int) -> None:
+    def __init__(self, peer: Peer, folder: Path, threads: int, target: str) -> None:
         self._peer = peer
         self._folder = folder
         self._threads = threads
+        self._target = target
         self._watch = Watch(threads)
         self._made: Asked | None = None
 
@@ -88,7 +90,9 @@ class Session:
         workload = find(name)
         inputs = peer_inputs(self._peer, workload)
         without = frozenset(options.get("without", ()))
-        setting = Setting(self._folder, self._threads, without, options.get("precision"))
+        setting = Setting(
+            self._folder, self._threads, without, options.get("precision"), self._target
+        )
         start = time.perf_counter()
         run = self._peer.make(workload, setting)
         found = np.asarray(run(inputs))
@@ -112,11 +116,11 @@ class Session:
 class LimitSession(Session):
     """Measures the machine instead of a runtime."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, target: str) -> None:
         from benchmarks.limits import Limits
 
         self._watch = Watch(threads)
-        self._limits = Limits(threads)
+        self._limits = Limits(threads, described(target))
 
     def prepare(self, name: str, answer: str, options: dict[str, Any]) -> dict[str, Any]:
         del name, answer
@@ -130,10 +134,13 @@ class LimitSession(Session):
 
 
 def main() -> None:
-    name, folder, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    name, folder, threads, target = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     pipe = own_stdout()
     peers = {**PEERS, SIMULATOR.name: SIMULATOR}
-    session = LimitSession(threads) if name == "limits" else Session(peers[name], folder, threads)
+    if name == "limits":
+        session = LimitSession(threads, target)
+    else:
+        session = Session(peers[name], folder, threads, target)
     for line in sys.stdin:
         order = json.loads(line)
         try:

@@ -21,6 +21,7 @@ examples:
   openinfer bench --list                            workloads and peers by name
   openinfer bench --workload W1,minilm-128 --threads 1 --peers onnxruntime,openvino
   openinfer bench --json results.json --resume      go on after an interruption
+  openinfer bench --target avx2 --json avx2.json    with AVX2, against peers that leave AVX-512 alone
   openinfer bench --ablate --workload W3 --peers none    what each pass of the compiler buys
 
 In a checkout: pip install -e '.[bench,bench-more]' brings the peers.
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--threads", metavar="N,…", help="numbers of threads (default 1,2, or 1 on one CPU)")
     add("--peers", nargs="+", metavar="P", help="these peers; `none`, or `all` with the slow ones")
+    add(
+        "--target",
+        default="host",
+        metavar="T",
+        help="compile for an older processor (avx2, generic) and hold peers to its instructions",
+    )
     add("--rounds", type=int, metavar="N", help="rounds of turns (default 7)")
     add("--slice", type=float, metavar="S", help="seconds of a turn (default 0.1)")
     add("--quick", action="store_true", help="2 rounds of 0.02 s: shows that everything works")
