@@ -17,6 +17,7 @@ from benchmarks.workloads import WORKLOADS
 from openinfer.compiler.api import compile
 from openinfer.compiler.pipeline import SPEED_ONLY
 from openinfer.compiler.tools.openinfer import main
+from openinfer.runtime.devices.cpu_codegen import host_target
 from openinfer.runtime.errors import InputError
 
 CACHES = {"l2": 1 << 20, "l3": 32 << 20}
@@ -172,10 +173,10 @@ def test_the_limit_is_the_longest_of_its_times() -> None:
 
 
 def test_reads_are_of_as_many_bytes_as_a_row_has() -> None:
-    case = limits.read_case(10_000)
+    case = limits.read_case(10_000, host_target())
     case.run(2)
     assert 8_000 <= case.work <= 10_000
-    measured = limits.Limits(2)
+    measured = limits.Limits(2, host_target())
     measured.expect([50_000, 200_000])
     assert measured.measure().keys() == {"fma", "read 50000", "read 200000"}
     measured.expect([1_000])
