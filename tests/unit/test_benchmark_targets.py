@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,8 @@ def test_our_programs_and_loops_are_of_the_target(target: str, tmp_path: Path) -
 def test_products_of_openvino_end_in_a_clip() -> None:
     if importlib.util.find_spec("openvino") is None:
         pytest.skip("openvino is not installed: scripts/install-extras.sh")
-    import openvino as ov
-    from openvino import opset8 as ops
-
+    ov: Any = import_module("openvino")
+    ops: Any = ov.opset8
     x = ops.parameter([2, 3], np.float32)
     ones = np.ones((3, 4), np.float32)
     biased = ops.add(ops.matmul(x, ops.constant(ones), False, False), ops.constant(ones[0]))
