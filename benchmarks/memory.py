@@ -27,7 +27,7 @@ from openinfer.runtime.sizes import THREADS
 Told = dict[str, int]
 """Bytes: `allocated`, and for our own programs the least that any plan needs, `live`."""
 LATE = 1024
-"""What sizes that only a step knows may grow to in the plans that are compared."""
+"""What sizes that only a step knows may grow to where no step tells."""
 HOW = {
     "openinfer": "the size of the arena, which holds the result and the scratch of kernels",
     "onnxruntime": (
@@ -59,21 +59,31 @@ SAME = {
 
 
 def planned(asked: Asked) -> Told:
-    """Our memory plan on as many threads as the rounds have, and its largest live set."""
+    """Our memory plan on as many threads as the rounds have, and its largest live set; sizes that only
+    a step knows are those of the row's call."""
     workload, setting = asked.workload, asked.setting
     with oi.open_model(workload.package(setting.folder)) as model:
         sizes = workload.sizes() or None
         options: dict[str, Any] = {"precision": setting.precision} if setting.precision else {}
         program = compiled(oi.graph_file(workload.program), model, sizes=sizes, **options)
-        arena, live = arena_of(workload, program, setting.threads)
+        late: dict[str, int] = {}
+        if program.manifest.late:
+            with program.make_executor(setting.threads) as executor:
+                workload.start(executor)
+                executor.run(**asked.inputs)
+                capacity: dict[str, int] = executor._state.late_capacity
+                late = {f"bound.{name}": size for name, size in capacity.items()}
+        arena, live = arena_of(workload, program, setting.threads, late)
     return {"allocated": arena, "live": live}
 
 
-def arena_of(workload: Workload, program: Program, threads: int = 1) -> tuple[int, int]:
+def arena_of(
+    workload: Workload, program: Program, threads: int = 1, late: Mapping[str, int] | None = None
+) -> tuple[int, int]:
     """Bytes of a program's memory plan for a row, and of its largest live set."""
-    sizes = {**workload.call_sizes(), THREADS: threads}
-    for late in program.manifest.late:
-        sizes.setdefault(f"bound.{late}", LATE)
+    sizes = {**workload.call_sizes(), THREADS: threads, **(late or {})}
+    for name in program.manifest.late:
+        sizes.setdefault(f"bound.{name}", LATE)
     return program.arena_bytes(sizes), lower_bound(program.manifest, sizes)
 
 

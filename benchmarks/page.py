@@ -63,9 +63,9 @@ What is counted:
 LARGER = """\
 Reasons: a product of two inputs from 512 up lays one of them out anew, in the arena; other kernels do so
 in memory that they do not report, and IREE, which reports it, takes more. A variable that the layers of
-MiniLM hand on keeps its place while a layer computes the next one. The decoder's attention keeps 64
-bytes for each token that the cache may grow to, 1024 here. A vector between f16 weights stays in f32,
-PyTorch's has 16 bits."""
+MiniLM hand on keeps its place while a layer computes the next one. The decoder's attention takes 64
+bytes of scratch for each token in the cache. A vector between f16 weights stays in f32, PyTorch's has
+16 bits."""
 REPRODUCE = """\
 ## How to reproduce it
 

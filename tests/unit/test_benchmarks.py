@@ -14,7 +14,7 @@ import pytest
 from benchmark_rows import TINY
 
 from benchmarks.page import page
-from benchmarks.peers import OURS, PEERS, SIMULATOR, Setting, peer_inputs
+from benchmarks.peers import OURS, PEERS, SIMULATOR, Asked, Setting, peer_inputs
 from benchmarks.workloads import GROUPS, SAMPLES, WORKLOADS
 from benchmarks.workloads.base import Workload
 
@@ -26,17 +26,20 @@ from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 import numpy as np
 from benchmark_rows import TINY
-from benchmarks.peers import PEERS, SIMULATOR, Setting, peer_inputs, takes_part
+from benchmarks.peers import PEERS, SIMULATOR, Asked, Setting, peer_inputs, takes_part
 setting, peer = Setting(Path(sys.argv[2]), 1), PEERS[sys.argv[1]]
 for row in TINY:
     if takes_part(peer, row):
         continue
     row.write_package(setting.folder)
     wanted = np.asarray(SIMULATOR.make(row, setting)(peer_inputs(SIMULATOR, row)))
-    found = np.asarray(peer.make(row, setting)(peer_inputs(peer, row)))
+    run, inputs = peer.make(row, setting), peer_inputs(peer, row)
+    found = np.asarray(run(inputs))
     assert found.shape == wanted.shape, (row.name, found.shape, wanted.shape)
     off = np.abs(found - wanted).max()
     assert off <= row.peer_tolerance(peer.name), (row.name, off)
+    told = peer.allocated(Asked(peer.name, row, setting, run, inputs))["allocated"]
+    assert told >= found.nbytes, (row.name, told)
 """
 
 
@@ -66,10 +69,13 @@ def test_we_and_numpy_give_the_same_answers(row: Workload, tmp_path: Path) -> No
     wanted = np.asarray(SIMULATOR.make(row, setting)(row.inputs()))
     names = [OURS] + (["numpy"] if row.in_numpy and not row.unsupported("numpy") else [])
     for name in names:
-        run = PEERS[name].make(row, setting)
+        run, inputs = PEERS[name].make(row, setting), peer_inputs(PEERS[name], row)
         for _ in range(2):  # the second call starts from the same state
-            found = np.asarray(run(peer_inputs(PEERS[name], row)))
+            found = np.asarray(run(inputs))
             assert np.abs(found - wanted).max() <= row.tolerance
+        told = PEERS[name].allocated(Asked(name, row, setting, run, inputs))
+        assert told["allocated"] >= found.nbytes
+        assert told["allocated"] >= told.get("live", 0)
     assert row.operations() > 0
     assert row.nbytes() > 0
 
