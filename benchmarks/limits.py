@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.kernels import Case, aligned, peak_case, repeated
+from openinfer.runtime.host import USUAL_CACHE, cache_sizes
 from openinfer.runtime.target import TargetDescription
 
 Array = np.ndarray[Any, Any]
@@ -39,16 +39,8 @@ class Caches:
 
 def caches() -> Caches:
     """From Linux's description of the first CPU; sizes of a small server where it is silent."""
-    sizes: dict[str, int] = {}
-    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            level = (index / "level").read_text().strip()
-            text = (index / "size").read_text().strip()
-        except OSError:
-            continue
-        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
-        sizes[level] = int(text.rstrip("KM")) * unit
-    return Caches(sizes.get("2", 1 << 20), sizes.get("3", 32 << 20))
+    sizes = cache_sizes()
+    return Caches(sizes.get(2, 1 << 20), sizes.get(3, USUAL_CACHE))
 
 
 def limit_seconds(operations: float, nbytes: float, fma: float, read: float) -> tuple[float, str]:

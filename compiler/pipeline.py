@@ -90,6 +90,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 ),
                 faster("fuse-epilogue", "what follows pooling"),
                 faster("pack-constant-weights", "all matmuls have their final operands now"),
+                faster("stream-weights", "panels are what a step reads; their sum is known now"),
                 faster("merge-products", "their bodies are final, their panels have their places"),
                 Step("dce", "unpacked members that nobody reads"),
             ),

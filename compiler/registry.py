@@ -41,6 +41,7 @@ PASSES: dict[str, str] = {
     "merge-products": "openinfer.lowering.linalg.merge_products:MergeProducts",
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "pack-constant-weights": "openinfer.lowering.linalg.pack_constant_weights:PackConstantWeights",
+    "stream-weights": "openinfer.lowering.linalg.stream_weights:StreamWeights",
     # buffers
     "clear-tails": "openinfer.lowering.memory.clear_tails:ClearTails",
     "elide-copies": "openinfer.lowering.memory.elide_copies:ElideCopies",

@@ -6,15 +6,19 @@ import hashlib
 import platform
 import sys
 from functools import cache
+from pathlib import Path
+
+USUAL_CACHE = 32 << 20
+"""Bytes of the last cache of a processor that does not say."""
 
 
 @cache
 def cpu_identity() -> str:
     """A text that is equal on machines where the same machine code runs equally well.
 
-    On Linux: architecture, model name and the instruction set flags of the first CPU.
+    On Linux: architecture, model name, the instruction set flags and the last cache of the first CPU.
     """
-    lines: list[str] = []
+    lines = [f"last cache={last_cache()}"]
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -27,6 +31,29 @@ def cpu_identity() -> str:
         lines.append(platform.processor())
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
     return f"{platform.machine()}-{digest}"
+
+
+@cache
+def cache_sizes() -> dict[int, int]:
+    """Bytes of the first CPU's data caches by level, as Linux describes them; {} where it is silent."""
+    sizes: dict[int, int] = {}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind, level, text = (
+                (index / name).read_text().strip() for name in ("type", "level", "size")
+            )
+            unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+            if kind != "Instruction":
+                sizes[int(level)] = int(text.rstrip("KMG")) * unit
+        except (OSError, ValueError):
+            continue
+    return sizes
+
+
+def last_cache() -> int:
+    """Bytes of the last cache that the first CPU reaches, which others may share."""
+    sizes = cache_sizes()
+    return sizes[max(sizes)] if sizes else USUAL_CACHE
 
 
 def target_identity(target_name: str) -> str:

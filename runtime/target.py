@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.host import USUAL_CACHE
 
 BF16_DOT = "avx512bf16"
 """LLVM's name of the feature that `TargetDescription.bf16_dot` asks for."""
@@ -33,6 +34,8 @@ class TargetDescription:
     """Width of the vectors that kernels use."""
     registers: int
     """Number of vector registers."""
+    last_cache: int = USUAL_CACHE
+    """Bytes of the last cache that a core reaches; others may share it."""
 
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector holds."""
@@ -54,7 +57,8 @@ class TargetDescription:
     @property
     def key(self) -> str:
         """A text that differs wherever machine code for the target may differ."""
-        return f"{self.name};{self.triple};{self.cpu};{self.features};{self.vector_bits}"
+        parts = (self.name, self.triple, self.cpu, self.features, self.vector_bits, self.last_cache)
+        return ";".join(map(str, parts))
 
 
 _TRIPLE = "x86_64-unknown-linux-gnu"
@@ -86,7 +90,9 @@ def named_target(name: str) -> TargetDescription:
     return TARGETS[name]
 
 
-def describe_target(triple: str, cpu: str, features: Mapping[str, bool]) -> TargetDescription:
+def describe_target(
+    triple: str, cpu: str, features: Mapping[str, bool], last_cache: int = USUAL_CACHE
+) -> TargetDescription:
     """The description of a processor that LLVM calls `cpu` and that has `features`."""
     kind = "generic"
     for candidate, required in _REQUIRED_FEATURES.items():
@@ -95,4 +101,4 @@ def describe_target(triple: str, cpu: str, features: Mapping[str, bool]) -> Targ
             break
     base = TARGETS[kind]
     flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
-    return TargetDescription(kind, triple, cpu, flags, base.vector_bits, base.registers)
+    return TargetDescription(kind, triple, cpu, flags, base.vector_bits, base.registers, last_cache)

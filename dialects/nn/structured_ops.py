@@ -53,6 +53,7 @@ class MatmulOp(NNOp):
     `[slots, ceil(N / tile), K, tile]` of a `b` that is not packed where it is wanted, then the two
     buffers of a product in blocks: a copy of some rows, `[threads, rows, steps]` or the other way
     round with `transpose_a`, and their sums, `[threads, ceil(N / tile), rows, tile]`.
+    `streamed` panels come from memory: no cache holds them from one step to the next.
 
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
@@ -64,6 +65,7 @@ class MatmulOp(NNOp):
     transpose_a = opt_prop_def(UnitAttr)
     transpose_b = opt_prop_def(UnitAttr)
     packed = opt_prop_def(UnitAttr)
+    streamed = opt_prop_def(UnitAttr)
     precision = opt_prop_def(StringAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
@@ -96,6 +98,8 @@ class MatmulOp(NNOp):
     def _right(self, b: Dims, result: Dims) -> tuple[Dim, Dim, Dims]:
         """K, N and the leading dimensions of the right operand."""
         if self.packed is None:
+            if self.streamed is not None:
+                refuse(self, "only packed panels are streamed")
             depth, columns = b[:-3:-1] if self.transpose_b is not None else b[-2:]
             return depth, columns, b[:-2]
         if self.transpose_b is not None:

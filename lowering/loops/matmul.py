@@ -249,7 +249,7 @@ class MatmulLowering:
             tiles(Columns(panels, True, self._width))
 
         if packed or (op.transpose_b is None and self.scratch is None):
-            tiles(Columns(right, packed, self._width))
+            tiles(Columns(right, packed, self._width, op.streamed is not None))
         elif pairs:
             through_scratch()
         elif not self._has_tiles(extents):
@@ -279,8 +279,8 @@ class MatmulLowering:
         """The loops over register tiles; `columns` are the right operand itself by default."""
         build, pairs = self.build, self._pairs
         if columns is None:
-            packed = self.op.packed is not None
-            columns = Columns(self._right(operands, batch), packed, self._width)
+            packed, streamed = self.op.packed is not None, self.op.streamed is not None
+            columns = Columns(self._right(operands, batch), packed, self._width, streamed)
         steps = in_pairs(build, extents) if pairs else extents
         parts = (
             build,

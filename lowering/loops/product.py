@@ -52,6 +52,8 @@ class Columns:
     panels: bool
     width: int
     """Columns that one tile covers; those of a panel."""
+    streamed: bool = False
+    """Whether the panels come from memory."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class Product:
                 if ask is not None:
                     ask(k)
                 elif rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
-                    ask_ahead(build, right, strip.panel, k)
+                    ask_ahead(build, right, strip.panel, k, streamed=self.right.streamed)
                 # A panel is padded: every lane may be read.
                 there = k if part is None else build.add(part.start, k)
                 return [

@@ -8,14 +8,10 @@ next panel while the tiles of this one are computed: each of them asks for its s
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.memref import PrefetchOp
-from openinfer.lowering.interface import input_count, read_weights
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.numeric import element_type
 from openinfer.lowering.loops.packing import Matrix
@@ -23,55 +19,28 @@ from openinfer.lowering.loops.target import bits_of
 
 LINE = 64
 """Bytes of a cache line."""
+KEPT, USED_ONCE = 3, 0
+"""Localities of a prefetch: for all caches; into the nearest one, and out of it past the others."""
 FEW_ROWS = 2
 """With more of them the multiplications take longer than the stream."""
 
-NEAR_BYTES = 12 << 20
-"""Weights of a step up to here are taken to lie in the caches when the next step reads them."""
 
+def bytes_ahead(kind: Attribute, row_bytes: int, *, streamed: bool = False) -> int | None:
+    """How far ahead of its use a panel of elements `kind`, of rows of so many bytes, is asked for;
+    None: not at all.
 
-def bytes_ahead(kind: Attribute, row_bytes: int) -> int:
-    """How far ahead of its use a panel of elements `kind`, of rows of so many bytes, is asked for.
-
-    Measured against the same loops without. f32 from the L3 cache: 0.86 to 0.95 of the time at any
-    distance (`worth_asking` knows when); where a row is one line only, as with AVX2, 2048 bytes take
-    0.83 to 0.93 of the time of 512. f16 and bf16 from memory: 1.11 to 1.16 at 512 bytes, 0.91 at 4096
-    and 8192. i8 at 8192 bytes: 0.87 of the time at 2048, 0.96 of that at 4096.
+    Measured against the same loops without. f32: from the L3 cache 0.86 of the time at any distance;
+    0.99 with 12 MB of weights, 1.2 with 17 to 21 MB, 1.4 with 25 MB, 1.2 with 50 MB of them and 1.02
+    with 268 MB (one thread, 32 MiB of L3 cache): the processor's own prefetcher runs further ahead
+    where nobody else asks. Where a row is one line only, as with AVX2, 2048 bytes take 0.91 of the
+    time of 512 from memory, 0.83 to 0.93 from the L3 cache. f16 and bf16 from memory: 1.11 to 1.16 at
+    512 bytes, 0.91 at 4096 and 8192. i8 at 8192 bytes: 0.87 of the time at 2048, 0.96 of that at 4096.
     """
     if bits_of(kind) < 32:
         return 8192
-    return 512 if row_bytes > LINE else 2048
-
-
-def worth_asking(build: LoopBuilder, kind: Attribute, row_bytes: int) -> bool:
-    """Whether one or two rows are computed faster when panels of `kind` are asked for ahead.
-
-    Narrow elements: always, widening them leaves time; rows of one line, as with AVX2, too. Else while
-    all weights of the step stay in the caches. Where some have to come from memory the processor
-    fetches ahead by itself, and asking takes more from the cache than it brings: 1.1 to 1.3 of the time
-    with 14 to 50 MB of weights, 1.00 to 1.02 with 270 MB and more, on 32 MiB of L3 cache.
-    """
-    if bits_of(kind) < 32 or row_bytes <= LINE:
-        return True
-    parent: Operation | None = build.builder.insertion_point.block.parent_op()
-    while parent is not None and not isinstance(parent, ModuleOp):
-        parent = parent.parent_op()
-    return parent is None or weight_bytes(parent) <= NEAR_BYTES
-
-
-def weight_bytes(module: ModuleOp) -> int:
-    """Bytes of the weight arguments of `@step` on buffers; 0 of a module without it."""
-    for function in module.body.ops:
-        if isinstance(function, FuncOp) and function.sym_name.data == "step":
-            first, count = input_count(module), len(read_weights(module))
-            return sum(_bytes_of(a.type) for a in function.body.block.args[first : first + count])
-    return 0
-
-
-def _bytes_of(kind: Attribute) -> int:
-    if not isinstance(kind, MemRefType) or DYNAMIC_INDEX in kind.get_shape():
-        return 0
-    return prod(kind.get_shape()) * bits_of(kind.element_type) // 8
+    if row_bytes <= LINE:
+        return 2048
+    return None if streamed else 512
 
 
 def steps_per_line(panels: Matrix) -> int:
@@ -83,21 +52,26 @@ def _row_bytes(panels: Matrix) -> int:
     return max(1, panels.kind.get_shape()[-1] * bits_of(element_type(panels.buffer)) // 8)
 
 
-def ask_ahead(build: LoopBuilder, panels: Matrix, panel: Index, k: SSAValue) -> None:
+def ask_ahead(
+    build: LoopBuilder, panels: Matrix, panel: Index, k: SSAValue, *, streamed: bool = False
+) -> None:
     """Prefetches what step k reads of `[panel, k, column]`, some steps later.
 
-    Behind a panel lies the next one, so the last steps ask for its beginning. Nothing is asked for
-    where that is not `worth_asking`.
+    Behind a panel lies the next one, so the last steps ask for its beginning. Lines of narrow
+    `streamed` panels are asked for as what is used once (`locality<0>`), so that they push nothing
+    else out of the last cache: 0.76 to 0.84 of the time for 268 MB of bf16 with two threads, 0.95 with one.
     """
     kind = element_type(panels.buffer)
     bits = bits_of(kind)
     row_bytes = _row_bytes(panels)
-    if not worth_asking(build, kind, row_bytes):
+    distance = bytes_ahead(kind, row_bytes, streamed=streamed)
+    if distance is None:
         return
-    there = build.add(k, max(1, bytes_ahead(kind, row_bytes) // row_bytes))
+    locality = USED_ONCE if streamed and bits < 32 else KEPT
+    there = build.add(k, max(1, distance // row_bytes))
     for offset in range(0, row_bytes, LINE):
-        place = panels.at(panel, there, offset * 8 // bits)
-        build.do(PrefetchOp(panels.buffer, [build.index(i) for i in place]))
+        place = [build.index(i) for i in panels.at(panel, there, offset * 8 // bits)]
+        build.do(PrefetchOp(panels.buffer, place, locality=locality))
 
 
 def share_of_next(

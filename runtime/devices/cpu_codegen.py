@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
+from openinfer.runtime.host import last_cache
 from openinfer.runtime.target import TargetDescription, describe_target
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def host_target() -> TargetDescription:
         raise UnsupportedError("OI0781", reason, hint="use the simulator")
     binding = _llvm()
     features = dict(binding.get_host_cpu_features())
-    return describe_target(binding.get_process_triple(), binding.get_host_cpu_name(), features)
+    return describe_target(
+        binding.get_process_triple(), binding.get_host_cpu_name(), features, last_cache()
+    )
 
 
 def _target_machine(target: TargetDescription, codegen_level: int) -> Any:

@@ -167,3 +167,20 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK-LABEL: func.func @one_row_unpacked
 // CHECK-NOT:   memref.prefetch
 // CHECK:       func.return
+// -----
+// Streams from memory: narrow elements are asked for as what is used once, f32 not at all.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @streamed(%x: memref<1x64xf32>, %w: memref<2x64x32xbf16>, %y: memref<1x64xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed, streamed} : (memref<1x64xf32>, memref<2x64x32xbf16>, memref<1x64xf32>) -> ()
+    func.return
+  }
+  func.func @streamed_wide(%x: memref<1x64xf32>, %w: memref<2x64x32xf32>, %y: memref<1x64xf32>) {
+    nn.matmul(%x, %w) outs(%y) {packed, streamed} : (memref<1x64xf32>, memref<2x64x32xf32>, memref<1x64xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @streamed(
+// CHECK:             [[AHEAD:%\S+]] = arith.addi %k, %c128 : index
+// CHECK:             memref.prefetch %w[%p, [[AHEAD]], %c0], read, locality<0>, data : memref<2x64x32xbf16>
+// CHECK-LABEL: func.func @streamed_wide(
+// CHECK-NOT:         memref.prefetch
