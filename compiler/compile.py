@@ -17,6 +17,7 @@ from openinfer.runtime.program import Program
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from openinfer.runtime.manifest import Manifest
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.target import TargetDescription
 
@@ -33,16 +34,43 @@ class HasModule(Protocol):
 def compile_module(graph: HasModule, package: Package | None, options: PipelineOptions) -> Program:
     """Compiles a program for the CPU. Raises ProgramError, PackageError, UnsupportedError."""
     check_precision(options.precision)
-    timings = current_timings()
     with _no_collection():
-        with timings.measured("", "(frontend)"):
-            module = graph.module.clone()
-            context = registry.make_context()
-        name = "cpu" if options.optimise else "cpu-plain"
-        pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
-        program = program_of(module, target_of(module, options), graph.file, package)
-        program.manifest = replace(program.manifest, strict_math=options.strict_math)
-        return program
+        # The module is gone when this returns.
+        text, manifest, target = _lowered(graph, package, options)
+        code = _machine_code(text, target)
+    program = Program(replace(manifest, strict_math=options.strict_math), code, package)
+    program.compiled = True
+    return program
+
+
+def _lowered(
+    graph: HasModule, package: Package | None, options: PipelineOptions
+) -> tuple[str, Manifest, TargetDescription]:
+    """The LLVM IR of a program and what its runtime has to know."""
+    from openinfer.compiler.manifest_of import manifest_of
+    from openinfer.lowering.cpu.emit_llvm import emit_llvm
+
+    timings = current_timings()
+    with timings.measured("", "(frontend)"):
+        module = graph.module.clone()
+        context = registry.make_context()
+    name = "cpu" if options.optimise else "cpu-plain"
+    pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
+    target = target_of(module, options)
+    with timings.measured("object", "(write LLVM IR)"):
+        text = emit_llvm(module, target)
+    with timings.measured("object", "(manifest)"):
+        manifest = manifest_of(module, target, graph.file, package)
+    return text, manifest, target
+
+
+def _machine_code(text: str, target: TargetDescription) -> bytes:
+    """The object that LLVM makes of a text. Meanwhile the IR is given back: only the collector can,
+    and everything that was made since it was turned off is young."""
+    from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
+
+    measured = current_timings().measured
+    return compile_llvm_text(text, target, measured=measured, meanwhile=lambda: gc.collect(0))
 
 
 @contextmanager
@@ -63,22 +91,3 @@ def target_of(module: ModuleOp, options: PipelineOptions) -> TargetDescription:
     from openinfer.lowering.cpu.llvm_target import module_target
 
     return module_target(module, options.target_name, options.target_name)
-
-
-def program_of(
-    module: ModuleOp, target: TargetDescription, name: str, package: Package | None
-) -> Program:
-    """The program of a module of level `llvm`."""
-    from openinfer.compiler.manifest_of import manifest_of
-    from openinfer.lowering.cpu.emit_llvm import emit_llvm
-    from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
-
-    timings = current_timings()
-    with timings.measured("object", "(write LLVM IR)"):
-        text = emit_llvm(module, target)
-    code = compile_llvm_text(text, target, measured=timings.measured)
-    with timings.measured("object", "(manifest)"):
-        manifest = manifest_of(module, target, name, package)
-    program = Program(manifest, code, package)
-    program.compiled = True
-    return program

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import platform
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -92,6 +93,7 @@ def _optimised_module(
     opt_level: int,
     codegen_level: int,
     measured: Measured = _unmeasured,
+    meanwhile: Callable[[], object] | None = None,
 ) -> tuple[Any, Any]:
     binding = _llvm()
     try:
@@ -114,8 +116,37 @@ def _optimised_module(
         options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
         with measured("object", "(LLVM: optimise)"):
-            builder.getModulePassManager().run(module, builder)
+            passes = builder.getModulePassManager()
+            _beside(lambda: passes.run(module, builder), meanwhile)
     return module, machine
+
+
+def _beside(work: Callable[[], object], meanwhile: Callable[[], object] | None) -> None:
+    """Does a long `work` outside of Python in a thread, and `meanwhile` in this one."""
+    if meanwhile is None:
+        work()
+        return
+    begun = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        # Who waits for this goes on when `work` has let go of Python's lock. Earlier, the work would
+        # have to wait for all of `meanwhile`.
+        begun.set()
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="openinfer-llvm")
+    thread.start()
+    try:
+        begun.wait()
+        meanwhile()
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def compile_llvm_text(
@@ -124,14 +155,16 @@ def compile_llvm_text(
     opt_level: int = 1,
     codegen_level: int = 2,
     measured: Measured = _unmeasured,
+    meanwhile: Callable[[], object] | None = None,
 ) -> bytes:
     """An ELF object from LLVM IR text.
 
     `opt_level` 0 runs no passes, 1 and 2 LLVM's short and full pipelines without its vectorisers
     and unroller; `codegen_level` is that of instruction selection. `measured` is told the cost of
-    each part. Raises CompileError (OI0982) when LLVM refuses the text.
+    each part; `meanwhile` is called once while LLVM's passes run, if any do. Raises CompileError
+    (OI0982) when LLVM refuses the text.
     """
-    module, machine = _optimised_module(text, target, opt_level, codegen_level, measured)
+    module, machine = _optimised_module(text, target, opt_level, codegen_level, measured, meanwhile)
     with measured("object", "(LLVM: machine code)"):
         return machine.emit_object(module)
 
