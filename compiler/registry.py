@@ -81,8 +81,8 @@ PASSES: dict[str, str] = {
     "control-flow-hoist": "xdsl.transforms.control_flow_hoist:ControlFlowHoistPass",
     "convert-linalg-to-loops": "xdsl.transforms.convert_linalg_to_loops:ConvertLinalgToLoopsPass",
     "convert-scf-to-cf": "xdsl.transforms.convert_scf_to_cf:ConvertScfToCf",
-    "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",
-    "dce": "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
+    "cse": "openinfer.lowering.cse:Cse",
+    "dce": "openinfer.lowering.dce:Dce",
     "licm": "xdsl.transforms.loop_invariant_code_motion:LoopInvariantCodeMotionPass",
     "linalg-generalize-named-ops": (
         "xdsl.transforms.linalg_generalize_named_ops:LinalgGeneralizeNamedOpsPass"

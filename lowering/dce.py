@@ -1,0 +1,80 @@
+"""The pass `dce`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, OpResult, Region
+from xdsl.ir.post_order import PostOrderIterator
+from xdsl.passes import ModulePass
+
+from openinfer.lowering.effects import Effects
+
+
+@dataclass(frozen=True)
+class Dce(ModulePass):
+    """Removes ops whose results reach nothing that matters, and blocks that nobody comes to.
+
+    Before:
+        %a = arith.addi %x, %y : index
+        %b = arith.addi %a, %y : index
+        memref.store %v, %m[%x] : memref<4xf32>
+    After:
+        memref.store %v, %m[%x] : memref<4xf32>
+
+    Requires: nothing. What writes, or does what nobody knows, stays.
+    Leaves: the level as it was.
+    """
+
+    name: ClassVar[str] = "dce"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        live = _live(op.body)
+        _erase(op.body, live)
+
+
+def _live(region: Region) -> set[Operation]:
+    """Ops that matter by themselves, and all that these use."""
+    effects = Effects()
+    live: set[Operation] = set()
+    waiting: list[Operation] = []
+
+    def find(region: Region) -> None:
+        for block in _reached(region):
+            for op in block.ops:
+                for inner in op.regions:
+                    find(inner)
+                if not effects.dead_if_unused(op):
+                    live.add(op)
+                    waiting.append(op)
+
+    find(region)
+    while waiting:
+        for operand in waiting.pop().operands:
+            if isinstance(operand, OpResult) and operand.op not in live:
+                live.add(operand.op)
+                waiting.append(operand.op)
+    return live
+
+
+def _reached(region: Region) -> list[Block]:
+    first = region.first_block
+    if first is None or first is region.last_block:
+        return list(region.blocks)
+    return list(PostOrderIterator(first))
+
+
+def _erase(region: Region, live: set[Operation]) -> None:
+    for block in reversed(region.blocks):
+        if block is not region.first_block and not any(op in live for op in block.ops):
+            region.erase_block(block, safe_erase=False)
+            continue
+        for op in reversed(block.ops):
+            if op not in live:
+                block.erase_op(op, safe_erase=False)
+                continue
+            for inner in op.regions:
+                _erase(inner, live)
