@@ -251,9 +251,10 @@ def check_module(module: ModuleOp) -> None:
     from xdsl.utils.exceptions import VerifyException
 
     from openinfer.lowering.verify_dominance import DominanceError, verify_dominance
+    from openinfer.lowering.verifying import verify
 
     try:
-        module.verify()
+        verify(module)
         verify_dominance(module)
     except DominanceError as error:
         raise _verification_failure(error, error.op) from error

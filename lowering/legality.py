@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, UnregisteredOp
 from xdsl.ir import Operation
 
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.rewriting import operations
 from openinfer.runtime.errors import CompileError
 
 
@@ -53,14 +54,24 @@ LEVELS: dict[str, Level] = {
 def illegal_ops(module: ModuleOp, level: Level) -> list[tuple[Operation, str]]:
     """Every op that may not remain at a level, each with the reason, in program order."""
     found: list[tuple[Operation, str]] = []
-    for op in module.walk():
-        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
-        dialect = name.partition(".")[0]
-        if name in level.forbidden or (dialect not in level.dialects and name not in level.ops):
-            found.append((op, f"'{name}' may not remain"))
+    legal: dict[type[Operation], bool] = {}
+    for op in [module, *operations(module.body)]:
+        kind = type(op)
+        remains = legal.get(kind)
+        if remains is None:
+            name = _name(op)
+            known = name.partition(".")[0] in level.dialects or name in level.ops
+            # Every unregistered name has a class of its own.
+            remains = legal[kind] = known and name not in level.forbidden
+        if not remains:
+            found.append((op, f"'{_name(op)}' may not remain"))
         elif not level.tensors and any(isinstance(r.type, TensorType) for r in op.results):
-            found.append((op, f"'{name}' still gives a tensor"))
+            found.append((op, f"'{_name(op)}' still gives a tensor"))
     return found
+
+
+def _name(op: Operation) -> str:
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def levels_of(module: ModuleOp) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, TensorType
 from xdsl.ir import Attribute, Data, SSAValue
@@ -39,7 +40,11 @@ class DimsAttr(Data[tuple[Size, ...]]):
 
 def tensor_type(element: Attribute, dims: Sequence[SizeLike]) -> TensorType[Attribute]:
     """The tensor type of `dims`; symbolic ones become `?` and a `#nn.dims` encoding."""
-    sizes = tuple(Size.of(d) for d in dims)
+    return _tensor_type(element, tuple([Size.of(d) for d in dims]))
+
+
+@lru_cache(maxsize=1024)
+def _tensor_type(element: Attribute, sizes: tuple[Size, ...]) -> TensorType[Attribute]:
     shape = [DYNAMIC_INDEX if s.constant is None else s.constant for s in sizes]
     encoding = DimsAttr(sizes) if DYNAMIC_INDEX in shape else NoneAttr()
     return TensorType(element, shape, encoding)

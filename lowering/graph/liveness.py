@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
@@ -22,6 +23,7 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.lowering.attributes import PLAIN
 
 Names = frozenset[str]
 
@@ -136,7 +138,9 @@ def _indices(op: GraphOp) -> Names:
     """Names in indices, dimensions and settings; those that are no variables do no harm."""
     found: set[str] = set()
 
-    def gather(value: object) -> None:
+    def gather(value: Attribute) -> None:
+        if type(value) in PLAIN:
+            return
         if isinstance(value, NameAttr):
             found.add(value.data)
         elif isinstance(value, SizeAttr):
@@ -147,7 +151,7 @@ def _indices(op: GraphOp) -> Names:
         elif isinstance(value, RefAttr):
             gather(value.indices)
         elif isinstance(value, ArrayAttr):
-            for item in value:  # pyright: ignore[reportUnknownVariableType]
+            for item in cast("ArrayAttr[Attribute]", value):
                 gather(item)
         elif isinstance(value, DictionaryAttr):
             for item in value.data.values():

@@ -33,6 +33,7 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.dialects.opset import NameRef, find
+from openinfer.lowering.attributes import i64_attribute, text_attribute
 from openinfer.lowering.graph.liveness import nodes_of, written
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
@@ -378,20 +379,20 @@ class Facts:
         place = info.location
         return DictionaryAttr(
             {
-                "index": IntegerAttr(info.index, i64),
-                "uuid": StringAttr(info.uuid),
-                "block": StringAttr(info.block),
-                "kind": StringAttr(kind_of(op)),
-                "op": op.op_name if isinstance(op, OpOp) else StringAttr(""),
-                "text": StringAttr(info.text),
+                "index": i64_attribute(info.index),
+                "uuid": text_attribute(info.uuid),
+                "block": text_attribute(info.block),
+                "kind": text_attribute(kind_of(op)),
+                "op": op.op_name if isinstance(op, OpOp) else text_attribute(""),
+                "text": text_attribute(info.text),
                 "settings": DictionaryAttr(dict(op.settings.data) if isinstance(op, OpOp) else {}),
                 "params": _strings(reads),
                 "output": _strings(writes),
-                "file": StringAttr(place.file if place else ""),
-                "line": IntegerAttr(place.line if place else 0, i64),
-                "column": IntegerAttr(place.column if place else 0, i64),
-                "scope": StringAttr(info.scope),
-                "loops": ArrayAttr([IntegerAttr(n, i64) for n in self._loops_around(op)]),
+                "file": text_attribute(place.file if place else ""),
+                "line": i64_attribute(place.line if place else 0),
+                "column": i64_attribute(place.column if place else 0),
+                "scope": text_attribute(info.scope),
+                "loops": ArrayAttr([i64_attribute(n) for n in self._loops_around(op)]),
             }
         )
 
@@ -403,4 +404,4 @@ def _number(value: IntegerAttr | FloatAttr) -> int | float:
 
 
 def _strings(values: Iterable[object]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([StringAttr(str(v)) for v in values])
+    return ArrayAttr([text_attribute(str(v)) for v in values])

@@ -2,6 +2,9 @@
 
 Names follow the mathematics; every method inserts at the current point and returns SSA values, so a
 schedule reads like the loops that it makes. Bodies of loops are Python callables.
+
+What kernels consist of is made with `create`, which takes operands and types as they are: the
+constructors of ops look at every argument first, and take three times as long.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from openinfer.lowering.attributes import INDEX, index_attribute, vector_of
 from openinfer.lowering.options import strict_math
 
 Index = SSAValue | int
@@ -49,19 +53,33 @@ class LoopBuilder:
 
     def insert(self, op: Operation) -> SSAValue:
         """Inserts an op and returns its only result."""
-        self.builder.insert(op)
+        self.do(op)
         return op.results[0]
 
     def do(self, op: Operation) -> None:
         """Inserts an op without a result."""
-        self.builder.insert(op)
+        point = self.builder.insertion_point
+        if point.insert_before is None:
+            point.block.add_op(op)
+        else:
+            point.block.insert_op_before(op, point.insert_before)
+
+    def _of_two(self, kind: type[Operation], a: Index, b: Index) -> SSAValue:
+        """An op of two values of one type, which its result has too."""
+        first = self.index(a)
+        operands = (first, self.index(b))
+        return self.insert(kind.create(operands=operands, result_types=(first.type,)))
 
     # Constants and index arithmetic
 
     def index(self, value: Index) -> SSAValue:
         if isinstance(value, SSAValue):
             return value
-        constant = self.insert(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        constant = self.insert(
+            arith.ConstantOp.create(
+                result_types=(INDEX,), properties={"value": index_attribute(value)}
+            )
+        )
         constant.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"
         return constant
 
@@ -80,21 +98,21 @@ class LoopBuilder:
     def add(self, a: Index, b: Index) -> SSAValue:
         if b == 0:
             return self.index(a)
-        return self.insert(arith.AddiOp(self.index(a), self.index(b)))
+        return self._of_two(arith.AddiOp, a, b)
 
     def sub(self, a: Index, b: Index) -> SSAValue:
-        return self.insert(arith.SubiOp(self.index(a), self.index(b)))
+        return self._of_two(arith.SubiOp, a, b)
 
     def mul(self, a: Index, b: Index) -> SSAValue:
-        return self.insert(arith.MuliOp(self.index(a), self.index(b)))
+        return self._of_two(arith.MuliOp, a, b)
 
     def floordiv(self, a: Index, b: Index) -> SSAValue:
         """Of non-negative values."""
-        return self.insert(arith.DivUIOp(self.index(a), self.index(b)))
+        return self._of_two(arith.DivUIOp, a, b)
 
     def rem(self, a: Index, b: Index) -> SSAValue:
         """Of non-negative values."""
-        return self.insert(arith.RemUIOp(self.index(a), self.index(b)))
+        return self._of_two(arith.RemUIOp, a, b)
 
     def round_down(self, a: Index, multiple: int) -> Index:
         """The largest multiple that is not above `a`."""
@@ -138,7 +156,7 @@ class LoopBuilder:
         hint: str = "i",
     ) -> tuple[SSAValue, ...]:
         """A loop that carries values: `body(i, values)` returns the next ones."""
-        block = Block(arg_types=[IndexType(), *(v.type for v in carried)])
+        block = Block(arg_types=[INDEX, *(v.type for v in carried)])
         block.args[0].name_hint = hint
         loop = scf.ForOp(
             self.index(start), self.index(stop), self.index(step), list(carried), Region(block)
@@ -147,11 +165,11 @@ class LoopBuilder:
             from xdsl.dialects.builtin import UnitAttr
 
             loop.attributes["openinfer.parallel"] = UnitAttr()
-        self.builder.insert(loop)
+        self.do(loop)
         outer = self.builder.insertion_point
         self.builder.insertion_point = InsertPoint.at_end(block)
         results = body(block.args[0], block.args[1:])
-        self.builder.insert(scf.YieldOp(*results))
+        self.do(scf.YieldOp(*results))
         self.builder.insertion_point = outer
         return tuple(loop.results)
 
@@ -168,12 +186,12 @@ class LoopBuilder:
         ]
         op = scf.IfOp(condition, list(types), regions[0], regions[1])
         # Inserted before it is filled: what is built inside may look for its function.
-        self.builder.insert(op)
+        self.do(op)
         outer = self.builder.insertion_point
         for region, branch in zip(regions, (then, otherwise)):
             if branch is not None:
                 self.builder.insertion_point = InsertPoint.at_end(region.block)
-                self.builder.insert(scf.YieldOp(*(branch() or ())))
+                self.do(scf.YieldOp(*(branch() or ())))
         self.builder.insertion_point = outer
         return tuple(op.results)
 
@@ -189,20 +207,26 @@ class LoopBuilder:
         return self.insert(memref.DimOp(buffer, self.index(axis)))
 
     def load(self, buffer: SSAValue, indices: Sequence[Index]) -> SSAValue:
-        return self.insert(memref.LoadOp.get(buffer, [self.index(i) for i in indices]))
+        assert isinstance(buffer.type, MemRefType)
+        places = [self.index(i) for i in indices]
+        kind = buffer.type.element_type
+        return self.insert(memref.LoadOp.create(operands=(buffer, *places), result_types=(kind,)))
 
     def store(self, value: SSAValue, buffer: SSAValue, indices: Sequence[Index]) -> None:
-        self.do(memref.StoreOp.get(value, buffer, [self.index(i) for i in indices]))
+        places = [self.index(i) for i in indices]
+        self.do(memref.StoreOp.create(operands=(value, buffer, *places)))
 
     def vload(
         self, buffer: SSAValue, indices: Sequence[Index], lanes: int, mask: SSAValue | None = None
     ) -> SSAValue:
         """`lanes` neighbours along the last axis; lanes that the mask leaves out read 0."""
         assert isinstance(buffer.type, MemRefType)
-        kind = VectorType(buffer.type.element_type, [lanes])
+        kind = vector_of(buffer.type.element_type, lanes)
         places = [self.index(i) for i in indices]
         if mask is None:
-            return self.insert(vector.LoadOp(buffer, places, kind))
+            return self.insert(
+                vector.LoadOp.create(operands=(buffer, *places), result_types=(kind,))
+            )
         zero = self.constant(0, kind)
         return self.insert(vector.MaskedLoadOp(buffer, places, mask, zero, kind))
 
@@ -215,22 +239,23 @@ class LoopBuilder:
     ) -> None:
         places = [self.index(i) for i in indices]
         if mask is None:
-            self.do(vector.StoreOp(value, buffer, places))
+            self.do(vector.StoreOp.create(operands=(value, buffer, *places)))
         else:
             self.do(vector.MaskedStoreOp(buffer, places, mask, value))
 
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
-        return self.insert(vector.BroadcastOp(value, VectorType(value.type, [lanes])))
+        kind = vector_of(value.type, lanes)
+        return self.insert(vector.BroadcastOp.create(operands=(value,), result_types=(kind,)))
 
     def mask(self, count: Index, lanes: int) -> SSAValue:
         """True in the first `count` lanes."""
-        return self.insert(vector.CreateMaskOp([self.index(count)], VectorType(i1, [lanes])))
+        return self.insert(vector.CreateMaskOp([self.index(count)], vector_of(i1, lanes)))
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
         """a·b + c on vectors of floats; with strict mathematics the product is rounded first."""
         if strict_math():
             return self.insert(arith.AddfOp(self.insert(arith.MulfOp(a, b)), c))
-        return self.insert(vector.FMAOp(a, b, c))
+        return self.insert(vector.FMAOp.create(operands=(a, b, c), result_types=(a.type,)))
 
     # Arithmetic that is done here and now when both sides are known
 
@@ -248,10 +273,10 @@ class LoopBuilder:
         """The smaller of two signed indices."""
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
-        return self.insert(arith.MinSIOp(self.index(a), self.index(b)))
+        return self._of_two(arith.MinSIOp, a, b)
 
     def maximum(self, a: Index, b: Index) -> Index:
         """The larger of two signed indices."""
         if isinstance(a, int) and isinstance(b, int):
             return max(a, b)
-        return self.insert(arith.MaxSIOp(self.index(a), self.index(b)))
+        return self._of_two(arith.MaxSIOp, a, b)

@@ -18,6 +18,7 @@ from openinfer.dialects.graph import (
     SizeAttr,
     VariableOp,
 )
+from openinfer.lowering.attributes import PLAIN
 from openinfer.lowering.graph.sources import package_name
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, InputError
@@ -122,23 +123,26 @@ def _sizes(op: Operation) -> Iterator[Size]:
     if isinstance(op, _BOUND):
         return
     for attribute in (*op.properties.values(), *op.attributes.values()):
-        yield from _in_attribute(attribute)
+        if type(attribute) not in PLAIN:
+            yield from _in_attribute(attribute)
 
 
 def _in_attribute(attribute: Attribute) -> Iterator[Size]:
     match attribute:
         case SizeAttr():
             yield attribute.data
+            return
         case NameAttr():
             yield Size.name(attribute.data)
+            return
         case ArrayAttr():
-            for item in attribute:
-                yield from _in_attribute(item)
+            inner = attribute.data
         case DictionaryAttr():
-            for item in attribute.data.values():
-                yield from _in_attribute(item)
+            inner = attribute.data.values()
         case ParametrizedAttribute():
-            for item in attribute.parameters:
-                yield from _in_attribute(item)
+            inner = attribute.parameters
         case _:
             return
+    for item in inner:
+        if type(item) not in PLAIN:
+            yield from _in_attribute(item)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
@@ -20,7 +19,6 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     VectorType,
     i1,
-    i32,
     i64,
 )
 from xdsl.dialects.llvm import GEP_USE_SSA_VAL, FastMathAttr
@@ -29,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp
 from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm.state import Buffer, Int, State
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type
 from openinfer.runtime.errors import CompileError
@@ -36,10 +35,10 @@ from openinfer.runtime.errors import CompileError
 Rule = Callable[["Converter", Operation], None]
 
 _NSW = IntegerAttr(1, 32)
-_DYNAMIC_GEP = DenseArrayBase.from_list(i32, [GEP_USE_SSA_VAL])
+_DYNAMIC_GEP = dense_i32([GEP_USE_SSA_VAL])
 _NO_WRAP = IntegerAttr(0, 32)
 _UNIT = UnitAttr()
-_EMPTY_BUNDLES = DenseArrayBase.from_list(i32, ())
+_EMPTY_BUNDLES = dense_i32(())
 _ALIGNMENTS = {n: IntegerAttr(n, 64) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 4096)}
 _NOT_ATOMIC = IntegerAttr(0, 64)
 _PREDICATES = {
@@ -203,7 +202,7 @@ class Converter(State):
             raise CompileError("OI0980", f"elements of {element} share bytes: one has no address")
         operands = [pointer]
         if isinstance(position, int) and -(2**31) < position < 2**31:
-            raw = DenseArrayBase.from_list(i32, [position])
+            raw = dense_i32([position])
         else:
             raw = _DYNAMIC_GEP
             operands.append(self.as_value(position))
@@ -270,7 +269,7 @@ class Converter(State):
             lambda: self.in_entry(PoisonOp.create(result_types=(type,))),
         )
         first = self.emit(llvm.InsertElementOp, (poison, scalar, self.as_value(0)), type)
-        zeros = DenseArrayBase.from_list(i32, [0] * type.get_shape()[0])
+        zeros = dense_i32([0] * type.get_shape()[0])
         return self.emit(llvm.ShuffleVectorOp, (first, poison), type, {"mask": zeros})
 
     def branch(self, block: Block, operands: Sequence[SSAValue] = ()) -> None:
@@ -284,7 +283,7 @@ class Converter(State):
         otherwise: Block,
         else_operands: Sequence[SSAValue],
     ) -> None:
-        sizes = DenseArrayBase.from_list(i32, [1, len(then_operands), len(else_operands)])
+        sizes = dense_i32([1, len(then_operands), len(else_operands)])
         self.append(
             llvm.CondBrOp.create(
                 operands=(condition, *then_operands, *else_operands),
@@ -338,7 +337,7 @@ class Converter(State):
             "CConv": llvm.CallingConventionAttr("ccc"),
             "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
             "op_bundle_sizes": _EMPTY_BUNDLES,
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(operands), 0]),
+            "operandSegmentSizes": dense_i32([len(operands), 0]),
         }
         op = llvm.CallOp.create(
             operands=operands,

@@ -8,17 +8,16 @@ from typing import cast
 from xdsl.dialects import cf, func, llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     MemRefType,
     UnrealizedConversionCastOp,
-    i64,
 )
 from xdsl.dialects.llvm import LinkageAttr, LLVMFunctionType, LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.llvm import SwitchOp
+from openinfer.lowering.attributes import dense_i64
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import (
     argument_parts,
@@ -112,7 +111,7 @@ def _call(c: Converter, op: Operation) -> None:
     elif op.res:
         assert isinstance(result, LLVMStructType)
         for i, (old, type) in enumerate(zip(op.res, result.types, strict=True)):
-            position = DenseArrayBase.from_list(i64, [i])
+            position = dense_i64([i])
             value = c.emit(llvm.ExtractValueOp, called, type, {"position": position})
             c.set(old, value)
 
@@ -125,7 +124,7 @@ def convert_return(c: Converter, op: Operation) -> None:
         assert type is not None
         packed = c.emit(llvm.UndefOp, (), type)
         for i, value in enumerate(values):
-            position = DenseArrayBase.from_list(i64, [i])
+            position = dense_i64([i])
             packed = c.emit(llvm.InsertValueOp, (packed, value), type, {"position": position})
         values = [packed]
     c.append(llvm.ReturnOp.create(operands=values))

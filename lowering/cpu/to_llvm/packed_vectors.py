@@ -12,18 +12,17 @@ from typing import cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     VectorType,
     i8,
-    i32,
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.llvm import ExtractElementOp, GEPOp, SelectOp
 from openinfer.dialects.extensions.llvm_intrinsics import MaskedGatherOp
+from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int
 from openinfer.lowering.cpu.to_llvm.packed import (
     NO_WRAP,
@@ -83,7 +82,7 @@ def gather(
         operands=(buffer.pointer, places),
         result_types=(_lanes(type, POINTER),),
         properties={
-            "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
+            "rawConstantIndices": dense_i32([llvm.GEP_USE_SSA_VAL]),
             "elem_type": i8,
             "noWrapFlags": IntegerAttr(0, 32),
         },
@@ -274,7 +273,7 @@ def _shuffle(
     type: VectorType,
     other: SSAValue | None = None,
 ) -> SSAValue:
-    mask = DenseArrayBase.from_list(i32, list(lanes))
+    mask = dense_i32(lanes)
     return c.emit(llvm.ShuffleVectorOp, (value, other or value), type, {"mask": mask})
 
 

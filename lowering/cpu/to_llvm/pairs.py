@@ -6,7 +6,6 @@ from typing import cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     VectorType,
@@ -18,6 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp
+from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.half import narrow
 
@@ -93,7 +93,7 @@ def _round_pairs(c: Converter, op: Operation) -> None:
         llvm.ShuffleVectorOp,
         (first, second),
         VectorType(i16, [2 * lanes]),
-        {"mask": DenseArrayBase.from_list(i32, order)},
+        {"mask": dense_i32(order)},
     )
     c.set(op.results[0], c.emit(llvm.BitcastOp, (woven,), pairs))
 

@@ -8,7 +8,6 @@ from xdsl.dialects import llvm, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    DenseArrayBase,
     IntegerAttr,
     VectorType,
     f32,
@@ -27,6 +26,7 @@ from openinfer.dialects.extensions.llvm_intrinsics import (
     MaskedStoreOp,
 )
 from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm import packed_vectors
 from openinfer.lowering.cpu.to_llvm.converter import (
     Converter,
@@ -160,7 +160,7 @@ def _gather(c: Converter, op: Operation) -> None:
         operands=(address, c.value(positions)),
         result_types=(lanes,),
         properties={
-            "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
+            "rawConstantIndices": dense_i32([llvm.GEP_USE_SSA_VAL]),
             "elem_type": convert_type(buffer.element),
             "noWrapFlags": IntegerAttr(0, 32),
         },
@@ -294,7 +294,7 @@ def _shuffle(c: Converter, op: Operation) -> None:
     if lengths[0] != lengths[1]:
         first, second = (_lengthened(c, v, longest) for v in (first, second))
         mask = [m if m < lengths[0] else m - lengths[0] + longest for m in mask]
-    properties = {"mask": DenseArrayBase.from_list(i32, mask)}
+    properties = {"mask": dense_i32(mask)}
     type = convert_type(op.result.type)
     moved = moved_type(type)
     shuffled = c.emit(llvm.ShuffleVectorOp, (first, second), moved, properties)
@@ -307,7 +307,7 @@ def _lengthened(c: Converter, source: SSAValue, length: int) -> SSAValue:
         return source
     type = VectorType(cast(VectorType, source.type).element_type, [length])
     poison = c.in_entry(PoisonOp.create(result_types=(source.type,)))
-    mask = DenseArrayBase.from_list(i32, [*range(own), *[-1] * (length - own)])
+    mask = dense_i32([*range(own), *[-1] * (length - own)])
     return c.emit(llvm.ShuffleVectorOp, (source, poison), type, {"mask": mask})
 
 
