@@ -214,7 +214,7 @@ def _start(start: Mapping[str, Any]) -> Iterator[str]:
     yield "## Compiling and starting"
     yield (
         "Wall time of new processes, medians. Results and imports are counted beyond Python's own "
-        f"start, which takes {duration(seconds['python'])}."
+        f"start, which takes {duration(seconds['python'])}. Byte code is there, as installers leave it."
     )
     lines = [[name, duration(value)] for name, value in seconds.items() if name != "python"]
     yield markdown((["what", "time"], lines))
