@@ -12,7 +12,7 @@ from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.sizes import Size
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the meaning of a field changes; other numbers are refused."""
 
 

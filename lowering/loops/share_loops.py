@@ -12,10 +12,8 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IndexType,
     IntegerAttr,
-    MemRefType,
     ModuleOp,
     StringAttr,
-    i1,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -30,13 +28,8 @@ from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.fork_kernels import fork_step, one_by_one
 from openinfer.lowering.loops.packed_loops import writes_own_bytes
+from openinfer.lowering.loops.team import CHUNKS, TEAM, THREADS, Team, team_functions
 from openinfer.lowering.options import current
-
-TEAM = MemRefType(i64, [64])
-"""The counters that the threads of an executor share (`lowering/cpu/team.mlir`)."""
-WAIT, TAKE, DONE = "openinfer_team_wait", "openinfer_team_take", "openinfer_team_done"
-CHUNKS = 57
-"""The counter that holds how many chunks a loop has at most: what suits the number of threads."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +39,17 @@ class ShareLoops(ModulePass):
     Before:
         scf.for %i = %lo to %hi step %s { … } {openinfer.parallel}
     After:
-        scf.for %c = 0 to %chunks {
-          %mine = func.call @openinfer_team_take(%team, %ticket)
+        scf.for %k = 0 to %chunks {
+          %mine = func.call @openinfer_team_take(%team, %ticket, %next, %share, %thread)
           scf.if %mine { scf.for %i = … to … step %s { … }
-                         func.call @openinfer_team_done(%team) } }
-        func.call @openinfer_team_wait(%team, %next)
+                         func.call @openinfer_team_done(%team, %thread) } }
+        func.call @openinfer_team_wait(%team, %next, %thread)
 
-    Every chunk of a step has a number, its ticket. A thread may take ticket t when all before it are
-    taken, and a loop starts when all chunks before it are done; the step waits for chunks, never for
-    threads. What is not a parallel loop and writes memory is a chunk of its own, and so is a loop
-    whose rounds may write into one byte of a packed buffer. Results do not depend on the number of
-    threads: chunks do not change any sum.
+    Every chunk of a step has a number, its ticket, and belongs to the share of a thread, which begins
+    with its own share: the same rounds are for the same thread in every step. A loop starts when all
+    chunks before it are done; the step waits for chunks, never for threads. What is not a parallel
+    loop and writes memory is a chunk of its own, and so is a loop whose rounds may write into one byte
+    of a packed buffer. Results do not depend on the number of threads: chunks do not change any sum.
 
     A step that looks at its data, or that holds sections, is run by one thread, and the others help
     with its large kernels and its sections (`fork_kernels`).
@@ -88,7 +81,7 @@ class ShareLoops(ModulePass):
         frame = [StringAttr(slot) for slot in strings(op, "frame")]
         roles = [StringAttr(role) for role in ("team", "ticket", "thread")]
         nn.update_interface(op, {"frame": ArrayAttr([*frame, *roles])})
-        op.body.block.add_ops(_team_functions())
+        op.body.block.add_ops(team_functions())
 
 
 def _flatten(module: ModuleOp) -> None:
@@ -104,9 +97,9 @@ def _fork(module: ModuleOp, step: FuncOp) -> None:
         _share_kernel(kernel)
         end = kernel.body.block.last_op
         assert isinstance(end, ReturnOp)
-        team = kernel.body.block.args[-3]
+        team = Team(kernel.body.block.args[-3], kernel.body.block.args[-1])
         # A job is over when all of its chunks are done, also those that others took.
-        _call(LoopBuilder(InsertPoint.before(end)), WAIT, [team, end.arguments[0]])
+        team.wait(LoopBuilder(InsertPoint.before(end)), end.arguments[0])
     _alone(module)
     rows = step.properties.get("arg_attrs")
     added = list(rows.data)[before:] if isinstance(rows, ArrayAttr) else []
@@ -115,15 +108,7 @@ def _fork(module: ModuleOp, step: FuncOp) -> None:
         frame = [StringAttr(slot) for slot in strings(module, "frame")]
         nn.update_interface(module, {"frame": ArrayAttr([*frame, *roles])})
     if shared:
-        module.body.block.add_ops(_team_functions())
-
-
-def _team_functions() -> list[Operation]:
-    return [
-        FuncOp.external(WAIT, [TEAM, i64], []),
-        FuncOp.external(TAKE, [TEAM, i64], [i1]),
-        FuncOp.external(DONE, [TEAM], []),
-    ]
+        module.body.block.add_ops(team_functions())
 
 
 def _alone(module: ModuleOp) -> None:
@@ -183,19 +168,19 @@ def _share_kernel(kernel: FuncOp) -> None:
     team.name_hint, base.name_hint, thread.name_hint = "team", "ticket", "thread"
     for op in [o for o in kernel.walk() if isinstance(o, nn.ThreadOp)]:
         Rewriter.replace_op(op, [], [thread])
-    last = _share_block(block, team, base, wait_first=True)
+    last = _share_block(block, Team(team, thread), base, wait_first=True)
     end = block.last_op
     assert isinstance(end, ReturnOp)
     Rewriter.replace_op(end, [ReturnOp(last)], [])
     kernel.update_function_type()
 
 
-def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bool) -> SSAValue:
+def _share_block(block: Block, team: Team, base: SSAValue, *, wait_first: bool) -> SSAValue:
     """Cuts the ops of a kernel's body; gives the ticket that follows."""
     ops = list(block.ops)
     ticket = base
     if wait_first and ops:
-        _call(LoopBuilder(InsertPoint.before(ops[0])), WAIT, [team, ticket])
+        team.wait(LoopBuilder(InsertPoint.before(ops[0])), ticket)
     effects = [op for op in ops if not isinstance(op, ReturnOp | scf.YieldOp) and _writes(op)]
     if any(op.results for op in effects):
         # Others need the value of a loop that writes too, so no thread may skip it: one does all.
@@ -209,7 +194,7 @@ def _share_block(block: Block, team: SSAValue, base: SSAValue, *, wait_first: bo
         else:
             ticket = _single(build, op, team, ticket)
         if op is not effects[-1]:
-            _call(build, WAIT, [team, ticket])
+            team.wait(build, ticket)
     return ticket
 
 
@@ -231,7 +216,7 @@ def _same_for_all(op: scf.IfOp) -> bool:
     return True
 
 
-def _choice(build: LoopBuilder, op: scf.IfOp, team: SSAValue, ticket: SSAValue) -> SSAValue:
+def _choice(build: LoopBuilder, op: scf.IfOp, team: Team, ticket: SSAValue) -> SSAValue:
     """Both branches in shares of their own; the choice gives the ticket behind the one taken."""
     regions: list[Region] = []
     for region in (op.true_region, op.false_region):
@@ -252,14 +237,13 @@ def _choice(build: LoopBuilder, op: scf.IfOp, team: SSAValue, ticket: SSAValue) 
     return choice.results[0]
 
 
-def _whole(ops: list[Operation], team: SSAValue, ticket: SSAValue) -> SSAValue:
+def _whole(ops: list[Operation], team: Team, ticket: SSAValue) -> SSAValue:
     """All ops of a kernel, up to its return, as one share."""
     inside = [op for op in ops if not isinstance(op, ReturnOp | scf.YieldOp)]
     build = _behind(inside[-1])
     for op in inside:
         op.detach()
-    _guarded(build, team, ticket, inside)
-    return _add(build, ticket, build.constant(1, i64))
+    return _guarded(build, team, ticket, inside)
 
 
 def _behind(op: Operation) -> LoopBuilder:
@@ -269,45 +253,47 @@ def _behind(op: Operation) -> LoopBuilder:
     return LoopBuilder(InsertPoint.before(following))
 
 
-def _call(build: LoopBuilder, name: str, operands: list[SSAValue]) -> SSAValue | None:
-    call = CallOp(name, operands, [i1] if name == TAKE else [])
-    build.do(call)
-    return call.res[0] if call.res else None
-
-
-def _guarded(build: LoopBuilder, team: SSAValue, ticket: SSAValue, inside: list[Operation]) -> None:
-    """Runs ops on the thread that takes the ticket."""
-    mine = _call(build, TAKE, [team, ticket])
-    assert mine is not None
-    block = Block([*inside, CallOp(DONE, [team], []), scf.YieldOp()])
+def _guarded(build: LoopBuilder, team: Team, ticket: SSAValue, inside: list[Operation]) -> SSAValue:
+    """Ops as one chunk, of the lead's share; gives the ticket that follows."""
+    following = _add(build, ticket, build.constant(1, i64))
+    mine = team.take(build, ticket, following, build.index(0))
+    block = Block([*inside, team.done(), scf.YieldOp()])
     build.do(scf.IfOp(mine, [], Region(block), Region()))
+    return following
 
 
-def _single(build: LoopBuilder, op: Operation, team: SSAValue, ticket: SSAValue) -> SSAValue:
+def _single(build: LoopBuilder, op: Operation, team: Team, ticket: SSAValue) -> SSAValue:
     op.detach()
-    _guarded(build, team, ticket, [op])
-    return _add(build, ticket, build.constant(1, i64))
+    return _guarded(build, team, ticket, [op])
 
 
 def _add(build: LoopBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
     return build.insert(arith.AddiOp(a, b))
 
 
-def _chunks(build: LoopBuilder, op: scf.ForOp, team: SSAValue, ticket: SSAValue) -> SSAValue:
-    """The loop as ranges of whole iterations, of about the same length."""
+def _chunks(build: LoopBuilder, op: scf.ForOp, team: Team, ticket: SSAValue) -> SSAValue:
+    """The loop as ranges of whole iterations, of about the same length, this thread's own ones first.
+
+    Of n chunks on t threads, chunk c is in the share c·t / n, rounded down.
+    """
     one = build.index(1)
     span = build.insert(arith.MaxSIOp(build.sub(op.ub, op.lb), build.index(0)))
     trips = build.floordiv(build.sub(build.add(span, op.step), one), op.step)
-    most = build.insert(memref.LoadOp.get(team, [build.index(CHUNKS)]))
-    most = build.insert(arith.IndexCastOp(most, IndexType()))
-    chunks = build.insert(arith.MinSIOp(trips, most))
+    chunks = build.insert(arith.MinSIOp(trips, team.number(build, CHUNKS)))
+    threads = team.number(build, THREADS)
+    before = build.add(build.mul(team.thread, chunks), build.sub(threads, one))
+    first = build.floordiv(before, threads)
+    after = _add(build, ticket, build.insert(arith.IndexCastOp(chunks, i64)))
     block = Block(arg_types=[IndexType()])
-    block.args[0].name_hint = "chunk"
+    block.args[0].name_hint = "turn"
     inner = LoopBuilder(InsertPoint.at_end(block))
-    number = inner.insert(arith.IndexCastOp(block.args[0], i64))
-    mine_ticket = _add(inner, ticket, number)
-    mine = _call(inner, TAKE, [team, mine_ticket])
-    assert mine is not None
+    turned = inner.add(first, block.args[0])
+    over = inner.compare("sge", turned, chunks)
+    chunk = inner.insert(arith.SelectOp(over, inner.sub(turned, chunks), turned))
+    chunk.name_hint = "chunk"
+    share = inner.floordiv(inner.mul(chunk, threads), chunks)
+    number = inner.insert(arith.IndexCastOp(chunk, i64))
+    mine = team.take(inner, _add(inner, ticket, number), after, share)
     body = Block()
     work = LoopBuilder(InsertPoint.at_end(body))
 
@@ -315,19 +301,18 @@ def _chunks(build: LoopBuilder, op: scf.ForOp, team: SSAValue, ticket: SSAValue)
         trip = work.floordiv(work.mul(number, trips), chunks)
         return work.add(op.lb, work.mul(trip, op.step))
 
-    low = start(block.args[0])
-    high = work.insert(arith.MinSIOp(op.ub, start(work.add(block.args[0], 1))))
+    low = start(chunk)
+    high = work.insert(arith.MinSIOp(op.ub, start(work.add(chunk, 1))))
     region = op.body
     op.detach_region(region)
     loop = scf.ForOp(low, high, op.step, [], region)
     give_location(op.location, loop)
     work.do(loop)
-    _call(work, DONE, [team])
+    work.do(team.done())
     work.do(scf.YieldOp())
     inner.do(scf.IfOp(mine, [], Region(body), Region()))
     inner.do(scf.YieldOp())
     build.do(scf.ForOp(build.index(0), chunks, one, [], Region(block)))
-    after = _add(build, ticket, build.insert(arith.IndexCastOp(chunks, i64)))
     op.detach()
     op.erase()
     return after
@@ -348,45 +333,46 @@ def _share_step(step: FuncOp) -> None:
         arguments.append(argument)
         rows.append(DictionaryAttr({"openinfer.arg": StringAttr(role)}))
     step.properties["arg_attrs"] = ArrayAttr(rows)
-    team, ticket, thread = arguments
-    last = _thread_through(block, team, ticket, thread)
+    counters, ticket, thread = arguments
+    team = Team(counters, thread)
+    last = _thread_through(block, team, ticket)
     end = block.last_op
     assert isinstance(end, ReturnOp)
     build = LoopBuilder(InsertPoint.before(end))
-    _call(build, WAIT, [team, last])
+    team.wait(build, last)
     Rewriter.replace_op(end, [ReturnOp(last)], [])
     step.update_function_type()
 
 
-def _thread_through(block: Block, team: SSAValue, ticket: SSAValue, thread: SSAValue) -> SSAValue:
+def _thread_through(block: Block, team: Team, ticket: SSAValue) -> SSAValue:
     for op in list(block.ops):
         if isinstance(op, CallOp):
-            call = CallOp(op.callee, [*op.arguments, team, ticket, thread], [i64])
+            call = CallOp(op.callee, [*op.arguments, team.counters, ticket, team.thread], [i64])
             give_location(op.location, call)
             call.attributes.update(op.attributes)
             Rewriter.replace_op(op, [call], [])
             ticket = call.res[0]
         elif isinstance(op, memref.CopyOp):
             build = _behind(op)
-            _call(build, WAIT, [team, ticket])
+            team.wait(build, ticket)
             ticket = _single(build, op, team, ticket)
         elif isinstance(op, scf.ForOp):
-            ticket = _loop(op, team, ticket, thread)
+            ticket = _loop(op, team, ticket)
         elif isinstance(op, nn.StampOp):
             if op.phase.data in ("begin", "end"):
                 # The clock of a kernel runs while any thread is at it.
-                _call(LoopBuilder(InsertPoint.before(op)), WAIT, [team, ticket])
-            stamp = nn.StampOp(op.phase.data, op.what.data, op.numbers, op.value, thread)
+                team.wait(LoopBuilder(InsertPoint.before(op)), ticket)
+            stamp = nn.StampOp(op.phase.data, op.what.data, op.numbers, op.value, team.thread)
             Rewriter.replace_op(op, [stamp], [])
     return ticket
 
 
-def _loop(op: scf.ForOp, team: SSAValue, ticket: SSAValue, thread: SSAValue) -> SSAValue:
+def _loop(op: scf.ForOp, team: Team, ticket: SSAValue) -> SSAValue:
     """The loop with the ticket as a carried value."""
     body = op.body.block
     carried = body.insert_arg(i64, 1)
     carried.name_hint = "ticket"
-    last = _thread_through(body, team, carried, thread)
+    last = _thread_through(body, team, carried)
     end = body.last_op
     assert isinstance(end, scf.YieldOp)
     Rewriter.replace_op(end, [scf.YieldOp(last)], [])

@@ -230,6 +230,8 @@ class CpuExecutor(BaseExecutor):
         self._state.prepare(sizes)
         given = sizes
         sizes = {**sizes, THREADS: self.threads if self._team is not None else 1}
+        if self._team is not None:
+            self._team.forget()
         sizes.update(self._state.capacities())
         wanted = self._arena_size.evaluate(sizes)
         if wanted > MAX_ARENA:

@@ -15,9 +15,16 @@ from typing import Any, Protocol
 
 from openinfer.runtime.storage import AnyArray
 
-_WORDS = 64 + 512
-_SEQUENCE, _STOP, _SLEEPERS, _ACTIVE, _LENGTH = 16, 24, 32, 40, 56
-_CHUNKS = 57
+_FRAME = 64
+_SEQUENCE, _STOP, _LENGTH = 16, 24, 56
+_ALONE = 50
+_CHUNKS, _THREADS, _RECORDS, _TALLIES, _MASK = 57, 58, 59, 60, 61
+_JOBS = 64
+"""Tallies of a team that runs jobs; kernels beyond that share them."""
+_TALLY = 8
+_RECORD, _LEFT = 16, 9
+"""Words of a thread's record, and which of them says that the thread left a step."""
+_ASLEEP = 1 << 62
 _CHUNKS_EACH = 2
 """Chunks of a loop for each thread: more even out unequal threads better, but the panels of a product
 that one thread goes through then do not lie one behind the other, and cannot be fetched ahead."""
@@ -42,7 +49,10 @@ class Team:
 
     def __init__(self, program: HasEntries, threads: int) -> None:
         length = program.frame_length
-        self._words = (ctypes.c_int64 * (_WORDS + length))()
+        records = _FRAME + -(-length // 8) * 8
+        tallies = records + _RECORD * threads
+        count = _JOBS if program.job_words else 1
+        self._words = (ctypes.c_int64 * (8 + tallies + _TALLY * count))()
         start = -ctypes.addressof(self._words) % 64
         self.address = ctypes.addressof(self._words) + start
         self._base = start // 8
@@ -55,14 +65,31 @@ class Team:
         self._kept: list[AnyArray] = []
         self._set(_LENGTH, length)
         self._set(_CHUNKS, _CHUNKS_EACH * threads if threads > 1 else 1)
+        self._set(_THREADS, threads)
+        self._set(_RECORDS, records)
+        self._set(_TALLIES, tallies)
+        self._set(_MASK, count - 1)
+        self._tallies = self.address + 8 * tallies, 8 * _TALLY * count
+        if threads == 1:
+            self._set(_ALONE, (1 << 63) - 1)
         self._set(_SEQUENCE, 1)
+        first = self._base + records + _LEFT
+        self._lefts = range(first + _RECORD, first + _RECORD * threads, _RECORD)
+        for place in self._lefts:
+            self._words[place] = _ASLEEP
         self._stopper: Any = None
 
     def _set(self, word: int, value: int) -> None:
         self._words[self._base + word] = value
 
-    def _get(self, word: int) -> int:
-        return self._words[self._base + word]
+    def _apart(self) -> bool:
+        """Whether no worker is inside the last step; none can enter one that is closed."""
+        words = self._words
+        step = words[self._base + _SEQUENCE] - 1
+        for place in self._lefts:
+            if words[place] < step:
+                return False
+        return True
 
     def run(self, frame: int) -> None:
         """One step with everybody."""
@@ -74,17 +101,21 @@ class Team:
         else:
             self._lead(frame, self.address)
 
+    def forget(self) -> None:
+        """What steps took says nothing about those to come: their sizes are others."""
+        ctypes.memset(self._tallies[0], 0, self._tallies[1])
+
     def keep(self, arrays: Mapping[str, AnyArray]) -> None:
         """Holds on to the inputs of the step that just ended until no worker can read them."""
-        if self._words[self._base + _ACTIVE] == 0:
+        if self._apart():
             if self._kept:
                 self._kept.clear()
         else:
             self._kept.extend(arrays.values())
 
     def quiesce(self) -> None:
-        """Waits until no worker is inside a step; none can enter one that is closed."""
-        while self._get(_ACTIVE) != 0:
+        """Waits until no worker is inside a step."""
+        while not self._apart():
             time.sleep(0)
         self._kept.clear()
 

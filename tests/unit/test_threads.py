@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from typing import Any
@@ -145,3 +146,72 @@ def test_control_flow_on_data_runs_on_one_thread() -> None:
     x = np.linspace(-1, 1, 64, dtype=np.float32)
     np.testing.assert_allclose(executor.run(x=x, go=True)["y"], np.exp(x), rtol=1e-6)
     assert np.array_equal(executor.run(x=x, go=False)["y"], -x)
+
+
+def test_few_rounds_on_many_threads_are_each_done_once() -> None:
+    program = oi.compile("dynamic { x: f32[R, 33]; } block entry { assign y: f32[R, 33]; "
+                         "op exp(x) >> y; return y; }")  # fmt: skip
+    executors = [program.make_executor(threads=n) for n in (2, 3, 4, 7)]
+    for rows in (1, 2, 3, 5, 8, 13):
+        x = np.linspace(-1, 1, rows * 33, dtype=np.float32).reshape(rows, 33)
+        for executor in executors:
+            for _ in range(3):
+                np.testing.assert_allclose(executor.run(x=x)["y"], np.exp(x), rtol=1e-6)
+
+
+def _tally(executor: Any) -> memoryview:
+    """Solo, both, left, until and settled of the only step, as `lowering/cpu/team.mlir` has them."""
+    address, nbytes = executor._team._tallies
+    return memoryview((ctypes.c_int64 * (nbytes // 8)).from_address(address)).cast("B").cast("q")
+
+
+def _run(executor: Any, inputs: dict[str, Any]) -> Any:
+    """A run whose lead does not stay alone because the machine was busy before."""
+    executor._team._set(50, 0)
+    return executor.run(**inputs)
+
+
+def test_a_step_that_is_faster_alone_is_run_alone(program: Any) -> None:
+    inputs = _inputs(np.random.default_rng(13), 1, 8)
+    executor = program.make_executor(threads=2)
+    expected = _run(executor, inputs)
+    tally = _tally(executor)
+    # The second of two trials: what they found before says that alone is faster.
+    tally[0], tally[1], tally[2] = 1, 1 << 18, -1
+    assert np.array_equal(_run(executor, inputs)["s"], expected["s"])
+    assert tally[3] > 0, "the lead stays alone"
+    assert tally[4] > tally[3], "and waits for its workers before it tries again"
+    assert tally[1] == 0, "what sharing took is measured anew"
+    # For longer than this test takes.
+    tally[3] = (1 << 63) - 1
+    for _ in range(3):
+        assert np.array_equal(_run(executor, inputs)["s"], expected["s"])
+    assert tally[1] == 0
+
+
+def test_a_step_that_is_slower_alone_is_shared(program: Any) -> None:
+    inputs = _inputs(np.random.default_rng(14), 1, 8)
+    executor = program.make_executor(threads=2)
+    expected = _run(executor, inputs)
+    tally = _tally(executor)
+    tally[0], tally[1], tally[2] = 1 << 60, 1, -1
+    assert np.array_equal(_run(executor, inputs)["s"], expected["s"])
+    assert (tally[3], tally[2]) == (0, 256)
+    _run(executor, inputs)
+    assert tally[2] == 255
+    # Long steps are shared without a trial.
+    tally[0], tally[1], tally[2] = 1, 1 << 40, 0
+    _run(executor, inputs)
+    assert tally[3] == 0
+    assert tally[1] < 1 << 40
+
+
+def test_other_sizes_begin_without_a_tally(program: Any) -> None:
+    rng = np.random.default_rng(15)
+    executor = program.make_executor(threads=2)
+    _run(executor, _inputs(rng, 1, 8))
+    tally = _tally(executor)
+    tally[0], tally[3] = 1, (1 << 63) - 1
+    _run(executor, _inputs(rng, 2, 9))
+    assert tally[3] == 0
+    assert tally[1] > 0

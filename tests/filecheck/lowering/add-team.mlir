@@ -3,15 +3,27 @@
 // Declared team functions get their bodies; the lead and the worker call the entry.
 
 // CHECK: llvm.func @openinfer_step
-// CHECK: llvm.func @openinfer_team_take({{.*}}) -> i1 {
-// CHECK: llvm.cmpxchg
+// What a thread finished is reported before it waits for others, or looks at their shares.
+// CHECK: llvm.func @openinfer_team_wait({{.*}}) attributes {no_inline} {
+// CHECK: llvm.call @openinfer_team_report
+// CHECK: llvm.func @openinfer_team_take({{.*}}) -> i1 attributes {no_inline} {
+// CHECK: %[[RECORD:\S+]] = llvm.call @openinfer_team_record(%team{{\S*}}, %share)
+// CHECK: llvm.icmp "eq" %share, %thread
+// CHECK: llvm.call @openinfer_team_report
+// CHECK: llvm.cmpxchg %[[RECORD]]
+// The lead runs the step alone or with the workers, and learns what both take.
 // CHECK: llvm.func @openinfer_lead
+// CHECK: %[[SOLO:solo\S*]] = llvm.getelementptr
+// CHECK: %[[BOTH:both\S*]] = llvm.getelementptr
 // CHECK: llvm.call @openinfer_step
+// CHECK: llvm.call @openinfer_team_learn(%[[SOLO]]
+// CHECK: llvm.call @openinfer_step
+// CHECK: llvm.call @openinfer_team_learn(%[[BOTH]]
 // CHECK: llvm.func @openinfer_worker
 // CHECK: llvm.call @openinfer_step
-llvm.func @openinfer_team_wait(!llvm.ptr, i64)
-llvm.func @openinfer_team_take(!llvm.ptr, i64) -> i1
-llvm.func @openinfer_team_done(!llvm.ptr)
+llvm.func @openinfer_team_wait(!llvm.ptr, i64, i64)
+llvm.func @openinfer_team_take(!llvm.ptr, i64, i64, i64, i64) -> i1
+llvm.func @openinfer_team_done(!llvm.ptr, i64)
 llvm.func @openinfer_step(%frame: !llvm.ptr) {
   llvm.return
 }
@@ -38,7 +50,7 @@ llvm.func @openinfer_step(%frame: !llvm.ptr) {
 // CHECK: llvm.call @openinfer_job
 // CHECK: llvm.func @openinfer_worker
 // CHECK: llvm.call @openinfer_job
-llvm.func @openinfer_team_wait(!llvm.ptr, i64)
+llvm.func @openinfer_team_wait(!llvm.ptr, i64, i64)
 llvm.func @openinfer_fork_k(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr)
 llvm.func internal @k_shared(%x: !llvm.ptr, %n: i64, %team: !llvm.ptr, %ticket: i64, %thread: i64) -> i64 {
   llvm.return %ticket : i64

@@ -2,7 +2,7 @@
 
 // Each round writes eight elements of four bits, from a whole byte on: the loop may be cut.
 // CHECK-LABEL: func.func private @apart_0
-// CHECK: scf.for %chunk
+// CHECK: scf.for %turn
 func.func @step(%x: memref<640xi4>, %v: vector<8xi4>) {
   func.call @apart_0(%x, %v) : (memref<640xi4>, vector<8xi4>) -> ()
   func.return
@@ -21,7 +21,7 @@ func.func private @apart_0(%x: memref<640xi4>, %v: vector<8xi4>) {
 
 // Rows of three bytes, whatever the inner loop does in them.
 // CHECK-LABEL: func.func private @rows_0
-// CHECK: scf.for %chunk
+// CHECK: scf.for %turn
 func.func @step(%x: memref<?x6xi4>, %v: i4, %n: index) {
   func.call @rows_0(%x, %v, %n) : (memref<?x6xi4>, i4, index) -> ()
   func.return

@@ -5,17 +5,23 @@
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %team: memref<64xi64> {openinfer.arg = "team"}, %ticket: i64
 // CHECK: %[[NEXT:\S+]] = func.call @scale_0(%x, %team, %ticket, %thread)
-// CHECK-NEXT: func.call @openinfer_team_wait(%team, %[[NEXT]])
+// CHECK-NEXT: func.call @openinfer_team_wait(%team, %[[NEXT]], %thread)
 // CHECK-LABEL: func.func private @scale_0
 // CHECK: func.call @openinfer_team_wait(%team{{.*}}, %ticket
-// The team knows how many chunks suit its threads.
+// The team knows how many chunks suit its threads, and how many there are.
 // CHECK: memref.load %team{{\S*}}[%c57{{\S*}}] : memref<64xi64>
-// CHECK: scf.for %chunk
-// CHECK: %[[MINE:\S+]] = func.call @openinfer_team_take
+// CHECK: memref.load %team{{\S*}}[%c58{{\S*}}] : memref<64xi64>
+// A thread begins with the chunks of its own share, and goes round.
+// CHECK: %[[FIRST:\S+]] = arith.divui
+// CHECK: scf.for %turn
+// CHECK-NEXT: arith.addi %[[FIRST]], %turn
+// CHECK: %chunk = arith.select
+// CHECK: %[[SHARE:\S+]] = arith.divui
+// CHECK: %[[MINE:\S+]] = func.call @openinfer_team_take(%team{{\S*}}, %{{\S+}}, %{{\S+}}, %[[SHARE]], %thread{{\S*}})
 // CHECK-NEXT: scf.if %[[MINE]] {
 // CHECK: scf.for %i
 // CHECK: memref.store
-// CHECK: func.call @openinfer_team_done
+// CHECK: func.call @openinfer_team_done(%team{{\S*}}, %thread{{\S*}})
 // CHECK: func.func private @openinfer_team_wait
 func.func @step(%x: memref<64xf32>) {
   func.call @scale_0(%x) : (memref<64xf32>) -> ()
@@ -105,7 +111,7 @@ func.func private @scale_0(%x: memref<64xf32>) {
 // CHECK: func.func private @scale_0_shared(
 // CHECK: func.call @openinfer_team_take
 // CHECK: openinfer_team_done
-// CHECK: func.call @openinfer_team_wait({{.*}}, %[[LAST:\S+]])
+// CHECK: func.call @openinfer_team_wait(%{{\S+}}, %[[LAST:\S+]], %thread{{\S*}})
 // CHECK-NEXT: func.return %[[LAST]]
 // CHECK: func.func private @openinfer_fork_scale_0(
 func.func @step(%c: memref<i8>, %x: memref<65536xf32>) {
@@ -175,7 +181,7 @@ func.func private @set_0(%x: memref<f32>) {
 
 // CHECK-LABEL: func.func private @by_size
 // CHECK: %[[NEXT:\S+]] = scf.if %{{\S+}} -> (i64) {
-// CHECK: scf.for %chunk
+// CHECK: scf.for %turn
 // CHECK: func.call @openinfer_team_take
 // CHECK: scf.yield %{{\S+}} : i64
 // CHECK-NEXT: } else {
