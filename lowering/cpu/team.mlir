@@ -53,9 +53,11 @@
 //     2  left      how many shared runs come before the next two that the lead tries alone
 //     3  until     the lead runs it alone until the cycle counter gets here: that was faster
 //     4  settled   nothing is tried alone before: workers that slept have to come back first
+//     5  stay      how long it was run alone the last time; 0 when sharing was faster since
 //
-// Alone it stays for 2^27 cycles, about 50 ms, then it is shared at least 16 times, and for 2^20
-// cycles, and compared again. What takes longer than 2^19 cycles is always shared.
+// Alone it stays for 2^24 cycles, about 6 ms, the first time, for others may have been busy in the
+// machine, and twice as long each time after, up to 2^27 cycles. Then it is shared at least 16 times,
+// and for 2^20 cycles, and compared again. What takes longer than 2^19 cycles is always shared.
 
 llvm.func @syscall(i64, i64, i64, i64, i64, i64, i64) -> i64
 llvm.func @sched_yield() -> i32
@@ -232,6 +234,7 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %left = llvm.getelementptr inbounds %solo[16] : (!llvm.ptr) -> !llvm.ptr, i8
   %until = llvm.getelementptr inbounds %solo[24] : (!llvm.ptr) -> !llvm.ptr, i8
   %settled = llvm.getelementptr inbounds %solo[32] : (!llvm.ptr) -> !llvm.ptr, i8
+  %stay = llvm.getelementptr inbounds %solo[40] : (!llvm.ptr) -> !llvm.ptr, i8
   %no = llvm.mlir.constant(0 : i1) : i1
   %yes = llvm.mlir.constant(1 : i1) : i1
   %busy_until = "llvm.load"(%alone) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
@@ -280,14 +283,23 @@ llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) {
   %apart = "llvm.load"(%solo) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
   %together = "llvm.load"(%both) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
   %better = llvm.icmp "slt" %apart, %together : i64
-  llvm.cond_br %better, ^stay, ^go_on
+  llvm.cond_br %better, ^remain, ^go_on
 ^go_on:
   %many = llvm.mlir.constant(256 : i64) : i64
   llvm.store %many, %left : i64, !llvm.ptr
+  llvm.store %zero, %stay : i64, !llvm.ptr
   llvm.return
-^stay:
+^remain:
   %sixteen = llvm.mlir.constant(16 : i64) : i64
-  %rest = llvm.mlir.constant(134217728 : i64) : i64
+  %shortest = llvm.mlir.constant(16777216 : i64) : i64
+  %longest_stay = llvm.mlir.constant(134217728 : i64) : i64
+  %stayed = "llvm.load"(%stay) <{alignment = 8 : i64}> : (!llvm.ptr) -> i64
+  %doubled = llvm.mul %stayed, %two : i64
+  %too_short = llvm.icmp "slt" %doubled, %shortest : i64
+  %long_enough = llvm.select %too_short, %shortest, %doubled : i1, i64
+  %too_long = llvm.icmp "sgt" %long_enough, %longest_stay : i64
+  %rest = llvm.select %too_long, %longest_stay, %long_enough : i1, i64
+  llvm.store %rest, %stay : i64, !llvm.ptr
   %waking = llvm.mlir.constant(1048576 : i64) : i64
   %back = llvm.add %solo_end, %rest : i64
   %awake = llvm.add %back, %waking : i64

@@ -171,6 +171,10 @@ def _run(executor: Any, inputs: dict[str, Any]) -> Any:
     return executor.run(**inputs)
 
 
+def _words(*values: int) -> memoryview:
+    return memoryview((ctypes.c_int64 * len(values))(*values)).cast("B").cast("q")
+
+
 def test_a_step_that_is_faster_alone_is_run_alone(program: Any) -> None:
     inputs = _inputs(np.random.default_rng(13), 1, 8)
     executor = program.make_executor(threads=2)
@@ -182,6 +186,11 @@ def test_a_step_that_is_faster_alone_is_run_alone(program: Any) -> None:
     assert tally[3] > 0, "the lead stays alone"
     assert tally[4] > tally[3], "and waits for its workers before it tries again"
     assert tally[1] == 0, "what sharing took is measured anew"
+    assert tally[5] == 1 << 24, "not for long, the first time"
+    tally[:4] = _words(1, 1 << 18, -1, 0)
+    tally[4] = 0
+    _run(executor, inputs)
+    assert tally[5] == 1 << 25
     # For longer than this test takes.
     tally[3] = (1 << 63) - 1
     for _ in range(3):
@@ -194,9 +203,9 @@ def test_a_step_that_is_slower_alone_is_shared(program: Any) -> None:
     executor = program.make_executor(threads=2)
     expected = _run(executor, inputs)
     tally = _tally(executor)
-    tally[0], tally[1], tally[2] = 1 << 60, 1, -1
+    tally[0], tally[1], tally[2], tally[5] = 1 << 60, 1, -1, 1 << 25
     assert np.array_equal(_run(executor, inputs)["s"], expected["s"])
-    assert (tally[3], tally[2]) == (0, 256)
+    assert (tally[3], tally[2], tally[5]) == (0, 256, 0)
     _run(executor, inputs)
     assert tally[2] == 255
     # Long steps are shared without a trial.
