@@ -95,9 +95,7 @@ def _value(kind: str) -> Any:
 
 def _native(executor: Any) -> Callable[[], object]:
     """The call that a step ends in, with the frame of the step before."""
-    frame = executor._frame_address
-    call = executor._team.run if executor._team is not None else executor._loaded.step
-    return lambda: call(frame)
+    return executor._native_call()
 
 
 def _timed(work: Callable[[], object], rounds: int, calls: int) -> tuple[float, float]:

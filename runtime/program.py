@@ -14,7 +14,8 @@ from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.trace import TraceLog
 
 if TYPE_CHECKING:
-    from openinfer.runtime.devices.cpu import CpuExecutor, LoadedProgram
+    from openinfer.runtime.devices.cpu import CpuExecutor
+    from openinfer.runtime.devices.cpu_loaded import LoadedProgram
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
 
@@ -114,7 +115,7 @@ class Program:
 
     def loaded(self) -> LoadedProgram:
         """The linked code with its weights; made on first use."""
-        from openinfer.runtime.devices.cpu import LoadedProgram
+        from openinfer.runtime.devices.cpu_loaded import LoadedProgram
 
         if self._loaded is None:
             self.check_package()

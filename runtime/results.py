@@ -27,6 +27,8 @@ class Results(dict[str, "AnyArray | Tensor"]):
     A name that is not among them raises UnknownResultError OI0501, which lists those that are.
     """
 
+    __slots__ = ()
+
     def __missing__(self, name: object) -> AnyArray | Tensor:
         names = list(self)
         close = difflib.get_close_matches(str(name), names, n=1)

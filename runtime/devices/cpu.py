@@ -1,24 +1,24 @@
-"""The device `cpu`: links the code of a program, lays out its weights, runs steps in one call."""
+"""The device `cpu`: runs the steps of a compiled program, each in one native call."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_codegen import load_object
 from openinfer.runtime.devices.cpu_growing import aligned_bytes
-from openinfer.runtime.devices.cpu_results import Rooms
+from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+from openinfer.runtime.devices.cpu_results import Room, Rooms
 from openinfer.runtime.devices.cpu_shapes import check_shape, dims_now, no_shape
 from openinfer.runtime.devices.cpu_state import CpuState
-from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.devices.cpu_team import Team
 from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
 from openinfer.runtime.devices.cpu_watch import Handed, Watcher, start_numbers
 from openinfer.runtime.devices.failures import FAILURES
-from openinfer.runtime.devices.quick_inputs import QuickInput, address_of
+from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.executor import (
@@ -28,7 +28,7 @@ from openinfer.runtime.executor import (
     VariableInfo,
     impossible,
 )
-from openinfer.runtime.manifest import BEFORE, NodeRow, StateRow, VariableRow, WeightRow
+from openinfer.runtime.manifest import BEFORE, NodeRow, StateRow, VariableRow
 from openinfer.runtime.results import Results
 from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.state import State
@@ -39,104 +39,10 @@ from openinfer.runtime.trace import Event
 if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.outline import Outline
-    from openinfer.runtime.packages.base import Package
     from openinfer.runtime.program import Program
 
-PREFIX = "openinfer_"
 MAX_ARENA = 1 << 46
 """Bytes beyond which no arena is asked for."""
-OBSERVER = "openinfer_observe"
-
-_Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-_Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-
-
-class LoadedProgram:
-    """The linked code of a program and its weights in the layout that the code wants.
-
-    `mapped_bytes` are read where the package file is mapped, `packed_bytes` were laid out anew.
-    """
-
-    def __init__(self, program: Program) -> None:
-        """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
-        manifest = program.manifest
-        check_target(manifest.target)
-        self.manifest = manifest
-        self.package = program.package
-        self.variables = {row.name: row for row in manifest.variables}
-        prepares = sorted({row.prepare for row in manifest.weights if row.prepare is not None})
-        symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
-        if "team" in manifest.frame:
-            symbols += [PREFIX + "lead", PREFIX + "worker"]
-        self.observer: Any = None
-        imports: dict[str, int] = {}
-        if OBSERVER.encode() in program.code:
-            self.observer = _Observer(self._observe)
-            imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
-        self.on_value: Any = None
-        self.failure: Exception | None = None
-        self._library = load_object(program.code, symbols, imports)
-        self.step = _Entry(self._library.address(PREFIX + "step"))
-        self.shared = "team" in manifest.frame
-        """Whether several threads can run a step."""
-        self.lead: Any = None
-        self.worker: Any = None
-        if self.shared:
-            self.lead = _Lead(self._library.address(PREFIX + "lead"))
-            self.worker = _Worker(self._library.address(PREFIX + "worker"))
-        self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
-        self.mapped_bytes = 0
-        self.packed_bytes = 0
-        self.weights = [self._weight(row) for row in manifest.weights]
-
-    @property
-    def frame_length(self) -> int:
-        """Words of what the team shares: a step's frame, or the jobs that a step hands out."""
-        return self.job_words or len(self.manifest.frame)
-
-    @property
-    def job_words(self) -> int:
-        """Words of a job; 0 when the team shares whole steps."""
-        for slot in self.manifest.frame:
-            if slot.startswith("job "):
-                return int(slot.partition(" ")[2])
-        return 0
-
-    def _observe(self, node: int, output: int, address: int) -> None:
-        # An exception cannot pass through native code: it waits until the step is over.
-        if self.on_value is None or self.failure is not None:
-            return
-        try:
-            self.on_value(node, output, address)
-        except Exception as error:
-            self.failure = error
-
-    def _read(self, name: str) -> AnyArray:
-        package: Package | None = self.package
-        assert package is not None
-        return np.ascontiguousarray(package.read(name))
-
-    def _weight(self, row: WeightRow) -> AnyArray:
-        """The bytes of one weight argument; a mapped view when nothing had to be moved."""
-        family = bool(self.variables[row.variable].members)
-        if row.prepare is None and not family:
-            array = self._read(row.sources[0])
-            self.mapped_bytes += array.nbytes
-            return array
-        packed = aligned_bytes(row.nbytes)
-        self.packed_bytes += row.nbytes
-        each = row.nbytes // len(row.sources)
-        for number, source in enumerate(row.sources):
-            array = self._read(source)
-            target = packed[number * each : (number + 1) * each]
-            if row.prepare is None:
-                target[:] = array.reshape(-1).view(np.uint8)
-            else:
-                frame = np.array([array.ctypes.data, target.ctypes.data], np.uint64)
-                self._prepare[row.prepare](frame.ctypes.data)
-        return packed
 
 
 class CpuExecutor(BaseExecutor):
@@ -172,11 +78,10 @@ class CpuExecutor(BaseExecutor):
         self._rooms = Rooms()
         self._errors = np.zeros(4, np.int64)
         self._error_words: Any = memoryview(cast(Any, self._errors))
-        # One word more than the frame: what the step gives back.
-        self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 1))()
-        self._frame_address = ctypes.addressof(self._frame)
+        # Two words more than the frame: what the step gives back, and one that nobody reads.
+        self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 2))()
         # What the last step was given: inputs that look the same need no second check.
-        self._known: dict[str, QuickInput] = {}
+        self._quick: QuickInputs | None = None
         self._ready: dict[str, AnyArray] = {}
         self._views: dict[str, AnyArray] = {}
         self._shape_sizes: dict[str, int] | None = None
@@ -185,6 +90,8 @@ class CpuExecutor(BaseExecutor):
         self._last_sizes: Mapping[str, int] = self.sizes
         """The sizes of the last step that ended well."""
         self._input_slots: list[tuple[int, str]] = []
+        self._arena_slots: list[int] = []
+        self._arena_size_slots: list[int] = []
         self._input_count = sum(row.memory == "dynamic" for row in manifest.variables)
         self._live: dict[str, Tensor] = {}
         self._done = False
@@ -200,6 +107,10 @@ class CpuExecutor(BaseExecutor):
         self._shown_growths = (0, 0)
         """Growths of arena and state that the trace has counted."""
         self._team = Team(loaded, threads) if loaded.shared else None
+        self._helped = self._team is not None and threads > 1
+        self._native: Callable[[], object] | None = None
+        """The native call of a step, with its arguments."""
+        self._noted_state = self._state if self._state.noted else None
         self._job = np.zeros(loaded.job_words + 1, np.int64)
         self._section_errors = np.zeros(64 * 4, np.int64)
         self._fill_constant_slots()
@@ -221,11 +132,15 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = self._trace_record.address
             elif role == "input":
                 self._input_slots.append((slot, rest))
+            elif role == "arena":
+                self._arena_slots.append(slot)
+            elif role == "arena_size":
+                self._arena_size_slots.append(slot)
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
         # Until all slots are true again, no step may take the quick way.
-        self._shape_sizes, self._known = None, {}
+        self._shape_sizes, self._quick = None, None
         self._check_requirements(sizes)
         self._state.prepare(sizes)
         given = sizes
@@ -250,18 +165,16 @@ class CpuExecutor(BaseExecutor):
                 self._frame[slot] = self._state.slots(role, rest)
         self._shape_sizes = dict(given)
         self._plan_sizes = sizes
-        self._known = {}
-        self._enter(self._arena, self._output_views(self._arena))
-        self._rooms.lay_out(self._arena, self._views, self.results)
+        views = self._output_views(self._arena)
+        self._enter(self._rooms.lay_out(self._arena, views, self.results))
 
-    def _enter(self, arena: AnyArray, views: dict[str, AnyArray]) -> None:
-        """Steps work in `arena` from here on."""
-        self._arena, self._views = arena, views
-        for slot, text in enumerate(self._manifest.frame):
-            if text == "arena":
-                self._frame[slot] = arena.ctypes.data
-            elif text == "arena_size":
-                self._frame[slot] = arena.nbytes
+    def _enter(self, room: Room) -> None:
+        """Steps work in the arena of `room` from here on."""
+        self._arena, self._views = room.memory, room.views
+        for slot in self._arena_slots:
+            self._frame[slot] = room.address
+        for slot in self._arena_size_slots:
+            self._frame[slot] = room.memory.nbytes
 
     def _output_views(self, arena: AnyArray) -> dict[str, AnyArray]:
         """The outputs whose shapes are known before the step, where they lie."""
@@ -281,11 +194,11 @@ class CpuExecutor(BaseExecutor):
 
     def insert(self, /, *unnamed: Never, **arrays: Any) -> None:
         """See `BaseExecutor.insert`."""
-        known = self._known
-        if self._stepping is None and not self._closed and not unnamed:
+        quick = self._quick
+        if quick is not None and self._stepping is None and not self._closed and not unnamed:
             fitting: dict[str, AnyArray] = {}
             for name, value in arrays.items():
-                entry = known.get(name)
+                entry = quick.entries.get(name)
                 array = entry.take(value) if entry is not None else None
                 if array is None:
                     break
@@ -302,21 +215,14 @@ class CpuExecutor(BaseExecutor):
 
     def step(self) -> None:
         """See `BaseExecutor.step`."""
-        ready, slots = self._ready, self._input_slots
-        # A program without inputs has the sizes of its first step in all of them.
-        quick = self._known or (not self._input_count and self._shape_sizes is not None)
-        if quick and len(ready) == self._input_count and not self._inputs:
+        ready = self._ready
+        if self._quick is not None and len(ready) == self._input_count and not self._inputs:
             if self._stepping is None and not self._closed:
-                for slot, name in slots:
+                for slot, name in self._input_slots:
                     self._frame[slot] = address_of(ready[name])
                 try:
-                    self._call()
-                    self.finished_steps += 1
-                except MemoryError as error:
-                    raise impossible(error, self._plan_sizes) from error
+                    self._quick_step(ready)
                 finally:
-                    if self._team is not None and ready:
-                        self._team.keep(ready)
                     ready.clear()
                 return
         self._take_ready()
@@ -324,11 +230,37 @@ class CpuExecutor(BaseExecutor):
 
     def run(self, /, *unnamed: Never, **inputs: Any) -> Results:
         """See `BaseExecutor.run`. Large results are not copied: `fetch` reads the same memory."""
-        self.insert(*unnamed, **inputs)
-        self.step()
-        lent = self._rooms.lend() if self._rooms.names and self._done else {}
-        found = {name: lent[name] if name in lent else self.fetch(name) for name in self.results}
-        return Results(found)
+        quick = self._quick
+        if (
+            quick is not None
+            and not (unnamed or self._ready or self._inputs or self._closed)
+            and self._stepping is None
+            and quick.place(inputs)
+        ):
+            self._quick_step(inputs)
+        else:
+            self.insert(*unnamed, **inputs)
+            self.step()
+        results = Results()
+        for name, give in self._rooms.ways():
+            results[name] = self.fetch(name) if give is None else give()
+        return results
+
+    def _quick_step(self, given: Mapping[str, Any]) -> None:
+        """A step with the inputs whose addresses are in the frame; `given` keeps them alive."""
+        try:
+            self._call()
+            self.finished_steps += 1
+        except MemoryError as error:
+            raise impossible(error, self._plan_sizes) from error
+        finally:
+            if self._helped:
+                self._keep(given)
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Inputs stay as they are until nobody can read them any more."""
+        if self._team is not None:
+            self._team.keep(given, self._quick.renew if self._quick is not None else list)
 
     def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """See `BaseExecutor.iterate`."""
@@ -368,38 +300,44 @@ class CpuExecutor(BaseExecutor):
         try:
             self._call()
         finally:
-            if self._team is not None:
-                self._team.keep({name: tensor.storage for name, tensor in inputs.items()})
-        quick = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
-        self._known = {name: entry for name, entry in quick.items() if entry is not None}
+            self._keep(inputs)
+        entries = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
+        slots = dict.fromkeys(entries, len(self._frame) - 1)
+        slots.update((name, slot) for slot, name in self._input_slots)
+        self._quick = QuickInputs(entries, slots, self._frame)
 
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
         self._done = False
-        if self._rooms.lent:
-            free = self._rooms.free(self._another_arena, self._output_views)
-            if free is not None:
-                self._enter(*free)
-        stateful = bool(self._manifest.states)
+        rooms = self._rooms
+        if rooms.lent and rooms.taken:
+            self._enter(rooms.move(self._another_arena, self._output_views))
+        native = self._native or self._native_call()
+        state, record = self._noted_state, self._trace_record
         while True:
-            if stateful:
-                self._state.begin()
-            if self._trace_record is not None:
-                self._trace_record.begin()
-            if self._team is not None:
-                self._team.run(self._frame_address)
-            else:
-                self._loaded.step(self._frame_address)
+            if state is not None:
+                state.begin()
+            if record is not None:
+                record.begin()
+            native()
             if not self._error_words[0]:
                 break
             self._recover()
         self._done = True
         assert self._shape_sizes is not None
         self._last_sizes = self._shape_sizes
-        if stateful:
-            self._state.end()
-        if self._trace_record is not None:
-            self._collect(self._trace_record)
+        if state is not None:
+            state.end()
+        if record is not None:
+            self._collect(record)
+
+    def _native_call(self) -> Callable[[], object]:
+        """What runs the code with the frame, made when it is first needed: it starts threads."""
+        frame = ctypes.addressof(self._frame)
+        team = self._team
+        call = partial(self._loaded.step, frame) if team is None else team.call(frame)
+        self._native = call
+        return call
 
     @property
     def state_growths(self) -> int:
@@ -472,15 +410,15 @@ class CpuExecutor(BaseExecutor):
         self._state.undo()
         if not failure.memory:
             if self._state.give_up():
-                self._shape_sizes, self._known = None, {}
+                self._shape_sizes, self._quick = None, None
             raise StepError(
                 failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
             )
-        sizes, known = self._shape_sizes, self._known
+        sizes, quick = self._shape_sizes, self._quick
         assert sizes is not None
         bounds = dict(self._state.late_capacity)
         # Whatever fails from here on: the next step lays everything out anew.
-        self._shape_sizes, self._known = None, {}
+        self._shape_sizes, self._quick = None, None
         try:
             self._state.provide(name, a, b)
             self._resize(sizes)
@@ -491,7 +429,7 @@ class CpuExecutor(BaseExecutor):
             self._state.late_capacity.update(bounds)
             self._state.give_up()
             raise MemoryError from error
-        self._known = known
+        self._quick = quick
         if self._retry is not None:
             self._retry()
 
@@ -630,7 +568,7 @@ class CpuExecutor(BaseExecutor):
             fixed = [d for d in dims if d.names <= self._last_sizes.keys()]
             check_shape(base, tuple(d.evaluate(self._last_sizes) for d in fixed))
             if self._shape_sizes != self._last_sizes:
-                self._shape_sizes, self._known = None, {}
+                self._shape_sizes, self._quick = None, None
             self._state.prepare_one(base, self._last_sizes)
         index = None if base == name else _indices(name)
         found = self._state.value(base, index, self._late_dims(base))
@@ -666,7 +604,7 @@ class CpuExecutor(BaseExecutor):
     def _restore_state(self, state: State) -> None:
         self._quiesce()
         self._state.restore(state, self.sizes)
-        self._shape_sizes, self._known = None, {}
+        self._shape_sizes, self._quick = None, None
         self._done = False
 
     def _first_content(self, row: VariableRow, name: str) -> Tensor:
@@ -698,7 +636,7 @@ class CpuExecutor(BaseExecutor):
         self._ready.clear()
         self._quiesce()
         self._state.reset()
-        self._shape_sizes, self._known = None, {}
+        self._shape_sizes, self._quick = None, None
 
     def _quiesce(self) -> None:
         """Nobody touches the arena or the last inputs any more."""
@@ -712,6 +650,7 @@ class CpuExecutor(BaseExecutor):
         self._arena = aligned_bytes(0)
         self._rooms = Rooms()
         self._views.clear()
+        self._quick, self._native = None, None
         self._ready.clear()
         self._live.clear()
 

@@ -1,9 +1,9 @@
 """Results that a caller gets where they lie: the arena is theirs until they let go of them.
 
-Copying a result of megabytes takes a few percent of the time of the step that made it. So `run` hands
-large results out as views of the arena, and the next step works in another arena while somebody still
-holds one. Whether that is so shows in the references to the arena's memory: every NumPy array that lies
-in it holds one, however it was derived.
+Copying a result of megabytes takes a few percent of the time of the step that made it, and so does one
+of kilobytes behind a step of microseconds. So `run` hands results out as views of the arena, and the
+next step works in another arena while somebody still holds one. Whether that is so shows in the
+references to the arena's memory: every NumPy array that lies in it holds one, however it was derived.
 """
 
 from __future__ import annotations
@@ -14,89 +14,111 @@ from dataclasses import dataclass
 
 from openinfer.runtime.storage import AnyArray
 
-LEAST_BYTES = 1 << 18
+LEAST_BYTES = 1 << 15
 """A smaller result is copied: that costs less than it is worth to think about it."""
 LEAST_SHARE = 4
 """Results that are less than this part of the arena are copied: they would hold all of it."""
 MOST_HELD = 2
 """Arenas that callers may hold; with so many of them out, results are copied."""
 
+Ways = list[tuple[str, Callable[[], AnyArray] | None]]
+"""Results by name, each with what makes the caller's array of it; None: only the executor can."""
+
 
 @dataclass(frozen=True)
-class _Room:
+class Room:
     """An arena, views of the outputs in it, and the references to it when nobody else has any."""
 
     memory: AnyArray
+    address: int
     views: dict[str, AnyArray]
+    copies: Ways
+    """How results are copied."""
+    loans: Ways
+    """How they are handed out where they lie, if they are large enough."""
+    owner: object
+    """What all arrays that lie in the memory refer to."""
     references: int
 
     @staticmethod
-    def of(memory: AnyArray, views: dict[str, AnyArray]) -> _Room:
-        return _Room(memory, views, _references(memory))
+    def of(
+        memory: AnyArray, views: dict[str, AnyArray], results: Iterable[str], large: Iterable[str]
+    ) -> Room:
+        """The room of `memory`, where the outputs lie at `views` and `large` may be handed out."""
+        copies: Ways = [(n, views[n].copy if n in views else None) for n in results]
+        lent = {name: views[name].view for name in large}
+        loans: Ways = [(name, lent.get(name, copy)) for name, copy in copies]
+        owner = memory.base
+        # The room's own reference to it takes the place of the one here.
+        references = sys.getrefcount(owner)
+        return Room(memory, memory.ctypes.data, views, copies, loans, owner, references)
 
     @property
     def held(self) -> bool:
-        return _references(self.memory) > self.references
-
-
-def _references(memory: AnyArray) -> int:
-    return sys.getrefcount(memory.base)
+        """Whether there are arrays in it that are not the executor's."""
+        return sys.getrefcount(self.owner) > self.references
 
 
 class Rooms:
     """The arenas of an executor: the one that steps work in, and those that callers hold."""
 
     def __init__(self) -> None:
-        self._now: _Room | None = None
-        self._others: list[_Room] = []
-        self.names: tuple[str, ...] = ()
+        self._now: Room | None = None
+        self._others: list[Room] = []
+        self._results: tuple[str, ...] = ()
+        self._large: tuple[str, ...] = ()
         """The results that are handed out where they lie."""
         self.lent = False
-        """Whether the caller was given parts of the present arena."""
+        """Whether the caller was given parts of the present arena at some time."""
 
-    def lay_out(self, memory: AnyArray, views: dict[str, AnyArray], results: Iterable[str]) -> None:
+    def lay_out(self, memory: AnyArray, views: dict[str, AnyArray], results: Iterable[str]) -> Room:
         """Steps work in `memory` from here on, where the outputs lie at `views`."""
-        self._now, self._others, self.lent = _Room.of(memory, views), [], False
-        large = [n for n in results if n in views and views[n].nbytes >= LEAST_BYTES]
+        self._results = tuple(results)
+        large = [n for n in self._results if n in views and views[n].nbytes >= LEAST_BYTES]
         apart = [n for n in large if _lies_apart(n, views)]
         whole = sum(views[n].nbytes for n in apart)
-        self.names = tuple(apart) if whole * LEAST_SHARE >= memory.nbytes else ()
+        self._large = tuple(apart) if whole * LEAST_SHARE >= memory.nbytes else ()
+        self._others, self.lent = [], False
+        self._now = Room.of(memory, views, self._results, self._large)
+        return self._now
 
     @property
     def taken(self) -> bool:
         """Whether the caller holds parts of the present arena."""
         return self.lent and self._now is not None and self._now.held
 
-    def lend(self) -> Mapping[str, AnyArray]:
-        """The results by name, where they lie; none when callers hold too much already."""
+    def ways(self) -> Ways:
+        """How the results of a step that ended well are handed out."""
         now = self._now
-        if now is None or sum(room.held for room in self._others) >= MOST_HELD:
-            return {}
+        if now is None:
+            return []
+        if not self._large:
+            return now.copies
+        if len(self._others) >= MOST_HELD and all(room.held for room in self._others):
+            return now.copies
         self.lent = True
-        return {name: now.views[name].view() for name in self.names}
+        return now.loans
 
-    def free(
+    def move(
         self, make: Callable[[], AnyArray], look: Callable[[AnyArray], dict[str, AnyArray]]
-    ) -> tuple[AnyArray, dict[str, AnyArray]] | None:
-        """Another arena and its views, when the caller holds parts of the present one.
+    ) -> Room:
+        """Another arena than the present one, parts of which the caller holds (`taken`).
 
         `make` allocates an arena, `look` gives its views. What `make` raises leaves all as it is.
         """
-        now = self._now
-        if now is None or not self.taken:
-            self.lent = False
-            return None
-        for number, room in enumerate(self._others):
+        now, others = self._now, self._others
+        assert now is not None
+        for number, room in enumerate(others):
             if not room.held:
-                self._others[number], self._now = now, room
+                others[number], self._now = now, room
                 break
         else:
             memory = make()
             # What is held by the caller alone goes when they let go of it.
-            self._others = [*self._others, now][-MOST_HELD:]
-            self._now = _Room.of(memory, look(memory))
+            self._others = [*others, now][-MOST_HELD:]
+            room = self._now = Room.of(memory, look(memory), self._results, self._large)
         self.lent = False
-        return self._now.memory, self._now.views
+        return room
 
 
 def _lies_apart(name: str, views: Mapping[str, AnyArray]) -> bool:

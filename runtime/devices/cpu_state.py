@@ -74,6 +74,8 @@ class CpuState:
         """What a snapshot holds of variables that wait for the sizes of the next step."""
         self._sized = [row for row in manifest.states if _names(row)]
         """The variables whose shape follows from the sizes of a step."""
+        self.noted = bool(self._sized) or self._any_marks
+        """Whether `begin` and `end` have anything to do."""
         self._touched: set[str] = set()
         """Those of them that steps have used: their shape stays."""
         self.growths = 0

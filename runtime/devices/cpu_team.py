@@ -10,7 +10,8 @@ import ctypes
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from openinfer.runtime.storage import AnyArray
@@ -57,12 +58,11 @@ class Team:
         self.address = ctypes.addressof(self._words) + start
         self._base = start // 8
         self._program = program
-        # Found once: a step has no time to look at the frame's words.
         self._job_words = program.job_words
         self._step, self._lead = program.step, program.lead
         self._workers = threads - 1
         self._started = False
-        self._kept: list[AnyArray] = []
+        self._kept: list[Any] = []
         self._set(_LENGTH, length)
         self._set(_CHUNKS, _CHUNKS_EACH * threads if threads > 1 else 1)
         self._set(_THREADS, threads)
@@ -91,27 +91,30 @@ class Team:
                 return False
         return True
 
-    def run(self, frame: int) -> None:
-        """One step with everybody."""
+    def call(self, frame: int) -> Callable[[], object]:
+        """The native call that runs a step with everybody; the workers are there from now on."""
         if not self._started and self._workers:
             self._start()
         if self._job_words:
             # The step itself hands out jobs.
-            self._step(frame)
-        else:
-            self._lead(frame, self.address)
+            return partial(self._step, frame)
+        return partial(self._lead, frame, self.address)
 
     def forget(self) -> None:
         """What steps took says nothing about those to come: their sizes are others."""
         ctypes.memset(self._tallies[0], 0, self._tallies[1])
 
-    def keep(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Holds on to the inputs of the step that just ended until no worker can read them."""
+    def keep(self, given: Mapping[str, Any], more: Callable[[], list[AnyArray]]) -> None:
+        """Holds on to the inputs of the step that just ended until no worker can read them.
+
+        `more` is asked for what else they lie in, where that is so.
+        """
         if self._apart():
             if self._kept:
                 self._kept.clear()
         else:
-            self._kept.extend(arrays.values())
+            self._kept.extend(given.values())
+            self._kept.extend(more())
 
     def quiesce(self) -> None:
         """Waits until no worker is inside a step."""

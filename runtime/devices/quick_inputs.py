@@ -7,6 +7,7 @@ fit, so a value of the same dtype and shape needs only to lie as storage does.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from openinfer.runtime.storage import AnyArray, value_range
 from openinfer.runtime.tensors import Tensor
 
 _first_byte: Any = ctypes.c_char.from_buffer
+_address: Any = ctypes.addressof
 _ARRAY = np.ndarray
 _LARGEST = {"f32": float(np.finfo(np.float32).max), "f64": float(np.finfo(np.float64).max)}
 
@@ -24,7 +26,7 @@ _LARGEST = {"f32": float(np.finfo(np.float32).max), "f64": float(np.finfo(np.flo
 def address_of(array: AnyArray) -> int:
     """Where a contiguous array begins. `array.ctypes` describes it all first: five times as long."""
     try:
-        return ctypes.addressof(_first_byte(array))
+        return _address(_first_byte(array))
     except (TypeError, ValueError):
         # A read-only array gives no buffer to write to, an empty one has no byte.
         return array.ctypes.data
@@ -37,8 +39,10 @@ class QuickInput:
     dtype: DType
     shape: tuple[int, ...]
     storage: np.dtype[Any]
-    bounds: tuple[float, float] | None
-    """The Python numbers that a scalar may be given as; None: no scalar, or no such number."""
+    number: type[float] | type[int] | None
+    """The type of Python numbers that a scalar may be given as; None: no scalar, or no such type."""
+    bounds: tuple[float, float]
+    """The least and the largest of these numbers."""
     plain: bool
     """Whether a NumPy array of values lies as storage does."""
     checked: bool
@@ -50,13 +54,13 @@ class QuickInput:
         dtype = tensor.dtype
         if dtype.packed:
             return None
-        bounds = None
+        number, bounds = None, (0, 0)
         if not tensor.shape and dtype.name in _LARGEST:
-            bounds = (-_LARGEST[dtype.name], _LARGEST[dtype.name])
+            number, bounds = float, (-_LARGEST[dtype.name], _LARGEST[dtype.name])
         elif not tensor.shape and dtype.kind in ("int", "uint"):
-            bounds = value_range(dtype)
+            number, bounds = int, value_range(dtype) or (0, 0)
         storage, plain = np.dtype(dtype.storage), dtype.storage == dtype.value
-        return QuickInput(dtype, tensor.shape, storage, bounds, plain, dtype.kind == "bool")
+        return QuickInput(dtype, tensor.shape, storage, number, bounds, plain, dtype.kind == "bool")
 
     def take(self, value: Any) -> AnyArray | None:
         """The storage of a value that certainly fits, None for one that needs the full check."""
@@ -64,21 +68,100 @@ class QuickInput:
             return self._lying(value) if self.plain else None
         if type(value) is Tensor:
             return self._lying(value.storage) if value.dtype is self.dtype else None
-        if self.bounds is not None and type(value) is (float if self.dtype.is_float else int):
-            # Comparisons with NaN fail, and infinities are beyond the bounds.
-            fits = self.bounds[0] <= value <= self.bounds[1]
-            return np.array(value, self.storage) if fits else None
+        if type(value) is self.number:
+            return np.array(value, self.storage) if self.holds(value) else None
         if not self.shape and type(value) is self.storage.type and self.plain:
             return self._lying(np.asarray(value))
         return None
+
+    def holds(self, value: float) -> bool:
+        """Whether a number of the type `number` can be stored."""
+        # Comparisons with NaN fail, and infinities are beyond the bounds.
+        return self.bounds[0] <= value <= self.bounds[1]
 
     def _lying(self, array: AnyArray) -> AnyArray | None:
         """The array itself, if its bytes are those of such an input."""
         if array.shape != self.shape or array.dtype != self.storage:
             return None
         flags = array.flags
-        if not flags.c_contiguous or not flags.aligned:
+        # Contiguous, aligned and writable in one look; an array may also be read-only.
+        if not flags.carray and not (flags.c_contiguous and flags.aligned):
             return None
         if self.checked and array.size and int(array.view(np.uint8).max()) > 1:
             return None
         return array
+
+
+class QuickInputs:
+    """All inputs of a step, and the words of its frame that their addresses go to.
+
+    What a look at an input needs is bound once: `run` has a microsecond for all of them.
+    """
+
+    def __init__(
+        self, entries: Mapping[str, QuickInput | None], slots: Mapping[str, int], frame: Any
+    ) -> None:
+        """`entries` are None for inputs that always need the full check."""
+        self.entries = {name: entry for name, entry in entries.items() if entry is not None}
+        self._frame = frame
+        # A step whose inputs are not all quick is never placed: no call has so many inputs.
+        self._count = len(entries) if len(self.entries) == len(entries) else -1
+        self._arrays = [
+            (name, slots[name], entry.shape, entry.storage, entry.storage.alignment - 1)
+            for name, entry in self.entries.items()
+            if entry.plain and not entry.checked and entry.number is None
+        ]
+        known = {name for name, *_ in self._arrays}
+        self._others = [(n, slots[n], entry) for n, entry in self.entries.items() if n not in known]
+        self._cells: dict[str, tuple[AnyArray, int]] = {}
+        """Where a Python number is put, and its address."""
+        self._taken: list[AnyArray] = []
+        self.renew()
+
+    def place(self, given: Mapping[str, Any]) -> bool:
+        """Puts the addresses of all inputs into the frame, if they certainly fit.
+
+        Where they do not, or where one is missing or unknown, the frame may hold some of them.
+        """
+        if len(given) != self._count:
+            return False
+        frame, get = self._frame, given.get
+        for name, slot, shape, dtype, rest in self._arrays:
+            value = get(name)
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype != dtype:
+                return False
+            try:
+                # A buffer to write to is contiguous in C order.
+                address = _address(_first_byte(value))
+            except (TypeError, ValueError):
+                if not value.flags.c_contiguous:
+                    return False
+                address = value.ctypes.data
+            if address & rest:
+                return False
+            frame[slot] = address
+        return not self._others or self._place_others(get)
+
+    def _place_others(self, get: Any) -> bool:
+        """The inputs that are no arrays of NumPy's, or that have to be looked into."""
+        self._taken.clear()
+        for name, slot, entry in self._others:
+            value = get(name)
+            if type(value) is entry.number and entry.holds(value):
+                cell, self._frame[slot] = self._cells[name]
+                cell[()] = value
+                continue
+            array = entry.take(value)
+            if array is None:
+                return False
+            self._taken.append(array)
+            self._frame[slot] = address_of(array)
+        return True
+
+    def renew(self) -> list[AnyArray]:
+        """What numbers were put into since the last call; from now on they go to other memory."""
+        old = [*self._taken, *(cell for cell, _ in self._cells.values())]
+        self._taken = []
+        cells = {n: np.zeros((), entry.storage) for n, _, entry in self._others if entry.number}
+        self._cells = {name: (cell, cell.ctypes.data) for name, cell in cells.items()}
+        return old

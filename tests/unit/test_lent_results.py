@@ -115,6 +115,15 @@ def test_fetch_copies_and_small_results_are_copied() -> None:
         assert small.base is None
 
 
+@pytest.mark.parametrize("size", [1 << 12, 1 << 13, 1 << 14])
+def test_results_of_any_size_stay_as_they_are(size: int) -> None:
+    with executor() as runner:
+        held = [runner.run(x=ramp(step, size)) for step in range(6)]
+        for step, results in enumerate(held):
+            np.testing.assert_array_equal(results["y"], 2 * ramp(step, size))
+            np.testing.assert_array_equal(results["z"], 3 * ramp(step, size))
+
+
 def test_results_that_share_memory_are_copied() -> None:
     text = """
     dynamic { x: f32[N]; } volatile { y: f32[N]; z: f32[N]; }

@@ -9,7 +9,7 @@ import pytest
 
 import openinfer as oi
 from benchmarks import overhead
-from openinfer.runtime.devices.quick_inputs import QuickInput, address_of
+from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.tensors import Tensor, as_tensor
 
 PROGRAM = """
@@ -52,6 +52,17 @@ def program() -> oi.Program:
     return oi.compile(oi.graph(PROGRAM))
 
 
+@pytest.fixture(scope="module")
+def placed() -> oi.Program:
+    """All inputs of this one may come the quick way: `run` puts their addresses into the frame."""
+    text = PROGRAM.replace(" p: i4[3];", "").replace(" q: i4[3];", "")
+    return oi.compile(oi.graph(text.replace("op add(p, p) >> q;", "")))
+
+
+def placed_inputs(scale: float = 2.0) -> dict[str, Any]:
+    return {name: value for name, value in inputs(scale).items() if name != "p"}
+
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "as before": {},
     "another batch": {"x": np.ones((5, 4), np.float32)},
@@ -75,7 +86,17 @@ def test_inputs_of_all_kinds_after_each_other(program: oi.Program, names: list[s
             check(executor.run(**given), given)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_run_with_inputs_of_all_kinds(placed: oi.Program, name: str, threads: int) -> None:
+    with placed.make_executor(threads) as executor:
+        for number, variant in enumerate(["as before", "as before", name, "as before", name, name]):
+            given = {**placed_inputs(1.0 + number), "s": 0.5 + number, **VARIANTS[variant]}
+            check(executor.run(**given), given)
+        assert executor.finished_steps == 6
+
+
+MISTAKES = pytest.mark.parametrize(
     ("change", "code"),
     [
         ({"t": 1 << 31}, "OI0543"),
@@ -89,8 +110,86 @@ def test_inputs_of_all_kinds_after_each_other(program: oi.Program, names: list[s
         ({"h": np.zeros(4, np.uint16)}, "OI0541"),
         ({"h": Tensor.from_values("f16", [1, 2, 3, 4])}, "OI0541"),
         ({"y": np.zeros((2, 4), np.float32)}, "OI0502"),
+        ({"x": None}, "OI0544"),
+        ({"unknown": 1}, "OI0501"),
     ],
 )
+
+
+@MISTAKES
+def test_mistakes_are_found_by_a_run(placed: oi.Program, change: dict[str, Any], code: str) -> None:
+    with placed.make_executor(1) as executor:
+        executor.run(**placed_inputs())
+        with pytest.raises(oi.InputError) as caught:
+            executor.run(**{**placed_inputs(), **change})
+        assert caught.value.code == code
+        assert executor.finished_steps == 1
+        # One wrong name instead of a right one: as many as there should be.
+        name, value = next(iter(change.items()))
+        others = {n: v for n, v in placed_inputs().items() if n != ("x" if name != "x" else "t")}
+        with pytest.raises(oi.InputError):
+            executor.run(**{**others, name: value})
+        check(executor.run(**placed_inputs(4.0)), placed_inputs(4.0))
+
+
+def test_run_takes_what_was_inserted_before(placed: oi.Program) -> None:
+    first, second = placed_inputs(), placed_inputs(3.0)
+    with placed.make_executor(1) as executor:
+        executor.run(**first)
+        executor.insert(x=second["x"], t=4)
+        check(
+            executor.run(**{n: v for n, v in first.items() if n not in ("x", "t")}),
+            {**first, "x": second["x"], "t": 4},
+        )
+        executor.insert(**second)
+        check(executor.run(**first), first)
+        with pytest.raises(oi.InputError) as caught:
+            executor.run(first["x"])
+        assert caught.value.code == "OI0501"
+        with pytest.raises(oi.InputError) as caught:
+            executor.run(**{n: v for n, v in first.items() if n != "h"})
+        assert caught.value.code == "OI0505"
+
+
+def test_run_while_a_step_is_iterated_and_after_close(placed: oi.Program) -> None:
+    executor = placed.make_executor(1)
+    executor.run(**placed_inputs())
+    executor.insert(**placed_inputs())
+    for _ in executor.iterate():
+        with pytest.raises(oi.InputError) as caught:
+            executor.run(**placed_inputs())
+        assert caught.value.code == "OI0509"
+    check(executor.run(**placed_inputs(5.0)), placed_inputs(5.0))
+    executor.close()
+    with pytest.raises(oi.InputError) as caught:
+        executor.run(**placed_inputs())
+    assert caught.value.code == "OI0507"
+
+
+def test_numbers_go_to_other_memory_while_a_worker_may_read_them() -> None:
+    entry = QuickInput.of(as_tensor(5, "i32"))
+    frame = [0]
+    quick = QuickInputs({"t": entry}, {"t": 0}, frame)
+    assert quick.place({"t": 7})
+    before = frame[0]
+    assert quick.place({"t": 8})
+    assert frame[0] == before
+    (held,) = quick.renew()
+    assert held == 8
+    assert quick.place({"t": 9})
+    assert frame[0] != before
+    assert held == 8
+    array = np.array(3, np.int32)
+    assert quick.place({"t": array})
+    assert frame[0] == array.ctypes.data
+    assert not quick.place({"t": 1 << 31})
+    assert not quick.place({"u": 1})
+    assert not quick.place({})
+    # What is looked at more closely every time is never placed.
+    assert not QuickInputs({"p": None}, {"p": 0}, frame).place({"p": PACKED})
+
+
+@MISTAKES
 def test_mistakes_are_found_on_the_quick_way(
     program: oi.Program, change: dict[str, Any], code: str
 ) -> None:

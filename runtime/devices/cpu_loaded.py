@@ -1,0 +1,112 @@
+"""A compiled program in memory: its code is linked, its weights are laid out; executors share it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.runtime.devices.cpu_codegen import load_object
+from openinfer.runtime.devices.cpu_growing import aligned_bytes
+from openinfer.runtime.devices.cpu_support import check_target
+from openinfer.runtime.manifest import WeightRow
+from openinfer.runtime.storage import AnyArray
+
+if TYPE_CHECKING:
+    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.program import Program
+
+PREFIX = "openinfer_"
+OBSERVER = "openinfer_observe"
+
+_Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class LoadedProgram:
+    """The linked code of a program and its weights in the layout that the code wants.
+
+    `mapped_bytes` are read where the package file is mapped, `packed_bytes` were laid out anew.
+    """
+
+    def __init__(self, program: Program) -> None:
+        """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
+        manifest = program.manifest
+        check_target(manifest.target)
+        self.manifest = manifest
+        self.package = program.package
+        self.variables = {row.name: row for row in manifest.variables}
+        prepares = sorted({row.prepare for row in manifest.weights if row.prepare is not None})
+        symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
+        if "team" in manifest.frame:
+            symbols += [PREFIX + "lead", PREFIX + "worker"]
+        self.observer: Any = None
+        imports: dict[str, int] = {}
+        if OBSERVER.encode() in program.code:
+            self.observer = _Observer(self._observe)
+            imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
+        self.on_value: Any = None
+        self.failure: Exception | None = None
+        self._library = load_object(program.code, symbols, imports)
+        self.step = _Entry(self._library.address(PREFIX + "step"))
+        self.shared = "team" in manifest.frame
+        """Whether several threads can run a step."""
+        self.lead: Any = None
+        self.worker: Any = None
+        if self.shared:
+            self.lead = _Lead(self._library.address(PREFIX + "lead"))
+            self.worker = _Worker(self._library.address(PREFIX + "worker"))
+        self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
+        self.mapped_bytes = 0
+        self.packed_bytes = 0
+        self.weights = [self._weight(row) for row in manifest.weights]
+
+    @property
+    def frame_length(self) -> int:
+        """Words of what the team shares: a step's frame, or the jobs that a step hands out."""
+        return self.job_words or len(self.manifest.frame)
+
+    @property
+    def job_words(self) -> int:
+        """Words of a job; 0 when the team shares whole steps."""
+        for slot in self.manifest.frame:
+            if slot.startswith("job "):
+                return int(slot.partition(" ")[2])
+        return 0
+
+    def _observe(self, node: int, output: int, address: int) -> None:
+        # An exception cannot pass through native code: it waits until the step is over.
+        if self.on_value is None or self.failure is not None:
+            return
+        try:
+            self.on_value(node, output, address)
+        except Exception as error:
+            self.failure = error
+
+    def _read(self, name: str) -> AnyArray:
+        package: Package | None = self.package
+        assert package is not None
+        return np.ascontiguousarray(package.read(name))
+
+    def _weight(self, row: WeightRow) -> AnyArray:
+        """The bytes of one weight argument; a mapped view when nothing had to be moved."""
+        family = bool(self.variables[row.variable].members)
+        if row.prepare is None and not family:
+            array = self._read(row.sources[0])
+            self.mapped_bytes += array.nbytes
+            return array
+        packed = aligned_bytes(row.nbytes)
+        self.packed_bytes += row.nbytes
+        each = row.nbytes // len(row.sources)
+        for number, source in enumerate(row.sources):
+            array = self._read(source)
+            target = packed[number * each : (number + 1) * each]
+            if row.prepare is None:
+                target[:] = array.reshape(-1).view(np.uint8)
+            else:
+                frame = np.array([array.ctypes.data, target.ctypes.data], np.uint64)
+                self._prepare[row.prepare](frame.ctypes.data)
+        return packed
