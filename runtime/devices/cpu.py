@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
 
+from openinfer.runtime.devices.cpu_call import native_call
 from openinfer.runtime.devices.cpu_growing import aligned_bytes
 from openinfer.runtime.devices.cpu_loaded import LoadedProgram
 from openinfer.runtime.devices.cpu_results import Room, Rooms
@@ -197,14 +197,16 @@ class CpuExecutor(BaseExecutor):
         quick = self._quick
         if quick is not None and self._stepping is None and not self._closed and not unnamed:
             fitting: dict[str, AnyArray] = {}
-            for name, value in arrays.items():
+            # The frame is filled in again when the step begins: here it only has to be possible.
+            whole = quick.arrays_only and quick.place(arrays)
+            for name, value in () if whole else arrays.items():
                 entry = quick.entries.get(name)
                 array = entry.take(value) if entry is not None else None
                 if array is None:
                     break
                 fitting[name] = array
             else:
-                self._ready.update(fitting)
+                self._ready.update(arrays if whole else fitting)
                 if self._inputs:
                     for name in arrays:
                         self._inputs.pop(name, None)
@@ -215,11 +217,12 @@ class CpuExecutor(BaseExecutor):
 
     def step(self) -> None:
         """See `BaseExecutor.step`."""
-        ready = self._ready
-        if self._quick is not None and len(ready) == self._input_count and not self._inputs:
+        ready, quick = self._ready, self._quick
+        if quick is not None and len(ready) == self._input_count and not self._inputs:
             if self._stepping is None and not self._closed:
-                for slot, name in self._input_slots:
-                    self._frame[slot] = address_of(ready[name])
+                if not quick.place(ready):
+                    for slot, name in self._input_slots:
+                        self._frame[slot] = address_of(ready[name])
                 try:
                     self._quick_step(ready)
                 finally:
@@ -302,9 +305,10 @@ class CpuExecutor(BaseExecutor):
         finally:
             self._keep(inputs)
         entries = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
-        slots = dict.fromkeys(entries, len(self._frame) - 1)
-        slots.update((name, slot) for slot, name in self._input_slots)
-        self._quick = QuickInputs(entries, slots, self._frame)
+        if self._quick is None or self._quick.all_entries != entries:
+            slots = dict.fromkeys(entries, len(self._frame) - 1)
+            slots.update((name, slot) for slot, name in self._input_slots)
+            self._quick = QuickInputs(entries, slots, self._frame)
 
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
@@ -333,11 +337,9 @@ class CpuExecutor(BaseExecutor):
 
     def _native_call(self) -> Callable[[], object]:
         """What runs the code with the frame, made when it is first needed: it starts threads."""
-        frame = ctypes.addressof(self._frame)
-        team = self._team
-        call = partial(self._loaded.step, frame) if team is None else team.call(frame)
-        self._native = call
-        return call
+        team, step = self._team, self._loaded.step
+        self._native = native_call(step, self._frame) if team is None else team.call(self._frame)
+        return self._native
 
     @property
     def state_growths(self) -> int:

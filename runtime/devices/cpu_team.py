@@ -11,9 +11,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Protocol
 
+from openinfer.runtime.devices.cpu_call import native_call
 from openinfer.runtime.storage import AnyArray
 
 _FRAME = 64
@@ -91,14 +91,16 @@ class Team:
                 return False
         return True
 
-    def call(self, frame: int) -> Callable[[], object]:
-        """The native call that runs a step with everybody; the workers are there from now on."""
+    def call(self, frame: Any) -> Callable[[], object]:
+        """The native call that runs a step with everybody; the workers are there from now on.
+
+        `frame` is a ctypes array, kept by the call.
+        """
         if not self._started and self._workers:
             self._start()
-        if self._job_words:
-            # The step itself hands out jobs.
-            return partial(self._step, frame)
-        return partial(self._lead, frame, self.address)
+        # Where the step itself hands out jobs, it is not led.
+        function = self._step if self._job_words else self._lead
+        return native_call(function, frame, self.address, self._words)
 
     def forget(self) -> None:
         """What steps took says nothing about those to come: their sizes are others."""

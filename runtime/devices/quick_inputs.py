@@ -7,12 +7,13 @@ fit, so a value of the same dtype and shape needs only to lie as storage does.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from openinfer.runtime.devices.cpu_call import Row, native_place
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.storage import AnyArray, value_range
 from openinfer.runtime.tensors import Tensor
@@ -101,18 +102,28 @@ class QuickInputs:
     def __init__(
         self, entries: Mapping[str, QuickInput | None], slots: Mapping[str, int], frame: Any
     ) -> None:
-        """`entries` are None for inputs that always need the full check."""
+        """`entries` are None for inputs that always need the full check, `frame` is an array of ctypes."""
+        self.all_entries = dict(entries)
         self.entries = {name: entry for name, entry in entries.items() if entry is not None}
         self._frame = frame
         # A step whose inputs are not all quick is never placed: no call has so many inputs.
-        self._count = len(entries) if len(self.entries) == len(entries) else -1
+        complete = len(self.entries) == len(entries)
+        self._count = len(entries) if complete else -1
         self._arrays = [
             (name, slots[name], entry.shape, entry.storage, entry.storage.alignment - 1)
             for name, entry in self.entries.items()
-            if entry.plain and not entry.checked and entry.number is None
+            if complete and entry.plain and not entry.checked and entry.number is None
         ]
+        self._native: Callable[[Mapping[str, Any]], bool] | None = None
+        if self._arrays:
+            start = ctypes.addressof(frame)
+            rows = [Row(n, dtype, shape, start + 8 * at) for n, at, shape, dtype, _ in self._arrays]
+            self._native = native_place(rows, self._count, frame)
         known = {name for name, *_ in self._arrays}
-        self._others = [(n, slots[n], entry) for n, entry in self.entries.items() if n not in known]
+        others = [name for name in self.entries if complete and name not in known]
+        self._others = [(name, slots[name], self.entries[name]) for name in others]
+        self.arrays_only = complete and not others
+        """Whether `place` takes arrays alone, each of which lies as storage does."""
         self._cells: dict[str, tuple[AnyArray, int]] = {}
         """Where a Python number is put, and its address."""
         self._taken: list[AnyArray] = []
@@ -123,6 +134,13 @@ class QuickInputs:
 
         Where they do not, or where one is missing or unknown, the frame may hold some of them.
         """
+        if self._others and not self._place_others(given.get):
+            return False
+        native = self._native
+        return (native is not None and native(given)) or self._place_arrays(given)
+
+    def _place_arrays(self, given: Mapping[str, Any]) -> bool:
+        """The arrays, where there are no builtins, or something looks unusual to them."""
         if len(given) != self._count:
             return False
         frame, get = self._frame, given.get
@@ -140,7 +158,7 @@ class QuickInputs:
             if address & rest:
                 return False
             frame[slot] = address
-        return not self._others or self._place_others(get)
+        return True
 
     def _place_others(self, get: Any) -> bool:
         """The inputs that are no arrays of NumPy's, or that have to be looked into."""

@@ -63,7 +63,7 @@ def test_wheel_holds_every_source(wheel: Path) -> None:
     expected |= {
         f"openinfer/{path.relative_to(REPOSITORY).as_posix()}"
         for layer in LAYERS
-        for pattern in ("*.json", "*.mlir", "*.oi")
+        for pattern in ("*.json", "*.mlir", "*.oi", "*.ll")
         for path in (REPOSITORY / layer).rglob(pattern)
     }
     assert expected - found == set(), "the wheel misses files"

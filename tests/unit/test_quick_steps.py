@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 import openinfer as oi
 from benchmarks import overhead
+from openinfer.runtime.devices import cpu_call
 from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.tensors import Tensor, as_tensor
 
@@ -164,6 +168,98 @@ def test_run_while_a_step_is_iterated_and_after_close(placed: oi.Program) -> Non
     with pytest.raises(oi.InputError) as caught:
         executor.run(**placed_inputs())
     assert caught.value.code == "OI0507"
+
+
+ARRAYS = """
+dynamic { x: f32[B, 4]; n: i64[]; m: i64[3]; }
+volatile { y: f32[B, 4]; k: i64[3]; }
+block entry { op add(x, x) >> y; op add(m, n) >> k; return y, k; }
+"""
+
+
+class Named(np.ndarray[Any, Any]):
+    """A class of its own, as `np.matrix` is one."""
+
+
+ODD: dict[str, Any] = {
+    "a subclass": np.ones((2, 4), np.float32).view(Named),
+    "another dtype object": np.ones((2, 4), np.dtype("f4", metadata={"unit": "m"})),
+    "read-only": np.broadcast_to(np.ones(4, np.float32), (1, 4)).repeat(2, 0),
+    "every other row": np.ones((4, 4), np.float32)[::2],
+    "unaligned": np.frombuffer(bytearray(33), np.float32, 8, 1).reshape(2, 4),
+    "swapped": np.ones((2, 4), ">f4"),
+    "Fortran order": np.asfortranarray(np.arange(8, dtype=np.float32).reshape(2, 4)),
+    "empty": np.zeros((0, 4), np.float32),
+    "another batch": np.ones((3, 4), np.float32),
+    "a list": [[1.0, 2.0, 3.0, 4.0]] * 2,
+}
+ODD["read-only"].flags.writeable = False
+
+
+@pytest.fixture(scope="module")
+def arrays() -> oi.Program:
+    return oi.compile(oi.graph(ARRAYS))
+
+
+@pytest.mark.parametrize("builtins", [True, False])
+@pytest.mark.parametrize("apart", [True, False])
+def test_arrays_by_builtins_and_without(
+    arrays: oi.Program, builtins: bool, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not builtins:
+        monkeypatch.setattr(cpu_call, "_builtins", lambda: None)
+    plain: dict[str, Any] = {
+        "x": np.arange(8, dtype=np.float32).reshape(2, 4),
+        "n": np.array(2),
+        "m": np.arange(3),
+    }
+    with arrays.make_executor(1) as executor:
+        for value in ODD.values():
+            for given in (plain, plain, {**plain, "x": value}, {**plain, "x": value}):
+                if apart:
+                    executor.insert(**given)
+                    executor.step()
+                    found: Any = {name: executor.fetch(name) for name in ("y", "k")}
+                else:
+                    found = executor.run(**given)
+                np.testing.assert_array_equal(found["y"], 2 * np.asarray(given["x"]))
+                np.testing.assert_array_equal(found["k"], [2, 3, 4])
+            for change, code in (
+                ({"x": np.ones((2, 4))}, "OI0541"),
+                ({"x": np.ones((2, 4, 1), np.float32)}, "OI0503"),
+                ({"x": np.ones(4, np.float32)}, "OI0503"),
+                ({"m": np.arange(4)}, "OI0503"),
+                ({"z": 1}, "OI0501"),
+            ):
+                with pytest.raises(oi.InputError) as caught:
+                    executor.run(**{**plain, **change})
+                assert caught.value.code == code
+
+
+def test_builtins_keep_the_count_of_references(arrays: oi.Program) -> None:
+    x, n, m = np.ones((2, 4), np.float32), np.array(2), np.arange(3)
+    with arrays.make_executor(1) as executor:
+        watched: list[object] = [x, n, m, x.dtype, np.ndarray, executor]
+        for _ in range(3):
+            executor.run(x=x, n=n, m=m)
+        before = [sys.getrefcount(thing) for thing in watched]
+        for _ in range(200):
+            executor.run(x=x, n=n, m=m)
+            executor.insert(x=x, n=n, m=m)
+            with pytest.raises(oi.InputError):
+                executor.run(x=x, n=n, m=x)
+            executor.step()
+        assert max(abs(sys.getrefcount(t) - b) for t, b in zip(watched, before)) < 20
+
+
+def test_a_closed_executor_is_freed(arrays: oi.Program) -> None:
+    executor = arrays.make_executor(1)
+    for _ in range(3):
+        executor.run(x=np.ones((2, 4), np.float32), n=np.array(2), m=np.arange(3))
+    gone = weakref.ref(executor)
+    del executor
+    gc.collect()
+    assert gone() is None
 
 
 def test_numbers_go_to_other_memory_while_a_worker_may_read_them() -> None:

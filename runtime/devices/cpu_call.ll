@@ -1,0 +1,171 @@
+; The way from Python into a step: two functions that Python calls as builtins.
+;
+; Only functions of CPython's C API are called, and nothing is read but what they return and the struct
+; of NumPy's array interface. `self` is a tuple: bytes with the words below, then the objects that they
+; point to. Nothing here raises: what is not plainly right is left to the checks in Python.
+
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyBytes_AsString(ptr)
+declare i64 @PyDict_Size(ptr)
+declare ptr @PyDict_GetItem(ptr, ptr)
+declare ptr @PyObject_Type(ptr)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyBool_FromLong(i64)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @PyErr_Clear()
+declare void @Py_DecRef(ptr)
+
+%Row = type { ptr, ptr, ptr, i64, ptr }
+; name, dtype, where the address goes, rank, extents
+
+%Inputs = type { i64, i64, ptr, ptr, ptr, [0 x %Row] }
+; inputs of the step, rows, ndarray, "dtype", "__array_struct__", then the rows
+
+%Array = type { i32, i32, i8, i32, i32, ptr, ptr, ptr, ptr }
+; PyArrayInterface: 2, rank, kind, item size, flags, extents, strides, data, description
+
+%Call = type { ptr, ptr, ptr }
+; the function and its arguments: frame and team
+
+; Whether `given` has as many inputs as the step and all arrays among the rows certainly fit; their
+; addresses are put where the step looks for them then.
+define ptr @openinfer_place(ptr %self, ptr %given) {
+entry:
+  %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %inputs = call ptr @PyBytes_AsString(ptr %holder)
+  %wanted = load i64, ptr %inputs
+  %count_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 1
+  %count = load i64, ptr %count_at
+  %ndarray_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 2
+  %ndarray = load ptr, ptr %ndarray_at
+  %dtype_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 3
+  %dtype_name = load ptr, ptr %dtype_at
+  %struct_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 4
+  %struct_name = load ptr, ptr %struct_at
+  %size = call i64 @PyDict_Size(ptr %given)
+  %complete = icmp eq i64 %size, %wanted
+  br i1 %complete, label %next, label %no
+
+next:
+  %i = phi i64 [ 0, %entry ], [ %j, %fits ]
+  %over = icmp eq i64 %i, %count
+  br i1 %over, label %yes, label %find
+
+find:
+  %row = getelementptr %Inputs, ptr %inputs, i64 0, i32 5, i64 %i
+  %name = load ptr, ptr %row
+  %value = call ptr @PyDict_GetItem(ptr %given, ptr %name)
+  %missing = icmp eq ptr %value, null
+  br i1 %missing, label %no, label %kind
+
+kind:
+  ; Types and dtypes live as long as the array does: their references are given back at once.
+  %type = call ptr @PyObject_Type(ptr %value)
+  call void @Py_DecRef(ptr %type)
+  %is_array = icmp eq ptr %type, %ndarray
+  br i1 %is_array, label %elements, label %no
+
+elements:
+  %dtype = call ptr @PyObject_GetAttr(ptr %value, ptr %dtype_name)
+  %no_dtype = icmp eq ptr %dtype, null
+  br i1 %no_dtype, label %clear, label %same
+
+same:
+  call void @Py_DecRef(ptr %dtype)
+  %own_at = getelementptr %Row, ptr %row, i64 0, i32 1
+  %own = load ptr, ptr %own_at
+  %is_own = icmp eq ptr %dtype, %own
+  br i1 %is_own, label %describe, label %no
+
+describe:
+  %capsule = call ptr @PyObject_GetAttr(ptr %value, ptr %struct_name)
+  %no_capsule = icmp eq ptr %capsule, null
+  br i1 %no_capsule, label %clear, label %open
+
+open:
+  %array = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  %no_array = icmp eq ptr %array, null
+  br i1 %no_array, label %drop, label %version
+
+version:
+  %two = load i32, ptr %array
+  %is_two = icmp eq i32 %two, 2
+  br i1 %is_two, label %look, label %drop
+
+look:
+  %rank_at = getelementptr %Array, ptr %array, i64 0, i32 1
+  %rank32 = load i32, ptr %rank_at
+  %rank = sext i32 %rank32 to i64
+  %flags_at = getelementptr %Array, ptr %array, i64 0, i32 4
+  %flags = load i32, ptr %flags_at
+  %extents_at = getelementptr %Array, ptr %array, i64 0, i32 5
+  %extents = load ptr, ptr %extents_at
+  %data_at = getelementptr %Array, ptr %array, i64 0, i32 7
+  %data = load ptr, ptr %data_at
+  %own_rank_at = getelementptr %Row, ptr %row, i64 0, i32 3
+  %own_rank = load i64, ptr %own_rank_at
+  %own_extents_at = getelementptr %Row, ptr %row, i64 0, i32 4
+  %own_extents = load ptr, ptr %own_extents_at
+  ; C order 1, aligned 256, not swapped 512
+  %lying = and i32 %flags, 769
+  %lies = icmp eq i32 %lying, 769
+  %ranks = icmp eq i64 %rank, %own_rank
+  %both = and i1 %lies, %ranks
+  br i1 %both, label %axis, label %drop
+
+axis:
+  %a = phi i64 [ 0, %look ], [ %b, %extent ]
+  %all = icmp eq i64 %a, %rank
+  br i1 %all, label %fits, label %extent
+
+extent:
+  %extent_at = getelementptr i64, ptr %extents, i64 %a
+  %has = load i64, ptr %extent_at
+  %own_extent_at = getelementptr i64, ptr %own_extents, i64 %a
+  %wants = load i64, ptr %own_extent_at
+  %b = add i64 %a, 1
+  %equal = icmp eq i64 %has, %wants
+  br i1 %equal, label %axis, label %drop
+
+fits:
+  call void @Py_DecRef(ptr %capsule)
+  %slot_at = getelementptr %Row, ptr %row, i64 0, i32 2
+  %slot = load ptr, ptr %slot_at
+  store ptr %data, ptr %slot
+  %j = add i64 %i, 1
+  br label %next
+
+drop:
+  call void @Py_DecRef(ptr %capsule)
+  br label %clear
+
+clear:
+  call void @PyErr_Clear()
+  br label %no
+
+yes:
+  %true = call ptr @PyBool_FromLong(i64 1)
+  ret ptr %true
+
+no:
+  %false = call ptr @PyBool_FromLong(i64 0)
+  ret ptr %false
+}
+
+; Runs a step while other threads run Python.
+define ptr @openinfer_call(ptr %self, ptr %unused) {
+  %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %words = call ptr @PyBytes_AsString(ptr %holder)
+  %step = load ptr, ptr %words
+  %frame_at = getelementptr %Call, ptr %words, i64 0, i32 1
+  %frame = load ptr, ptr %frame_at
+  %team_at = getelementptr %Call, ptr %words, i64 0, i32 2
+  %team = load ptr, ptr %team_at
+  %thread = call ptr @PyEval_SaveThread()
+  call void %step(ptr %frame, ptr %team)
+  call void @PyEval_RestoreThread(ptr %thread)
+  %true = call ptr @PyBool_FromLong(i64 1)
+  ret ptr %true
+}
