@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.environment import cpu_field
 from benchmarks.instruction_sets import HOST, RESTRICTIONS
 from benchmarks.limits import beyond, limit_seconds, read_name
 from benchmarks.peers import OURS, PEERS, REFERENCE, takes_part
@@ -125,13 +126,16 @@ def environment(scratch: Path, threads: int, target: str = HOST) -> dict[str, st
     """What the runtimes read before they start: threads, a cache that starts empty, instructions."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TBB_NUM_THREADS")
     count = str(threads)
+    # What an environment says of OpenBLAS may belong to other processors: it is left out.
+    outside = {key: text for key, text in os.environ.items() if not key.startswith("OPENBLAS_")}
+    newest = "avx512f" in cpu_field("flags").split()
     return {
-        **os.environ,
+        **outside,
         **dict.fromkeys(names, count),
         "PYTHONPATH": str(ROOT),
         "OPENINFER_CACHE_DIR": str(scratch / "cache"),
-        # NumPy's OpenBLAS takes newer AMD processors for older ones (the simulator uses it too).
-        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "SkylakeX"),
+        # NumPy's OpenBLAS may take newer AMD processors for older ones (the simulator uses it too).
+        **({"OPENBLAS_CORETYPE": "SkylakeX"} if newest else {}),
         # tinygrad's processor device, with as many threads as the others.
         "DEV": "CPU",
         "NUM_CPU_THREADS": count,
