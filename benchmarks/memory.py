@@ -68,6 +68,7 @@ def planned(asked: Asked) -> Told:
         program = compiled(oi.graph_file(workload.program), model, sizes=sizes, **options)
         late: dict[str, int] = {}
         if program.manifest.late:
+            executor: Any
             with program.make_executor(setting.threads) as executor:
                 workload.start(executor)
                 executor.run(**asked.inputs)
