@@ -93,12 +93,11 @@ def block_scratch(op: MatmulOp) -> list[Scratch]:
     if not isinstance(kind, _COPIED) or depth is None or rows is None:
         return []
     panels = (output[-1] + (machine.tile - 1)) // machine.tile
-    if panels.constant is not None and panels.constant <= FEW_PANELS:
-        return []
+    few = panels.constant is not None and panels.constant <= FEW_PANELS
     width = bits_of(kind) // 8
     if machine.depth is None:
         steps = STEP_BYTES // width
-        if depth < steps or rows * depth * width <= NEAR_BYTES:
+        if few or depth < steps or rows * depth * width <= NEAR_BYTES:
             return []
     else:
         # In pairs where the product is: what `openinfer tune` found best for this product.

@@ -80,7 +80,9 @@ def test_a_race_is_written_resumed_and_shown(
     (row,) = data["rows"]
     assert row["peers"].keys() == {"openinfer", "numpy"}
     cell = row["peers"]["numpy"]
-    assert cell["p10"] <= cell["seconds"] <= cell["p90"]
+    # A slow round has few calls: its median may be beyond the quantiles of all of them.
+    assert cell["best"] <= cell["p10"] <= cell["p90"]
+    assert cell["best"] <= cell["seconds"]
     assert len(cell["rounds"]) == 2
     assert row["limits"].keys() == RATES.keys()
     assert data["environment"]["versions"]["numpy"]
