@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 
 DEPENDENCIES = ("xdsl", "llvmlite", "numpy")
+LAYERS = ("compiler", "dialects", "lowering", "runtime")
+SOURCES = (".py", ".mlir", ".ll")
 
 
 def package_version(name: str) -> str:
@@ -32,16 +36,21 @@ def source_fingerprint() -> str:
 
     A cached program must not outlive an edit of the compiler that made it. About 2 ms.
     """
+    layers = (find_spec(f"openinfer.{layer}") for layer in LAYERS)
+    roots = [root for spec in layers if spec for root in spec.submodule_search_locations or ()]
+    return fingerprint(roots)
+
+
+def fingerprint(roots: Iterable[str | Path]) -> str:
+    """The same of all sources in these folders: Python, and the IR that is part of every program."""
     digest = hashlib.sha256()
-    for layer in ("compiler", "dialects", "lowering", "runtime"):
-        spec = find_spec(f"openinfer.{layer}")
-        for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-            for folder, folders, files in os.walk(root):
-                folders[:] = sorted(name for name in folders if name != "__pycache__")
-                for name in sorted(files):
-                    if name.endswith(".py"):
-                        status = os.stat(os.path.join(folder, name))
-                        digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for root in roots:
+        for folder, folders, files in os.walk(root):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            for name in sorted(files):
+                if name.endswith(SOURCES):
+                    status = os.stat(os.path.join(folder, name))
+                    digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 

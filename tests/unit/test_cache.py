@@ -12,6 +12,7 @@ import pytest
 from openinfer.runtime.cache import SUBFOLDER, Cache, cache_key
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.options import DEFAULT_CACHE_LIMIT, Options
+from openinfer.runtime.version import fingerprint
 
 KEY = cache_key("program")
 OTHER = cache_key("other")
@@ -238,3 +239,15 @@ def test_bad_environment(name: str, value: str) -> None:
         Options.from_environment({name: value})
     assert caught.value.code == "OI0530"
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["pass.py", "team.mlir", "call.ll"])
+def test_edits_of_sources_change_the_fingerprint(tmp_path: Path, name: str) -> None:
+    (tmp_path / "inner").mkdir()
+    source = tmp_path / "inner" / name
+    source.write_text("one")
+    before = fingerprint([tmp_path])
+    (tmp_path / "inner" / "notes.txt").write_text("no source")
+    assert fingerprint([tmp_path]) == before
+    source.write_text("other")
+    assert fingerprint([tmp_path]) != before
