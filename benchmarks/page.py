@@ -30,11 +30,12 @@ Made by `python -m benchmarks.page` from `benchmarks/results.json` and `benchmar
 which `openinfer bench` measured. No test asserts a time.
 
 Every runtime works in a process of its own, one at a time, in turns, in another order each round; the
-number of threads is set before Python starts; all have the same weights and inputs, and the answer of
-each was compared with the simulator before anything was timed. A time is that of one call from Python,
-NumPy arrays in and NumPy array out: the median over the rounds of each round's median. A ratio is our
-time divided by the other's in the same round, median over the rounds: below 1 we are faster. The
-machine may be shared, so ratios say more than times.
+number of threads is set before Python starts; a turn begins when the threads of the one before rest,
+for some spin on; all have the same weights and inputs, and the answer of each was compared with the
+simulator before anything was timed. A time is that of one call from Python, NumPy arrays in and NumPy
+array out: the median over the rounds of each round's median. A ratio is our time divided by the other's
+in the same round, median over the rounds: below 1 we are faster. The machine may be shared, so ratios
+say more than times.
 
 A machine that is shared takes a core away for a while. One rule for everybody decides what is measured
 again. A turn, one runtime's part of a round, is repeated at once, twice at most, where others had more

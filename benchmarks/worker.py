@@ -30,6 +30,9 @@ MOST = 20_000
 WARM = 2
 KEPT = 101
 """Of the times of a turn so many are kept, evenly from the quickest to the slowest."""
+LOOK, RESTING, PATIENCE = 0.01, 0.1, 0.5
+"""Seconds between two looks at a process, the part of them in which one that rests may work, and
+seconds until nobody waits for it any longer."""
 
 
 def own_stdout() -> IO[str]:
@@ -72,6 +75,20 @@ def thinned(times: list[float]) -> list[float]:
     return [times[round(i * (len(times) - 1) / (KEPT - 1))] for i in range(KEPT)]
 
 
+def settle() -> None:
+    """Waits until the threads of this process rest.
+
+    Some spin for a tenth of a second after a call (OpenBLAS's), on a processor that is the next
+    runtime's then.
+    """
+    end = time.perf_counter() + PATIENCE
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(LOOK)
+        if time.process_time() - before < RESTING * LOOK:
+            return
+
+
 class Session:
     """The peer of this process and what it runs now."""
 
@@ -106,6 +123,7 @@ class Session:
         assert self._made is not None
         times = measure(self._made.run, self._made.inputs, seconds, self._watch)
         missing = self._watch.missing()
+        settle()
         return {"times": thinned(times), "calls": len(times), "missing": missing}
 
     def memory(self) -> dict[str, Any]:
@@ -130,7 +148,9 @@ class LimitSession(Session):
     def measure(self, seconds: float) -> dict[str, Any]:
         self._watch.start()
         rates = self._limits.measure()
-        return {"rates": rates, "missing": self._watch.missing()}
+        missing = self._watch.missing()
+        settle()
+        return {"rates": rates, "missing": missing}
 
 
 def main() -> None:

@@ -3,6 +3,8 @@ their memory."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from benchmarks import memory, tables
 from benchmarks.processors import Watch, missing
 from benchmarks.rounds import LIMITS, MISSING, Round, choose, collect, slowness, spread
+from benchmarks.worker import settle
 
 PEERS = ["ours", "second", "third", "fourth"]
 Factor = Callable[[str, int], float]
@@ -217,3 +220,15 @@ def test_llama_cpps_log_gives_its_buffers() -> None:
     assert memory.of_log(lines) == 1835008
     with pytest.raises(RuntimeError, match="names no buffers"):
         memory.of_log(lines[:1])
+
+
+def test_a_turn_ends_when_its_threads_rest() -> None:
+    def spin() -> None:
+        end = time.perf_counter() + 0.15
+        while time.perf_counter() < end:
+            pass
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    settle()
+    assert not thread.is_alive()
