@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -355,6 +356,8 @@ class Terminal:
     def __init__(self, *command: str) -> None:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # Tests that run in the background ignore it, and so would their children.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.environ["TERM"] = "xterm"
             os.execv(sys.executable, [sys.executable, *command])
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
