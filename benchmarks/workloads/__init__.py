@@ -18,7 +18,10 @@ SAMPLES = frozenset(
 ABLATED: dict[str, Workload] = {
     row.name: row
     for row in (
-        *(WORKLOADS[name] for name in ("mlp-1", "mlp-64", "encoder-64", "encoder-256")),
+        *(
+            WORKLOADS[name]
+            for name in ("mlp-1", "mlp-64", "mlp2048-1", "encoder-64", "encoder-256")
+        ),
         encoder.PLAIN,
         *(WORKLOADS[name] for name in ("minilm-16", "minilm-128", "linear-127x1536x384")),
         *(WORKLOADS[name] for name in ("matvec-i8", "decode-288-f32", "decode-288-f16", "cnn")),
