@@ -8,17 +8,26 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from openinfer.runtime.options import host_kind
+
 USUAL_CACHE = 32 << 20
 """Bytes of the last cache of a processor that does not say."""
 
 
-@cache
 def cpu_identity() -> str:
     """A text that is equal on machines where the same machine code runs equally well.
 
-    On Linux: architecture, model name, the instruction set flags and the last cache of the first CPU.
+    On Linux: architecture, model name, the instruction set flags and the last cache of the first CPU,
+    and the kind that OPENINFER_HOST_FEATURES lets it appear as.
     """
+    return _identity(host_kind())
+
+
+@cache
+def _identity(kind: str) -> str:
     lines = [f"last cache={last_cache()}"]
+    if kind:
+        lines.append(f"appears as={kind}")
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:

@@ -12,6 +12,9 @@ OPENINFER_THREADS      the CPUs that this process may use
                                               threads of an executor when none are asked for
 OPENINFER_TRACE        unset                  "1": log lines of what runs; "full": with shapes,
                                               dtypes and settings
+OPENINFER_HOST_FEATURES
+                       all that it has        "generic", "avx2" or "avx512": openinfer treats the
+                                              processor as one of that kind, for tests
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from openinfer.runtime.errors import InputError
 DEFAULT_CACHE_LIMIT = 1024 << 20
 MAX_THREADS = 1024
 """More threads than this are a mistake: each has its own stack and its own part of the arena."""
+
+HOST_KINDS = ("generic", "avx2", "avx512")
+"""The kinds of processor that OPENINFER_HOST_FEATURES may name, least first."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,21 @@ def available_cpus() -> int:
 def default_threads() -> int:
     """Threads of an executor that names no number."""
     return Options.from_environment().threads or available_cpus()
+
+
+def host_kind() -> str:
+    """The kind of processor that OPENINFER_HOST_FEATURES lets this one appear as, "" without it.
+
+    Raises InputError OI0530 for a kind that there is not.
+    """
+    kind = os.environ.get("OPENINFER_HOST_FEATURES", "").strip().lower()
+    if kind and kind not in HOST_KINDS:
+        raise InputError(
+            "OI0530",
+            f"OPENINFER_HOST_FEATURES={kind} is no kind of processor",
+            hint=f"set it to {', '.join(HOST_KINDS)}, or leave it out",
+        )
+    return kind
 
 
 def _cache_dir(values: Mapping[str, str]) -> Path:

@@ -79,6 +79,25 @@ _REQUIRED_FEATURES = {
 }
 
 
+_LEVEL_FEATURES = {
+    "generic": "64bit cmov cx8 fxsr mmx sse sse2 x87",
+    "avx2": "avx avx2 bmi bmi2 crc32 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 "
+    "xsave",
+    "avx512": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
+"""What each psABI level adds to the one before it, least first, in LLVM's names."""
+
+
+def within_level(kind: str, features: Mapping[str, bool]) -> dict[str, bool]:
+    """The features of a processor, without what the fixed target `kind` does not have."""
+    allowed: set[str] = set()
+    for level, added in _LEVEL_FEATURES.items():
+        allowed.update(added.split())
+        if level == kind:
+            break
+    return {name: on and name in allowed for name, on in features.items()}
+
+
 def named_target(name: str) -> TargetDescription:
     """The fixed target called `name`; raises UnsupportedError (OI0710) when there is none."""
     if name not in TARGETS:

@@ -47,7 +47,7 @@ def _simulator() -> DeviceReport:
 
 def _cpu() -> DeviceReport:
     from openinfer.runtime.host import cpu_unavailable_reason
-    from openinfer.runtime.options import default_threads
+    from openinfer.runtime.options import default_threads, host_kind
 
     reason = cpu_unavailable_reason()
     if reason is not None:
@@ -57,10 +57,12 @@ def _cpu() -> DeviceReport:
         from llvmlite import binding
     except (ImportError, OSError) as error:
         return DeviceReport("cpu", f"llvmlite cannot be imported ({error}): pip install llvmlite")
-    features: Mapping[str, bool] = binding.get_host_cpu_features()
+    from openinfer.runtime.devices.cpu_codegen import host_cpu
+
+    cpu, features = host_cpu(host_kind())
     vectors = [name for name in ("avx2", "fma", "avx512f", "avx512bf16") if features.get(name)]
     facts = {
-        "cpu": str(binding.get_host_cpu_name()),
+        "cpu": cpu,
         "vectors": ", ".join(vectors) or "baseline",
         "threads": str(default_threads()),
         "llvm": ".".join(str(part) for part in binding.llvm_version_info)

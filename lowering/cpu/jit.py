@@ -41,6 +41,7 @@ from openinfer.lowering.cpu.expand_f8 import ExpandF8
 from openinfer.lowering.cpu.expand_math import ExpandMath
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.runtime.devices.cpu_codegen import compile_llvm_text, host_target, load_object
+from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.storage import element_count
 from openinfer.runtime.target import TargetDescription
@@ -72,11 +73,15 @@ def compile_loops(
     opt_level: int = 1,
     passes: Sequence[ModulePass] = LOOPS_TO_LLVM,
 ) -> CompiledFunction:
-    """Compile function `name` of a `loops` module; a given `ModuleOp` is left as it is."""
+    """Compile function `name` of a `loops` module; a given `ModuleOp` is left as it is.
+
+    Raises ArtefactError (OI0806) for a target whose code cannot run here.
+    """
     module = parse_module(module) if isinstance(module, str) else module.clone()
     function = next(f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data == name)
     type = function.function_type
     target = target or host_target()
+    check_target(target.key)
     module.attributes.setdefault("openinfer.target", StringAttr(target.name))
     context = make_context()
     for step in (*passes, AddEntry(symbol=name)):

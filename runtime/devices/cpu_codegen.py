@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
 from openinfer.runtime.host import last_cache
-from openinfer.runtime.target import TargetDescription, describe_target
+from openinfer.runtime.options import host_kind
+from openinfer.runtime.target import (
+    TargetDescription,
+    describe_target,
+    named_target,
+    within_level,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -58,17 +64,31 @@ def unavailable_reason() -> str | None:
     return None
 
 
-@cache
 def host_target() -> TargetDescription:
-    """The description of this machine's processor."""
+    """The description of this machine's processor, as OPENINFER_HOST_FEATURES lets it appear."""
+    return _host_target(host_kind())
+
+
+@cache
+def _host_target(kind: str) -> TargetDescription:
     if reason := unavailable_reason():
         _llvm()  # Where only llvmlite is missing, that is what the message says.
         raise UnsupportedError("OI0781", reason, hint="use the simulator")
+    cpu, features = host_cpu(kind)
+    return describe_target(_llvm().get_process_triple(), cpu, features, last_cache())
+
+
+def host_cpu(kind: str) -> tuple[str, dict[str, bool]]:
+    """LLVM's name of this machine's processor, and of each feature whether it has it.
+
+    With a `kind`, those of a processor of that fixed target, or of a lesser one where this is less.
+    """
     binding = _llvm()
-    features = dict(binding.get_host_cpu_features())
-    return describe_target(
-        binding.get_process_triple(), binding.get_host_cpu_name(), features, last_cache()
-    )
+    cpu, features = str(binding.get_host_cpu_name()), dict(binding.get_host_cpu_features())
+    if not kind:
+        return cpu, features
+    masked = within_level(kind, features)
+    return named_target(describe_target("", "", masked).name).cpu, masked
 
 
 def _target_machine(target: TargetDescription, codegen_level: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openinfer.runtime.devices.cpu_codegen import host_target
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
-from openinfer.runtime.target import TARGETS, TargetDescription
+from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
 _ORDER = list(TARGETS)
 """Kinds of processor, best first."""
@@ -32,6 +32,18 @@ def check_target(key: str) -> None:
             hint="compile it again on this machine, or for all machines of a kind: "
             f"`--target {host.name}`, target='{host.name}'",
         )
+
+
+def host_can_run(target: str | TargetDescription) -> str | None:
+    """Why code for a target ("avx2", "host", or a description) cannot run here, None when it can."""
+    try:
+        host = host_target()
+    except UnsupportedError as error:
+        return error.message
+    if target == "host":
+        return None
+    described = named_target(target) if isinstance(target, str) else target
+    return obstacle(described.key, host)
 
 
 def obstacle(key: str, host: TargetDescription) -> str | None:
