@@ -5,7 +5,7 @@ An entry is one file, `KEY.oic`, where KEY is the SHA-256 of all that the progra
     8 bytes "OICACHE1", 32 bytes SHA-256 of key, length, description, payload,
     u32 length of the description, the description as JSON, the payload
 
-Entries are written to a temporary file and renamed, so a reader sees a whole file or none. The
+Entries are written aside and put into their place, so a reader sees a whole file or none. The
 folder belongs to the user alone (mode 0700): what it holds is executed. A folder that others may
 read or write is left as it is, and a folder in it that is ours holds the entries. A damaged entry is
 removed and counts as a miss. A folder that cannot be used never fails a compilation: it only costs
@@ -14,25 +14,25 @@ time, and `problem()` says why.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import stat
 import struct
-import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from openinfer.runtime.files import open_regular, read_bytes, remove_abandoned, write_file
 from openinfer.runtime.options import Options
 
 MAGIC = b"OICACHE1"
 SUFFIX = ".oic"
 SUBFOLDER = "openinfer-programs"
 """Holds the entries where the given folder is not the user's alone."""
+_NO_ENTRY = (errno.EINVAL, errno.EFBIG, errno.ELOOP, errno.ENXIO)
+"""What reading gives for a pipe, a link to a device, a file larger than the folder may be."""
 _HEADER = struct.Struct("<8s32sI")
-_STALE_SECONDS = 3600
-"""A temporary file this old belongs to a process that died."""
 
 
 def cache_key(*parts: str | bytes) -> str:
@@ -104,17 +104,10 @@ class Cache:
         if place is None:
             return False
         checksum = _checksum(key, header, payload)
-        temporary: str | None = None
+        pieces = [_HEADER.pack(MAGIC, checksum, len(header)), header, payload]
         try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}-", dir=place)
-            with os.fdopen(handle, "wb") as file:
-                file.write(_HEADER.pack(MAGIC, checksum, len(header)))
-                file.write(header)
-                file.write(payload)
-            os.replace(temporary, place / name)
+            write_file(place / name, pieces, private=True)
         except OSError:
-            if temporary is not None:
-                _remove(Path(temporary))
             return False
         self.statistics.stores += 1
         self._shrink(place, keep=key)
@@ -144,7 +137,8 @@ class Cache:
             if _remove(path):
                 count += 1
                 freed += status.st_size
-        _remove_stale(place, age=0.0)
+        if place is not None:
+            remove_abandoned(place)
         return count, freed
 
     def place(self) -> Path:
@@ -187,8 +181,12 @@ class Cache:
     def _read(self, place: Path, key: str) -> bytes | None:
         path = place / _file_name(key)
         try:
-            data = path.read_bytes()
-        except OSError:
+            data = read_bytes(path, _HEADER.size + self.limit)
+        except OSError as error:
+            if error.errno in _NO_ENTRY:
+                self.discard(key)
+            return None
+        except MemoryError:
             return None
         payload = _payload(key, data)
         if payload is None:
@@ -202,7 +200,6 @@ class Cache:
 
     def _shrink(self, place: Path, keep: str) -> None:
         """Removes the least recently used entries until the rest fits the limit."""
-        _remove_stale(place, _STALE_SECONDS)
         files = sorted(_files(place), key=lambda item: item[1].st_mtime)
         total = sum(status.st_size for _, status in files)
         for path, status in files:
@@ -269,22 +266,6 @@ def _files(place: Path | None) -> list[tuple[Path, os.stat_result]]:
     return found
 
 
-def _remove_stale(place: Path | None, age: float) -> None:
-    """Removes temporary files that are at least `age` seconds old."""
-    if place is None:
-        return
-    try:
-        names = [path for path in place.iterdir() if path.name.startswith(".")]
-    except OSError:
-        return
-    for path in names:
-        try:
-            if time.time() - path.stat().st_mtime >= age:
-                _remove(path)
-        except OSError:
-            continue
-
-
 def _checksum(key: str, header: bytes, payload: bytes) -> bytes:
     digest = hashlib.sha256(key.encode())
     digest.update(len(header).to_bytes(8, "little"))
@@ -308,9 +289,9 @@ def _payload(key: str, data: bytes) -> bytes | None:
 def _description(path: Path) -> str | None:
     """The description of an entry, read without its payload; None when it is damaged."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             magic, _, length = _HEADER.unpack(file.read(_HEADER.size))
-            if magic != MAGIC or length > path.stat().st_size:
+            if magic != MAGIC or length > os.fstat(file.fileno()).st_size:
                 return None
             return str(json.loads(file.read(length))["description"])
     except (OSError, ValueError, KeyError, TypeError, struct.error):

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from openinfer.runtime.errors import ArtefactError, InputError, OpenInferError
+from openinfer.runtime.files import write_file
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.outline import Outline
 from openinfer.runtime.packages.base import Package, checked_package
@@ -78,25 +78,13 @@ def save_program(
     """See `Program.save`."""
     target = _path(path)
     chunks = program_chunks(program, kinds, embed_weights=embed_weights)
-    first = next(chunks)  # What cannot be saved fails here, before there is a file.
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
-        with open(temporary, "xb") as file:
-            file.write(first)
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        write_file(target, chunks, durable=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ArtefactError(
             "OI0801", f"{target}: cannot be written: {reason}", hint="choose another path"
         ) from None
-    finally:
-        try:
-            temporary.unlink(missing_ok=True)
-        except (OSError, ValueError):
-            pass  # The folder does not exist, or the name is none.
 
 
 def program_chunks(

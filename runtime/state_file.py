@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +24,7 @@ import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import ArtefactError, OpenInferError
+from openinfer.runtime.files import write_file
 from openinfer.runtime.packages.base import MAX_EXTENT, check_shape
 from openinfer.runtime.packages.mapped import MappedFile
 from openinfer.runtime.state import State, StateValue
@@ -44,13 +43,8 @@ Index = tuple[int, ...]
 def save_state(state: State, path: str | os.PathLike[str]) -> None:
     """Writes a snapshot, replacing `path` only when all is written. Raises ArtefactError OI0811."""
     target = _path(path)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with open(temporary, "xb") as file:
-            file.writelines(_chunks(state))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        write_file(target, _chunks(state), durable=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ArtefactError(
@@ -58,9 +52,6 @@ def save_state(state: State, path: str | os.PathLike[str]) -> None:
             f"{target}: cannot be written: {reason}",
             hint="check that the folder exists and has room",
         ) from None
-    finally:
-        with suppress(OSError, ValueError):
-            temporary.unlink(missing_ok=True)
 
 
 def load_state(path: str | os.PathLike[str]) -> State:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from openinfer.runtime.errors import InputError, Location
+from openinfer.runtime.files import write_text
 from openinfer.runtime.trace import FORMATS, KINDS, Event, chrome_trace, trace_json
 
 
@@ -36,16 +37,11 @@ def write_trace(
             f"the path of a trace is a {type(path).__name__}, not a text",
             hint="give a str or a pathlib.Path",
         ) from None
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(target)
-    except OSError as error:
-        raise InputError(
-            "OI0554", f"{target}: {error.strerror or error}", hint="choose another path"
-        ) from None
-    finally:
-        partial.unlink(missing_ok=True)
+        write_text(target, text)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError("OI0554", f"{target}: {reason}", hint="choose another path") from None
 
 
 def read_trace(text: str, file: str = "the trace") -> list[Event]:

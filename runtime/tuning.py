@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.files import read_text, write_text
 
 FORMAT = 1
 CACHED = "cache"
 """Stands for the file in the cache folder."""
+_TEXT_LIMIT = 16 << 20
 _LIMITS = {"vectors": 8, "rows": 32, "depth": 1 << 20}
 
 
@@ -72,7 +74,6 @@ class Tuning:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all. Raises InputError OI0556."""
         target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         data = {
             "format": FORMAT,
             "target": self.target,
@@ -81,18 +82,15 @@ class Tuning:
         }
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            partial.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-            partial.replace(target)
+            write_text(target, json.dumps(data, indent=1) + "\n")
         except OSError as error:
             raise _refused(path, str(error.strerror or error)) from None
-        finally:
-            partial.unlink(missing_ok=True)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Tuning:
         """Reads a file. Raises InputError OI0556 for one that cannot be read or is none."""
         try:
-            data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+            data: Any = json.loads(read_text(path, _TEXT_LIMIT))
         except OSError as error:
             raise _refused(path, str(error.strerror or error)) from None
         except (ValueError, RecursionError) as error:

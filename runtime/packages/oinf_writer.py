@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import os
 import struct
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openinfer.runtime.errors import PackageError
+from openinfer.runtime.files import write_file
 from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.mapped import align
 from openinfer.runtime.packages.oinf_encode import (
@@ -88,22 +88,14 @@ def to_oinf_bytes(content: object) -> bytes:
 def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
     """Write `to_oinf_bytes(content)` to `path`, replacing it only when all was written."""
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    chunks = _chunks(content)
-    first = next(chunks)  # bad content fails here, before a file exists
     try:
-        with open(temporary, "xb") as file:
-            file.write(first)
-            file.writelines(chunks)
-        os.replace(temporary, target)
-    except OSError as error:
+        write_file(target, _chunks(content))
+    except (OSError, ValueError) as error:
         raise PackageError(
             "OI0401",
-            f"{target}: cannot be written: {error.strerror or error}",
+            f"{target}: cannot be written: {getattr(error, 'strerror', None) or error}",
             hint="check that the folder exists and has room",
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _chunks(content: object) -> Iterator[bytes | memoryview]:

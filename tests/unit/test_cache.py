@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -150,7 +151,7 @@ def test_larger_than_the_limit_is_not_stored(tmp_path: Path) -> None:
 def test_clear(cache: Cache) -> None:
     cache.put(KEY, b"code")
     cache.put(OTHER, b"code")
-    (cache.folder / ".left-by-a-crash").write_bytes(b"x")
+    (cache.folder / ".openinfer-left-by-a-crash.partial").write_bytes(b"x")
     (cache.folder / "notes.txt").write_text("kept")
     count, freed = cache.clear()
     assert count == 2
@@ -251,3 +252,27 @@ def test_edits_of_sources_change_the_fingerprint(tmp_path: Path, name: str) -> N
     assert fingerprint([tmp_path]) == before
     source.write_text("other")
     assert fingerprint([tmp_path]) != before
+
+
+@pytest.mark.parametrize("kind", ["fifo", "endless", "sparse"])
+def test_an_entry_that_is_no_file_is_replaced(cache: Cache, kind: str) -> None:
+    key = cache_key("program")
+    assert cache.put(key, b"code")
+    (path,) = cache.folder.glob("*.oic")
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "endless":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    started = time.monotonic()
+    assert cache.entries() == []
+    assert cache.get(key) is None
+    assert time.monotonic() - started < 30
+    assert not os.path.lexists(path)
+    if kind == "fifo":
+        os.mkfifo(path)
+    assert cache.put(key, b"code")
+    assert cache.get(key) == b"code"

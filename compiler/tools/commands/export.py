@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.files import write_text
 
 EXAMPLES = """\
 examples:
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None:
         sys.stdout.write(text)
     else:
-        args.output.write_text(text, encoding="utf-8")
+        write_text(args.output, text)
         if args.json:
             print(json.dumps({"program": graph.file, "form": form, "output": str(args.output)}))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from openinfer.compiler.tools.running import (
     short_line,
     tensor_json,
 )
+from openinfer.runtime.files import write_file
 
 if TYPE_CHECKING:
     from openinfer.runtime.executor import BaseExecutor
@@ -80,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
 def _save(path: str, value: object) -> None:
     import numpy as np
 
-    np.save(path, np.asarray(value), allow_pickle=False)
+    data = io.BytesIO()
+    np.save(data, np.asarray(value), allow_pickle=False)
+    write_file(path, [data.getbuffer()])
 
 
 def _compiled(session: Session, args: argparse.Namespace) -> BaseExecutor:

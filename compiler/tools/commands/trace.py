@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from openinfer.compiler.tools.report import UsageError
 from openinfer.compiler.tools.running import Session, add_program_arguments
 from openinfer.compiler.tools.trace_profile import KEYS, Profile
+from openinfer.runtime.files import write_text
 
 if TYPE_CHECKING:
     from openinfer.runtime.trace import Event
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None:
         from openinfer.compiler.tools.trace_page import page
 
-        args.html.write_text(page(profile, args.program.name), encoding="utf-8")
+        write_text(args.html, page(profile, args.program.name))
     if args.json:
         print(json.dumps({"file": str(args.program), "dropped": dropped, **profile.json(keys)}))
         return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from openinfer.compiler.tools.inspecting.flow import Cluster, FlowEdge, FlowGraph, FlowNode
 from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.files import write_file
 
 _PATIENCE = 120
 """Seconds that Graphviz may take."""
@@ -155,4 +156,4 @@ def write_svg(graph: FlowGraph, path: Path) -> None:
         raise UnsupportedError(
             "OI0734", f"Graphviz failed: {said or done.returncode}", hint="use --dot or --mermaid"
         )
-    path.write_bytes(done.stdout)
+    write_file(path, [done.stdout])
