@@ -30,6 +30,7 @@ from openinfer.runtime.errors import (
     ProgramError,
     UnsupportedError,
 )
+from openinfer.runtime.files import read_text
 from openinfer.runtime.options import checked_threads
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _read_graph(path: Path, form: str | None = None) -> Graph:
         )
     try:
         form = form or ("json" if path.suffix == ".json" else "oi")
-        return Graph(path.read_text(encoding="utf-8"), os.fspath(path), form=form)
+        return Graph(read_text(path, streams=True), os.fspath(path), form=form)
     except OSError as error:
         raise InputError(
             "OI0514",

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from openinfer.runtime.errors import Diagnostic, Location
+from openinfer.runtime.files import read_text
 
 __all__ = ["codes_page", "explain", "render", "summary"]
 
@@ -115,7 +116,7 @@ class _Excerpts:
 
     def _read(self, file: str) -> list[str]:
         try:
-            return Path(file).read_text(encoding="utf-8").split("\n")
+            return read_text(file).split("\n")
         except (OSError, ValueError):
             return []
 

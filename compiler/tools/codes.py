@@ -25,7 +25,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "not a text",
         "The file is not UTF-8, or is not the text of a program: a model, a compiled program, IR.",
     ),
-    "OI0514": ("program cannot be read", "The `.oi` file is missing or may not be read."),
+    "OI0514": (
+        "program cannot be read",
+        "The `.oi` file is missing, may not be read, or is longer than any program: 64 MiB.",
+    ),
     "OI0515": (
         "wrong level of IR",
         "A pipeline starts from what `--from` says: a module of that level, or a program when it "

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from openinfer.compiler.tools.phase_dumps import PhaseDumps, phase_of
 from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
 from openinfer.lowering.options import PipelineOptions, using
 from openinfer.runtime.errors import InputError, ProgramError
+from openinfer.runtime.files import TEXT_LIMIT, read_all
 
 if TYPE_CHECKING:
     from openinfer.compiler.frontend import ParseResult
@@ -95,6 +98,14 @@ class OpenInferOptMain(xDSLOptMain):
         add("--traceback", action="store_true", help="show Python tracebacks of failures")
 
     # Input.
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        name = self.args.input_file
+        stream, extension = super().get_input_stream()
+        with nullcontext(stream) if name is None else stream:
+            # All of it now, and only up to a limit: a device may have no end.
+            data = read_all(stream, TEXT_LIMIT, name or "standard input")
+        return BytesIO(data), extension
 
     def parse_chunk(
         self, chunk: IO[bytes], file_extension: str, start_offset: int = 0

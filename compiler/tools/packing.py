@@ -17,6 +17,7 @@ import numpy as np
 from openinfer.compiler.suggest import near
 from openinfer.compiler.tools.report import UsageError
 from openinfer.runtime.errors import InputError, PackageError
+from openinfer.runtime.files import read_text
 from openinfer.runtime.packages.oinf_fields import annotations_of
 from openinfer.runtime.packages.values import Bitset, ScalarValue, SizeVar, TensorSpec
 
@@ -91,7 +92,7 @@ def _from_file(path: Path) -> ModuleType:
 def _arguments(kind: type, path: Path) -> dict[str, Any]:
     """Arguments of a dataclass from a JSON object, wrapped as its annotations ask for."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
     except OSError as error:
         raise _unusable(f"{path}: {error.strerror or error}", "give a JSON file") from None
     except (ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ import numpy as np
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.executor import BaseExecutor, VariableInfo, evaluated, solve_sizes
+from openinfer.runtime.files import open_regular
 from openinfer.runtime.sizes import MAX_ELEMENTS, Size
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor, as_tensor
@@ -101,12 +102,17 @@ def _given(variable: VariableInfo, text: str, sizes: Mapping[str, int]) -> Tenso
 
 def _read_npy(name: str, path: str) -> AnyArray:
     try:
-        return np.load(path, allow_pickle=False)
+        with open_regular(path) as file:
+            return np.load(file, allow_pickle=False)
     except OSError as error:
         raise InputError(
             "OI0522", f"{name}: {path}: {error.strerror or error}", hint="give a .npy file"
         ) from None
-    except (ValueError, EOFError) as error:
+    except MemoryError as error:
+        raise InputError(
+            "OI0522", f"{name}: {path} cannot be read: {error}", hint="give a smaller array"
+        ) from None
+    except (ValueError, EOFError, OverflowError) as error:
         raise InputError(
             "OI0522", f"{name}: {path} is no .npy file: {error}", hint="write it with numpy.save"
         ) from None

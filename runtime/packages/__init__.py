@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.files import open_regular
 from openinfer.runtime.packages.base import Package, TensorInfo
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
 
@@ -82,13 +83,11 @@ def _in_folder(folder: Path) -> Path:
 
 def _first_bytes(path: Path) -> bytes:
     try:
-        if path.is_fifo():
-            return b""  # opening it would block; the reader says what is wrong
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return file.read(16)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise PackageError(
             "OI0401",
-            f"{path}: cannot be opened: {error.strerror or error}",
+            f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}",
             hint="check the path and its permissions",
         ) from None

@@ -15,6 +15,7 @@ from typing import Any
 
 from openinfer.runtime.dtypes import BY_SAFETENSORS, DTYPES, DType
 from openinfer.runtime.errors import PackageError
+from openinfer.runtime.files import read_bytes
 from openinfer.runtime.packages.base import MAX_EXTENT, Package, TensorInfo, check_shape
 from openinfer.runtime.packages.mapped import REWRITE, MappedFile
 from openinfer.runtime.packages.values import MetadataValue, ScalarValue
@@ -162,11 +163,7 @@ def _read_config(path: Path) -> tuple[dict[str, int], dict[str, MetadataValue]]:
     try:
         if not path.is_file():
             return sizes, metadata
-        with open(path, "rb") as file:
-            data = file.read(_CONFIG_LIMIT + 1)
-        if len(data) > _CONFIG_LIMIT:
-            raise ValueError(f"it is larger than {_CONFIG_LIMIT} bytes")
-        config = _load(data)
+        config = _load(read_bytes(path, _CONFIG_LIMIT))
         if not isinstance(config, dict):
             raise ValueError("it holds no object")
     except (OSError, ValueError, RecursionError) as error:

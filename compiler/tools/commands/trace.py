@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from openinfer.compiler.tools.report import UsageError
 from openinfer.compiler.tools.running import Session, add_program_arguments
 from openinfer.compiler.tools.trace_profile import KEYS, Profile
-from openinfer.runtime.files import write_text
+from openinfer.runtime.files import read_text, write_text
 
 if TYPE_CHECKING:
     from openinfer.runtime.trace import Event
+
+_TRACE_LIMIT = 2 << 30
 
 EXAMPLES = """\
 examples:
@@ -78,7 +80,7 @@ def _stored(path: Path) -> list[Event] | None:
     from openinfer.runtime.trace_files import read_trace
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _TRACE_LIMIT)
     except UnicodeDecodeError as error:
         raise not_a_text(path, error) from None
     # A graph JSON is a program.
@@ -109,7 +111,7 @@ def _found_sources(events: Sequence[Event], known: dict[str, str]) -> dict[str, 
         path = Path(file)
         if file not in known and path.suffix in (".oi", ".json") and path.is_file():
             try:
-                found[file] = path.read_text(encoding="utf-8")
+                found[file] = read_text(path)
             except (OSError, UnicodeDecodeError):
                 continue
     return found

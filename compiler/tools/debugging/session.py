@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.tools.debugging.reply import Reply
@@ -17,6 +16,7 @@ from openinfer.compiler.tools.debugging.show import short_value, stop_reply
 from openinfer.compiler.tools.report import render
 from openinfer.compiler.tools.running import results, short_line, tensor_json
 from openinfer.runtime.errors import OpenInferError, StepError
+from openinfer.runtime.files import read_text
 from openinfer.runtime.stepping import Breakpoint, Stepper, Stop, Watch
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class DebugSession:
         if file == graph.file:
             return graph.text
         try:
-            return Path(file).read_text(encoding="utf-8")
+            return read_text(file)
         except (OSError, UnicodeDecodeError):
             return ""
 
