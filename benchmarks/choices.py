@@ -6,7 +6,6 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from benchmarks.instruction_sets import HOST, RESTRICTIONS, ROWS
 from benchmarks.peers import OURS, PEERS, concerns
@@ -16,6 +15,7 @@ from openinfer.compiler.suggest import near
 from openinfer.compiler.tools.extras import missing_library
 from openinfer.compiler.tools.report import UsageError
 from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.target import TARGETS
 
 ROUNDS, SECONDS = 7, 0.1
@@ -94,10 +94,10 @@ def _workloads(words: Sequence[str]) -> tuple[Workload, ...]:
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
-    close = get_close_matches(word, known, n=3, cutoff=0.6)
-    if not close or word.startswith("W"):
+    guess = did_you_mean(word, known, 3, quote="'").rstrip()
+    if not guess or word.startswith("W"):
         return f"{', '.join(GROUPS)}, or a row that `openinfer bench --list` names"
-    return f"did you mean {' or '.join(repr(name) for name in close)}?"
+    return guess
 
 
 def _target(name: str) -> str:

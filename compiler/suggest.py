@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from openinfer.runtime.suggest import nearest
 
 
 def near(name: str, known: Iterable[str], kind: str) -> str:
     """A hint: the names close to `name`, or all names of `kind` when there are few."""
     names = list(known)
-    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+    close = nearest(str(name), names, 3)
     if close:
         return f"did you mean {' or '.join(repr(item) for item in close)}?"
     if len(names) <= 24:

@@ -6,9 +6,10 @@ twin in `lowering/reference/`; every other implementation must agree with that t
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
+from openinfer.dialects.foreign_ops import foreign_op
+from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
     borders,
     convolution,
@@ -41,6 +42,7 @@ from openinfer.dialects.ops.base import (
     broadcast_dims,
     promote_floats,
 )
+from openinfer.runtime import suggest
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.sizes import Size
 
@@ -57,6 +59,7 @@ __all__ = [
     "TensorSpec",
     "accepts",
     "accumulation",
+    "advice",
     "broadcast_dims",
     "check_operands",
     "find",
@@ -65,6 +68,7 @@ __all__ = [
     "nearest",
     "promote_floats",
     "resolve_settings",
+    "setting_advice",
 ]
 
 _FAMILIES = (
@@ -86,9 +90,20 @@ def names() -> tuple[str, ...]:
 
 
 def nearest(name: str) -> str | None:
-    """The known op name or alias that looks most like `name`."""
-    found = difflib.get_close_matches(name, [*_SPECS, *_ALIASES], n=1, cutoff=0.5)
+    """The known op name or alias that is near `name`, if any; none for what others call an op."""
+    if foreign_op(name) is not None:
+        return None
+    found = suggest.nearest(name, [*_SPECS, *_ALIASES])
     return found[0] if found else None
+
+
+def advice(name: str) -> str | None:
+    """What to write for an op that is not there: as another framework calls it, else a near name."""
+    row = foreign_op(name)
+    if row is not None:
+        return row.advice
+    near = nearest(name)
+    return f"did you mean `{near}`?" if near else None
 
 
 def infer_outputs(
@@ -166,15 +181,23 @@ def resolve_settings(spec: OpSpec, given: Mapping[str, object]) -> dict[str, obj
 
 
 def _listing(spec: OpSpec, wrong: str | None = None) -> str:
+    guess = setting_advice(spec, wrong) if wrong else ""
     if not spec.settings:
-        return f"{spec.name} has no settings"
-    known = [name for s in spec.settings for name in (s.name, *s.aliases)]
-    close = difflib.get_close_matches(wrong, known, n=1) if wrong else []
+        return f"{guess}{spec.name} has no settings"
     listed = ", ".join(
         f"{s.name} ({s.kind}{', required' if s.required else ''})" for s in spec.settings
     )
-    guess = f"did you mean {close[0]}? " if close else ""
     return f"{guess}settings of {spec.name}: {listed}"
+
+
+def setting_advice(spec: OpSpec, wrong: str) -> str:
+    """What to write for a setting that the op lacks, as others call it or as a near name, for a
+    sentence that goes on behind it; empty without any."""
+    foreign = foreign_setting(wrong, spec)
+    if foreign is not None:
+        return f"{foreign}; "
+    known = [name for s in spec.settings for name in (s.name, *s.aliases)]
+    return suggest.did_you_mean(wrong, known, quote="`")
 
 
 def _check_kind(spec: OpSpec, setting: Setting, value: object) -> object:

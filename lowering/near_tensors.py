@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
+
+from openinfer.runtime.suggest import did_you_mean
 
 
 def near_tensors(name: str, tensors: Iterable[str], used: Collection[str]) -> str:
     """A sentence that ends in a space: names close to `name`, else the few that are not `used`."""
     known = list(tensors)
-    close = difflib.get_close_matches(name, known, n=2)
-    if close:
-        return f"did you mean {' or '.join(repr(item) for item in close)}? "
+    guess = did_you_mean(name, known, 2, quote="'")
+    if guess:
+        return guess
     left = [tensor for tensor in known if tensor not in used]
     if not left or len(left) > 6:
         return ""

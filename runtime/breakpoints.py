@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from openinfer.runtime.errors import InputError, Location
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.outline import FORMS, Outline
 from openinfer.runtime.step_values import COUNTERS
+from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.trace import Event
 
 
@@ -146,8 +146,7 @@ def _known(name: str, names: Iterable[str], what: str) -> None:
     listed = sorted(names)
     if name in listed:
         return
-    close = difflib.get_close_matches(name, listed, n=1)
-    guess = f"did you mean {close[0]}? " if close else ""
+    guess = did_you_mean(name, listed)
     raise InputError(
         "OI0563",
         f"the program has no {what} {name}",
@@ -162,8 +161,7 @@ def check_names(condition: Condition, executor: BaseExecutor, outline: Outline |
     for info in executor.variables.values():
         known |= {name for dim in info.dims for name in dim.names}
     for name in sorted(condition.names - known):
-        close = difflib.get_close_matches(name, sorted(known), n=1)
-        guess = f"did you mean {close[0]}? " if close else ""
+        guess = did_you_mean(name, sorted(known))
         hint = f"{guess}variables: {', '.join(executor.variables) or 'none'}"
         raise InputError(
             "OI0562",

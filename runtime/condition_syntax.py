@@ -9,12 +9,12 @@ ones count from the end. Nothing is handed to Python's own evaluator.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.suggest import did_you_mean
 
 FUNCTIONS = (
     "abs",
@@ -327,6 +327,4 @@ def _number(text: str) -> int | float:
 
 
 def _near(name: str, known: Sequence[str], what: str) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    guess = f"did you mean `{close[0]}`? " if close else ""
-    return f"{guess}{what}: {', '.join(known)}"
+    return f"{did_you_mean(name, known, quote='`')}{what}: {', '.join(known)}"

@@ -6,7 +6,6 @@ An executor runs steps of one program. The simulator and the compiled program de
 
 from __future__ import annotations
 
-import difflib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, checked_state_bytes
 from openinfer.runtime.state_check import check_state
 from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor, as_tensor
 from openinfer.runtime.trace import Event, EventStore, TraceLog
 
@@ -445,10 +445,7 @@ class BaseExecutor(ABC):
     @staticmethod
     def _near(name: str, known: Iterable[str]) -> str:
         names = list(known)
-        folded = {known.casefold(): known for known in names}
-        close = difflib.get_close_matches(name.casefold(), folded, n=1)
-        guess = f"did you mean {folded[close[0]]}? " if close else ""
-        return f"{guess}variables: {', '.join(names) or 'none'}"
+        return f"{did_you_mean(name, names)}variables: {', '.join(names) or 'none'}"
 
 
 def _divides(size: Size) -> bool:

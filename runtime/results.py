@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor
 
 
@@ -31,8 +31,7 @@ class Results(dict[str, "AnyArray | Tensor"]):
 
     def __missing__(self, name: object) -> AnyArray | Tensor:
         names = list(self)
-        close = difflib.get_close_matches(str(name), names, n=1)
-        guess = f"did you mean {close[0]!r}? " if close else ""
+        guess = did_you_mean(str(name), names, quote="'")
         raise UnknownResultError(
             "OI0501",
             f"no result is named {name!r}",

@@ -23,14 +23,12 @@ def check_op_name(
     """The registry row of an op name or alias; `others` are names that would also do."""
     spec = opset.find(name.text)
     if spec is None:
-        known = {*others, *opset.names()}
-        for row in map(opset.find, opset.names()):
-            known.update(row.aliases if row else ())
         report.error(
             "OI0214",
             name.span,
             f"unknown op `{name.text}`",
-            fix=did_you_mean(name.text, known, "docs/ops.md lists all ops"),
+            fix=opset.advice(name.text)
+            or did_you_mean(name.text, others, "docs/ops.md lists all ops"),
         )
     return spec
 
@@ -88,19 +86,18 @@ def _check_counts(node: syntax.Op, spec: opset.OpSpec, report: Report) -> None:
 
 
 def _check_settings(node: syntax.Op, spec: opset.OpSpec, symbols: Symbols, report: Report) -> None:
-    known = [name for s in spec.settings for name in (s.name, *s.aliases)]
     listed = ", ".join(s.name for s in spec.settings)
-    listing = f"settings of `{spec.name}`: {listed}" if known else f"`{spec.name}` has no settings"
+    listing = f"settings of `{spec.name}`: {listed}" if listed else f"`{spec.name}` has no settings"
     given: dict[str, Span] = {}
     for setting in node.settings:
         row = spec.setting(setting.name.text)
         if row is None:
-            near = did_you_mean(setting.name.text, known)
+            near = opset.setting_advice(spec, setting.name.text)
             report.error(
                 "OI0215",
                 setting.name.span,
                 f"`{spec.name}` has no setting `{setting.name.text}`",
-                fix=f"{near} {listing}" if near else listing,
+                fix=f"{near}{listing}",
             )
             continue
         if row.name in given:

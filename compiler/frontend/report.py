@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 from openinfer.compiler.frontend.source import Source, Span
+from openinfer.runtime import suggest
 from openinfer.runtime.errors import Diagnostic, Note
 
 MAX_ERRORS = 200
@@ -113,7 +113,7 @@ def also_in(lines: Iterable[int]) -> Note:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a person most likely meant, if any is close."""
-    found = get_close_matches(name[:64], sorted(set(known)), n=1, cutoff=0.6)
+    found = suggest.nearest(name, sorted(set(known)))
     return found[0] if found else None
 
 

@@ -215,10 +215,7 @@ def translate(
     """
     spec = opset.find(name)
     if spec is None:
-        near = opset.nearest(name)
-        raise RuleError(
-            "OI0214", f"there is no op {name!r}", f"did you mean {near}?" if near else None
-        )
+        raise RuleError("OI0214", f"there is no op {name!r}", opset.advice(name))
     specs = [TensorSpec(dtype_name(nn.element_of(v)), nn.dims_of(v)) for v in operands]
     try:
         settings = opset.resolve_settings(spec, given)

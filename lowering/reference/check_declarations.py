@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from xdsl.ir import Operation
@@ -15,6 +14,7 @@ from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, Location, Note
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import value_range
+from openinfer.runtime.suggest import did_you_mean
 
 MAX_NOTES = 8
 """So many other places of one cause are shown."""
@@ -75,11 +75,11 @@ class DeclarationChecks:
             sources = "no model was given, and no given size or shape of an input fixes it"
             if any(self.view.takes_metadata(v) for v in self.view.variables.values()):
                 hint = "give a model (open_model(FILE), `--model FILE`), or the size"
-        known = {n.casefold(): n for n in (*self.view.sizes, *self.view.input_sizes)}
+        known = [*self.view.sizes, *self.view.input_sizes]
         for name, (first, *others) in self.sourceless.items():
-            close = difflib.get_close_matches(name.casefold(), known, n=1)
-            guess = f"did you mean {known[close[0]]}? else " if close else ""
-            known.setdefault(name.casefold(), name)
+            guess = did_you_mean(name, known)
+            guess = f"{guess}else " if guess else ""
+            known.append(name)
             notes = [Note(f"{op.variable.data} names it, too", location_of(op)) for op in others]
             self.problems.append(
                 Diagnostic(
@@ -223,9 +223,6 @@ class DeclarationChecks:
     @staticmethod
     def near(name: str, known: Iterable[str]) -> str | None:
         names = list(known)
-        close = difflib.get_close_matches(name, names, n=1)
-        if close:
-            return f"did you mean {close[0]}?"
-        return (
+        return did_you_mean(name, names).rstrip() or (
             f"there are: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else None
         )

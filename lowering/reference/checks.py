@@ -34,9 +34,9 @@ from openinfer.dialects.opset import (
     ShapeError,
     TensorSpec,
     accepts,
+    advice,
     find,
     infer_outputs,
-    nearest,
 )
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.check_caches import CacheChecks
@@ -132,12 +132,11 @@ class _Checker(CacheChecks):
         operands = [self.reference(ref, node) for ref in node.inputs]
         outputs = [self.target(ref, node) for ref in node.outputs]
         if spec is None:
-            guess = nearest(name)
             self.report(
                 "OI0214",
                 f"there is no op {name!r}",
                 node,
-                f"did you mean {guess}?" if guess else None,
+                advice(name),
             )
             return
         if any(operand is None for operand in operands):

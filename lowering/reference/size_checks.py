@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping
 
@@ -23,6 +22,7 @@ from openinfer.lowering.graph.sources import package_name
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, InputError
 from openinfer.runtime.sizes import MAX_ELEMENTS, MAX_SIZE, Size
+from openinfer.runtime.suggest import did_you_mean
 
 _BOUND = (PackageSizeOp, PackageTensorOp, PackageValueOp)
 
@@ -111,11 +111,8 @@ def _near(name: str, module: ModuleOp) -> str:
         for dim in op.sizes
         for name in dim.names
     }
-    folded = {known.casefold(): known for known in sorted(_named(module) | dims)}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if close:
-        return f"did you mean {folded[close[0]]}?"
-    return f"sizes of the program: {', '.join(sorted(dims)) or 'none'}"
+    guess = did_you_mean(name, sorted(_named(module) | dims)).rstrip()
+    return guess or f"sizes of the program: {', '.join(sorted(dims)) or 'none'}"
 
 
 def _sizes(op: Operation) -> Iterator[Size]:

@@ -7,7 +7,6 @@ only when they are asked for.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 from abc import ABC, abstractmethod
@@ -21,6 +20,7 @@ from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
 from openinfer.runtime.storage import AnyArray, element_count
+from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor
 
 MAX_RANK = 64
@@ -222,9 +222,9 @@ def checked_package(model: object) -> Package | None:
 def near_names(name: str, known: Iterable[str]) -> str:
     """A hint that lists the names closest to `name`."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(repr(n) for n in close)}?"
+    guess = did_you_mean(name, names, 3, quote="'").rstrip()
+    if guess:
+        return guess
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     return f"it has: {shown}" if names else "the package holds none"
 

@@ -288,7 +288,7 @@ def test_strict_math_on_the_command_line(model_path: Path, tmp_path: Path, capsy
 def test_only_working_precisions_are_suggested() -> None:
     with pytest.raises(InputError, match="OI0516") as caught:
         oi.compile("block entry { return; }", precision="fp16")
-    assert "'bf16'" in str(caught.value)
+    assert "known precisions: f32, bf16" in str(caught.value)
     assert "'f16'" not in str(caught.value)
 
 

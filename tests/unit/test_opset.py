@@ -218,7 +218,7 @@ def test_setting_errors_list_the_settings():
         resolve_settings(spec_of("relu"), {"negative_slop": 0.5})
     assert caught.value.setting == "negative_slop"
     assert caught.value.hint is not None
-    assert "did you mean negative_slope?" in caught.value.hint
+    assert "did you mean `negative_slope`?" in caught.value.hint
     assert "clamp_max (number)" in caught.value.hint
 
 
