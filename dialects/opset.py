@@ -61,6 +61,7 @@ __all__ = [
     "accumulation",
     "advice",
     "broadcast_dims",
+    "cast_advice",
     "check_operands",
     "find",
     "infer_outputs",
@@ -140,8 +141,14 @@ def check_operands(spec: OpSpec, operands: Sequence[TensorSpec], outputs: int = 
     if operands and spec.operands and operands[0].dtype not in spec.dtypes:
         raise OpDTypeError(
             f"{spec.name} does not take {operands[0].dtype}",
-            f"it takes {', '.join(spec.dtypes)}; use `op cast` first",
+            f"it takes {', '.join(spec.dtypes)}; {cast_advice(spec, operands[0].called('x'))}",
         )
+
+
+def cast_advice(spec: OpSpec, operand: str) -> str:
+    """How a first operand that an op does not take becomes one, by its name in the program."""
+    wanted = next((name for name in ("f32", "i32", "bool") if name in spec.dtypes), spec.dtypes[0])
+    return f"`op cast({operand}, to={wanted}) >> …;` first"
 
 
 def _count_text(least: int, most: int | None) -> str:

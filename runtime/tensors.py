@@ -140,7 +140,7 @@ def as_tensor(
         tensor = _from_python(cast(Any, value), row, name)
     else:
         found = value if isinstance(value, Tensor) else _outside(value, name)
-        tensor = _taken(found, row, name)
+        tensor = _taken(found, row, name, torch=_is_torch(value))
     if shape is not None:
         _check_shape(tensor, shape, name)
     problem = find_invalid(row, tensor.storage, tensor.size)
@@ -190,14 +190,30 @@ def _row(dtype: DType | str) -> DType:
         ) from None
 
 
-def _wrong_dtype(name: str, row: DType, found: str) -> InputError:
-    if row.packed or row.name in _BITS_VIEW:
+def _wrong_dtype(name: str, row: DType, found: str, *, torch: bool = False) -> InputError:
+    if torch:
+        hint = _torch_hint(row)
+    elif row.packed or row.name in _BITS_VIEW:
         hint = f'convert it on purpose: Tensor.from_values("{row}", array)'
     elif row.kind == "bool":
         hint = "convert it on purpose: array != 0"
     else:
         hint = f"convert it on purpose: array.astype(numpy.{row.storage})"
     return InputError("OI0541", f"{name}: expected dtype {row}, found {found}", hint=hint)
+
+
+def _torch_hint(row: DType) -> str:
+    """How a torch tensor of another dtype is converted; torch itself is not asked."""
+    kinds = {"bf16": "bfloat16", "f8": "float8_e5m2", "f8e4m3": "float8_e4m3fn"}
+    kind = kinds.get(row.name, row.storage)
+    if row.packed:
+        return f'convert it on purpose: Tensor.from_values("{row}", tensor.detach().cpu().numpy())'
+    return f"convert it on purpose: tensor.to(torch.{kind}), or use tensor.detach().cpu().numpy()"
+
+
+def _is_torch(value: Any) -> bool:
+    """Whether a value is a torch tensor, by the module of its class."""
+    return type(value).__module__.partition(".")[0] == "torch"
 
 
 def _check_shape(tensor: Tensor, expected: Sequence[int | None], name: str) -> None:
@@ -290,11 +306,11 @@ def _from_python(value: Any, row: DType, name: str) -> Tensor:
     return tensor
 
 
-def _taken(found: Tensor | AnyArray, row: DType, name: str) -> Tensor:
+def _taken(found: Tensor | AnyArray, row: DType, name: str, *, torch: bool) -> Tensor:
     """A tensor or array from outside as `row`, sharing memory when it lies as storage does."""
     if isinstance(found, Tensor):
         if found.dtype != row:
-            raise _wrong_dtype(name, row, str(found.dtype))
+            raise _wrong_dtype(name, row, str(found.dtype), torch=torch)
         storage = np.require(found.storage, requirements=["C", "A"])
         return Tensor(row, found.shape, clear_tail(row, storage, found.size))
     array = found
@@ -302,13 +318,13 @@ def _taken(found: Tensor | AnyArray, row: DType, name: str) -> Tensor:
     if row.packed:
         if foreign == row.name or array.dtype == np.dtype(row.value):
             return Tensor.from_values(row, array.astype(row.value, copy=False), name=name)
-        raise _wrong_dtype(name, row, str(array.dtype))
+        raise _wrong_dtype(name, row, str(array.dtype), torch=torch)
     if row.name in _BITS_VIEW:
         if foreign != row.name:
-            raise _wrong_dtype(name, row, str(array.dtype))
+            raise _wrong_dtype(name, row, str(array.dtype), torch=torch)
         array = np.asarray(array, order="C").view(_BITS_VIEW[row.name])
     elif array.dtype.newbyteorder("=") != np.dtype(row.storage):
-        raise _wrong_dtype(name, row, str(array.dtype))
+        raise _wrong_dtype(name, row, str(array.dtype), torch=torch)
     storage = np.require(array, dtype=row.storage, requirements=["C", "A"])
     return Tensor(row, storage.shape, storage)
 
@@ -336,7 +352,9 @@ def _outside(value: Any, name: str) -> Tensor | AnyArray:
         raise InputError(
             "OI0544",
             f"{name}: cannot take the memory of {kind}: {error}",
-            hint="give a NumPy array, or an array in CPU memory that needs no gradient",
+            hint="give tensor.detach().cpu().numpy()"
+            if _is_torch(value)
+            else "give a NumPy array, or an array in CPU memory that needs no gradient",
         ) from None
     raise InputError(
         "OI0544",
@@ -349,7 +367,7 @@ def _from_torch(value: Any) -> Tensor | None:
     """A torch tensor of a type that NumPy's DLPack lacks, by its bits; None for any other."""
     torch: Any = sys.modules.get("torch")
     kind = _FOREIGN.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
-    if torch is None or type(value).__module__.split(".")[0] != "torch" or kind not in _BITS_VIEW:
+    if torch is None or not _is_torch(value) or kind not in _BITS_VIEW:
         return None
     plain = torch.int16 if kind == "bf16" else torch.uint8
     bits: AnyArray = np.from_dlpack(value.contiguous().view(plain))

@@ -14,6 +14,8 @@ from openinfer.compiler.frontend.check_tables import (
 from openinfer.compiler.frontend.parser import ATTRIBUTES
 from openinfer.compiler.frontend.report import Report, did_you_mean
 from openinfer.compiler.frontend.symbols import Symbols
+from openinfer.dialects import foreign_words
+from openinfer.dialects.foreign_words import VALUES
 from openinfer.runtime.dtypes import ALIASES, DTYPES, DType
 
 _FLOAT_MAX = {
@@ -38,9 +40,17 @@ def check_dtype(name: syntax.Name, report: Report) -> DType | None:
             "OI0301",
             name.span,
             f"unknown dtype `{name.text}`",
-            fix=did_you_mean(name.text, DTYPES, f"known are {', '.join(DTYPES)}"),
+            fix=dtype_advice(name.text),
         )
     return dtype
+
+
+def dtype_advice(name: str) -> str | None:
+    """What to write for a dtype that is not there."""
+    ours = foreign_words.DTYPES.get(name)
+    if ours is not None:
+        return f"it is `{ours}` here"
+    return did_you_mean(name, DTYPES, f"known are {', '.join(DTYPES)}")
 
 
 def check_open_type(written: syntax.Type, memory: str, report: Report) -> None:
@@ -230,7 +240,8 @@ def _check_init(attribute: syntax.Attribute, dtype: DType | None, report: Report
     arguments = attribute.arguments or ()
     literal = arguments[0] if len(arguments) == 1 else None
     if not isinstance(literal, syntax.Literal) or isinstance(literal.value, str):
-        malformed(attribute, "takes one number or bool", "@init(0)", report)
+        value = VALUES.get(literal.text, "0") if isinstance(literal, syntax.Name) else "0"
+        malformed(attribute, "takes one number or bool", f"@init({value})", report)
         return
     if dtype is None:
         return

@@ -11,7 +11,7 @@ from openinfer.compiler.frontend.expressions import BadSize, to_size
 from openinfer.compiler.frontend.report import Report, did_you_mean
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.symbols import Symbol, Symbols
-from openinfer.dialects import opset
+from openinfer.dialects import foreign_words, opset
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
 _ANY_COUNT = 1 << 30
@@ -51,10 +51,16 @@ def check_op(
             "OI0313",
             node.operands[0].span,
             f"`{spec.name}` does not take {first.dtype}",
-            fix=f"it takes {', '.join(spec.dtypes)}; use `op cast` first",
+            fix=f"it takes {', '.join(spec.dtypes)}; "
+            + opset.cast_advice(spec, _written(node.operands[0])),
             notes=[("declared here", first.type.span)],
         )
     _check_settings(node, spec, symbols, report)
+
+
+def _written(ref: syntax.Ref) -> str:
+    """An operand as a hint names it."""
+    return ref.name.text if ref.slots is None else f"{ref.name.text}[…]"
 
 
 def _check_counts(node: syntax.Op, spec: opset.OpSpec, report: Report) -> None:
@@ -139,7 +145,7 @@ def _check_setting(
             "OI0304",
             value.span,
             error.message,
-            fix=f"{row.name}: {row.doc} ({row.kind})",
+            fix=_value_advice(value, row),
         )
         return
     if not isinstance(value, syntax.Name) or row.kind in ("dtype", "dtypes"):
@@ -168,6 +174,14 @@ def _check_setting(
             fix="name a scalar variable, or pass the tensor as an operand",
             notes=[("declared here", symbol.type.span)],
         )
+
+
+def _value_advice(value: syntax.Value, row: opset.Setting) -> str:
+    """What to write where a setting does not take a value."""
+    ours = foreign_words.DTYPES.get(value.text) if isinstance(value, syntax.Name) else None
+    if ours is not None and row.kind in ("dtype", "dtypes"):
+        return f"write `{row.name}={ours}`"
+    return f"{row.name}: {row.doc} ({row.kind})"
 
 
 def _check_sizes(

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.build import is_full
 from openinfer.compiler.frontend.check_sizes import check_size
+from openinfer.compiler.frontend.named_operands import literal_advice
 from openinfer.compiler.frontend.report import Report, did_you_mean
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.symbols import Symbol, Symbols
+from openinfer.dialects.foreign_words import VALUES
 
 
 class UseChecker:
@@ -28,11 +30,7 @@ class UseChecker:
                 fix: str | None = "it may stand in brackets, dimensions and bounds"
             else:
                 message = f"undefined variable `{name.text}`"
-                fix = did_you_mean(
-                    name.text,
-                    self.symbols.variables,
-                    f"declare it, or write `assign {name.text}: TYPE;`",
-                )
+                fix = _advice(name.text, self.symbols)
             self.report.error_once("OI0210", name.text, name.span, message, fix=fix)
         return symbol
 
@@ -153,3 +151,12 @@ class UseChecker:
             fix=f"write `{symbol.name}[{', '.join(symbol.indices)}]`",
             notes=[("declared here", symbol.span)],
         )
+
+
+def _advice(name: str, symbols: Symbols) -> str | None:
+    """What to write for a name that no variable has."""
+    if name in VALUES or name in ("true", "false", "inf", "nan"):
+        value = VALUES.get(name, name)
+        dtype = "bool" if value in ("true", "false") else "f32"
+        return literal_advice(value, dtype)
+    return did_you_mean(name, symbols.variables, f"declare it, or write `assign {name}: TYPE;`")

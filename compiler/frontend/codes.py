@@ -358,6 +358,21 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "consumer that gives back something else",
         "A consumer yields exactly the values that it awaits.",
     ),
+    "OI0280": (
+        "a value where a variable is expected",
+        "The operands of an op are variables. Declare the value in `constant { c: f32 @init(0.5); }` and "
+        "name the constant; a setting, `name=value`, takes values as they are.",
+    ),
+    "OI0281": (
+        "a name with dots",
+        "Names are made of letters, digits and `_`. A tensor whose name in the package has dots is linked "
+        'by `@ref("fc1.weight")`, many of them by `@pattern("layer.{l}.weight")`.',
+    ),
+    "OI0282": (
+        "an amount that is no whole number",
+        "`cache.increment 2 n;` and `cache.decrement 2 n;` take a literal amount in front of the variable, "
+        "1 if none is given. To add a variable, compute with an op and write the result with `cache.write`.",
+    ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
         "@init of the wrong kind",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openinfer.compiler.frontend.report import Report
-from openinfer.compiler.frontend.syntax import Name, Ref, Setting, Value
+from openinfer.compiler.frontend.syntax import Literal, Name, Ref, Setting, Value
 from openinfer.dialects import opset
 
 _LETTERS = "abcdefgh"
@@ -48,9 +48,9 @@ def sort_arguments(
                 "OI0125",
                 ref.span,
                 f"`{name.text}` is an operand of `{op.text}`, so it must be a variable",
-                fix="declare the value in `constant { … }`, with `@init`",
+                fix=value_advice(ref),
             )
-            ref = _unknown(ref)
+            ref = unknown(ref)
         if position < 0:
             position = max(operands, default=-1) + 1
         if position in operands:
@@ -67,7 +67,7 @@ def sort_arguments(
     if report.errors > before and spec is not None:
         # The count of operands is then no error of its own.
         for position in range(len(spec.operands)):
-            operands.setdefault(position, _unknown(op))
+            operands.setdefault(position, unknown(op))
     return tuple(operands[position] for position in sorted(operands)), tuple(settings)
 
 
@@ -118,6 +118,21 @@ def _no_setting(name: Name, ref: Ref, report: Report) -> Value:
     return ref.name
 
 
-def _unknown(where: Value | Name) -> Ref:
+def value_advice(value: Value) -> str:
+    """How a value becomes an operand."""
+    if not isinstance(value, Literal) or isinstance(value.value, str):
+        return "declare the value in `constant { … }`, with `@init` or from the package, and name it here"
+    if isinstance(value.value, bool):
+        return literal_advice(str(value.value).lower(), "bool")
+    return literal_advice(str(value.value), "f32")
+
+
+def literal_advice(value: str, dtype: str) -> str:
+    """How a literal becomes an operand; `dtype` is the likely one."""
+    other = "" if dtype == "bool" else ", with the dtype of the other operand,"
+    return f"declare `constant {{ c: {dtype} @init({value}); }}`{other} and write `c` here"
+
+
+def unknown(where: Value | Name) -> Ref:
     """A use of which an error was reported already."""
     return Ref(Name("?", where.span), None, where.span)

@@ -195,7 +195,7 @@ class FirstEditionParser(ValueParser):
                 self.advance()
                 found.append(Argument(name, self.argument_value(name)))
             else:
-                ref = self.ref("a variable or a setting")
+                ref = self.operand()
                 if found and found[-1].name is not None:
                     self.report.error(
                         "OI0114",
@@ -211,7 +211,7 @@ class FirstEditionParser(ValueParser):
 
     def argument_value(self, name: Name) -> Value | Ref:
         """A value, or the entry of an indexed variable, `W[l]`."""
-        if self.at("name") and self.ahead().kind == "[":
+        if self.at("name") and self.ahead().kind in ("[", "."):
             return self.ref("a variable")
         return self.value(f"a value of `{name.text}`")
 

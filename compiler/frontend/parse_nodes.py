@@ -34,6 +34,9 @@ from openinfer.compiler.frontend.syntax import (
     Yield,
     walk,
 )
+from openinfer.dialects import opset
+from openinfer.dialects.foreign_ops import foreign_op
+from openinfer.dialects.foreign_words import STATEMENTS
 
 SECTION_WORDS = ("dynamic", "volatile", "constant", "persistent")
 FIRST_EDITION_SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
@@ -96,18 +99,27 @@ class NodeParser(FirstEditionParser):
             return self.definition()
         reader = READERS.get(token.text)
         if reader is None:
-            near = nearest(token.text, READERS)
-            self.report.error(
-                "OI0113",
-                token.span,
-                f"unknown statement `{token.text}`",
-                fix=f"did you mean `{near}`?" if near else f"known are {_known(READERS)}",
-            )
+            near, fix = None, self.statement_advice()
+            if fix is None:
+                near = nearest(token.text, READERS)
+                fix = f"did you mean `{near}`?" if near else f"known are {_known(READERS)}"
+            self.report.error("OI0113", token.span, f"unknown statement `{token.text}`", fix=fix)
             if near is None:
                 raise SyntaxStop
             reader = READERS[near]
         self.advance()
         return reader(self, token.span)
+
+    def statement_advice(self) -> str | None:
+        """How a statement is written here that starts with a word of another language, or an op's."""
+        word, behind = self.token.text, self.ahead()
+        if word in STATEMENTS:
+            return f"write `{STATEMENTS[word]}`"
+        if word == "print":
+            return "leave it out: `openinfer debug` shows values"
+        if behind.kind == "(" and (opset.find(word) or foreign_op(word)):
+            return f"an op starts with the word `op`: `op {word}(…) >> …;`"
+        return None
 
     def inner_block(self) -> list[Node]:
         """`block body { … }` inside a loop: its statements, as if they stood there directly.
@@ -178,7 +190,7 @@ class NodeParser(FirstEditionParser):
                         "positional args must come before settings",
                         fix=f"move `{self.token.text}` before `{settings[0].name.text}=`",
                     )
-                operands.append(self.ref("a variable or a setting"))
+                operands.append(self.operand())
             if not self.accept(",") and not self.at(")", "name"):
                 stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
                 if self.at(">>"):
@@ -322,8 +334,26 @@ class NodeParser(FirstEditionParser):
         elif not self.at("name"):
             raise self.complain("an amount or a variable", fix=f"cache.{word} 2 step;")
         variable = self.expect_name("a persistent scalar", fix=f"cache.{word} step;")
+        if self.at("name", "int", "-", "float") and not self.on_new_line():
+            raise self.bad_amount(word, variable)
         span = self.done(start, f"the cache.{word}")
         return CacheStep(variable, amount if word == "increment" else -amount, span)
+
+    def bad_amount(self, word: str, first: Name) -> SyntaxStop:
+        """`cache.increment T step` and `cache.increment step 2`."""
+        second = self.token
+        if second.kind == "int":
+            fix = f"write `cache.{word} {second.text} {first.text};`"
+        elif second.kind == "name":
+            op = "add" if word == "increment" else "sub"
+            fix = (
+                f"write a number, `cache.{word} 2 {second.text};`, or compute with the variable: "
+                f"`op {op}({second.text}, {first.text}) >> t; cache.write t >> {second.text};`"
+            )
+        else:
+            fix = f"cache.{word} 2 {first.text};"
+        span = first.span.to(second.span)
+        return self.fail("OI0282", span, f"the amount of `cache.{word}` is a whole number", fix=fix)
 
 
 READERS: dict[str, Callable[[NodeParser, Span], Node]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openinfer.compiler.frontend.cursor import Cursor
+from openinfer.compiler.frontend.named_operands import unknown, value_advice
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
@@ -188,7 +189,7 @@ class ValueParser(Cursor):
 
     def ref(self, what: str) -> Ref:
         """`h`, `W[l]`, `K[l, 0..n]`, `K[]`."""
-        name = self.expect_name(what)
+        name = self.dotted(self.expect_name(what))
         if self.at("(") and not self.on_new_line():
             raise self.fail(
                 "OI0120",
@@ -198,6 +199,47 @@ class ValueParser(Cursor):
             )
         slots = self.slots() if self.at("[") else None
         return Ref(name, slots, name.span.to(self.previous))
+
+    def operand(self) -> Ref:
+        """A use of a variable. A value in its place is reported, and reading goes on behind it."""
+        if not self.at("int", "float", "string", "-", "["):
+            return self.ref("a variable or a setting")
+        start = self.token.span
+        value = self.value("a variable")
+        span = start.to(self.previous)
+        shown = self.source.text[span.start : span.stop]
+        self.report.error(
+            "OI0280",
+            span,
+            f"an operand is the name of a variable, found the value `{shown[:40]}`",
+            fix=value_advice(value),
+        )
+        return unknown(value)
+
+    def dotted(self, name: Name, *, declared: bool = False) -> Name:
+        """The name itself; one with dots, as tensors of a package have it, is reported."""
+        stop = name.span.stop
+        while (
+            self.at(".") and self.token.span.start == stop and self.ahead().span.start == stop + 1
+        ):
+            self.advance()
+            if not self.at("name", "int", "float"):
+                break
+            stop = self.advance().span.stop
+        if stop == name.span.stop:
+            return name
+        text = self.source.text[name.span.start : stop]
+        ours = text.replace(".", "_")
+        fix = f'declare `{ours}: f32[…] @ref("{text}");`'
+        span = Span(name.span.start, stop)
+        message = f"a name has no dots, found `{text}`"
+        if declared:
+            self.report.error("OI0281", span, message, fix=fix)
+        else:
+            fix = f"{fix} and use `{ours}`"
+            self.report.error_once("OI0281", text, span, message, fix=fix)
+        self.skipped.add(ours)
+        return Name(ours, span)
 
     def slots(self) -> tuple[Expr | Slice, ...]:
         self.advance()

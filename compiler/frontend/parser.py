@@ -27,6 +27,7 @@ from openinfer.compiler.frontend.syntax import (
     Setting,
     Value,
 )
+from openinfer.dialects.foreign_words import FUNCTIONS, SECTIONS
 
 ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "layout", "quant")
 
@@ -112,7 +113,10 @@ class _Parser(NodeParser):
     def unknown_item(self, what: str) -> None:
         token = self.token
         near = nearest(token.text, (*SECTION_WORDS, "block"))
-        if token.text in READERS:
+        declared = self.declaration_advice()
+        if declared is not None:
+            near, fix = SECTIONS.get(token.text), declared
+        elif token.text in READERS:
             fix = "statements stand in a block: `block entry { … }`"
         else:
             fix = f"did you mean `{near}`?" if near else "volatile { … }  or  block entry { … }"
@@ -123,6 +127,24 @@ class _Parser(NodeParser):
             self.block()
         else:
             raise SyntaxStop
+
+    def declaration_advice(self) -> str | None:
+        """What to write for a declaration outside of a section, or another word for a block."""
+        word, behind = self.token.text, self.ahead()
+        if word in FUNCTIONS and behind.kind in ("name", "{", "("):
+            return "statements stand in a block: `block entry { … }`"
+        section = word if word in SECTION_WORDS else SECTIONS.get(word)
+        if section is not None and behind.kind == "{":
+            return f"write `{section} {{ … }}`"
+        if behind.kind == ":":
+            section, name = "dynamic", word
+        elif behind.kind == "name" and self.ahead(2).kind in (":", ".", "=", "["):
+            name = behind.text
+        else:
+            return None
+        if section is None:
+            return None
+        return f"declare it in a section: `{section} {{ {name}: f32[…]; }}`"
 
     # Sections.
 
@@ -146,6 +168,7 @@ class _Parser(NodeParser):
 
     def declaration(self, memory: str) -> Declaration:
         name = self.expect_name("a variable declaration", fix="NAME: f32[B, D];")
+        name = self.dotted(name, declared=True)
         indices: tuple[Name, ...] = ()
         if self.accept("("):
             indices = self.index_names()

@@ -6,7 +6,7 @@ Pure Python and light: the runtime never needs it, the frontend and every loweri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from openinfer.runtime.dtypes import DTYPES
@@ -78,10 +78,16 @@ class TensorSpec:
 
     dtype: str
     dims: tuple[Size, ...]
+    name: str = field(default="", compare=False)
+    """What the program calls an operand, for hints; empty where that is not known."""
 
     @staticmethod
     def of(dtype: str, dims: Sequence[SizeLike] = ()) -> TensorSpec:
         return TensorSpec(dtype, tuple(Size.of(d) for d in dims))
+
+    def called(self, name: str) -> str:
+        """What a hint calls the operand: as the program does, else as the op does."""
+        return self.name or name
 
     @property
     def rank(self) -> int:
@@ -294,7 +300,7 @@ def same_dtype(operands: Sequence[TensorSpec], names: Sequence[str]) -> str:
         if operand.dtype != first:
             raise OpDTypeError(
                 f"{names[0]} is {first} but {name} is {operand.dtype}",
-                f"cast one of them: `op cast({name}, to={first})`",
+                f"cast one of them: `op cast({operand.called(name)}, to={first}) >> …;`",
             )
     return first
 

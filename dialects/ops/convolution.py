@@ -59,7 +59,8 @@ def result_dtype(operands: Sequence[TensorSpec], settings: Settings) -> str:
     floats = x.dtype in FLOATS and w.dtype in FLOATS
     if x.dtype != w.dtype and not floats:
         raise OpDTypeError(
-            f"x is {x.dtype} but w is {w.dtype}", f"cast one of them: `op cast(w, to={x.dtype})`"
+            f"x is {x.dtype} but w is {w.dtype}",
+            f"cast one of them: `op cast({w.called('w')}, to={x.dtype}) >> …;`",
         )
     dtype = promote_floats([x.dtype, w.dtype]) if floats else x.dtype
     if settings.get("acc") is not None:
@@ -68,7 +69,7 @@ def result_dtype(operands: Sequence[TensorSpec], settings: Settings) -> str:
     if bias is not None and bias.dtype != dtype and not (floats and bias.dtype in FLOATS):
         raise OpDTypeError(
             f"bias is {bias.dtype} but the result is {dtype}",
-            f"cast it: `op cast(bias, to={dtype})`",
+            f"cast it: `op cast({bias.called('bias')}, to={dtype}) >> …;`",
         )
     return dtype
 

@@ -25,11 +25,14 @@ def _check_channels(names: Sequence[str], operands: Sequence[TensorSpec], channe
     """Every operand is a float vector with one element for each channel."""
     for name, operand in zip(names, operands):
         if operand.dtype not in FLOATS:
-            raise OpDTypeError(f"{name} is {operand.dtype}", "use a float dtype")
+            raise OpDTypeError(
+                f"{name} is {operand.dtype}",
+                f"it takes floats: `op cast({operand.called(name)}, to=f32) >> …;`",
+            )
         if operand.dims != (channels,):
             raise ShapeError(
                 f"{name} has shape {dims_text(operand.dims)} for {channels} channels",
-                f"declare {name} with the shape [{channels}]",
+                f"declare {operand.called(name)} with the shape [{channels}]",
             )
 
 

@@ -30,11 +30,14 @@ def both_ways(settings: Settings) -> bool:
 
 def _expect(name: str, operand: TensorSpec, dims: tuple[Size, ...], form: str) -> None:
     if operand.dtype not in FLOATS:
-        raise OpDTypeError(f"{name} is {operand.dtype}", "use a float dtype")
+        raise OpDTypeError(
+            f"{name} is {operand.dtype}",
+            f"it takes floats: `op cast({operand.called(name)}, to=f32) >> …;`",
+        )
     if operand.dims != dims:
         raise ShapeError(
             f"{name} has shape {dims_text(operand.dims)}, expected {dims_text(dims)}",
-            f"{name} is {form}",
+            f"{operand.called(name)} is {form}",
         )
 
 

@@ -76,12 +76,15 @@ def _norm(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> lis
     axis = normal_axis(settings["axis"], x.rank)
     for name, operand in zip(("weight", "bias"), operands[1:]):
         if operand.dtype not in FLOATS:
-            raise OpDTypeError(f"{name} is {operand.dtype}", "use a float dtype")
+            raise OpDTypeError(
+                f"{name} is {operand.dtype}",
+                f"it takes floats: `op cast({operand.called(name)}, to=f32) >> …;`",
+            )
         if operand.dims != x.dims[axis:]:
             raise ShapeError(
                 f"{name} has shape {dims_text(operand.dims)} but x is normalised over "
                 f"{dims_text(x.dims[axis:])}",
-                f"declare {name} with the shape of the normalised axes",
+                f"declare {operand.called(name)} with the shape of the normalised axes",
             )
     return [x]
 

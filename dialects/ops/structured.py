@@ -30,7 +30,8 @@ def _matmul(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> l
     a, b = operands
     if a.dtype != b.dtype and not (a.dtype in FLOATS and b.dtype in FLOATS):
         raise OpDTypeError(
-            f"a is {a.dtype} but b is {b.dtype}", f"cast one of them: `op cast(b, to={a.dtype})`"
+            f"a is {a.dtype} but b is {b.dtype}",
+            f"cast one of them: `op cast({b.called('b')}, to={a.dtype}) >> …;`",
         )
     if a.rank < 2 or b.rank < 2:
         raise ShapeError(

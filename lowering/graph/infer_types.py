@@ -8,7 +8,7 @@ when one is bound to it; what is still open then is an error.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
@@ -225,7 +225,7 @@ class _Inference:
         op = self.variables.get(name) or next(iter(self.temporaries.get(name, ())), None)
         if op is None or _is_open(op) or (isinstance(op, VariableOp) and op.option("table")):
             return None
-        return TensorSpec(dtype_of(op), op.sizes)
+        return TensorSpec(dtype_of(op), op.sizes, ref.text)
 
     def op(self, node: OpOp) -> None:
         """The outputs of an op whose operands all have a type."""
@@ -240,7 +240,7 @@ class _Inference:
         except OpError as first:
             # Sizes with other names may have one value.
             values = self.sizes if self.final else {}
-            exact = [TensorSpec(o.dtype, tuple(valued(d, values) for d in o.dims)) for o in known]
+            exact = [replace(o, dims=tuple(valued(d, values) for d in o.dims)) for o in known]
             try:
                 found = infer_outputs(spec, exact, settings, len(node.outputs))
             except OpError:

@@ -183,7 +183,7 @@ class DeclarationChecks:
                 "OI0320",
                 f"{name} is declared {declared}, but {what} of the model is {dtype}",
                 variable,
-                f"declare it as {dtype} and use `op cast`",
+                f"declare it as {dtype}, and write `op cast({name}, to={declared}) >> …;` where needed",
             )
         dims = [d.substitute(self.view.sizes) for d in variable.sizes]
         wrong = len(dims) != len(shape) or any(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openinfer.dialects.foreign_words import NOTHING, VALUES
 from openinfer.dialects.graph import AssignOp, OpOp, VariableOp
 from openinfer.dialects.opset import NameRef, OpSpec, Setting
 from openinfer.lowering.locations import location_of
@@ -118,6 +119,10 @@ class SettingChecks(DeclarationChecks):
         if isinstance(entry, bool | int | float | str):
             return entry
         hint = f'a string stands in quotes: {setting}="{name}"' if kind == "string" else None
+        if name in NOTHING:
+            hint = f"leave `{setting}` out: it has a default"
+        elif name in VALUES:
+            hint = f"write `{setting}={VALUES[name]}`"
         self.report(
             "OI0328",
             f"setting {setting} names {name}, which is no scalar variable, size or metadata entry",

@@ -6,6 +6,7 @@ All findings are collected; nothing stops at the first one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.ir import Operation
 
@@ -141,7 +142,11 @@ class _Checker(CacheChecks):
             return
         if any(operand is None for operand in operands):
             return
-        known = [operand for operand in operands if operand is not None]
+        known = [
+            replace(operand, name=ref.text)
+            for ref, operand in zip(node.inputs, operands)
+            if operand is not None
+        ]
         inferred = self.infer(node, spec, known, outputs)
         if inferred is None:
             return
@@ -197,7 +202,8 @@ class _Checker(CacheChecks):
                 "OI0323",
                 f"{name} gives {have.dtype}, but {ref.text} is declared {want.dtype}",
                 node,
-                f"declare {ref.variable.data} as {have.dtype}, or use `op cast`",
+                f"declare {ref.variable.data} as {have.dtype}, or let a temporary take the result and "
+                f"write `op cast(TEMPORARY, to={want.dtype}) >> {ref.text};`",
                 note,
             )
         open_dims = any(OPEN in d.names for d in (*have.dims, *want.dims))

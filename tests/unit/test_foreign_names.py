@@ -402,7 +402,12 @@ def test_an_unknown_op_is_told_what_to_write(row: ForeignOp) -> None:
     ("written", "meant"),
     [
         *(("matmull", "matmul"), ("rleu", "relu"), ("sotfmax", "softmax"), ("sigmod", "sigmoid")),
-        *(("trasnpose", "transpose"), ("embeding", "embedding"), ("Slice", "slice"), ("mux", "max")),
+        *(
+            ("trasnpose", "transpose"),
+            ("embeding", "embedding"),
+            ("Slice", "slice"),
+            ("mux", "max"),
+        ),
         *(("Unsqueeze", "unsqueeze"), ("LayerNorm", "layer_norm"), ("MatMul", "matmul")),
         *(("TopK", "topk"), ("relo", "relu"), ("frobnicate", None), ("q", None), ("one", None)),
         *(("sub2", "sub"), ("adn", "and"), ("hello", None), ("hell", None), ("conv2", "conv2d")),
