@@ -343,6 +343,7 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
     if data is not None:
         try:
             compiled = Program.from_bytes(data, model)
+            compiled.rename(program.file)
             if model is not None:
                 compiled.bind(model)
             return compiled
@@ -361,7 +362,10 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
 
 
 def program_key(program: Graph, options: PipelineOptions) -> str:
-    """The cache key: text, model header, options, versions, and the CPU where it matters."""
+    """The cache key: text, model header, options, versions, and the CPU where it matters.
+
+    Where the text lies is no part of it: a program from the cache takes the name of the present file.
+    """
     from openinfer.runtime.host import target_identity
     from openinfer.runtime.version import openinfer_version, package_version, source_fingerprint
 
@@ -370,8 +374,6 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         "program",
         program.text_hash,
         program.form,
-        # Places of the text are part of what a program reports when it fails.
-        program.file,
         package.header_hash() if package is not None else "no package",
         *(f"{name}={options.sizes[name]}" for name in sorted(options.sizes)),
         f"device {options.device}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from openinfer.runtime.dtypes import DTYPES
@@ -206,6 +206,15 @@ class Manifest:
     def traced(self) -> bool:
         """Whether a step writes a record of what it does."""
         return "trace" in self.frame
+
+    def named(self, file: str) -> Manifest:
+        """The same program under another name of its file, which stands in the places of its nodes."""
+        if file == self.name:
+            return self
+        old = self.name
+        nodes = [replace(row, file=file) if row.file == old else row for row in self.nodes]
+        blocks = [replace(row, file=file) if row.file == old else row for row in self.blocks]
+        return replace(self, name=file, nodes=nodes, blocks=blocks)
 
     def to_json(self) -> str:
         """Stable text: same manifest, same bytes."""

@@ -161,6 +161,12 @@ class Program:
         for build in self.further_builds.values():
             build.bind(package)
 
+    def rename(self, file: str) -> None:
+        """Makes messages and traces name this file: the same text may lie in another place."""
+        self.manifest = self.manifest.named(file)
+        if self.source is not None:
+            self.source = replace(self.source, file=file)
+
     @property
     def needs_package(self) -> bool:
         """Whether the program reads tensors of a package."""
