@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import ClassVar
 
@@ -44,23 +45,31 @@ class AddTeam(ModulePass):
         mark = declared.get(MARK)
         if mark is None or mark.body.blocks:
             return
-        text = files("openinfer.lowering.cpu").joinpath("team.mlir").read_text(encoding="utf-8")
+        shared = "openinfer_step"
         if fork_functions(op):
             # The lead alone runs the step; what it opens to the others are jobs.
-            text = text.replace("@openinfer_step", f"@{JOB}")
+            shared = JOB
             add_jobs(op)
             declared = {f.sym_name.data: f for f in op.body.ops if isinstance(f, llvm.FuncOp)}
-        context = Context()
-        for name, dialect in get_all_dialects().items():
-            context.register_dialect(name, dialect)
-        team = Parser(context, text).parse_module()
-        for function in list(team.body.ops):
-            assert isinstance(function, llvm.FuncOp)
+        for function in _protocol(shared):
             old = declared.get(function.sym_name.data)
             if old is not None:
                 if not function.body.blocks:
                     continue
                 old.detach()
                 old.erase()
-            function.detach()
-            op.body.block.add_op(function)
+            op.body.block.add_op(function.clone())
+
+
+@cache
+def _protocol(shared: str) -> tuple[llvm.FuncOp, ...]:
+    """The functions of `team.mlir`, whose threads share calls of the function `shared`.
+
+    Read once: for a small program the text would cost as much as all passes together.
+    """
+    text = files("openinfer.lowering.cpu").joinpath("team.mlir").read_text(encoding="utf-8")
+    context = Context()
+    for name, dialect in get_all_dialects().items():
+        context.register_dialect(name, dialect)
+    team = Parser(context, text.replace("@openinfer_step", f"@{shared}")).parse_module()
+    return tuple(function for function in team.body.ops if isinstance(function, llvm.FuncOp))
