@@ -68,9 +68,13 @@ def _machine_code(text: str, target: TargetDescription) -> bytes:
     """The object that LLVM makes of a text. Meanwhile the IR is given back: only the collector can,
     and everything that was made since it was turned off is young."""
     from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
+    from openinfer.runtime.devices.object_symbols import check_symbols
 
     measured = current_timings().measured
-    return compile_llvm_text(text, target, measured=measured, meanwhile=lambda: gc.collect(0))
+    code = compile_llvm_text(text, target, measured=measured, meanwhile=lambda: gc.collect(0))
+    # Here, and not first on the machine that lacks one of them.
+    check_symbols(code)
+    return code
 
 
 @contextmanager

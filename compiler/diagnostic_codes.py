@@ -177,6 +177,7 @@ _ARTEFACTS: Final[dict[str, tuple[str, str]]] = {
 _BUG = "This is a bug of the compiler: please report it with the program."
 
 _BUGS: Final[dict[str, tuple[str, str]]] = {
+    "OI0573": ("machine code calls what openinfer does not provide", _BUG),
     "OI0931": ("no vector of this element", _BUG),
     "OI0932": ("fill with no number", _BUG),
     "OI0933": ("loop without a bound or an index without code", _BUG),

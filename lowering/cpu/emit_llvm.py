@@ -230,6 +230,9 @@ class _FunctionWriter:
             formatter = INSTRUCTIONS.get(op.name)
             if formatter is not None:
                 text = formatter(operands, op)
+                if operands.before:
+                    yield from (f"  {line}{_place(op)}" for line in operands.before)
+                    operands.before.clear()
                 if op.results:
                     text = f"{operands.texts[op.results[0]]} = {text}"
                 yield f"  {text}{_place(op)}"

@@ -98,6 +98,32 @@ def _floats(draw: str, number: int, shape: Sequence[int], random: np.random.Gene
 
 def program_text(case: Case) -> str:
     """A program of one op node that writes `r0`, `r1`, …"""
+    return batch_text([case], [""])
+
+
+def batch_text(cases: Sequence[Case], suffixes: Sequence[str]) -> str:
+    """A program of one op node for each case; the names of a case end with its suffix."""
+    inputs: list[str] = []
+    outputs: list[str] = []
+    nodes: list[str] = []
+    for case, suffix in zip(cases, suffixes, strict=True):
+        for lines, more in zip((inputs, outputs, nodes), _node(case, suffix)):
+            lines += more
+    return "\n".join(
+        [
+            f"dynamic {{ {' '.join(inputs)} }}" if inputs else "",
+            f"volatile {{ {' '.join(outputs)} }}",
+            "block entry {",
+            *nodes,
+            "  return;",
+            "}",
+            "",
+        ]
+    )
+
+
+def _node(case: Case, suffix: str) -> tuple[list[str], list[str], list[str]]:
+    """Inputs, outputs and statements of a case."""
     spec = find(case.op)
     assert spec is not None
     dims = [[str(extent) for extent in shape] for shape in case.shapes]
@@ -111,30 +137,20 @@ def program_text(case: Case) -> str:
         dims[position] = list(names)
     operands = [TensorSpec.of(dtype, d) for dtype, d in zip(case.dtypes, dims)]
     results = infer_outputs(spec, operands, case.settings, case.outputs)
-    inputs = [f"a{i}: {_declared(o)};" for i, o in enumerate(operands)]
+    inputs = [f"a{i}{suffix}: {_declared(o)};" for i, o in enumerate(operands)]
     outputs = [
-        f"r{i}: {_declared(TensorSpec(case.out or r.dtype, r.dims))};"
+        f"r{i}{suffix}: {_declared(TensorSpec(case.out or r.dtype, r.dims))};"
         for i, r in enumerate(results)
     ]
-    arguments = [f"a{i}" for i in range(len(operands))]
-    first = ""
+    arguments = [f"a{i}{suffix}" for i in range(len(operands))]
+    nodes: list[str] = []
     if case.inplace is not None:
-        first = f"  transfer a{case.inplace} >> r0;"
-        arguments[case.inplace] = "r0"
+        nodes.append(f"  transfer a{case.inplace}{suffix} >> r0{suffix};")
+        arguments[case.inplace] = f"r0{suffix}"
     arguments += [f"{name}={_literal(value)}" for name, value in case.settings.items()]
-    targets = ", ".join(f"r{i}" for i in range(case.outputs))
-    return "\n".join(
-        [
-            f"dynamic {{ {' '.join(inputs)} }}" if inputs else "",
-            f"volatile {{ {' '.join(outputs)} }}",
-            "block entry {",
-            first,
-            f"  op {case.op}({', '.join(arguments)}) >> {targets};",
-            "  return;",
-            "}",
-            "",
-        ]
-    )
+    targets = ", ".join(f"r{i}{suffix}" for i in range(case.outputs))
+    nodes.append(f"  op {case.op}({', '.join(arguments)}) >> {targets};")
+    return inputs, outputs, nodes
 
 
 def _declared(spec: TensorSpec) -> str:

@@ -1,7 +1,7 @@
 """Runs the case table: every op has a case, every case simulates, and compiled agrees.
 
 By default the compiled check runs a part of the table that covers every op and dtype once;
-`OPENINFER_CASES=full` runs all of it.
+`OPENINFER_CASES=full` runs all of it. Cases are compiled many at a time (`batches.py`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from batches import batches_of, first_cases, host_results
 from limitations import LIMITATIONS, limitation_of
 from modes import difference, execute, simulate, uncovered, uncovered_dtypes
 from table import CASES, Case, tolerance
 
 import openinfer as oi
-from openinfer.dialects.opset import find
 
 
 def _quick() -> Mapping[str, Case]:
@@ -28,21 +28,13 @@ def _quick() -> Mapping[str, Case]:
 
 
 def _part() -> list[str]:
-    """The first case of each op and set of dtypes, and its edges, or the whole table.
-
-    Of the columns that are made from other rows one for each dtype and family of ops.
-    """
+    """The first cases of each op and set of dtypes, or the whole table."""
     if os.environ.get("OPENINFER_CASES") == "full":
         return list(CASES)
-    first: dict[tuple[str, tuple[str, ...], str], str] = {}
-    for name, case in _quick().items():
-        spec = find(case.op)
-        what = spec.family if case.column and spec is not None else case.op
-        edge = case.draw if case.draw.startswith("edge") else ""
-        if case.inplace is not None:
-            edge = f"over {case.inplace}"
-        first.setdefault((what, tuple(dict.fromkeys(case.dtypes)), edge), name)
-    return list(first.values())
+    return first_cases(_quick())
+
+
+_BATCH_OF = {name: batch for batch in batches_of(_part()) for name in batch}
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +79,7 @@ def test_compiled_agrees_with_the_simulator(name: str, compiler: None):
         with pytest.raises((oi.UnsupportedError, oi.ProgramError)):
             execute(case)
         return
-    found = difference(case, simulate(case), execute(case))
+    found = difference(case, simulate(case), host_results(_BATCH_OF[name])[name])
     assert found is None, found
 
 

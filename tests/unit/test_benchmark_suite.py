@@ -83,7 +83,8 @@ def test_a_race_is_written_resumed_and_shown(
     # A slow round has few calls: its median may be beyond the quantiles of all of them.
     assert cell["best"] <= cell["p10"] <= cell["p90"]
     assert cell["best"] <= cell["seconds"]
-    assert len(cell["rounds"]) == 2
+    # Where times spread, a round more is taken.
+    assert len(cell["rounds"]) >= 2
     assert row["limits"].keys() == RATES.keys()
     assert data["environment"]["versions"]["numpy"]
     assert "| matmul 64 cubed |" in (tmp_path / "out.md").read_text()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import BFloat16Type, IntegerAttr, VectorType
 from xdsl.dialects.llvm import (
     ALL_FCMP_FLAGS,
     ALL_ICMP_FLAGS,
@@ -46,6 +46,8 @@ class Operands:
         self.declarations: dict[str, str] = {}
         """Intrinsics used, with the lines that declare them; one for all functions of a module."""
         self.uses_nontemporal = False
+        self.before: list[str] = []
+        """Instructions that stand before the one that is being written; the writer takes them."""
         self._types: dict[int, tuple[Attribute, str]] = {}
 
     def type(self, type: Attribute) -> str:
@@ -277,9 +279,35 @@ def _call(o: Operands, op: Operation) -> str:
 
 def _call_intrinsic(o: Operands, op: Operation) -> str:
     assert isinstance(op, llvm.CallIntrinsicOp)
+    name = op.intrin.data
     result = "void" if not op.results else o.type(op.results[0].type)
     arguments = [(o.type(v.type), o.name(v)) for v in op.args]
-    return o.intrinsic(op.intrin.data, result, arguments, _flags(op))
+    if not name.startswith(_BF16_INTRINSICS):
+        return o.intrinsic(name, result, arguments, _flags(op))
+    # These alone name LLVM's type; everything around them has the bits.
+    place = o.name(op.results[0])
+    for number, value in enumerate(op.args):
+        if _is_bf16(value.type):
+            type, text = arguments[number]
+            own = (_as_bfloat(type), f"{place}.bfloat{number}")
+            o.before.append(f"{own[1]} = bitcast {type} {text} to {own[0]}")
+            arguments[number] = own
+    if not _is_bf16(op.results[0].type):
+        return o.intrinsic(name, result, arguments, _flags(op))
+    whole = _as_bfloat(result)
+    o.before.append(f"{place}.bfloat = {o.intrinsic(name, whole, arguments, _flags(op))}")
+    return f"bitcast {whole} {place}.bfloat to {result}"
+
+
+_BF16_INTRINSICS = "llvm.x86.avx512bf16."
+
+
+def _is_bf16(type: Attribute) -> bool:
+    return isinstance(type, VectorType) and isinstance(type.element_type, BFloat16Type)
+
+
+def _as_bfloat(type: str) -> str:
+    return type.replace("i16", "bfloat")
 
 
 def _inline_assembly(o: Operands, op: Operation) -> str:

@@ -29,14 +29,19 @@ from xdsl.ir import Attribute
 
 from openinfer.runtime.errors import CompileError
 
-_FLOATS = {BFloat16Type: "bfloat", Float16Type: "half", Float32Type: "float", Float64Type: "double"}
-_MANGLED_FLOATS = {BFloat16Type: "bf16", Float16Type: "f16", Float32Type: "f32", Float64Type: "f64"}
+# bf16 is its bits. LLVM moves its own `bfloat` as f32 where it likes, in selects, phis, short vectors and
+# masked accesses, and goes back by a call of a function that no library need have.
+_FLOATS = {BFloat16Type: "i16", Float16Type: "half", Float32Type: "float", Float64Type: "double"}
+_MANGLED_FLOATS = {BFloat16Type: "i16", Float16Type: "f16", Float32Type: "f32", Float64Type: "f64"}
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$-][A-Za-z0-9_.$-]*")
 
 
 def type_text(type: Attribute) -> str:
-    """`vector<16xf32>` as `<16 x float>`; raises CompileError (OI0981) for what LLVM has not."""
+    """`vector<16xf32>` as `<16 x float>`; raises CompileError (OI0981) for what LLVM has not.
+
+    `vector<16xbf16>` is `<16 x i16>`; a float op on it is one that LLVM refuses.
+    """
     if isinstance(type, IntegerType):
         return f"i{type.bitwidth}"
     if type.__class__ in _FLOATS:
@@ -85,8 +90,7 @@ def float_text(value: float, type: Attribute) -> str:
     rounded.
     """
     if isinstance(type, BFloat16Type):
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        return f"0xR{bits >> 16:04X}"
+        return str(struct.unpack("<I", struct.pack("<f", value))[0] >> 16)
     if isinstance(type, Float16Type):
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if isinstance(type, Float32Type) and not math.isnan(value):

@@ -24,11 +24,9 @@ from openinfer.dialects.extensions.llvm import FCmpOp, FPToSIOp, FPToUIOp, Selec
 from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Int, Rule, fast_math_of
 from openinfer.lowering.cpu.to_llvm.half import (
-    as_bits,
     emit_float,
     is_half,
     like,
-    moved_type,
     narrow,
     widen,
 )
@@ -200,12 +198,9 @@ def _select(c: Converter, op: Operation) -> None:
     if isinstance(type, MemRefType):
         _select_buffer(c, op, type)
         return
-    condition, *values = c.values(op.operands)
-    type = values[0].type
-    moved = moved_type(type)
-    operands = (condition, *(as_bits(c, value, moved) for value in values))
+    operands = c.values(op.operands)
     properties = {"fastmathFlags": llvm.FastMathAttr(None)}
-    c.set(op.results[0], as_bits(c, c.emit(SelectOp, operands, moved, properties), type))
+    c.set(op.results[0], c.emit(SelectOp, operands, operands[1].type, properties))
 
 
 def _select_buffer(c: Converter, op: Operation, type: MemRefType) -> None:

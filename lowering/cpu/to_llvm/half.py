@@ -4,7 +4,7 @@ Only AVX-512 FP16 and BF16 machines have arithmetic on these types, and where LL
 instruction it calls functions of a compiler's own library, which need not be there. So every
 operation is done in f32 here, and the conversions are spelled out: f16 by the F16C instructions
 (integer arithmetic where the target is older), bf16 by integer arithmetic always, which rounds
-subnormal numbers as it does all others.
+subnormal numbers as it does all others. LLVM is given bf16 as its bits (`llvm_ir/literals.py`).
 """
 
 from __future__ import annotations
@@ -47,19 +47,6 @@ def like(type: Attribute, element: Attribute) -> Attribute:
 def is_half(type: Attribute) -> bool:
     """Whether a scalar or vector type is of f16 or bf16."""
     return isinstance(element_of(type), Float16Type | BFloat16Type)
-
-
-def moved_type(type: Attribute) -> Attribute:
-    """The type in which elements move: bf16 as bits.
-
-    LLVM may move it as f32 and convert back by a call of a function that need not be there.
-    """
-    return like(type, i16) if isinstance(element_of(type), BFloat16Type) else type
-
-
-def as_bits(c: Converter, value: SSAValue, type: Attribute) -> SSAValue:
-    """The same bits as another type."""
-    return value if value.type == type else c.emit(llvm.BitcastOp, (value,), type)
 
 
 def emit_float(

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     VectorType,
     bf16,
     f32,
-    i16,
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -83,24 +82,10 @@ def _round_pairs(c: Converter, op: Operation) -> None:
         both, rest = made.results[0], None
     else:
         both, rest = (narrow(c, value, VectorType(bf16, [lanes])) for value in (a, b))
-    # Elements of bf16 move as bits (`vector.py` says why).
-    short = [None if v is None else _bits(c, v) for v in (both, rest)]
-    first = short[0]
-    assert first is not None
-    second = short[1] or c.in_entry(PoisonOp.create(result_types=(first.type,)))
+    second = rest or c.in_entry(PoisonOp.create(result_types=(both.type,)))
     order = [place for lane in range(lanes) for place in (lane, lane + lanes)]
-    woven = c.emit(
-        llvm.ShuffleVectorOp,
-        (first, second),
-        VectorType(i16, [2 * lanes]),
-        {"mask": dense_i32(order)},
-    )
-    c.set(op.results[0], c.emit(llvm.BitcastOp, (woven,), pairs))
-
-
-def _bits(c: Converter, value: SSAValue) -> SSAValue:
-    kind = VectorType(i16, cast(VectorType, value.type).shape)
-    return c.emit(llvm.BitcastOp, (value,), kind)
+    mask: dict[str, Attribute] = {"mask": dense_i32(order)}
+    c.set(op.results[0], c.emit(llvm.ShuffleVectorOp, (both, second), pairs, mask))
 
 
 RULES: dict[str, Rule] = {"nn.dot_pairs": _dot_pairs, "nn.round_pairs": _round_pairs}

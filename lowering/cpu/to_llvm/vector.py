@@ -34,10 +34,8 @@ from openinfer.lowering.cpu.to_llvm.converter import (
     fast_math_of,
 )
 from openinfer.lowering.cpu.to_llvm.half import (
-    as_bits,
     emit_float,
     is_half,
-    moved_type,
     narrow,
     widen,
 )
@@ -83,8 +81,7 @@ def _load(c: Converter, op: Operation) -> None:
         c.set(op.results[0], loaded)
         return
     address = c.element_address(buffer, op.operands[1:])
-    loaded = c.load(address, moved_type(type), alignment_of(op, buffer.element))
-    c.set(op.results[0], as_bits(c, loaded, type))
+    c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
 
 
 def _store(c: Converter, op: Operation) -> None:
@@ -96,7 +93,6 @@ def _store(c: Converter, op: Operation) -> None:
     nontemporal = op.properties.get("nontemporal")
     streams = isinstance(nontemporal, IntegerAttr) and bool(nontemporal.value.data)
     value = c.value(op.operands[0])
-    value = as_bits(c, value, moved_type(value.type))
     c.store(value, address, alignment_of(op, buffer.element), nontemporal=streams)
 
 
@@ -112,10 +108,8 @@ def _masked_load(c: Converter, op: Operation) -> None:
     address = c.element_address(buffer, op.indices, inbounds=False)
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     type = convert_type(op.result.type)
-    moved = moved_type(type)
-    rest = as_bits(c, c.value(op.pass_thru), moved)
-    loaded = c.emit(MaskedLoadOp, (address, c.value(op.mask), rest), moved, properties)
-    c.set(op.result, as_bits(c, loaded, type))
+    operands = (address, c.value(op.mask), c.value(op.pass_thru))
+    c.set(op.result, c.emit(MaskedLoadOp, operands, type, properties))
 
 
 def _is_first_lane(c: Converter, mask: SSAValue) -> bool:
@@ -138,7 +132,7 @@ def _masked_store(c: Converter, op: Operation) -> None:
         first = _element(c, value, c.as_value(0))
         c.store(first, address, alignment_of(op, buffer.element))
         return
-    operands = (as_bits(c, value, moved_type(value.type)), address, c.value(op.mask))
+    operands = (value, address, c.value(op.mask))
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     c.emit(MaskedStoreOp, operands, None, properties)
 
@@ -181,9 +175,7 @@ def _broadcast(c: Converter, op: Operation) -> None:
             c.set(op.results[0], source)
             return
         source = _element(c, source, c.as_value(0))
-    moved = cast(VectorType, moved_type(type))
-    repeated = c.broadcast(as_bits(c, source, moved_type(source.type)), moved)
-    c.set(op.results[0], as_bits(c, repeated, type))
+    c.set(op.results[0], c.broadcast(source, type))
 
 
 def _fma(c: Converter, op: Operation) -> None:
@@ -268,26 +260,19 @@ def _extract(c: Converter, op: Operation) -> None:
 
 def _element(c: Converter, source: SSAValue, position: SSAValue) -> SSAValue:
     element = cast(VectorType, source.type).element_type
-    moved = as_bits(c, source, moved_type(source.type))
-    found = c.emit(ExtractElementOp, (moved, position), moved_type(element))
-    return as_bits(c, found, element)
+    return c.emit(ExtractElementOp, (source, position), element)
 
 
 def _insert(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.InsertOp)
     into, source = c.value(op.dest), c.value(op.source)
-    moved = moved_type(into.type)
-    operands = (
-        as_bits(c, into, moved),
-        as_bits(c, source, moved_type(source.type)),
-        _position(c, op),
-    )
-    c.set(op.result, as_bits(c, c.emit(llvm.InsertElementOp, operands, moved), into.type))
+    operands = (into, source, _position(c, op))
+    c.set(op.result, c.emit(llvm.InsertElementOp, operands, into.type))
 
 
 def _shuffle(c: Converter, op: Operation) -> None:
     assert isinstance(op, vector.ShuffleOp)
-    first, second = (as_bits(c, v, moved_type(v.type)) for v in c.values((op.v1, op.v2)))
+    first, second = c.values((op.v1, op.v2))
     mask = list(op.mask.get_values())
     lengths = _length(first.type), _length(second.type)
     longest = max(lengths)
@@ -296,9 +281,7 @@ def _shuffle(c: Converter, op: Operation) -> None:
         mask = [m if m < lengths[0] else m - lengths[0] + longest for m in mask]
     properties = {"mask": dense_i32(mask)}
     type = convert_type(op.result.type)
-    moved = moved_type(type)
-    shuffled = c.emit(llvm.ShuffleVectorOp, (first, second), moved, properties)
-    c.set(op.result, as_bits(c, shuffled, type))
+    c.set(op.result, c.emit(llvm.ShuffleVectorOp, (first, second), type, properties))
 
 
 def _lengthened(c: Converter, source: SSAValue, length: int) -> SSAValue:

@@ -53,13 +53,14 @@ llvm.func @doubled(%c: i1, %a: bf16, %b: bf16) -> bf16 {
 ^join(%r: bf16):
   llvm.return %r : bf16
 }
-// CHECK:       define bfloat @doubled(i1 %c, bfloat %a, bfloat %b) #0 {
+// bf16 is its bits.
+// CHECK:       define i16 @doubled(i1 %c, i16 %a, i16 %b) #0 {
 // CHECK-NEXT:  entry:
 // CHECK-NEXT:    br i1 %c, label %bb1, label %[[BETWEEN:entry.edge\S*]]
 // CHECK:       [[BETWEEN]]:
 // CHECK-NEXT:    br label %bb1
 // CHECK:       bb1:
-// CHECK-NEXT:    %r = phi bfloat [ %a, %entry ], [ %b, %[[BETWEEN]] ]
+// CHECK-NEXT:    %r = phi i16 [ %a, %entry ], [ %b, %[[BETWEEN]] ]
 
 llvm.func @masked(%p: !llvm.ptr, %m: vector<8xi1>, %v: vector<8xf16>) {
   %l = llvm.intr.masked.load %p, %m, %v {alignment = 2 : i32} : (!llvm.ptr, vector<8xi1>, vector<8xf16>) -> vector<8xf16>

@@ -1,0 +1,69 @@
+"""What machine code calls that it does not bring: found in the object, on any machine."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from openinfer.runtime.errors import ArtefactError, CompileError
+
+_SYMBOL_TABLE = 2
+"""The section type SHT_SYMTAB."""
+
+_FUNCTIONS = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs "
+    "floor fma fmax fmin fmod log log10 log1p log2 nearbyint pow rint round roundeven sin sinh sqrt "
+    "tan tanh trunc"
+).split()
+
+PROVIDED = frozenset(
+    [
+        # What the text asks for by name, what LLVM makes of copies, and its table of addresses.
+        *("clock_gettime", "sched_yield", "syscall", "openinfer_observe"),
+        *("memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"),
+        # libm, for f64 and f32; LLVM makes one call of a sine and a cosine of the same angle.
+        *(f"{name}{suffix}" for name in (*_FUNCTIONS, "sincos") for suffix in ("", "f")),
+    ]
+)
+"""All that an object may call: functions of the C library and libm, and of the runtime. A compiler's own
+library (`__truncsfbf2`, `__divti3`) is not there: a process has it or has it not, as Python was built."""
+
+
+def undefined_symbols(data: bytes) -> list[str]:
+    """The symbols that an ELF object of x86-64 uses and does not define, sorted.
+
+    Raises ArtefactError (OI0840) for other bytes.
+    """
+    try:
+        return sorted(set(_undefined(data)))
+    except (struct.error, ValueError, IndexError, ZeroDivisionError, UnicodeDecodeError) as error:
+        raise ArtefactError("OI0840", "the machine code is not an ELF object") from error
+
+
+def _undefined(data: bytes) -> Iterable[str]:
+    if not data.startswith(b"\x7fELF\x02\x01"):
+        raise ValueError("not a little-endian ELF file of 64 bits")
+    (start,) = struct.unpack_from("<Q", data, 0x28)
+    size, count = struct.unpack_from("<HH", data, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
+    for _, kind, _, _, place, length, link, _, _, entry in sections:
+        if kind != _SYMBOL_TABLE:
+            continue
+        names = sections[link][4]
+        for position in range(place, place + length, entry):
+            name, _, _, section = struct.unpack_from("<IBBH", data, position)
+            # Section 0 holds what is defined nowhere; the first row of the table is empty.
+            if section == 0 and name:
+                end = data.index(b"\0", names + name)
+                yield data[names + name : end].decode()
+
+
+def check_symbols(data: bytes) -> None:
+    """Raises CompileError OI0573 for an object that calls what only some machines have."""
+    strange = [name for name in undefined_symbols(data) if name not in PROVIDED]
+    if strange:
+        raise CompileError(
+            "OI0573",
+            f"the machine code calls {', '.join(strange)}, which openinfer does not provide",
+            hint="choose another target (`--target`), and report the program: this is a bug",
+        )
