@@ -50,6 +50,16 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
         "The original's Python writer for version 2 of `.oinf` places quantisation records where "
         "it does not write them, unless only the last tensor has one. Write the model again.",
     ),
+    "OI0414": (
+        "package changed while it was open",
+        "Packages are mapped: their bytes are read from the file when they are needed. Somebody wrote "
+        "into the file or cut it off. Replace a package by renaming a new file, never in place, or open "
+        "it with `copy=True` (`--copy-model`).",
+    ),
+    "OI0415": (
+        "package cannot be copied into memory",
+        "`copy=True` reads the whole file into memory, which has no room for it.",
+    ),
 }
 
 _ARRAYS: Final[dict[str, tuple[str, str]]] = {

@@ -133,15 +133,16 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def open_model(path: str | os.PathLike[str]) -> Package:
+def open_model(path: str | os.PathLike[str], *, copy: bool = False) -> Package:
     """Opens a model package: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
 
-    The file is mapped into memory; no tensor is read yet. Raises PackageError for a file that is
-    missing, damaged or of no known format.
+    The file is mapped into memory; no tensor is read yet, and nobody may write into the file while it
+    is in use: replace it by renaming a new one. With `copy` it is read into memory as a whole, and
+    may be changed. Raises PackageError for a file that is missing, damaged or of no known format.
     """
     from openinfer.runtime.packages import open_model as implementation
 
-    return implementation(path)
+    return implementation(path, copy=copy)
 
 
 def graph(text: str) -> Graph:
@@ -204,19 +205,22 @@ def compile(
     )
 
 
-def load(path: str | os.PathLike[str], model: Package | None = None) -> Program:
+def load(
+    path: str | os.PathLike[str], model: Package | None = None, *, copy: bool = False
+) -> Program:
     """A compiled program that `Program.save` wrote, with the package of its weights.
 
     A compiled program is native code: load only what you trust. Works without xDSL; linking the
     code when the first executor is made needs llvmlite. Without `model`, the package is the one in
-    the file, else the one that the program was compiled with, where it was or beside the file.
+    the file, else the one that the program was compiled with, where it was or beside the file; `copy`
+    reads it into memory, as `open_model` does.
 
     Raises ArtefactError for a file that cannot be read, is no compiled program, is damaged or was
     made by another version, and for a package with other tensors.
     """
     from openinfer.runtime.program_io import load_program as implementation
 
-    return implementation(path, model)
+    return implementation(path, model, copy=copy)
 
 
 def to_oinf_bytes(content: object) -> bytes:

@@ -143,11 +143,13 @@ def _json(value: object) -> bytes:
 # Reading
 
 
-def load_program(path: str | os.PathLike[str], model: Package | None = None) -> Program:
+def load_program(
+    path: str | os.PathLike[str], model: Package | None = None, *, copy: bool = False
+) -> Program:
     """See `openinfer.load`."""
     place, given = _path(path), checked_package(model)
     try:
-        file = MappedFile(place)
+        file = MappedFile(place, copy=copy)
     except OpenInferError as error:
         raise ArtefactError(
             "OI0801", error.message, hint="give the path that Program.save wrote"
@@ -164,7 +166,7 @@ def load_program(path: str | os.PathLike[str], model: Package | None = None) -> 
             _bind(program, EmbeddedPackage(file, container))
             return program
         elif program.needs_package:
-            _bind(program, _found_package(program.manifest, place.parent))
+            _bind(program, _found_package(program.manifest, place.parent, copy=copy))
     except ArtefactError as error:
         file.close()
         raise ArtefactError(error.code, f"{place}: {error.message}", hint=error.hint) from None
@@ -252,7 +254,7 @@ def _bind(program: Program, package: Package | None) -> None:
         build.bind(package)
 
 
-def _found_package(manifest: Manifest, folder: Path) -> Package | None:
+def _found_package(manifest: Manifest, folder: Path, *, copy: bool) -> Package | None:
     """The package that a program was compiled with: where it was, else beside the program."""
     from openinfer.runtime.packages import open_model
 
@@ -261,7 +263,7 @@ def _found_package(manifest: Manifest, folder: Path) -> Package | None:
     recorded = Path(manifest.package_path)
     for candidate in (recorded, folder / recorded.name):
         try:
-            package = open_model(candidate)
+            package = open_model(candidate, copy=copy)
         except (OpenInferError, OSError, ValueError):
             continue
         try:

@@ -23,7 +23,7 @@ from typing import Any, cast
 import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES, DType
-from openinfer.runtime.errors import ArtefactError, OpenInferError
+from openinfer.runtime.errors import ArtefactError, OpenInferError, PackageError
 from openinfer.runtime.files import write_file
 from openinfer.runtime.packages.base import MAX_EXTENT, check_shape
 from openinfer.runtime.packages.mapped import MappedFile
@@ -69,6 +69,8 @@ def load_state(path: str | os.PathLike[str]) -> State:
             f"{place}: no usable snapshot: {error}",
             hint="take it anew with executor.snapshot().save(path)",
         ) from None
+    except PackageError as error:
+        raise ArtefactError("OI0811", error.message, hint="read it anew") from None
     finally:
         file.close()
 

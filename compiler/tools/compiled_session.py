@@ -42,7 +42,7 @@ class CompiledSession(Session):
         return super().simulator()
 
 
-def open_program(path: Path, model: Path | None) -> Program:
+def open_program(path: Path, model: Path | None, *, copy: bool = False) -> Program:
     """The program in a file, with the package that was named or the one that it finds.
 
     Raises ArtefactError, PackageError.
@@ -50,7 +50,9 @@ def open_program(path: Path, model: Path | None) -> Program:
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.program_io import load_program
 
-    return load_program(path, open_model(model) if model is not None else None)
+    return load_program(
+        path, open_model(model, copy=copy) if model is not None else None, copy=copy
+    )
 
 
 def compiled_parts(

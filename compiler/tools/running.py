@@ -42,6 +42,11 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
     add(
+        "--copy-model",
+        action="store_true",
+        help="read the package into memory: it may change while it is in use",
+    )
+    add(
         "--input",
         action="append",
         default=[],
@@ -80,7 +85,7 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
         )
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
-    program = open_program(args.program, args.model)
+    program = open_program(args.program, args.model, copy=args.copy_model)
     graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
     rest = (given, args.seed, args.steps, args.threads, args.strict)
     precision = program.manifest.precision
@@ -142,7 +147,7 @@ class Session:
         if path is not None:
             from openinfer.runtime.packages import open_model
 
-            package = open_model(path)
+            package = open_model(path, copy=args.copy_model)
         sizes = checked_sizes(parse_sizes(args.size))
         return Session(
             graph,

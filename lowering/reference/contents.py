@@ -22,6 +22,7 @@ class Contents:
     def __init__(self, view: ProgramView) -> None:
         self._view = view
         self._tensors: dict[str, AnyArray] = {}
+        self._guard = view.package.guard() if view.package is not None else None
 
     def first(self, variable: VariableOp, indices: Sequence[int], shape: Sequence[int]) -> AnyArray:
         """The value array with which a variable, or a member of a prefix table, starts.
@@ -47,6 +48,11 @@ class Contents:
             if metadata is not None:
                 return metadata
         return init if init is not None else self.zeros(dtype_of(variable), shape)
+
+    def check_unchanged(self) -> None:
+        """Raises PackageError OI0414 when the files of tensors that were read have changed."""
+        if self._guard is not None and self._tensors:
+            self._guard()
 
     def fill(self, variable: VariableOp, shape: Sequence[int]) -> AnyArray:
         """An array of `@init`, else of zeros, to write into: what a matrix grows by."""

@@ -121,6 +121,7 @@ class SimulatorExecutor(BaseExecutor):
         for cache in self._state.values():
             cache.check_sizes(sizes)
         self._check_volatile(sizes)
+        self._contents.check_unchanged()
         run = self._step(arrays, sizes)
         self._active = run
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 MAX_ARENA = 1 << 46
 """Bytes beyond which no arena is asked for."""
+GUARD_SECONDS = 0.001
+"""How often steps look whether the file of their mapped weights is as it was: what that costs is nothing
+beside a step that reads much of them, and a step that reads little is not slowed down."""
 
 
 class CpuExecutor(BaseExecutor):
@@ -108,6 +112,7 @@ class CpuExecutor(BaseExecutor):
         """Growths of arena and state that the trace has counted."""
         self._team = Team(loaded, threads) if loaded.shared else None
         self._helped = self._team is not None and threads > 1
+        self._guard, self._guard_due = loaded.guard, 0.0
         self._native: Callable[[], object] | None = None
         """The native call of a step, with its arguments."""
         self._noted_state = self._state if self._state.noted else None
@@ -316,6 +321,9 @@ class CpuExecutor(BaseExecutor):
         rooms = self._rooms
         if rooms.lent and rooms.taken:
             self._enter(rooms.move(self._another_arena, self._output_views))
+        if self._guard is not None and monotonic() >= self._guard_due:
+            self._guard()
+            self._guard_due = monotonic() + GUARD_SECONDS
         native = self._native or self._native_call()
         state, record = self._noted_state, self._trace_record
         while True:

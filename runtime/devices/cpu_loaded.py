@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.program import Program
 
+SMALL = 1 << 16
+"""Bytes of a weight that is rather copied than read where its file is mapped: a program that maps nothing
+need not look after a file."""
 PREFIX = "openinfer_"
 OBSERVER = "openinfer_observe"
 
@@ -29,7 +32,8 @@ _Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int6
 class LoadedProgram:
     """The linked code of a program and its weights in the layout that the code wants.
 
-    `mapped_bytes` are read where the package file is mapped, `packed_bytes` were laid out anew.
+    `mapped_bytes` are read where the package file is mapped, `packed_bytes` were laid out anew, and
+    `copied_bytes` are small weights that were copied as they are.
     """
 
     def __init__(self, program: Program) -> None:
@@ -62,7 +66,10 @@ class LoadedProgram:
         self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
         self.mapped_bytes = 0
         self.packed_bytes = 0
+        self.copied_bytes = 0
         self.weights = [self._weight(row) for row in manifest.weights]
+        self.guard = self.package.guard() if self.mapped_bytes and self.package else None
+        """What raises once the file of mapped weights has changed; None where no step reads a file."""
 
     @property
     def frame_length(self) -> int:
@@ -96,6 +103,11 @@ class LoadedProgram:
         family = bool(self.variables[row.variable].members)
         if row.prepare is None and not family:
             array = self._read(row.sources[0])
+            if array.nbytes <= SMALL:
+                self.copied_bytes += array.nbytes
+                copied = aligned_bytes(array.nbytes)
+                copied[:] = array.reshape(-1).view(np.uint8)
+                return copied
             self.mapped_bytes += array.nbytes
             return array
         packed = aligned_bytes(row.nbytes)

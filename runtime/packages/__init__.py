@@ -21,11 +21,12 @@ __all__ = [
 ]
 
 
-def open_model(path: str | os.PathLike[str]) -> Package:
+def open_model(path: str | os.PathLike[str], *, copy: bool = False) -> Package:
     """Open the package at `path`: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
 
     The first bytes decide, then the extension. The file is mapped and its tables are checked;
-    no tensor is read. Raises PackageError for a file that is missing, damaged or of no known
+    no tensor is read. With `copy` all of it is read into memory, and nothing that happens to the
+    file afterwards matters. Raises PackageError for a file that is missing, damaged or of no known
     format, UnsupportedError for one that this build cannot read (GGUF, sharded safetensors).
     """
     try:
@@ -50,12 +51,12 @@ def open_model(path: str | os.PathLike[str]) -> Package:
     if start.startswith(b"OINF") or extension == ".oinf":
         from openinfer.runtime.packages.oinf import OinfPackage
 
-        return OinfPackage(path)
+        return OinfPackage(path, copy=copy)
     # The length of a header of less than 4 GiB, then JSON: `dynamic {` is a program.
     if extension == ".safetensors" or start[4:9] == b"\0\0\0\0{":
         from openinfer.runtime.packages.safetensors import SafetensorsPackage
 
-        return SafetensorsPackage(path)
+        return SafetensorsPackage(path, copy=copy)
     raise PackageError(
         "OI0402",
         f"{path}: neither an .oinf nor a .safetensors file, it starts with {start[:8]!r}",

@@ -113,6 +113,13 @@ class Package(ABC):
     def data_identity(self) -> str:
         """A key that changes whenever the files on disk are replaced or rewritten."""
 
+    def guard(self) -> Callable[[], None] | None:
+        """What raises PackageError OI0414 once the files have changed; None where they were copied.
+
+        To be called before views of them are read that were taken earlier; it outlives `close`.
+        """
+        return None
+
     @property
     def origin(self) -> str:
         """The path of the package as its user knows it."""

@@ -176,6 +176,9 @@ class EmbeddedPackage(Package):
     def data_identity(self) -> str:
         return self._file.identity()
 
+    def guard(self) -> Callable[[], None] | None:
+        return self._file.guard()
+
     def close(self) -> None:
         self._file.close()
 

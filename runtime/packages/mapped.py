@@ -5,37 +5,73 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-import stat
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.errors import PackageError
+from openinfer.runtime.files import open_regular
 from openinfer.runtime.storage import AnyArray, element_count, find_invalid, storage_dtype
 
+_PIECE = 64 << 20
+"""Bytes that are copied at once: an interrupt waits for no more."""
 REWRITE = "the file is damaged or was cut off: fetch or write it again"
 T2_HINT = "the original's Python writer lets -2 pass: write the values again as -1, 0 or 1"
 
 
-class MappedFile:
-    """A mapped regular file. Raises PackageError when it cannot be opened or is empty."""
+class Unchanged:
+    """What a file was when it was opened, to be compared with what it is: its descriptor stays open."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, handle: int) -> None:
         self.path = path
+        self.handle = handle
+        status = os.fstat(handle)
+        self.size, self.changed = status.st_size, status.st_mtime_ns
+
+    def check(self) -> None:
+        """Raises PackageError OI0414 when somebody cut the file off, or wrote to it."""
+        status = os.fstat(self.handle)
+        if status.st_size == self.size and status.st_mtime_ns == self.changed:
+            return
+        what = "was written to"
+        if status.st_size != self.size:
+            what = f"has {status.st_size} bytes now, it had {self.size}"
+        raise PackageError(
+            "OI0414",
+            f"{self.path}: changed while it was open: it {what}",
+            hint="open it anew; replace a package by renaming a new one, never write into it, or "
+            "open it with copy=True",
+        )
+
+    def __del__(self) -> None:
+        os.close(self.handle)
+
+
+class MappedFile:
+    """A mapped regular file. Raises PackageError when it cannot be opened or is empty.
+
+    With `copy` its bytes are read into memory instead, and nothing that happens to the file matters.
+    """
+
+    def __init__(self, path: Path, *, copy: bool = False) -> None:
+        self.path = path
+        self.unchanged: Unchanged | None = None
+        """Compares the file with what it was; None where its bytes were copied."""
         try:
-            # A FIFO would block in open(), so look first.
-            if not stat.S_ISREG(os.stat(path).st_mode):
-                raise PackageError(
-                    "OI0401", f"{path}: not a regular file", hint="give the path of a model file"
-                )
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 status = os.fstat(file.fileno())
                 self.size = status.st_size
                 if self.size == 0:
                     raise PackageError("OI0401", f"{path}: the file is empty", hint=REWRITE)
-                self._map: mmap.mmap | None = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                if copy:
+                    self._map: mmap.mmap | None = _copied(file, self.size)
+                else:
+                    self.unchanged = Unchanged(path, os.dup(file.fileno()))
+                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise PackageError(
@@ -65,15 +101,31 @@ class MappedFile:
             )
         return self._map
 
+    def check(self) -> None:
+        """Raises PackageError OI0414 when the file is not what it was.
+
+        Reading beyond the end of a file that was cut off would end the process without a word.
+        """
+        if self.unchanged is not None:
+            self.unchanged.check()
+
+    def guard(self) -> Callable[[], None] | None:
+        """`check` for who goes on reading views after `close`; None where nothing can happen."""
+        return self.unchanged.check if self.unchanged is not None else None
+
     def bytes(self, offset: int, size: int) -> bytes:
         """A copy of a part that was checked to lie in the file."""
-        return self.map[offset : offset + size]
+        mapping = self.map
+        self.check()
+        return mapping[offset : offset + size]
 
     def array(self, dtype: DType, shape: tuple[int, ...], offset: int, field: str) -> AnyArray:
         """A tensor's storage array, a view where its bytes are aligned.
 
         Raises PackageError, naming `field`, for bytes that are no values of `dtype`.
         """
+        mapping = self.map
+        self.check()
         count = element_count(shape)
         stored_shape = (dtype.nbytes(count),) if dtype.packed else shape
         element = storage_dtype(dtype)
@@ -82,7 +134,8 @@ class MappedFile:
             view.flags.writeable = False
         else:
             number = dtype.nbytes(count) // element.itemsize
-            flat = np.frombuffer(self.map, dtype=element, count=number, offset=offset)
+            whole = memoryview(mapping).toreadonly()
+            flat = np.frombuffer(whole, dtype=element, count=number, offset=offset)
             view = flat.reshape(stored_shape)
         problem = find_invalid(dtype, view, count)
         if problem:
@@ -99,12 +152,41 @@ class MappedFile:
 
     def close(self) -> None:
         """Drop the mapping; the memory goes when no array shows it any more."""
+        # What shows the mapping still may hold on to it.
+        self.unchanged = None
         mapping, self._map = self._map, None
         if mapping is not None:
             try:
                 mapping.close()
             except BufferError:
                 pass  # arrays that were read still show it
+
+
+def _copied(file: BinaryIO, size: int) -> mmap.mmap:
+    """The bytes of a file in memory that nothing else changes. Raises PackageError OI0415."""
+    try:
+        memory = mmap.mmap(-1, size)
+        with memoryview(memory) as view:
+            read = 0
+            while read < size:
+                count = os.preadv(file.fileno(), [view[read : read + _PIECE]], read)
+                if not count:
+                    break
+                read += count
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or "there is not enough memory"
+        raise PackageError(
+            "OI0415",
+            f"{file.name}: {size} bytes cannot be copied into memory: {reason}",
+            hint="open it without copy=True: it is mapped then, and read where it lies",
+        ) from None
+    if read < size:
+        raise PackageError(
+            "OI0414",
+            f"{file.name}: changed while it was read: it has {read} bytes now, it had {size}",
+            hint="open it anew",
+        )
+    return memory
 
 
 class Cursor:

@@ -56,9 +56,9 @@ class _Header:
 class OinfPackage(Package):
     """An opened `.oinf` file. Raises PackageError, naming the field, when it is damaged."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, copy: bool = False) -> None:
         self.path = path
-        self._file = MappedFile(path)
+        self._file = MappedFile(path, copy=copy)
         try:
             header = _read_header(self._file)
             self.version = header.version
@@ -73,6 +73,9 @@ class OinfPackage(Package):
 
     def data_identity(self) -> str:
         return self._file.identity()
+
+    def guard(self) -> Callable[[], None] | None:
+        return self._file.guard()
 
     def close(self) -> None:
         self._file.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,10 @@ _CONFIG_LIMIT = 16_000_000
 class SafetensorsPackage(Package):
     """An opened `.safetensors` file. Raises PackageError, naming the field, when it is damaged."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, copy: bool = False) -> None:
         self.path = path
         self.format = "safetensors"
-        self._file = MappedFile(path)
+        self._file = MappedFile(path, copy=copy)
         try:
             header, start = _read_header(self._file)
             texts = _header_metadata(self._file, header.pop("__metadata__", None))
@@ -49,6 +50,9 @@ class SafetensorsPackage(Package):
 
     def data_identity(self) -> str:
         return self._file.identity()
+
+    def guard(self) -> Callable[[], None] | None:
+        return self._file.guard()
 
     def close(self) -> None:
         self._file.close()

@@ -158,7 +158,7 @@ def test_weights_inside(program: Program, model: oi.Package, tmp_path: Path) -> 
     assert weights.ctypes.data % 64 == 0
     assert not weights.flags.owndata
     assert not weights.flags.writeable
-    assert loaded.loaded().mapped_bytes == 64 + 16
+    assert loaded.loaded().copied_bytes == 64 + 16
 
 
 def test_embedded_weights_give_way_to_a_package(program: Program, tmp_path: Path) -> None:
