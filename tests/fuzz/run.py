@@ -1,8 +1,8 @@
 """Fuzzes whole programs for a while: `python tests/fuzz/run.py --hours 1`.
 
-Every program runs in a process of its own. A failing one is made small and written as a test file
-into the folder `--out` (or OPENINFER_FUZZ_OUT), next to `report.txt` and `report.json`. The exit code is
-1 when a defect was found.
+`--jobs` processes check one program after another. A failing one is written as a test file into the
+folder `--out` (or OPENINFER_FUZZ_OUT), next to `report.txt` and `report.json`; when all have run, failing
+ones are made small. The exit code is 1 when a defect was found.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fuzzing.check import Verdict
+from fuzzing.check import Defect, Verdict
 from fuzzing.generate import FORMS, forms_of
-from fuzzing.isolate import run_seed
 from fuzzing.mend import Mended
 from fuzzing.shrink import shrink
+from fuzzing.tree import Program
+from fuzzing.ways import variants_of
+from fuzzing.workers import run_seeds
 from fuzzing.write import write_test
 
 from openinfer.dialects import opset
@@ -34,9 +37,13 @@ class Report:
     """What a run of the fuzzer has seen."""
 
     first_seed: int
+    callers: bool = False
     programs: int = 0
     empty: int = 0
     steps: int = 0
+    compared: int = 0
+    """Steps of all ways of all programs."""
+    ways: Counter[str] = field(default_factory=Counter[str])
     unstable: int = 0
     seconds: float = 0.0
     forms: Counter[str] = field(default_factory=Counter[str])
@@ -53,6 +60,9 @@ class Report:
             return
         self.programs += 1
         self.steps += verdict.steps
+        self.compared += verdict.compared
+        for variant in variants_of(seed, self.callers):
+            self.ways.update(variant.tags or ["optimised"])
         self.unstable += bool(verdict.unstable)
         self.step_errors += verdict.codes
         self.frontend += mended.refused
@@ -74,6 +84,8 @@ class Report:
             "programs": self.programs,
             "programs_that_vanished": self.empty,
             "steps": self.steps,
+            "compared": self.compared,
+            "ways": dict(self.ways.most_common()),
             "programs_with_unstable_steps": self.unstable,
             "seconds": round(self.seconds, 1),
             "forms": dict(sorted(self.forms.items())),
@@ -91,7 +103,10 @@ class Report:
 
         lines = [
             f"{self.programs} programs, {self.steps} steps in {self.seconds:.0f} s from seed "
-            f"{self.first_seed}; {self.unstable} with steps that rounding decides",
+            f"{self.first_seed} ({60 * self.programs / max(self.seconds, 1e-9):.0f} programs a "
+            f"minute); {self.compared} steps compared; {self.unstable} programs with steps that "
+            "rounding decides",
+            f"ways: {listed(self.ways)}",
             f"forms: {len(self.forms)}; never drawn: {', '.join(self.missing()) or 'none'}",
             f"failing steps, alike on both sides: {listed(self.step_errors)}",
             f"statements that were not legal: {listed(self.frontend)}",
@@ -108,43 +123,64 @@ class Report:
         (folder / "report.json").write_text(json.dumps(self.as_dict(), indent=1) + "\n")
 
 
+@dataclass
+class _Found:
+    """A failing program whose test is written."""
+
+    seed: int
+    program: Program
+    defect: Defect
+
+
 def fuzz(
-    first: int, *, count: int | None, seconds: float | None, out: Path, shrink_seconds: float
+    first: int,
+    *,
+    count: int | None,
+    seconds: float | None,
+    out: Path,
+    shrink_seconds: float,
+    jobs: int = 1,
+    callers: bool = False,
 ) -> Report:
     """Runs seeds from `first` on until the count or the time is reached."""
-    report = Report(first)
+    report = Report(first, callers)
+    found: list[_Found] = []
     begin = time.monotonic()
-    seed = first
-    while (count is None or seed < first + count) and (
-        seconds is None or time.monotonic() - begin < seconds
-    ):
-        mended, verdict = run_seed(seed)
+
+    def seeds() -> Iterator[int]:
+        seed = first
+        while (count is None or seed < first + count) and (
+            seconds is None or time.monotonic() - begin < seconds
+        ):
+            yield seed
+            seed += 1
+
+    for number, (seed, (mended, verdict)) in enumerate(run_seeds(seeds(), jobs, callers=callers)):
         report.add(seed, mended, verdict)
         report.seconds = time.monotonic() - begin
         if verdict.defect is not None and mended is not None:
-            _found(report, seed, mended, verdict, out, shrink_seconds)
-        if seed % 20 == 0 or verdict.defect is not None:
+            program = verdict.program or mended.program
+            found.append(_Found(seed, program, verdict.defect))
+            _note(report, found[-1], out)
+        if number % 20 == 0 or verdict.defect is not None:
             report.write(out)
-        seed += 1
     report.write(out)
+    for one in found if shrink_seconds > 0 else []:
+        if one.defect.alone and one.defect.kind not in ("simulator", "checker"):
+            one.program, verdict = shrink(one.program, one.defect, shrink_seconds)
+            one.defect = verdict.defect or one.defect
+            write_test(one.program, one.defect, out)
     return report
 
 
-def _found(
-    report: Report, seed: int, mended: Mended, verdict: Verdict, out: Path, seconds: float
-) -> None:
-    defect, program = verdict.defect, verdict.program or mended.program
-    assert defect is not None
-    if seconds > 0 and defect.kind != "simulator":
-        program, verdict = shrink(program, defect, seconds)
-        defect = verdict.defect or defect
-    path = write_test(program, defect, out)
+def _note(report: Report, one: _Found, out: Path) -> None:
+    path = write_test(one.program, one.defect, out)
     report.defects.append(
         {
-            "seed": seed,
-            "kind": defect.kind,
-            "variant": defect.variant.name,
-            "why": defect.why[:400],
+            "seed": one.seed,
+            "kind": one.defect.kind,
+            "variant": one.defect.variant.name,
+            "why": one.defect.why[:400],
             "file": path.name,
         }
     )
@@ -159,12 +195,23 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument(
         "--out", type=Path, default=Path(os.environ.get("OPENINFER_FUZZ_OUT", "fuzz-out"))
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    parser.add_argument(
+        "--callers", action="store_true", help="Python threads may share an executor"
+    )
     given = parser.parse_args(args)
     count = given.count if given.count or given.hours else 100
     seconds = given.hours * 3600 if given.hours else None
     report = fuzz(
-        given.seed, count=count, seconds=seconds, out=given.out, shrink_seconds=given.shrink
+        given.seed,
+        count=count,
+        seconds=seconds,
+        out=given.out,
+        shrink_seconds=given.shrink,
+        jobs=given.jobs,
+        callers=given.callers,
     )
+    sys.stdout.write(report.text())
     return 1 if report.defects else 0
 
 

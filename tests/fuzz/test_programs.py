@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from fuzzing.check import VARIANTS, variants_of
 from fuzzing.generate import FORMS, RULES, forms_of, generate
-from fuzzing.isolate import run_seed
+from fuzzing.ways import TAGS, variants_of
+from fuzzing.workers import run_seeds
 
 from openinfer.dialects import opset
 from openinfer.runtime.devices.cpu_codegen import unavailable_reason
@@ -24,8 +24,7 @@ FIRST, CHUNKS, CHUNK = 5000, 10, 4
 def test_all_ways_of_running_a_program_agree(chunk: int) -> None:
     first = FIRST + chunk * CHUNK
     ran = 0
-    for seed in range(first, first + CHUNK):
-        mended, verdict = run_seed(seed)
+    for seed, (mended, verdict) in run_seeds(range(first, first + CHUNK)):
         ran += verdict.steps
         if verdict.defect is not None:
             program = verdict.program or (mended.program if mended else generate(seed))
@@ -38,8 +37,13 @@ def test_all_ways_of_running_a_program_agree(chunk: int) -> None:
 
 
 def test_the_seeds_try_every_way() -> None:
-    tried = {v.name for n in range(CHUNKS * CHUNK) for v in variants_of(FIRST + n)}
-    assert tried == {v.name for v in VARIANTS}
+    ways = [v for n in range(CHUNKS * CHUNK) for v in variants_of(FIRST + n)]
+    tried = {tag.partition(" ")[0] if "without" in tag else tag for v in ways for tag in v.tags}
+    assert set(TAGS) <= tried
+
+
+def test_a_seed_draws_its_ways_again() -> None:
+    assert [variants_of(n) for n in range(50)] == [variants_of(n) for n in range(50)]
 
 
 def test_a_seed_gives_one_program() -> None:

@@ -2,68 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import openinfer as oi
-from fuzzing.compare import Unstable, difference
+from fuzzing.compare import Unstable, difference, other_bits
 from fuzzing.mend import take_out
 from fuzzing.noise import noisy
-from fuzzing.runs import STATE_LIMIT, Make, Seen, seen_steps, simulated
+from fuzzing.resume import resuming
+from fuzzing.runs import STATE_LIMIT, Make, Seen, seen_calls, seen_steps, simulated
 from fuzzing.tree import Program
+from fuzzing.ways import Variant
 from openinfer.compiler import pipeline
 from openinfer.compiler.api import compile as compile_program
+from openinfer.runtime.devices import cpu_codegen
+from openinfer.runtime.devices.cpu_loaded import OBSERVER
+from openinfer.runtime.devices.cpu_support import check_target
+from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.program import Program as Compiled
+from openinfer.runtime.target import TargetDescription
 
 NOISY = 2
-"""Simulations with errors, at first; where they do not explain a difference, more follow."""
+"""Simulations with errors where a step differs; where they do not explain it, more follow."""
 MORE = 12
 REFUSALS = 8
 """Statements that the compiler may refuse before a program is given up."""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way of compiling and running."""
-
-    name: str
-    options: Mapping[str, object] = field(default_factory=dict[str, object])
-    threads: int = 1
-    iterated: bool = False
-    saved: bool = False
-    """Saved to a file and loaded from it."""
-
-
-PLAIN = Variant("optimised")
-TEAM = Variant("2 threads", threads=2)
-VARIANTS = (
-    PLAIN,
-    TEAM,
-    Variant("not optimised", {"optimise": False}),
-    Variant("not optimised, 2 threads", {"optimise": False}, threads=2),
-    Variant("watched", iterated=True),
-    Variant("for generic", {"target": "generic"}),
-    Variant("for avx2", {"target": "avx2"}),
-    Variant("for avx512", {"target": "avx512"}),
-    Variant("strict math", {"strict_math": True}),
-    Variant("saved", saved=True, threads=2),
-)
-
-
-def variants_of(seed: int) -> list[Variant]:
-    """The ways in which the program of a seed is run: a few each, all over some seeds."""
-    found = {
-        0: [PLAIN, TEAM],
-        1: [PLAIN, VARIANTS[2 if seed % 8 == 1 else 3]],
-        2: [TEAM, VARIANTS[4]],
-        3: [VARIANTS[5 + seed // 4 % 5]],
-    }[seed % 4]
-    return found if seed % 16 else [*found, VARIANTS[2], VARIANTS[4]]
+CONVERSIONS = re.compile(rb"__(trunc|extend)\w+f2\0")
 
 
 @dataclass
@@ -71,9 +43,11 @@ class Defect:
     """Something that is wrong."""
 
     kind: str
-    """"compile", "value", "code", "crash", "hang", "threads": what shrinking must keep."""
+    """"compile", "value", "code", "bits", "run", "crash", "hang": what shrinking must keep."""
     variant: Variant
     why: str
+    alone: bool = True
+    """Whether the program fails in a process of its own, too."""
 
 
 @dataclass
@@ -82,6 +56,8 @@ class Verdict:
 
     defect: Defect | None = None
     steps: int = 0
+    compared: int = 0
+    """Steps of compiled programs that were held against the simulator or an equal build."""
     codes: Counter[str] = field(default_factory=Counter[str])
     """Errors of steps, on which both sides agree."""
     refusals: Counter[str] = field(default_factory=Counter[str])
@@ -93,12 +69,18 @@ class Verdict:
     """What was compared: without the statements that the compiler refuses."""
 
 
-def check(program: Program, folder: Path, variants: list[Variant]) -> Verdict:
+Told = Callable[[Variant], None]
+"""Called before a way is tried, so that somebody knows it when the process dies."""
+
+
+def check(
+    program: Program, folder: Path, variants: list[Variant], told: Told | None = None
+) -> Verdict:
     """Runs the program everywhere and compares all that can be seen."""
     verdict = Verdict(program=program.copy())
     for _ in range(REFUSALS):
         assert verdict.program is not None
-        found = _Check(verdict.program, folder, verdict)
+        found = _Check(verdict.program, folder, verdict, told)
         refused = found.run(variants)
         if refused is None or verdict.defect is not None:
             return verdict
@@ -114,82 +96,103 @@ def check(program: Program, folder: Path, variants: list[Variant]) -> Verdict:
 
 
 class _Check:
-    def __init__(self, program: Program, folder: Path, verdict: Verdict) -> None:
+    def __init__(self, program: Program, folder: Path, verdict: Verdict, told: Told | None) -> None:
         self.program = program
         self.folder = folder
         self.verdict = verdict
+        self.told = told
         self.model = program.package(folder)
+        self.make: Make = simulated(program, folder)
+        self.programs: dict[tuple[object, ...], Compiled] = {}
+        self.exact: dict[bool, list[Seen]] = {}
+        """What the simulator does, plain and iterated."""
+        self.samples: dict[tuple[bool, bool], list[list[Seen]]] = {}
 
     def run(self, variants: list[Variant]) -> oi.OpenInferError | None:
         """Fills the verdict; returns what the compiler refuses."""
-        make = simulated(self.program, self.folder)
-        self.make = make
-        self.samples: dict[bool, list[list[Seen]]] = {}
-        first: dict[bool, list[Seen]] = {}
-        programs: dict[tuple[tuple[str, object], ...], Compiled] = {}
-        results: dict[str, list[Seen]] = {}
+        results: dict[tuple[object, ...], tuple[Variant, list[Seen]]] = {}
         for variant in variants:
-            if variant.iterated not in first:
-                first[variant.iterated] = self._simulate(make, variant.iterated)
-            want = first[variant.iterated]
-            key = tuple(variant.options.items())
+            if self.told is not None:
+                self.told(variant)
+            want = self._exact(variant.iterated)
             try:
-                if key not in programs:
-                    options: Any = dict(variant.options)
-                    with _verified(not programs):
-                        programs[key] = compile_program(self.program.text, self.model, **options)
+                program = self._compiled(variant)
             except (oi.UnsupportedError, oi.ProgramError) as error:
                 return error
             except Exception as error:
                 self._defect("compile", variant, _blame(error))
                 return None
             try:
-                with _verified(False):
-                    have = self._run(programs[key], variant, want)
+                with _verified(False), _quick(variant.quick):
+                    have = self._run(program, variant, want)
             except (oi.UnsupportedError, oi.ProgramError) as error:
                 return error
             except Exception as error:
                 self._defect("run", variant, _blame(error))
                 return None
-            self._compare(variant, want, have)
+            if have is None:
+                continue
+            first = results.setdefault(variant.build, (variant, have))
+            if first[0] is variant:
+                self._compare(variant, want, have)
+            else:
+                self._same_bits(variant, have, *first)
             if self.verdict.defect is not None:
                 return None
-            results[variant.name] = have
-            if variant is TEAM and PLAIN.name in results:
-                self._same_bits(variant, results[PLAIN.name], have)
-                if self.verdict.defect is not None:
-                    return None
+            self.verdict.compared += sum(seen.stepped for seen in have)
         self.verdict.steps = sum(step.action == "run" for step in self.program.steps)
-        self.verdict.codes.update(seen.code for seen in first.get(False, []) if seen.code)
+        self.verdict.codes.update(s.code for s in self._exact(variants[0].iterated) if s.code)
         return None
 
-    def _simulate(self, make: Make, iterated: bool) -> list[Seen]:
-        return seen_steps(make, self.program, iterated=iterated)
+    def _exact(self, iterated: bool) -> list[Seen]:
+        if iterated not in self.exact:
+            self.exact[iterated] = seen_steps(self.make, self.program, iterated=iterated)
+        return self.exact[iterated]
 
-    def _run(self, program: Compiled, variant: Variant, want: list[Seen]) -> list[Seen]:
+    def _compiled(self, variant: Variant) -> Compiled:
+        key = (*variant.build, variant.resumed)
+        if key not in self.programs:
+            options: Any = dict(variant.options)
+            verified = _verified(not self.programs or variant.resumed)
+            with verified, resuming(variant.resumed), _quick(variant.quick):
+                self.programs[key] = compile_program(self.program.text, self.model, **options)
+        return self.programs[key]
+
+    def _run(self, program: Compiled, variant: Variant, want: list[Seen]) -> list[Seen] | None:
+        """What a compiled program does; None for one that this processor cannot run."""
         if variant.saved:
-            path = self.folder / "program.oic"
+            path = self.folder / "program.oip"
             program.save(path)
             program = oi.load(path, self.model)
-        return seen_steps(
-            lambda: program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT),
-            self.program,
-            iterated=variant.iterated,
-            restored=want,
-        )
+        trace = True if variant.traced else None
+
+        def make() -> BaseExecutor:
+            return program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT, trace=trace)
+
+        if foreign(program):
+            cpu_codegen.load_object(program.code, ["openinfer_step"], {OBSERVER: 8})
+            return None
+        if variant.callers > 1:
+            return seen_calls(make, self.program, variant.callers)
+        return seen_steps(make, self.program, iterated=variant.iterated, restored=want)
 
     def _defect(self, kind: str, variant: Variant, why: str) -> None:
         self.verdict.defect = Defect(kind, variant, why)
 
     def _compare(self, variant: Variant, want: list[Seen], have: list[Seen]) -> None:
-        iterated = variant.iterated
-        if iterated not in self.samples:
-            self.samples[iterated] = [self._sample(n, iterated) for n in range(NOISY)]
-        why = self._first_difference(want, have, self.samples[iterated], iterated)
+        """Equal steps need no measure; for others errors say how far they may be off."""
+        why = self._first_difference(want, have, [], variant.iterated)
+        bf16 = variant.options.get("precision") == "bf16"
+        key = (variant.iterated, bf16)
         if why is not None:
-            more = [self._sample(NOISY + n, iterated, 1 + n % 4) for n in range(MORE)]
-            self.samples[iterated] += more
-            why = self._first_difference(want, have, self.samples[iterated], iterated)
+            if key not in self.samples:
+                self.samples[key] = [self._sample(n, variant.iterated, bf16) for n in range(NOISY)]
+            why = self._first_difference(want, have, self.samples[key], variant.iterated)
+        if why is not None:
+            self.samples[key] += [
+                self._sample(NOISY + n, variant.iterated, bf16, 1 + n % 4) for n in range(MORE)
+            ]
+            why = self._first_difference(want, have, self.samples[key], variant.iterated)
         if why is not None:
             kind = "code" if " instead of " in why and "(" in why.split(":")[1][:12] else "value"
             self._defect(kind, variant, f"{variant.name}: {why}")
@@ -208,17 +211,28 @@ class _Check:
                 return why
         return None
 
-    def _sample(self, number: int, iterated: bool, scale: float = 1.0) -> list[Seen]:
-        with noisy(self.program.seed * 100 + number, scale):
+    def _sample(self, number: int, iterated: bool, bf16: bool, scale: float = 1.0) -> list[Seen]:
+        with noisy(self.program.seed * 100 + number, scale, bf16=bf16):
             return seen_steps(self.make, self.program, iterated=iterated)
 
-    def _same_bits(self, variant: Variant, one: list[Seen], two: list[Seen]) -> None:
-        """Any number of threads gives the same bits."""
-        for number, (left, right) in enumerate(zip(one, two)):
-            why = difference(number, left, [], right)
+    def _same_bits(
+        self, variant: Variant, have: list[Seen], first: Variant, want: list[Seen]
+    ) -> None:
+        """One build gives the same bits, however it is run."""
+        for number, (left, right) in enumerate(zip(want, have)):
+            why = other_bits(number, left, right)
             if why is not None:
-                self._defect("threads", variant, f"{variant.name} and 1 thread: {why}")
+                self._defect("bits", variant, f"{variant.name} and {first.name}: {why}")
                 return
+
+
+def foreign(program: Compiled) -> bool:
+    """Whether a program is for a processor with more than this one has: then it is linked only."""
+    try:
+        check_target(program.manifest.target)
+    except oi.ArtefactError:
+        return True
+    return False
 
 
 @contextmanager
@@ -231,6 +245,24 @@ def _verified(on: bool) -> Generator[None]:
         yield
     finally:
         pipeline.check_module = checked
+
+
+@contextmanager
+def _quick(on: bool) -> Generator[None]:
+    """With LLVM's least effort: what it does for the code's speed is half of a compilation."""
+    full = cpu_codegen.compile_llvm_text
+
+    def least(text: str, target: TargetDescription, **more: Any) -> bytes:
+        code = full(text, target, 0, 0, **more)
+        # Conversions that passes take away are calls here, of functions that nobody has.
+        return full(text, target, **more) if CONVERSIONS.search(code) else code
+
+    if on:
+        cpu_codegen.compile_llvm_text = least
+    try:
+        yield
+    finally:
+        cpu_codegen.compile_llvm_text = full
 
 
 def _blame(error: Exception) -> str:

@@ -71,6 +71,39 @@ def difference(
     return None
 
 
+def other_bits(number: int, want: Seen, have: Seen) -> str | None:
+    """Why two runs of one build differ in a bit, or None; NaN is NaN."""
+    if want.code != have.code:
+        return (
+            f"step {number}: {have.code or 'no error'} ({have.message}) instead of "
+            f"{want.code or 'no error'} ({want.message})"
+        )
+    for name, value in want.values.items():
+        found = have.values.get(name)
+        if found is None:
+            # What `run` gives is less than what can be fetched.
+            continue
+        if isinstance(value, str) or isinstance(found, str):
+            if value != found:
+                return f"step {number}: {name}: {_short(found)} instead of {_short(value)}"
+            continue
+        if (value.dtype, value.array.shape) != (found.dtype, found.array.shape):
+            return f"step {number}: {name}: {_short(found)} instead of {_short(value)}"
+        same = value.array == found.array
+        if value.array.dtype.kind == "f" or DTYPES[value.dtype].is_float:
+            with np.errstate(all="ignore"):
+                nan = np.isnan(value.array) & np.isnan(found.array)
+                same = nan | (same & (np.signbit(value.array) == np.signbit(found.array)))
+        if not same.all():
+            place = tuple(int(i) for i in np.argwhere(~same)[0])
+            return (
+                f"step {number}: {name}: {found.array[place]!r} instead of "
+                f"{value.array[place]!r} at {list(place)}, {int((~same).sum())} differ"
+            )
+    shown = {n: e for n, e in have.extents.items() if want.extents.get(n, e) != e}
+    return f"step {number}: other extents {shown}" if shown else None
+
+
 def _first_pair(left: Sequence[object], right: Sequence[object]) -> str:
     for a, b in zip(left, right):
         if a != b:

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from fuzzing.check import PLAIN, Defect, Variant, Verdict, check, variants_of
-from fuzzing.generate import generate
-from fuzzing.mend import Mended, mend
+from fuzzing.check import Defect, Verdict, check
 from fuzzing.tree import Program
+from fuzzing.ways import Variant
 from openinfer.compiler.api import compile as compile_program
 
-SECONDS = 240.0
+SECONDS = 150.0
 """Processor time: a program that takes more hangs, or takes far too long to compile."""
 TICKS = 60
 """Seconds in which this process runs and the other one does nothing: it hangs. A machine that
@@ -37,7 +36,7 @@ def isolated(work: Callable[[Path], Any], seconds: float = SECONDS) -> Any:
 
     Raises RuntimeError for a process that died, TimeoutError for one that did not end.
     """
-    _warm_up()
+    warm_up()
     read, write = os.pipe()
     with tempfile.TemporaryDirectory(prefix="oifuzz") as folder:
         log = Path(folder) / "stderr"
@@ -58,9 +57,9 @@ def isolated(work: Callable[[Path], Any], seconds: float = SECONDS) -> Any:
             _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         if data is None or code == -signal.SIGXCPU:
-            raise TimeoutError(_tail(log))
+            raise TimeoutError(tail(log))
         if not data:
-            raise RuntimeError(f"status {code}: {_tail(log)}")
+            raise RuntimeError(f"status {code}: {tail(log)}")
     good, result = pickle.loads(data)
     if not good:
         raise AssertionError(result)
@@ -68,7 +67,7 @@ def isolated(work: Callable[[Path], Any], seconds: float = SECONDS) -> Any:
 
 
 @cache
-def _warm_up() -> None:
+def warm_up() -> None:
     """Imports what compiling and running import where they need it, once for all processes."""
     text = "dynamic { x: f32[N]; } block entry { assign y: f32[N]; op exp(x) >> y; return y; }"
     for optimise in (True, False):
@@ -115,47 +114,24 @@ def _all_of(read: int, child: int) -> bytes | None:
             if not part:
                 return b"".join(parts)
             parts.append(part)
-        now = _processor_time(child)
+        now = processor_time(child)
         idle = idle + 1 if now == spent else 0
         spent = now
     return None
 
 
-def _processor_time(process: int) -> str:
+def processor_time(process: int) -> str:
     """What a process has used so far, with all its threads, as the system writes it."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return " ".join(fields[11:13])
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return ""
     return " | ".join(line.strip() for line in lines[:14])
-
-
-def run_seed(seed: int) -> tuple[Mended | None, Verdict]:
-    """Draws, mends and checks the program of a seed."""
-
-    def drawn(folder: Path) -> Mended | None:
-        return mend(generate(seed), folder)
-
-    try:
-        mended = isolated(drawn)
-    except (RuntimeError, TimeoutError, AssertionError) as error:
-        # The frontend or the simulator: their programs are drawn again for the report.
-        return Mended(generate(seed)), Verdict(Defect("simulator", PLAIN, str(error)))
-    if mended is None:
-        return None, Verdict()
-    variants = variants_of(seed)
-    verdict = run_program(mended.program, variants)
-    if verdict.defect is not None and verdict.defect.kind in ("crash", "hang"):
-        for variant in variants:
-            alone = run_program(mended.program, [variant])
-            if alone.defect is not None and alone.defect.kind == verdict.defect.kind:
-                return mended, alone
-    return mended, verdict
 
 
 def run_program(program: Program, variants: list[Variant], seconds: float = SECONDS) -> Verdict:

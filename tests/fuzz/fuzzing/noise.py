@@ -42,12 +42,18 @@ CANCELLING = OF_OPERAND | {"log_softmax", "lstm", "gru"}
 """They end with a difference that may be much smaller than its terms: the logarithm of a sum close
 to 1, 1 + erf(x) for negative x, sums over sines that are 0 but for their rounding, cells of gates
 that are almost 1. The terms are as large as the first operand, or as 1 and the results."""
+PRODUCTS = frozenset({"matmul", "attention"})
+BF16_UNIT = 2.0**-8
+"""What `precision="bf16"` takes from their operands."""
 UNITS = {"f32": 2.0**-22, "f64": 2.0**-50}
 
 
 @contextmanager
-def noisy(seed: int, scale: float = 1.0) -> Generator[None]:
-    """Inside of it, simulators compute with errors of `scale` times the documented tolerance."""
+def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[None]:
+    """Inside of it, simulators compute with errors of `scale` times the documented tolerance.
+
+    With `bf16`, operands of products are off by as much as rounding them to it does.
+    """
     random = np.random.default_rng(seed)
 
     def with_errors(
@@ -69,7 +75,8 @@ def noisy(seed: int, scale: float = 1.0) -> Generator[None]:
         if not floats or spec.name in MOVES:
             return plain(inputs, dtypes, out_dtypes)
         assert out_dtypes is not None
-        if spec.name in ROUNDED or (spec.name in SUMS and _short(inputs, dtypes)):
+        coarse = bf16 and spec.name in PRODUCTS and "f64" not in dtypes
+        if spec.name in ROUNDED or (spec.name in SUMS and not coarse and _short(inputs, dtypes)):
             return [_any_nan(a, random) for a in plain(inputs, dtypes, out_dtypes)]
         wide = "f64" if "f64" in dtypes and "f32" not in _accumulators(settings) else "f32"
         unit = UNITS[wide] * scale
@@ -81,7 +88,8 @@ def noisy(seed: int, scale: float = 1.0) -> Generator[None]:
                 kinds.append(dtype)
                 continue
             kind = "f64" if dtype == "f64" else "f32"
-            moved.append(_moved(array.astype(DTYPES[kind].value), unit, random))
+            off = BF16_UNIT * scale if coarse else unit
+            moved.append(_moved(array.astype(DTYPES[kind].value), off, random))
             kinds.append(kind)
         wider = ["f64" if d == "f64" else "f32" for d in out_dtypes]
         found = plain(moved, kinds, wider)

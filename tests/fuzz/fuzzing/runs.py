@@ -6,11 +6,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 
 import openinfer as oi
-from fuzzing.tree import Program
+from fuzzing.tree import Program, Step
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.state import State
@@ -19,6 +20,10 @@ from openinfer.runtime.tensors import Tensor
 
 STATE_LIMIT = 1 << 22
 """Bytes that the persistent variables of a fuzzed program may take."""
+
+
+ROUNDS = 10
+"""How often callers of one executor call each step again."""
 
 
 @dataclass
@@ -46,6 +51,8 @@ class Seen:
     )
     """Kind and names of each node of an iterated step, by block: blocks run in any order."""
     state: State | None = None
+    stepped: bool = False
+    """Whether this is a step, whatever came of it."""
 
 
 Make = Callable[[], BaseExecutor]
@@ -87,8 +94,71 @@ def seen_steps(
     return found
 
 
+def seen_calls(make: Make, program: Program, callers: int) -> list[Seen] | None:
+    """The steps by `run`, which so many threads call at once; each keeps its first answers.
+
+    None for a program with state, whose steps follow each other. Raises AssertionError when two
+    callers see different answers, and what is no error of the language.
+    """
+    with make() as executor:
+        if any(info.memory == "persistent" for info in executor.variables.values()):
+            return None
+        steps = [s for s in program.steps if s.action == "run"]
+        found: list[list[Seen]] = [[] for _ in range(callers)]
+        failures: list[BaseException] = []
+
+        def call(own: list[Seen], first: int) -> None:
+            try:
+                order = [(first + n) % len(steps) for n in range(len(steps))]
+                answers = {number: _call(executor, steps[number]) for number in order}
+                for _ in range(ROUNDS):
+                    for number in order:
+                        again = _call(executor, steps[number])
+                        why = _mixed(answers[number], again)
+                        assert why is None, f"step {number}, called again: {why}"
+                own += [answers[n] for n in range(len(steps))]
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [Thread(target=call, args=(own, n)) for n, own in enumerate(found)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        for other in found[1:]:
+            for number, (left, right) in enumerate(zip(found[0], other)):
+                why = _mixed(left, right)
+                assert why is None, f"step {number}, of two callers: {why}"
+        answers = iter(found[0])
+        return [next(answers) if s.action == "run" else Seen() for s in program.steps]
+
+
+def _call(executor: BaseExecutor, step: Step) -> Seen:
+    seen = Seen(stepped=True)
+    try:
+        results = executor.run(**step.inputs)
+        seen.values = {n: _value(v, n, executor) for n, v in results.items()}
+    except (oi.StepError, oi.InputError, oi.UnsupportedError) as error:
+        seen.code, seen.message = error.code, error.message
+    return seen
+
+
+def _mixed(left: Seen, right: Seen) -> str | None:
+    if left.code != right.code:
+        return f"{right.code or 'no error'} ({right.message}) and {left.code or 'no error'}"
+    for name, value in left.values.items():
+        other = right.values[name]
+        assert isinstance(value, Value)
+        assert isinstance(other, Value)
+        if value.array.tobytes() != other.array.tobytes():
+            return f"{name} has other bits"
+    return None
+
+
 def _step(executor: BaseExecutor, inputs: dict[str, Tensor], iterated: bool) -> Seen:
-    seen = Seen()
+    seen = Seen(stepped=True)
     try:
         executor.insert(**inputs)
         if iterated:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from fuzzing.check import PLAIN, TEAM, Defect, Variant, Verdict
+from fuzzing.check import Defect, Verdict
 from fuzzing.isolate import run_program
 from fuzzing.tree import Declaration, Node, Program
+from fuzzing.ways import Variant
 from openinfer.runtime.tensors import Tensor
 
 Change = Callable[[Program], bool]
@@ -47,7 +50,15 @@ def shrink(program: Program, defect: Defect, seconds: float = 300.0) -> tuple[Pr
 
 def needed(defect: Defect) -> list[Variant]:
     """The ways to run that show a defect."""
-    return [PLAIN, TEAM] if defect.kind == "threads" else [defect.variant]
+    if defect.kind != "bits":
+        return [defect.variant]
+    # Against the same build, run in the plainest way.
+    return [replace(defect.variant, **_PLAINLY), defect.variant]
+
+
+_PLAINLY: dict[str, Any] = {
+    "threads": 1, "callers": 1, "saved": False, "traced": False, "resumed": False
+}  # fmt: skip
 
 
 def _bulk(program: Program) -> int:
