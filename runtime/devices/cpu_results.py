@@ -49,8 +49,10 @@ class Room:
         lent = {name: views[name].view for name in large}
         loans: Ways = [(name, lent.get(name, copy)) for name, copy in copies]
         owner = memory.base
-        # The room's own reference to it takes the place of the one here.
-        references = sys.getrefcount(owner)
+        # Counted from what the room holds, not measured: somebody may hold other arrays in the memory
+        # by now, and let go of them later. One is the room's own, one that of the call that asks.
+        own = sum(array.base is owner for array in (memory, *views.values()))
+        references = own + 2
         return Room(memory, memory.ctypes.data, views, copies, loans, owner, references)
 
     @property

@@ -106,6 +106,21 @@ def test_other_sizes_leave_held_results_alone() -> None:
     np.testing.assert_array_equal(first, 3 * ramp(1))
 
 
+@pytest.mark.parametrize("look", [False, True])
+def test_results_stay_after_sizes_that_need_less_memory(look: bool) -> None:
+    with executor() as runner:
+        runner.insert(x=ramp(1))
+        runner.step()
+        seen = runner.fetch("y", copy=not look)
+        # The same memory, laid out anew while it is looked at.
+        runner.run(x=ramp(1, SIZE - 5))
+        del seen
+        held = [runner.run(x=ramp(step, SIZE - 5)) for step in range(4)]
+        for step, results in enumerate(held):
+            np.testing.assert_array_equal(results["y"], 2 * ramp(step, SIZE - 5))
+            np.testing.assert_array_equal(results["z"], 3 * ramp(step, SIZE - 5))
+
+
 def test_fetch_copies_and_small_results_are_copied() -> None:
     with executor() as runner:
         runner.run(x=ramp(1))
