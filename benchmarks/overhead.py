@@ -95,7 +95,7 @@ def _value(kind: str) -> Any:
 
 def _native(executor: Any) -> Callable[[], object]:
     """The call that a step ends in, with the frame of the step before."""
-    return executor._native_call()
+    return executor._first.native_call()
 
 
 def _timed(work: Callable[[], object], rounds: int, calls: int) -> tuple[float, float]:

@@ -7,6 +7,7 @@ second start neither imports xDSL nor compiles.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -64,6 +65,7 @@ class Graph:
         self.file = file
         self.strict = strict
         self.form = form
+        self._lock = threading.RLock()
 
     @cached_property
     def text_hash(self) -> str:
@@ -76,7 +78,7 @@ class Graph:
 
         Raises ProgramError with every mistake of the text.
         """
-        return self._parsed[0]
+        return self._parsed_once[0]
 
     @cached_property
     def strictly(self) -> Graph:
@@ -84,6 +86,12 @@ class Graph:
         if self.strict:
             return self
         return Graph(self.text, self.file, strict=True, form=self.form)
+
+    @property
+    def _parsed_once(self) -> tuple[ModuleOp, list[Diagnostic]]:
+        """What two threads that ask at once get from one parse."""
+        with self._lock:
+            return self._parsed
 
     @property
     def parsed(self) -> bool:
@@ -100,7 +108,7 @@ class Graph:
     @property
     def warnings(self) -> list[Diagnostic]:
         """What is doubtful about the text, in its order; parses it."""
-        return self._parsed[1]
+        return self._parsed_once[1]
 
     @cached_property
     def _parsed(self) -> tuple[ModuleOp, list[Diagnostic]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from openinfer.runtime.target import TargetDescription
 
 
+_lowering = threading.RLock()
+"""Lowering is for one thread at a time: Python gives it one processor anyway."""
+
+
 class HasModule(Protocol):
     """A program text with its `graph` module."""
 
@@ -36,7 +41,8 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
     check_precision(options.precision)
     with _no_collection():
         # The module is gone when this returns.
-        text, manifest, target = _lowered(graph, package, options)
+        with _lowering:
+            text, manifest, target = _lowered(graph, package, options)
         code = _machine_code(text, target)
     program = Program(replace(manifest, strict_math=options.strict_math), code, package)
     program.compiled = True
@@ -81,13 +87,34 @@ def _machine_code(text: str, target: TargetDescription) -> bytes:
 def _no_collection() -> Generator[None]:
     """Without the cyclic collector: IR is all cycles and all alive, and scanning it is a fifth of
     the time of a compilation."""
-    enabled = gc.isenabled()
-    gc.disable()
+    _Collector.stop()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        _Collector.go_on()
+
+
+class _Collector:
+    """Stays off while any thread compiles, and is then as it was before the first of them."""
+
+    lock = threading.RLock()
+    stopped = 0
+    enabled = True
+
+    @classmethod
+    def stop(cls) -> None:
+        with cls.lock:
+            if not cls.stopped:
+                cls.enabled = gc.isenabled()
+                gc.disable()
+            cls.stopped += 1
+
+    @classmethod
+    def go_on(cls) -> None:
+        with cls.lock:
+            cls.stopped -= 1
+            if not cls.stopped and cls.enabled:
+                gc.enable()
 
 
 def target_of(module: ModuleOp, options: PipelineOptions) -> TargetDescription:

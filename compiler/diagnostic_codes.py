@@ -118,6 +118,18 @@ _STEPPING: Final[dict[str, tuple[str, str]]] = {
         "no such place",
         "A breakpoint names a block, op, line or node that the program does not have, or nothing.",
     ),
+    "OI0564": (
+        "two threads in one executor",
+        "`insert`, `step`, `fetch` and all else but `run` are for one thread at a time: this call found "
+        "another thread inside, and did nothing. Make an executor for each thread; they share code and "
+        "weights. Or let the threads call `run`, which is one whole: inputs, step, results.",
+    ),
+    "OI0565": (
+        "inputs or results of another thread",
+        "Inputs that a thread has inserted are for its own step, and what a step leaves behind is for the "
+        "thread that ran it: another thread would get numbers that are not its own. State and constants "
+        "are everybody's, and what a thread leaves that has ended is for whoever comes next.",
+    ),
 }
 
 _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {

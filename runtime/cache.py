@@ -214,9 +214,7 @@ def default_cache() -> Cache:
     """The cache that the environment names; one object, and so one count, per folder."""
     options = Options.from_environment()
     key = (options.cache_dir, options.cache_limit, options.cache_enabled)
-    if key not in _CACHES:
-        _CACHES[key] = Cache.of(options)
-    return _CACHES[key]
+    return _CACHES.setdefault(key, Cache.of(options))
 
 
 _CACHES: dict[tuple[Path, int, bool], Cache] = {}

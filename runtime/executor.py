@@ -23,6 +23,7 @@ from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor, as_tensor
 from openinfer.runtime.trace import Event, EventStore, TraceLog
+from openinfer.runtime.turns import Turn, Turns
 
 if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint
@@ -78,7 +79,9 @@ class StepNode:
 class BaseExecutor(ABC):
     """Runs steps. Use `insert`, `step`, `fetch`; or `run`; or `iterate` node by node.
 
-    A failing step leaves persistent state as it was, and the executor stays usable.
+    A failing step leaves persistent state as it was, and the executor stays usable. Any number of
+    threads may call `run`; the other methods are for one thread at a time, and raise InputError OI0564
+    while another one is inside.
     """
 
     def __init__(
@@ -101,8 +104,8 @@ class BaseExecutor(ABC):
             dim for info in self.variables.values() for dim in info.dims if _divides(dim)
         ]
         """Dimensions that divide by something that a step may give the value 0."""
-        self.finished_steps = 0
-        """Steps that ended well since the executor was made or reset."""
+        self._finished = 0
+        self._turn = Turn()
         self.step_sizes: dict[str, int] = {}
         """All sizes of the step that is, or was last, iterated."""
         self.max_state_bytes = checked_state_bytes(max_state_bytes)
@@ -113,6 +116,11 @@ class BaseExecutor(ABC):
         self._trace = EventStore()
         self._tracing = True
         self._log = TraceLog()
+
+    @property
+    def finished_steps(self) -> int:
+        """Steps that ended well since the executor was made or reset."""
+        return self._finished
 
     # What an executor must provide
 
@@ -147,6 +155,14 @@ class BaseExecutor(ABC):
         """Free what the executor holds; the default holds nothing."""
         self._trace.clear()
 
+    def _others_inside(self) -> int | None:
+        """A thread that is inside beside the turn; the default knows none."""
+        return None
+
+    def _has_inputs(self) -> bool:
+        """Whether inputs wait for a step."""
+        return bool(self._inputs)
+
     # The interface
 
     def insert(self, /, *unnamed: Never, **arrays: Any) -> None:
@@ -155,6 +171,11 @@ class BaseExecutor(ABC):
         Raises InputError for an unknown name, another memory kind, a wrong dtype, rank or shape, or
         a size on which two arrays of this call differ. Nothing is taken in when one is wrong.
         """
+        with self._turn.alone("insert"):
+            self._turn.inserts(self._has_inputs())
+            self._insert(unnamed, arrays)
+
+    def _insert(self, unnamed: Sequence[object], arrays: Mapping[str, Any]) -> None:
         self._check_open()
         if unnamed:
             raise self._positional(unnamed)
@@ -164,6 +185,10 @@ class BaseExecutor(ABC):
                 "insert while a step is being iterated",
                 hint="finish or close the iteration first",
             )
+        self._inputs.update(self._checked_inputs(arrays))
+
+    def _checked_inputs(self, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Inputs of the declared dtypes and shapes. Raises InputError."""
         taken: dict[str, Tensor] = {}
         for name, array in arrays.items():
             info = self._dynamic(name)
@@ -171,28 +196,45 @@ class BaseExecutor(ABC):
         solve_sizes(
             [(self.variables[n], t.shape) for n, t in taken.items()], self.sizes, partial=True
         )
-        self._inputs.update(taken)
+        return taken
 
     def step(self) -> None:
         """Run one step. Raises InputError before anything runs, StepError when the step fails."""
+        with self._turn.alone("step"):
+            self._step_inserted()
+
+    def _step_inserted(self) -> None:
         inputs, sizes = self._begin()
+        self._turn.steps()
         try:
             self._run_step(inputs, sizes)
-            self.finished_steps += 1
+            self._finished += 1
         except (MemoryError, ZeroDivisionError) as error:
             raise impossible(error, sizes) from error
         finally:
             self._inputs.clear()
 
     def run(self, /, *unnamed: Never, **inputs: Any) -> Results:
-        """`insert`, `step`, and the results by name.
+        """`insert`, `step`, and the results by name, in one turn: other threads wait for it.
 
         The results are the values that `entry` returns, else every volatile variable it writes; a
         name that is none of them raises an InputError that is a KeyError, too.
         """
-        self.insert(*unnamed, **inputs)
-        self.step()
-        return Results({name: self.fetch(name) for name in self.results})
+        with self._turn.after_others("run"):
+            self._run_whole(unnamed, inputs)
+            return Results({name: self._fetch(name) for name in self.results})
+
+    def _run_whole(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> None:
+        """Inserts and steps: both, or what was inserted before is there as it was."""
+        self._turn.inserts(self._has_inputs())
+        before = dict(self._inputs)
+        try:
+            self._insert(unnamed, inputs)
+            self._step_inserted()
+        finally:
+            if self._inputs:
+                # The step did not begin.
+                self._inputs = before
 
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """The value of a variable: a NumPy array, or a `Tensor` for dtypes that NumPy lacks.
@@ -201,8 +243,22 @@ class BaseExecutor(ABC):
         or those below some indices, `K[0]` or `K[0, 3]`; entries that are not there have their
         first content.
         With `copy=False` the array may share memory that the next step overwrites. Raises
-        InputError for an unknown name, or one that has no value now.
+        InputError for an unknown name, or one that has no value now, and for the results of a step
+        that another thread has run since the caller's own.
         """
+        with self._turn.alone("fetch"):
+            return self._fetch(name, copy=copy)
+
+    def _fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
+        name, info = self._asked_for(name)
+        if info.memory not in ("persistent", "constant"):
+            self._turn.check_results()
+        # While a step is iterated, a dynamic variable is what the caller has inserted.
+        inserted = self._inputs.get(name) if self._stepping is not None else None
+        return handed(inserted if inserted is not None else self._value(name), copy)
+
+    def _asked_for(self, name: str) -> tuple[str, VariableInfo]:
+        """The variable that `fetch` is asked for, checked. Raises InputError."""
         self._check_open()
         # A plain name is what every `run` asks for: one look is all that it costs.
         info = self.variables.get(name) if isinstance(cast("object", name), str) else None
@@ -214,14 +270,7 @@ class BaseExecutor(ABC):
                 f"{name} is dynamic: its value belongs to the caller and is cleared by the step",
                 hint="keep the array that you inserted, or copy it into a volatile variable",
             )
-        # While a step is iterated, a dynamic variable is what the caller has inserted.
-        inserted = self._inputs.get(name) if self._stepping is not None else None
-        tensor = inserted if inserted is not None else self._value(name)
-        if copy:
-            tensor = Tensor(tensor.dtype, tensor.shape, tensor.storage.copy())
-        if tensor.dtype.name not in NUMPY_DTYPES:
-            return tensor
-        return tensor.values()
+        return name, info
 
     def _entry_asked_for(self, name: object) -> tuple[str, VariableInfo]:
         """What `K[0]` or `K[]` means, checked. Raises InputError OI0501, OI0547."""
@@ -239,14 +288,16 @@ class BaseExecutor(ABC):
         a breakpoint that does not fit the program. `runtime.stepping.Stepper` does more.
         """
         chosen = list(breakpoints)
+        nodes = Turns(self._iterate(), self._turn, "iterate")
         if not chosen:
-            return self._iterate()
+            return nodes
         from openinfer.runtime.stepping import stops
 
-        return stops(self, self._iterate(), chosen)
+        return stops(self, nodes, chosen)
 
     def _iterate(self) -> Generator[StepNode, None, None]:
         inputs, sizes = self._begin()
+        self._turn.steps()
         self.step_sizes = sizes
         events = self._iterate_step(inputs, sizes)
         self._stepping = events
@@ -255,7 +306,7 @@ class BaseExecutor(ABC):
                 yield StepNode(event, self)
                 # Closed by whoever looks on: the rest of the step has no memory any more.
                 self._check_open()
-            self.finished_steps += 1
+            self._finished += 1
         except (MemoryError, ZeroDivisionError) as error:
             raise impossible(error, sizes) from error
         finally:
@@ -274,19 +325,23 @@ class BaseExecutor(ABC):
 
         Raises InputError while a step is iterated: what it has changed so far is nobody's yet.
         """
-        self._check_idle("reset")
-        self._inputs.clear()
-        self._trace.clear()
-        self.finished_steps = 0
-        self._reset_state()
+        with self._turn.alone("reset"):
+            self._check_alone("reset")
+            self._check_idle("reset")
+            self._inputs.clear()
+            self._trace.clear()
+            self._finished = 0
+            self._turn.steps()
+            self._reset_state()
 
     def snapshot(self) -> State:
         """What the persistent variables hold, detached; the next steps do not change it.
 
         Raises InputError while a step is iterated.
         """
-        self._check_idle("snapshot")
-        return self._snapshot_state()
+        with self._turn.alone("snapshot"):
+            self._check_idle("snapshot")
+            return self._snapshot_state()
 
     def restore(self, state: State | str | os.PathLike[str]) -> None:
         """Persistent variables as in a snapshot, or in the file of one: all of them or none.
@@ -294,10 +349,13 @@ class BaseExecutor(ABC):
         Raises InputError OI0551 when names, dtypes or shapes are not those of the program, and
         ArtefactError OI0811 for a file that cannot be used.
         """
-        self._check_idle("restore")
-        taken = state if isinstance(state, State) else State.load(state)
-        check_state(taken, self.variables.values(), self.sizes, self.max_state_bytes)
-        self._restore_state(taken)
+        with self._turn.alone("restore"):
+            self._check_alone("restore")
+            self._check_idle("restore")
+            taken = state if isinstance(state, State) else State.load(state)
+            check_state(taken, self.variables.values(), self.sizes, self.max_state_bytes)
+            self._turn.steps()
+            self._restore_state(taken)
 
     # The trace
 
@@ -312,8 +370,9 @@ class BaseExecutor(ABC):
 
     @tracing.setter
     def tracing(self, on: bool) -> None:
-        self._check_open()
-        self._set_tracing(bool(on))
+        with self._turn.alone("tracing"):
+            self._check_open()
+            self._set_tracing(bool(on))
 
     def _set_tracing(self, on: bool) -> None:
         self._tracing = on
@@ -345,11 +404,16 @@ class BaseExecutor(ABC):
         write_trace(self.trace(), path, format)
 
     def close(self) -> None:
-        """Free memory; may be called again. Every other call raises InputError afterwards."""
-        if not self._closed:
-            self._closed = True
-            self._inputs.clear()
-            self._close()
+        """Free memory; may be called again. Every other call raises InputError afterwards.
+
+        So does this one while another thread is inside.
+        """
+        with self._turn.alone("close"):
+            if not self._closed:
+                self._check_alone("close")
+                self._closed = True
+                self._inputs.clear()
+                self._close()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -387,6 +451,12 @@ class BaseExecutor(ABC):
             hint="use the simulator",
         )
 
+    def _check_alone(self, what: str) -> None:
+        """Raises InputError OI0564 where somebody is inside beside the turn."""
+        other = self._others_inside()
+        if other is not None:
+            raise self._turn.busy(what, other, "run")
+
     def _check_idle(self, what: str) -> None:
         self._check_open()
         if self._stepping is not None:
@@ -407,10 +477,14 @@ class BaseExecutor(ABC):
             raise InputError(
                 "OI0509", "a step is being iterated", hint="finish or close the iteration first"
             )
+        return dict(self._inputs), self._sizes_of(self._inputs)
+
+    def _sizes_of(self, inputs: Mapping[str, Tensor]) -> dict[str, int]:
+        """All sizes of a step with these inputs. Raises InputError, also where one is missing."""
         unset = [
             info
             for info in self.variables.values()
-            if info.memory == "dynamic" and info.name not in self._inputs
+            if info.memory == "dynamic" and info.name not in inputs
         ]
         if unset:
             names = ", ".join(info.name for info in unset)
@@ -420,12 +494,12 @@ class BaseExecutor(ABC):
                 + ", ".join(info.text for info in unset),
                 hint=f"insert {names} before every step; a step clears them",
             )
-        shapes = [(self.variables[n], t.shape) for n, t in self._inputs.items()]
+        shapes = [(self.variables[n], t.shape) for n, t in inputs.items()]
         sizes = solve_sizes(shapes, self.sizes)
         for dim in self._divided:
             if dim.names <= sizes.keys():
                 evaluated(dim, sizes)
-        return dict(self._inputs), sizes
+        return sizes
 
     def _dynamic(self, name: str) -> VariableInfo:
         info = self.variables.get(name)
@@ -446,6 +520,15 @@ class BaseExecutor(ABC):
     def _near(name: str, known: Iterable[str]) -> str:
         names = list(known)
         return f"{did_you_mean(name, names)}variables: {', '.join(names) or 'none'}"
+
+
+def handed(tensor: Tensor, copy: bool) -> AnyArray | Tensor:
+    """A value as `fetch` gives it."""
+    if copy:
+        tensor = Tensor(tensor.dtype, tensor.shape, tensor.storage.copy())
+    if tensor.dtype.name not in NUMPY_DTYPES:
+        return tensor
+    return tensor.values()
 
 
 def _divides(size: Size) -> bool:

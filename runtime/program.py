@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -59,6 +60,8 @@ class Program:
         """The same program for other processors, saved in the same file."""
         self.make_traced: Callable[[], Program] | None = None
         """Compiles the traced build of the same program; set by `openinfer.compile`."""
+        self._lock = threading.RLock()
+        """For what is made once, when somebody first needs it."""
         self._loaded: LoadedProgram | None = None
         self._observed: Program | None = None
         self._traced: Program | None = None
@@ -91,16 +94,17 @@ class Program:
         """
         if self.manifest.traced:
             return self
-        if self._traced is None:
-            if self.make_traced is None:
-                raise UnsupportedError(
-                    "OI0731",
-                    "this program was saved without the build that leaves a trace",
-                    hint="save it with traced=True (`openinfer compile --traced`), or compile it "
-                    "from its text",
-                )
-            self._traced = self.make_traced()
-        return self._traced
+        with self._lock:
+            if self._traced is None:
+                if self.make_traced is None:
+                    raise UnsupportedError(
+                        "OI0731",
+                        "this program was saved without the build that leaves a trace",
+                        hint="save it with traced=True (`openinfer compile --traced`), or compile it "
+                        "from its text",
+                    )
+                self._traced = self.make_traced()
+            return self._traced
 
     def _for_trace(self) -> Program:
         """The build that the environment asks for; log lines are no reason to refuse a program."""
@@ -117,23 +121,25 @@ class Program:
         """The linked code with its weights; made on first use."""
         from openinfer.runtime.devices.cpu_loaded import LoadedProgram
 
-        if self._loaded is None:
-            self.check_package()
-            self._loaded = LoadedProgram(self)
-        return self._loaded
+        with self._lock:
+            if self._loaded is None:
+                self.check_package()
+                self._loaded = LoadedProgram(self)
+            return self._loaded
 
     def observed(self) -> Program:
         """The build of the same program whose every node can be watched."""
-        if self._observed is None:
-            if self.make_observed is None:
-                raise UnsupportedError(
-                    "OI0731",
-                    "this program was saved without the build that is iterated node by node",
-                    hint="save it with observed=True (`openinfer compile --observed`), or compile "
-                    "it from its text",
-                )
-            self._observed = self.make_observed()
-        return self._observed
+        with self._lock:
+            if self._observed is None:
+                if self.make_observed is None:
+                    raise UnsupportedError(
+                        "OI0731",
+                        "this program was saved without the build that is iterated node by node",
+                        hint="save it with observed=True (`openinfer compile --observed`), or "
+                        "compile it from its text",
+                    )
+                self._observed = self.make_observed()
+            return self._observed
 
     def outline(self) -> Outline | None:
         """The nodes of the program in text order; None for a program without its text."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -220,34 +221,42 @@ def _chrome_arguments(event: Event) -> dict[str, object]:
 
 
 class EventStore:
-    """The last events of an executor, and how many were dropped before them."""
+    """The last events of an executor, and how many were dropped before them.
+
+    One thread may ask for the events of steps that another one runs.
+    """
 
     def __init__(self, limit: int = TRACE_LIMIT) -> None:
         self.dropped = 0
         self._events: deque[Event] = deque(maxlen=limit)
         self._later: list[tuple[int, Callable[[], list[Event]]]] = []
+        self._lock = threading.RLock()
 
     def add(self, event: Event) -> None:
         """Keeps an event; the oldest one makes room."""
-        self._take_later()
-        self._add(event)
+        with self._lock:
+            self._take_later()
+            self._add(event)
 
     def add_later(self, count: int, read: Callable[[], list[Event]]) -> None:
         """Keeps the record of `count` stamps, which is read when somebody asks for the events."""
-        self._later.append((count, read))
-        if sum(waiting for waiting, _ in self._later) > TRACE_LIMIT:
-            self._take_later()
+        with self._lock:
+            self._later.append((count, read))
+            if sum(waiting for waiting, _ in self._later) > TRACE_LIMIT:
+                self._take_later()
 
     def events(self) -> list[Event]:
         """All kept events, in execution order."""
-        self._take_later()
-        return list(self._events)
+        with self._lock:
+            self._take_later()
+            return list(self._events)
 
     def clear(self) -> None:
         """Forgets everything, the count of dropped events too."""
-        self.dropped = 0
-        self._events.clear()
-        self._later.clear()
+        with self._lock:
+            self.dropped = 0
+            self._events.clear()
+            self._later.clear()
 
     def _take_later(self) -> None:
         later, self._later = self._later, []

@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Never, cast
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_call import native_call
-from openinfer.runtime.devices.cpu_growing import aligned_bytes
+from openinfer.runtime.devices.beside import Beside
+from openinfer.runtime.devices.cpu_context import CpuContext
 from openinfer.runtime.devices.cpu_loaded import LoadedProgram
-from openinfer.runtime.devices.cpu_results import Room, Rooms
 from openinfer.runtime.devices.cpu_shapes import check_shape, dims_now, no_shape
-from openinfer.runtime.devices.cpu_state import CpuState
-from openinfer.runtime.devices.cpu_team import Team
-from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
 from openinfer.runtime.devices.cpu_watch import Handed, Watcher, start_numbers
-from openinfer.runtime.devices.failures import FAILURES
-from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.errors import InputError
 from openinfer.runtime.executor import (
-    NUMPY_DTYPES,
     BaseExecutor,
     StepNode,
     VariableInfo,
+    handed,
     impossible,
 )
-from openinfer.runtime.manifest import BEFORE, NodeRow, StateRow, VariableRow
+from openinfer.runtime.manifest import StateRow, VariableRow
+from openinfer.runtime.options import available_cpus
 from openinfer.runtime.results import Results
-from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State
 from openinfer.runtime.storage import AnyArray, first_value, to_storage
 from openinfer.runtime.tensors import Tensor
-from openinfer.runtime.trace import Event
+from openinfer.runtime.trace import Event, EventStore, TraceLog
+from openinfer.runtime.turns import alive
 
 if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.program import Program
 
-MAX_ARENA = 1 << 46
-"""Bytes beyond which no arena is asked for."""
-GUARD_SECONDS = 0.001
-"""How often steps look whether the file of their mapped weights is as it was: what that costs is nothing
-beside a step that reads much of them, and a step that reads little is not slowed down."""
-
 
 class CpuExecutor(BaseExecutor):
-    """Runs a compiled program: one native call per step."""
+    """Runs a compiled program: one native call per step.
+
+    All but `run` works in the first of its contexts, which has the team of threads and all that is
+    persistent. `run` takes another one while somebody is inside the first, unless there is only one.
+    """
 
     def __init__(
         self,
@@ -72,134 +66,61 @@ class CpuExecutor(BaseExecutor):
         self._loaded = loaded
         self._manifest = manifest
         self._rows = loaded.variables
-        self._offsets = {name: Size.of(text) for name, text in manifest.offsets.items()}
-        self._dims = {
-            name: tuple(Size.of(d) for d in manifest.shapes.get(name, self._rows[name].dims))
-            for name in self._offsets
-        }
-        self._arena_size = Size.of(manifest.arena)
-        self._arena = aligned_bytes(0)
-        self._rooms = Rooms()
-        self._errors = np.zeros(4, np.int64)
-        self._error_words: Any = memoryview(cast(Any, self._errors))
-        # Two words more than the frame: what the step gives back, and one that nobody reads.
-        self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 2))()
-        # What the last step was given: inputs that look the same need no second check.
-        self._quick: QuickInputs | None = None
-        self._ready: dict[str, AnyArray] = {}
-        self._views: dict[str, AnyArray] = {}
-        self._shape_sizes: dict[str, int] | None = None
-        self._plan_sizes: dict[str, int] = {}
-        """The sizes of the last step with threads and capacities: what offsets are made of."""
-        self._last_sizes: Mapping[str, int] = self.sizes
-        """The sizes of the last step that ended well."""
-        self._input_slots: list[tuple[int, str]] = []
-        self._arena_slots: list[int] = []
-        self._arena_size_slots: list[int] = []
         self._input_count = sum(row.memory == "dynamic" for row in manifest.variables)
+        self._ready: dict[str, AnyArray] = {}
+        """Inputs that look like those of the step before, and so need no second check."""
         self._live: dict[str, Tensor] = {}
-        self._done = False
-        self._state = CpuState(manifest, loaded.package, self.max_state_bytes)
-        self._retry: Any = None
-        self._trace_record = TraceRecord() if manifest.traced else None
-        self._muted = False
-        """Whether the step that runs leaves no events: they were given already."""
-        self._trace_reader = TraceReader(manifest)
         self._tracing = manifest.traced
-        self.arena_growths = 0
-        """How often the arena grew: between steps, when a run-time size grew."""
-        self._shown_growths = (0, 0)
-        """Growths of arena and state that the trace has counted."""
-        self._team = Team(loaded, threads) if loaded.shared else None
-        self._helped = self._team is not None and threads > 1
-        self._guard, self._guard_due = loaded.guard, 0.0
-        self._native: Callable[[], object] | None = None
-        """The native call of a step, with its arguments."""
-        self._noted_state = self._state if self._state.noted else None
-        self._job = np.zeros(loaded.job_words + 1, np.int64)
-        self._section_errors = np.zeros(64 * 4, np.int64)
-        self._fill_constant_slots()
+        self._taking = self._turn.taking
+        given = self.sizes, self.max_state_bytes, self._trace, self._log
+        self._first = CpuContext(loaded, threads, *given)
+        self._state = self._first.state
+        single = self._has_state() or manifest.traced or loaded.observer is not None
+        # The first one has the threads. What runs beside it has one: the bits are the same.
+        make = partial(CpuContext, loaded, 1, *given)
+        self._beside = None if single else Beside(make, available_cpus() - 1)
 
-    def _fill_constant_slots(self) -> None:
-        for slot, text in enumerate(self._manifest.frame):
-            role, _, rest = text.partition(" ")
-            if role == "weight":
-                self._frame[slot] = self._loaded.weights[int(rest)].ctypes.data
-            elif role == "errors":
-                self._frame[slot] = self._errors.ctypes.data
-            elif role == "team" and self._team is not None:
-                self._frame[slot] = self._team.address
-            elif role == "job":
-                self._frame[slot] = self._job.ctypes.data
-            elif role == "section_errors":
-                self._frame[slot] = self._section_errors.ctypes.data
-            elif role == "trace" and self._trace_record is not None:
-                self._frame[slot] = self._trace_record.address
-            elif role == "input":
-                self._input_slots.append((slot, rest))
-            elif role == "arena":
-                self._arena_slots.append(slot)
-            elif role == "arena_size":
-                self._arena_size_slots.append(slot)
+    @property
+    def finished_steps(self) -> int:
+        """See `BaseExecutor.finished_steps`."""
+        return sum(context.finished for context in self._contexts)
 
-    def _resize(self, sizes: Mapping[str, int]) -> None:
-        """Run-time sizes changed: their slots, and an arena that is large enough."""
-        # Until all slots are true again, no step may take the quick way.
-        self._shape_sizes, self._quick = None, None
-        self._check_requirements(sizes)
-        self._state.prepare(sizes)
-        given = sizes
-        sizes = {**sizes, THREADS: self.threads if self._team is not None else 1}
-        if self._team is not None:
-            self._team.forget()
-        sizes.update(self._state.capacities())
-        wanted = self._arena_size.evaluate(sizes)
-        if wanted > MAX_ARENA:
-            raise MemoryError
-        if wanted > self._arena.nbytes or self._rooms.taken:
-            self._quiesce()
-            self._arena = aligned_bytes(wanted)
-            self.arena_growths += 1
-        for slot, text in enumerate(self._manifest.frame):
-            role, _, rest = text.partition(" ")
-            if role == "size":
-                self._frame[slot] = sizes[rest]
-            elif role == "value":
-                self._frame[slot] = Size.of(rest).evaluate(sizes)
-            elif role in ("held", "state", "counts", "marks", "cells", "log", "length"):
-                self._frame[slot] = self._state.slots(role, rest)
-        self._shape_sizes = dict(given)
-        self._plan_sizes = sizes
-        views = self._output_views(self._arena)
-        self._enter(self._rooms.lay_out(self._arena, views, self.results))
+    @property
+    def arena_growths(self) -> int:
+        """How often an arena grew: between steps, when a run-time size grew."""
+        return sum(context.arena_growths for context in self._contexts)
 
-    def _enter(self, room: Room) -> None:
-        """Steps work in the arena of `room` from here on."""
-        self._arena, self._views = room.memory, room.views
-        for slot in self._arena_slots:
-            self._frame[slot] = room.address
-        for slot in self._arena_size_slots:
-            self._frame[slot] = room.memory.nbytes
+    @property
+    def state_growths(self) -> int:
+        """How often memory of persistent variables, or what undoes their changes, grew."""
+        return self._state.growths
 
-    def _output_views(self, arena: AnyArray) -> dict[str, AnyArray]:
-        """The outputs whose shapes are known before the step, where they lie."""
-        return {
-            name: self._output(self._rows[name], arena).storage
-            for name in self._offsets
-            if self._rows[name].dtype in NUMPY_DTYPES
-            and not self._is_late(name)
-            and min(self._shape(self._rows[name]), default=0) >= 0
-        }
-
-    def _another_arena(self) -> AnyArray:
-        self.arena_growths += 1
-        return aligned_bytes(self._arena.nbytes)
+    @property
+    def _contexts(self) -> list[CpuContext]:
+        return [self._first, *(self._beside.all if self._beside is not None else ())]
 
     # The quick way: inputs of the dtypes and shapes of the last step.
 
     def insert(self, /, *unnamed: Never, **arrays: Any) -> None:
         """See `BaseExecutor.insert`."""
-        quick = self._quick
+        turn, me = self._turn, get_ident()
+        for free in self._taking:
+            if not free:
+                break
+            try:
+                turn.user, turn.what = me, "insert"
+                if turn.inserter != me:
+                    turn.inserts(self._has_inputs())
+                self._insert(unnamed, arrays)
+                return
+            finally:
+                turn.slot[0] = True
+                if turn.waiting:
+                    turn.wake()
+        raise turn.busy("insert")
+
+    def _insert(self, unnamed: Sequence[object], arrays: Mapping[str, Any]) -> None:
+        quick = self._first.quick
         if quick is not None and self._stepping is None and not self._closed and not unnamed:
             fitting: dict[str, AnyArray] = {}
             # The frame is filled in again when the step begins: here it only has to be possible.
@@ -216,63 +137,160 @@ class CpuExecutor(BaseExecutor):
                     for name in arrays:
                         self._inputs.pop(name, None)
                 return
-        super().insert(*unnamed, **arrays)
+        super()._insert(unnamed, arrays)
         for name in arrays:
             self._ready.pop(name, None)
 
+    def _has_inputs(self) -> bool:
+        return bool(self._ready or self._inputs)
+
     def step(self) -> None:
         """See `BaseExecutor.step`."""
-        ready, quick = self._ready, self._quick
+        turn, me = self._turn, get_ident()
+        for free in self._taking:
+            if not free:
+                break
+            try:
+                turn.user, turn.what = me, "step"
+                self._step_inserted()
+                return
+            finally:
+                turn.slot[0] = True
+                if turn.waiting:
+                    turn.wake()
+        raise turn.busy("step")
+
+    def _step_inserted(self) -> None:
+        ready, first = self._ready, self._first
+        quick = first.quick
         if quick is not None and len(ready) == self._input_count and not self._inputs:
             if self._stepping is None and not self._closed:
                 if not quick.place(ready):
-                    for slot, name in self._input_slots:
-                        self._frame[slot] = address_of(ready[name])
+                    first.place(ready)
+                if self._turn.stepper != self._turn.user:
+                    self._turn.steps()
                 try:
-                    self._quick_step(ready)
+                    first.quick_step(ready)
                 finally:
                     ready.clear()
                 return
         self._take_ready()
-        super().step()
+        super()._step_inserted()
 
     def run(self, /, *unnamed: Never, **inputs: Any) -> Results:
-        """See `BaseExecutor.run`. Large results are not copied: `fetch` reads the same memory."""
-        quick = self._quick
-        if (
-            quick is not None
-            and not (unnamed or self._ready or self._inputs or self._closed)
-            and self._stepping is None
-            and quick.place(inputs)
-        ):
-            self._quick_step(inputs)
-        else:
-            self.insert(*unnamed, **inputs)
-            self.step()
+        """See `BaseExecutor.run`. Large results are not copied: `fetch` reads the same memory.
+
+        Calls of a program without state do not wait for each other while there are CPUs.
+        """
+        turn, me = self._turn, get_ident()
+        for free in self._taking:
+            if not free:
+                break
+            try:
+                turn.user, turn.what = me, "run"
+                first = self._first
+                quick = first.quick
+                if (
+                    quick is not None
+                    and turn.stepper == me
+                    and not (unnamed or self._ready or self._inputs or self._closed)
+                    and self._stepping is None
+                    and quick.place(inputs)
+                ):
+                    first.quick_step(inputs)
+                    results = Results()
+                    for name, give in first.rooms.ways():
+                        results[name] = self._fetch(name) if give is None else give()
+                    return results
+            finally:
+                turn.slot[0] = True
+                if turn.waiting:
+                    turn.wake()
+            break
+        return self._run_slowly(unnamed, inputs)
+
+    def _run_slowly(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> Results:
+        """A run that does not find the first context as it left it: in that one, or beside it."""
+        turn, beside, me = self._turn, self._beside, get_ident()
+        if beside is None:
+            with turn.after_others("run"):
+                return self._run_first(unnamed, inputs)
+        while True:
+            for free in self._taking:
+                if not free:
+                    break
+                try:
+                    turn.user, turn.what = me, "run"
+                    if self._closed or self._first_is_for(me):
+                        return self._run_first(unnamed, inputs)
+                finally:
+                    turn.leave()
+                break
+            for context in beside.taking(me):
+                if context is None:
+                    break
+                try:
+                    beside.inside[me] = context
+                    return self._run_beside(context, unnamed, inputs)
+                finally:
+                    beside.inside.pop(me, None)
+                    beside.give_back(context, me)
+                    if turn.waiting:
+                        turn.wake()
+            if not beside.add():
+                if turn.user == me and not turn.slot:
+                    raise turn.busy("run")
+                turn.pause(lambda: turn.slot or beside.free)
+
+    def _first_is_for(self, me: int) -> bool:
+        """Whether a thread may run in the first context, which is free."""
+        turn, beside = self._turn, self._beside
+        if beside is None:
+            return True
+        if self._has_inputs() and turn.inserter not in (None, me) and alive(turn.inserter or 0):
+            return False
+        if self._stepping is not None and turn.stepper != me:
+            return False
+        return turn.stepper == me or not beside.stays(me, self._first.finished)
+
+    def _run_first(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> Results:
+        self._run_whole(unnamed, inputs)
         results = Results()
-        for name, give in self._rooms.ways():
-            results[name] = self.fetch(name) if give is None else give()
+        for name, give in self._first.rooms.ways():
+            results[name] = self._fetch(name) if give is None else give()
         return results
 
-    def _quick_step(self, given: Mapping[str, Any]) -> None:
-        """A step with the inputs whose addresses are in the frame; `given` keeps them alive."""
-        try:
-            self._call()
-            self.finished_steps += 1
-        except MemoryError as error:
-            raise impossible(error, self._plan_sizes) from error
-        finally:
-            if self._helped:
-                self._keep(given)
+    def _run_whole(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> None:
+        self._take_ready()
+        super()._run_whole(unnamed, inputs)
 
-    def _keep(self, given: Mapping[str, Any]) -> None:
-        """Inputs stay as they are until nobody can read them any more."""
-        if self._team is not None:
-            self._team.keep(given, self._quick.renew if self._quick is not None else list)
+    def _run_beside(
+        self, context: CpuContext, unnamed: Sequence[object], inputs: Mapping[str, Any]
+    ) -> Results:
+        """A run in another context than the first one."""
+        self._check_open()
+        quick = context.quick
+        self._turn.steps_beside()
+        if quick is not None and not unnamed and quick.place(inputs):
+            context.quick_step(inputs)
+        else:
+            if unnamed:
+                raise self._positional(unnamed)
+            given = self._checked_inputs(inputs)
+            sizes = self._sizes_of(given)
+            try:
+                context.run_step(given, sizes)
+            except (MemoryError, ZeroDivisionError) as error:
+                raise impossible(error, sizes) from error
+        results = Results()
+        for name, give in context.rooms.ways():
+            results[name] = self._fetch_from(context, name, True) if give is None else give()
+        return results
 
     def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """See `BaseExecutor.iterate`."""
-        self._take_ready()
+        with self._turn.alone("iterate"):
+            self._take_ready()
         return super().iterate(breakpoints)
 
     def outline(self) -> Outline | None:
@@ -281,99 +299,69 @@ class CpuExecutor(BaseExecutor):
 
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """See `BaseExecutor.fetch`."""
-        view = self._views.get(name)
-        if view is not None and self._done and self._stepping is None and not self._closed:
+        turn, beside, me = self._turn, self._beside, get_ident()
+        if beside is not None and turn.stepper != me and me in beside.free:
+            # The caller's last step was one beside the first context.
+            for context in beside.taking(me, own=True):
+                if context is None:
+                    break
+                try:
+                    beside.inside[me] = context
+                    return self._fetch_from(context, name, copy)
+                finally:
+                    beside.inside.pop(me, None)
+                    beside.give_back(context, me)
+        for free in self._taking:
+            if not free:
+                break
+            try:
+                turn.user, turn.what = me, "fetch"
+                return self._fetch(name, copy=copy)
+            finally:
+                turn.slot[0] = True
+                if turn.waiting:
+                    turn.wake()
+        raise turn.busy("fetch")
+
+    def _fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
+        first = self._first
+        view = first.views.get(name)
+        if view is not None and first.done and self._stepping is None and not self._closed:
+            if self._turn.stepper != self._turn.user:
+                self._turn.check_results()
             return view.copy() if copy else view
-        value = super().fetch(name, copy=copy)
+        value = super()._fetch(name, copy=copy)
         row = self._rows.get(name)
-        if row is not None and row.memory == "volatile" and name not in self._offsets:
+        if row is not None and row.memory == "volatile" and name not in first.offsets:
             # No step writes it: it is looked up once.
-            if self._done and isinstance(value, np.ndarray) and value.nbytes <= 4096:
-                self._views[name] = value.copy()
-                self._views[name].flags.writeable = False
+            if first.done and isinstance(value, np.ndarray) and value.nbytes <= 4096:
+                first.views[name] = value.copy()
+                first.views[name].flags.writeable = False
         return value
+
+    def _fetch_from(self, context: CpuContext, name: str, copy: bool) -> AnyArray | Tensor:
+        """A value after the last step of a context that is not the first one."""
+        name, info = self._asked_for(name)
+        row = self._rows[info.name]
+        if name in context.offsets and context.done and context.shape_sizes is not None:
+            return handed(context.output(row), copy)
+        if row.memory == "temporary":
+            raise _no_temporary(name)
+        return handed(self._first_content(row, name, context.shape_sizes), copy)
 
     def _take_ready(self) -> None:
         """Inputs that came the quick way go the checked way after all."""
         if self._ready:
             arrays, self._ready = self._ready, {}
             dtypes = {name: DTYPES[self._rows[name].dtype] for name in arrays}
-            super().insert(**{n: Tensor(dtypes[n], a.shape, a) for n, a in arrays.items()})
+            super()._insert((), {n: Tensor(dtypes[n], a.shape, a) for n, a in arrays.items()})
 
     def _run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
-        if sizes != self._shape_sizes:
-            self._resize(sizes)
-        for slot, name in self._input_slots:
-            self._frame[slot] = inputs[name].storage.ctypes.data
-        try:
-            self._call()
-        finally:
-            self._keep(inputs)
-        entries = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
-        if self._quick is None or self._quick.all_entries != entries:
-            slots = dict.fromkeys(entries, len(self._frame) - 1)
-            slots.update((name, slot) for slot, name in self._input_slots)
-            self._quick = QuickInputs(entries, slots, self._frame)
-
-    def _call(self) -> None:
-        """One native call with the frame as it stands; another one when it asks for memory."""
-        self._done = False
-        rooms = self._rooms
-        if rooms.lent and rooms.taken:
-            self._enter(rooms.move(self._another_arena, self._output_views))
-        if self._guard is not None and monotonic() >= self._guard_due:
-            self._guard()
-            self._guard_due = monotonic() + GUARD_SECONDS
-        native = self._native or self._native_call()
-        state, record = self._noted_state, self._trace_record
-        while True:
-            if state is not None:
-                state.begin()
-            if record is not None:
-                record.begin()
-            native()
-            if not self._error_words[0]:
-                break
-            self._recover()
-        self._done = True
-        assert self._shape_sizes is not None
-        self._last_sizes = self._shape_sizes
-        if state is not None:
-            state.end()
-        if record is not None:
-            self._collect(record)
-
-    def _native_call(self) -> Callable[[], object]:
-        """What runs the code with the frame, made when it is first needed: it starts threads."""
-        team, step = self._team, self._loaded.step
-        self._native = native_call(step, self._frame) if team is None else team.call(self._frame)
-        return self._native
-
-    @property
-    def state_growths(self) -> int:
-        """How often memory of persistent variables, or what undoes their changes, grew."""
-        return self._state.growths
-
-    def _collect(self, record: TraceRecord) -> None:
-        """Takes over what a traced step wrote down; it is read when somebody asks for it."""
-        entries, dropped = record.take()
-        if self._muted or not len(entries):
-            return
-        grown = (self.arena_growths, self._state.growths)
-        growths = Growths(grown[0] - self._shown_growths[0], grown[1] - self._shown_growths[1])
-        self._shown_growths = grown
-        assert self._shape_sizes is not None
-        self._trace.dropped += dropped
-        sizes, step = {**self._shape_sizes, **self._state.late_sizes()}, self.finished_steps
-        reader = self._trace_reader
-        self._trace.add_later(len(entries), lambda: reader.events(entries, sizes, step, growths))
-        if self._log.enabled:
-            for event in reader.events(entries, sizes, step, growths):
-                self._log.event(event)
+        self._first.run_step(inputs, sizes)
 
     def _set_tracing(self, on: bool) -> None:
-        if self._trace_record is not None:
-            self._trace_record.enabled = on
+        if self._first.record is not None:
+            self._first.record.enabled = on
         elif on:
             raise InputError(
                 "OI0553",
@@ -382,122 +370,42 @@ class CpuExecutor(BaseExecutor):
             )
         super()._set_tracing(on)
 
-    def _check_requirements(self, sizes: Mapping[str, int]) -> None:
-        for row in self._manifest.requires:
-            low, high = Size.of(row.low), Size.of(row.high)
-            if low.evaluate(sizes) <= high.evaluate(sizes):
-                continue
-            names = sorted(low.names | high.names)
-            shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
-            what = f"bound {low} must not exceed {high}"
-            if row.kind == "negative-size":
-                what = f"dimension {high} must not be negative"
-            raise StepError(
-                FAILURES[row.kind].code,
-                f"{self._where(row.node)}: {what}, but {shown}",
-                hint="give inputs of another size",
-            )
-
-    def _where(self, node: int) -> str:
-        if node == BEFORE:
-            return "before the first node"
-        rows = {row.index: row for row in self._manifest.nodes}
-        row = rows.get(node)
-        return _node_text(row) if row is not None else f"node {node}"
-
-    def _recover(self) -> None:
-        """Puts back what the failed step changed; gives it more memory when it asks for that.
-
-        Raises the StepError of any other failure.
-        """
-        node, a, b, kind = (int(v) for v in self._errors)
-        self._errors[:] = 0
-        self._quiesce()
-        name = list(FAILURES)[kind]
-        failure = FAILURES[name]
-        # What it says of the state is true before that is put back.
-        message = "" if failure.memory else self._state.describe(name, a, b)
-        self._state.undo()
-        if not failure.memory:
-            if self._state.give_up():
-                self._shape_sizes, self._quick = None, None
-            raise StepError(
-                failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
-            )
-        sizes, quick = self._shape_sizes, self._quick
-        assert sizes is not None
-        bounds = dict(self._state.late_capacity)
-        # Whatever fails from here on: the next step lays everything out anew.
-        self._shape_sizes, self._quick = None, None
-        try:
-            self._state.provide(name, a, b)
-            self._resize(sizes)
-        except StepError:
-            self._state.give_up()
-            raise
-        except (MemoryError, ValueError) as error:
-            self._state.late_capacity.update(bounds)
-            self._state.give_up()
-            raise MemoryError from error
-        self._quick = quick
-        if self._retry is not None:
-            self._retry()
-
     def _iterate_step(
         self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]
     ) -> Iterator[Event]:
         watched = self._program.observed()
-        executor = CpuExecutor(watched, watched.loaded(), self.threads, self.max_state_bytes)
+        loaded = watched.loaded()
+        context = CpuContext(
+            loaded, 1, self.sizes, self.max_state_bytes, EventStore(), TraceLog("")
+        )
         if self._manifest.states:
-            executor._state.restore(self._state.snapshot(), sizes)
-            executor._state.take_facts(self._state)
+            context.state.restore(self._state.snapshot(), sizes)
+            context.state.take_facts(self._state)
         watcher = Watcher(
             watched.manifest,
-            executor.tensor_at,
-            lambda: {**sizes, **executor._state.late_sizes()},
+            context.tensor_at,
+            lambda: {**sizes, **context.state.late_sizes()},
             self.finished_steps,
-            start_numbers(self),
+            start_numbers(self.variables, self._fetch),
         )
-        loaded = watched.loaded()
-        loaded.on_value = watcher.record
-        executor._retry = watcher.clear
-        try:
-            executor._run_step(inputs, sizes)
-        finally:
-            loaded.on_value = None
-            failure, loaded.failure = loaded.failure, None
-        if failure is not None:
-            raise failure
+        context.retry = watcher.clear
+        with loaded.watched_by(watcher.record):
+            context.run_step(inputs, sizes)
         self._live.clear()
         try:
-            handed = Handed(watched.manifest)
+            given = Handed(watched.manifest)
             for shown in watcher.seen:
-                handed.follow(shown.event, self._live)
+                given.follow(shown.event, self._live)
                 self._live.update(shown.values)
                 self._record(shown.event)
                 yield shown.event
             # The state after an iterated step is that of a step, which leaves no events of its own.
-            self._muted = True
+            self._first.muted = True
             self._run_step(inputs, sizes)
         finally:
             # Also where the iteration was left early: its values are those of no step.
-            self._muted = False
+            self._first.muted = False
             self._live.clear()
-
-    def tensor_at(
-        self, name: str, address: int, sizes: Mapping[str, int], dims: list[str] | None = None
-    ) -> Tensor:
-        """A copy of the value of a variable that the code holds at an address."""
-        row = self._rows[name]
-        shape = tuple(Size.of(d).evaluate(sizes) for d in (row.dims if dims is None else dims))
-        dtype = DTYPES[row.dtype]
-        storage = np.dtype(dtype.storage)
-        count = int(np.prod(shape, dtype=np.int64))
-        stored = (dtype.nbytes(count),) if dtype.packed else shape
-        if count == 0:
-            return Tensor(dtype, shape, np.zeros(stored, storage))
-        raw = ctypes.string_at(address, dtype.nbytes(count))
-        return Tensor(dtype, shape, np.frombuffer(raw, storage).reshape(stored).copy())
 
     def _value(self, name: str) -> Tensor:
         if name in self._live:
@@ -507,9 +415,10 @@ class CpuExecutor(BaseExecutor):
         if self._stepping is not None and row.memory == "volatile":
             # This step has not written it yet: it holds what every step begins with.
             return self._first_content(row, name)
-        if name in self._offsets and self._stepping is None:
-            if self._done and self._shape_sizes is not None:
-                return self._output(row)
+        first = self._first
+        if name in first.offsets and self._stepping is None:
+            if first.done and first.shape_sizes is not None:
+                return first.output(row)
             if row.memory == "volatile":
                 # What a step would start from.
                 return self._first_content(row, name)
@@ -531,33 +440,8 @@ class CpuExecutor(BaseExecutor):
             if self._stepping is not None:
                 # Nothing has been written to it: zeros, as in the simulator.
                 return self._first_content(row, name)
-            raise InputError(
-                "OI0546",
-                f"{name} is a temporary: it has a value only while a step is iterated",
-                hint="return it from entry, or declare it volatile",
-            )
+            raise _no_temporary(name)
         return self._first_content(row, name)
-
-    def _is_late(self, name: str) -> bool:
-        """Whether the step itself fixes the shape of an output."""
-        late = set(self._manifest.late)
-        return any(d.names & late for d in self._dims[name])
-
-    def _output(self, row: VariableRow, arena: AnyArray | None = None) -> Tensor:
-        arena = self._arena if arena is None else arena
-        sizes = {**self._plan_sizes, **self._state.late_sizes()}
-        start = self._offsets[row.name].evaluate(sizes)
-        shape = self._shape(row)
-        check_shape(row.name, shape)
-        dtype = DTYPES[row.dtype]
-        nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
-        data = arena[start : start + nbytes].view(np.dtype(dtype.storage))
-        return Tensor(dtype, shape, data if dtype.packed else data.reshape(shape))
-
-    def _shape(self, row: VariableRow) -> tuple[int, ...]:
-        """The shape of an output of the last step."""
-        sizes = {**self._plan_sizes, **self._state.late_sizes()}
-        return tuple(dim.evaluate(sizes) for dim in self._dims[row.name])
 
     def _persistent(self, base: str, name: str) -> Tensor:
         if not self._state.has_shape(base):
@@ -567,7 +451,7 @@ class CpuExecutor(BaseExecutor):
                 # The first step that uses it is on its way.
                 return self._first_content(self._rows[base], name)
             # The sizes of a step that failed give it none.
-            known = self._last_sizes.keys() | self._rows.keys() | {"_"}
+            known = self._first.last_sizes.keys() | self._rows.keys() | {"_"}
             unknown = {n for d in self._rows[base].dims for n in Size.of(d).names} - known
             if unknown:
                 held = self._state.waiting(base, index)
@@ -575,11 +459,11 @@ class CpuExecutor(BaseExecutor):
                     return held
                 raise no_shape(self.variables[base], unknown)
             dims = [Size.of(d) for d in self._rows[base].dims]
-            fixed = [d for d in dims if d.names <= self._last_sizes.keys()]
-            check_shape(base, tuple(d.evaluate(self._last_sizes) for d in fixed))
-            if self._shape_sizes != self._last_sizes:
-                self._shape_sizes, self._quick = None, None
-            self._state.prepare_one(base, self._last_sizes)
+            fixed = [d for d in dims if d.names <= self._first.last_sizes.keys()]
+            check_shape(base, tuple(d.evaluate(self._first.last_sizes) for d in fixed))
+            if self._first.shape_sizes != self._first.last_sizes:
+                self._first.forget_sizes()
+            self._state.prepare_one(base, self._first.last_sizes)
         index = None if base == name else _indices(name)
         found = self._state.value(base, index, self._late_dims(base))
         storage = found.storage.view()
@@ -595,13 +479,15 @@ class CpuExecutor(BaseExecutor):
         if not self._state.late_axes(name) or self._state.late_dims(name) is not None:
             return None
         dims = {a: Size.of(self._rows[name].dims[a]) for a in self._state.late_axes(name)}
-        return dims_now(self.variables[name], dims, self._last_sizes, self._rows, self._scalar)
+        return dims_now(
+            self.variables[name], dims, self._first.last_sizes, self._rows, self._scalar
+        )
 
     def _scalar(self, name: str) -> int:
         """The value of an integer scalar now, or that the next step starts from."""
         row = self._rows[name]
         if self._stepping is not None:
-            value: Any = self.fetch(name)
+            value: Any = self._fetch(name)
         elif row.memory == "persistent":
             value = self._persistent(name, name)
         else:
@@ -612,12 +498,16 @@ class CpuExecutor(BaseExecutor):
         return self._state.snapshot()
 
     def _restore_state(self, state: State) -> None:
-        self._quiesce()
+        self._first.quiesce()
         self._state.restore(state, self.sizes)
-        self._shape_sizes, self._quick = None, None
-        self._done = False
+        self._first.forget_sizes()
+        self._first.done = False
 
-    def _first_content(self, row: VariableRow, name: str) -> Tensor:
+    def _first_content(
+        self, row: VariableRow, name: str, sizes: Mapping[str, int] | None = None
+    ) -> Tensor:
+        """What a variable has before a step writes it; `sizes` are those of the step, where it was
+        not one of the first context."""
         dtype = DTYPES[row.dtype]
         package = self._loaded.package
         if row.sources and package is not None:
@@ -631,9 +521,9 @@ class CpuExecutor(BaseExecutor):
                 hint="write it before it is read",
             )
         unknown = {n for d in row.dims for n in Size.of(d).names} - self.sizes.keys()
-        sizes = self._shape_sizes or self.sizes
-        if self._stepping is not None:
+        if sizes is None and self._stepping is not None:
             sizes = self.step_sizes
+        sizes = sizes or self._first.shape_sizes or self.sizes
         if unknown - sizes.keys():
             raise no_shape(self.variables[row.name], unknown - sizes.keys())
         shape = tuple(Size.of(d).evaluate(sizes) for d in row.dims)
@@ -642,25 +532,24 @@ class CpuExecutor(BaseExecutor):
         return Tensor(dtype, shape, to_storage(dtype, values))
 
     def _reset_state(self) -> None:
-        self._done = False
         self._ready.clear()
-        self._quiesce()
+        first = self._first
+        first.done = False
+        first.quiesce()
         self._state.reset()
-        self._shape_sizes, self._quick = None, None
+        first.forget_sizes()
+        first.finished = 0
+        for context in self._beside.clear() if self._beside is not None else ():
+            context.close()
 
-    def _quiesce(self) -> None:
-        """Nobody touches the arena or the last inputs any more."""
-        if self._team is not None:
-            self._team.quiesce()
+    def _others_inside(self) -> int | None:
+        inside = self._beside.inside if self._beside is not None else {}
+        return next(iter(list(inside)), None)
 
     def _close(self) -> None:
         super()._close()
-        if self._team is not None:
-            self._team.close()
-        self._arena = aligned_bytes(0)
-        self._rooms = Rooms()
-        self._views.clear()
-        self._quick, self._native = None, None
+        for context in self._contexts:
+            context.close()
         self._ready.clear()
         self._live.clear()
 
@@ -696,9 +585,12 @@ def _indices(name: str) -> tuple[int, ...]:
         ) from None
 
 
-def _node_text(row: NodeRow) -> str:
-    place = f"{row.file}:{row.line}:{row.column}: " if row.file else ""
-    return f"{place}node {row.index} in block {row.block}: {row.text}"
+def _no_temporary(name: str) -> InputError:
+    return InputError(
+        "OI0546",
+        f"{name} is a temporary: it has a value only while a step is iterated",
+        hint="return it from entry, or declare it volatile",
+    )
 
 
 def _member(row: VariableRow, name: str) -> int:

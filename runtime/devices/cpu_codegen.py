@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _library_numbers = itertools.count()
+_making_linker = threading.RLock()
 
 
 @cache
@@ -202,9 +203,15 @@ def assembly_text(
     return machine.emit_assembly(module)
 
 
-@cache
 def _linker() -> Any:
     """The one LLJIT of the process; libraries loaded into it live as long as their trackers."""
+    # Of two that threads make at once, one would be freed, with the code that was loaded into it.
+    with _making_linker:
+        return _only_linker()
+
+
+@cache
+def _only_linker() -> Any:
     binding = _llvm()
     return binding.create_lljit_compiler(_target_machine(host_target(), 2))
 

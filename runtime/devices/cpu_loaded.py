@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +31,17 @@ _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
+Record = Callable[[int, int, int], object]
+"""What a watched build calls: a node, one of its outputs and its address."""
+
+
+class _Watch:
+    """Who watches the step that runs, and what went wrong in that."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.failure: Exception | None = None
+
 
 class LoadedProgram:
     """The linked code of a program and its weights in the layout that the code wants.
@@ -52,8 +66,8 @@ class LoadedProgram:
         if OBSERVER.encode() in program.code:
             self.observer = _Observer(self._observe)
             imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
-        self.on_value: Any = None
-        self.failure: Exception | None = None
+        # A watched step runs on the thread that calls it, and on no other.
+        self._watching = threading.local()
         self._library = load_object(program.code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
         self.shared = "team" in manifest.frame
@@ -84,14 +98,30 @@ class LoadedProgram:
                 return int(slot.partition(" ")[2])
         return 0
 
+    @contextmanager
+    def watched_by(self, record: Record) -> Generator[None]:
+        """Shows the values of the step that this thread runs inside of a `with` block.
+
+        Raises what `record` raised, when the step is over.
+        """
+        before = getattr(self._watching, "watch", None)
+        watch = self._watching.watch = _Watch(record)
+        try:
+            yield
+        finally:
+            self._watching.watch = before
+        if watch.failure is not None:
+            raise watch.failure
+
     def _observe(self, node: int, output: int, address: int) -> None:
+        watch: _Watch | None = getattr(self._watching, "watch", None)
         # An exception cannot pass through native code: it waits until the step is over.
-        if self.on_value is None or self.failure is not None:
+        if watch is None or watch.failure is not None:
             return
         try:
-            self.on_value(node, output, address)
+            watch.record(node, output, address)
         except Exception as error:
-            self.failure = error
+            watch.failure = error
 
     def _read(self, name: str) -> AnyArray:
         package: Package | None = self.package

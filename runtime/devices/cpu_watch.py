@@ -14,7 +14,7 @@ from openinfer.runtime.devices.cpu_trace import (
     with_cache,
 )
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.executor import BaseExecutor
+from openinfer.runtime.executor import VariableInfo
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor
@@ -57,14 +57,16 @@ class Handed:
                     live[name] = value
 
 
-def start_numbers(executor: BaseExecutor) -> dict[str, int]:
+def start_numbers(
+    variables: Mapping[str, VariableInfo], value: Callable[[str], Tensor | AnyArray]
+) -> dict[str, int]:
     """The whole numbers that a step may name in an index and that have a value before it."""
     found: dict[str, int] = {}
-    for name, info in executor.variables.items():
+    for name, info in variables.items():
         if info.memory not in ("dynamic", "constant", "persistent") or info.indices:
             continue
         if all(dim.constant == 1 for dim in info.dims) and DTYPES[info.dtype].kind != "float":
-            found[name] = _number(executor.fetch(name))
+            found[name] = _number(value(name))
     return found
 
 

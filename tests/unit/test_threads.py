@@ -161,13 +161,13 @@ def test_few_rounds_on_many_threads_are_each_done_once() -> None:
 
 def _tally(executor: Any) -> memoryview:
     """Solo, both, left, until and settled of the only step, as `lowering/cpu/team.mlir` has them."""
-    address, nbytes = executor._team._tallies
+    address, nbytes = executor._first.team._tallies
     return memoryview((ctypes.c_int64 * (nbytes // 8)).from_address(address)).cast("B").cast("q")
 
 
 def _run(executor: Any, inputs: dict[str, Any]) -> Any:
     """A run whose lead does not stay alone because the machine was busy before."""
-    executor._team._set(50, 0)
+    executor._first.team._set(50, 0)
     return executor.run(**inputs)
 
 

@@ -370,9 +370,10 @@ def test_a_step_that_fills_the_record_counts_what_is_lost() -> None:
     program, _ = both("mlp")
     with program.make_executor(1, trace=True) as executor:
         small = TraceRecord(5)
-        executor._trace_record = small  # pyright: ignore[reportPrivateUsage]
-        executor._fill_constant_slots()  # pyright: ignore[reportPrivateUsage]
-        executor._input_slots = list(dict.fromkeys(executor._input_slots))  # pyright: ignore[reportPrivateUsage]
+        context: Any = executor._first  # pyright: ignore[reportPrivateUsage]
+        context.record = small
+        context._fill_constant_slots()
+        context.input_slots = list(dict.fromkeys(context.input_slots))
         executor.run(**inputs_of(executor, {"B": 2}))
         # Enter, assign, and begin and end of one kernel fit; the next begin has no end.
         assert [e.kind for e in executor.trace()] == ["BlockEnter", "Assign", "OpExecute"]

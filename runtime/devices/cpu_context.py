@@ -1,0 +1,401 @@
+"""What one step of a compiled program at a time needs: frame, arena, errors, threads, state.
+
+An executor has one, and further ones for callers of `run` that come while somebody is inside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, cast
+
+import numpy as np
+
+from openinfer.runtime.devices.cpu_call import native_call
+from openinfer.runtime.devices.cpu_growing import aligned_bytes
+from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+from openinfer.runtime.devices.cpu_results import Room, Rooms
+from openinfer.runtime.devices.cpu_shapes import check_shape
+from openinfer.runtime.devices.cpu_state import CpuState
+from openinfer.runtime.devices.cpu_team import Team
+from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
+from openinfer.runtime.devices.failures import FAILURES
+from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
+from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.errors import StepError
+from openinfer.runtime.executor import NUMPY_DTYPES, impossible
+from openinfer.runtime.manifest import BEFORE, NodeRow, VariableRow
+from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.trace import EventStore, TraceLog
+
+MAX_ARENA = 1 << 46
+"""Bytes beyond which no arena is asked for."""
+GUARD_SECONDS = 0.001
+"""How often steps look whether the file of their mapped weights is as it was: what that costs is nothing
+beside a step that reads much of them, and a step that reads little is not slowed down."""
+
+
+class CpuContext:
+    """Runs steps, one at a time: who calls makes sure that nobody else is inside."""
+
+    def __init__(
+        self,
+        loaded: LoadedProgram,
+        threads: int,
+        sizes: Mapping[str, int],
+        max_state_bytes: int,
+        store: EventStore,
+        log: TraceLog,
+    ) -> None:
+        """`sizes` are those that are fixed for every step; `store` and `log` take the events of a traced
+        build."""
+        manifest = loaded.manifest
+        self.threads = threads
+        self.user: int | None = None
+        """The thread that ran the last step here."""
+        self.finished = 0
+        """Steps that ended well."""
+        self._loaded = loaded
+        self._manifest = manifest
+        self._results = manifest.returns or manifest.outputs
+        self.rows = loaded.variables
+        self.offsets = {name: Size.of(text) for name, text in manifest.offsets.items()}
+        self._dims = {
+            name: tuple(Size.of(d) for d in manifest.shapes.get(name, self.rows[name].dims))
+            for name in self.offsets
+        }
+        self._arena_size = Size.of(manifest.arena)
+        self._arena = aligned_bytes(0)
+        self.rooms = Rooms()
+        self._errors = np.zeros(4, np.int64)
+        self._error_words: Any = memoryview(cast(Any, self._errors))
+        # Two words more than the frame: what the step gives back, and one that nobody reads.
+        self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 2))()
+        # What the last step was given: inputs that look the same need no second check.
+        self.quick: QuickInputs | None = None
+        self.views: dict[str, AnyArray] = {}
+        self.shape_sizes: dict[str, int] | None = None
+        self._plan_sizes: dict[str, int] = {}
+        """The sizes of the last step with threads and capacities: what offsets are made of."""
+        self.last_sizes: Mapping[str, int] = dict(sizes)
+        """The sizes of the last step that ended well."""
+        self.input_slots: list[tuple[int, str]] = []
+        self._arena_slots: list[int] = []
+        self._arena_size_slots: list[int] = []
+        self.done = False
+        """Whether the last step ended well, and its results are there."""
+        self.state = CpuState(manifest, loaded.package, max_state_bytes)
+        self.retry: Callable[[], object] | None = None
+        self.record = TraceRecord() if manifest.traced else None
+        self.muted = False
+        """Whether the step that runs leaves no events: they were given already."""
+        self._store, self._log = store, log
+        self._trace_reader = TraceReader(manifest)
+        self.arena_growths = 0
+        """How often the arena grew: between steps, when a run-time size grew."""
+        self._shown_growths = (0, 0)
+        """Growths of arena and state that the trace has counted."""
+        self.team = Team(loaded, threads) if loaded.shared else None
+        self._helped = self.team is not None and threads > 1
+        self._guard, self._guard_due = loaded.guard, 0.0
+        self._native: Callable[[], object] | None = None
+        """The native call of a step, with its arguments."""
+        self._noted_state = self.state if self.state.noted else None
+        self._job = np.zeros(loaded.job_words + 1, np.int64)
+        self._section_errors = np.zeros(64 * 4, np.int64)
+        self._fill_constant_slots()
+
+    def _fill_constant_slots(self) -> None:
+        for slot, text in enumerate(self._manifest.frame):
+            role, _, rest = text.partition(" ")
+            if role == "weight":
+                self._frame[slot] = self._loaded.weights[int(rest)].ctypes.data
+            elif role == "errors":
+                self._frame[slot] = self._errors.ctypes.data
+            elif role == "team" and self.team is not None:
+                self._frame[slot] = self.team.address
+            elif role == "job":
+                self._frame[slot] = self._job.ctypes.data
+            elif role == "section_errors":
+                self._frame[slot] = self._section_errors.ctypes.data
+            elif role == "trace" and self.record is not None:
+                self._frame[slot] = self.record.address
+            elif role == "input":
+                self.input_slots.append((slot, rest))
+            elif role == "arena":
+                self._arena_slots.append(slot)
+            elif role == "arena_size":
+                self._arena_size_slots.append(slot)
+
+    def _resize(self, sizes: Mapping[str, int]) -> None:
+        """Run-time sizes changed: their slots, and an arena that is large enough."""
+        # Until all slots are true again, no step may take the quick way.
+        self.forget_sizes()
+        self._check_requirements(sizes)
+        self.state.prepare(sizes)
+        given = sizes
+        sizes = {**sizes, THREADS: self.threads if self.team is not None else 1}
+        if self.team is not None:
+            self.team.forget()
+        sizes.update(self.state.capacities())
+        wanted = self._arena_size.evaluate(sizes)
+        if wanted > MAX_ARENA:
+            raise MemoryError
+        if wanted > self._arena.nbytes or self.rooms.taken:
+            self.quiesce()
+            self._arena = aligned_bytes(wanted)
+            self.arena_growths += 1
+        for slot, text in enumerate(self._manifest.frame):
+            role, _, rest = text.partition(" ")
+            if role == "size":
+                self._frame[slot] = sizes[rest]
+            elif role == "value":
+                self._frame[slot] = Size.of(rest).evaluate(sizes)
+            elif role in ("held", "state", "counts", "marks", "cells", "log", "length"):
+                self._frame[slot] = self.state.slots(role, rest)
+        self._plan_sizes = sizes
+        views = self._output_views(self._arena)
+        self._enter(self.rooms.lay_out(self._arena, views, self._results))
+        # Last, so that what ends this half-way, Ctrl-C too, leaves it to the next step.
+        self.shape_sizes = dict(given)
+
+    def forget_sizes(self) -> None:
+        """The next step lays everything out anew."""
+        self.shape_sizes, self.quick = None, None
+
+    def _enter(self, room: Room) -> None:
+        """Steps work in the arena of `room` from here on."""
+        self._arena, self.views = room.memory, room.views
+        for slot in self._arena_slots:
+            self._frame[slot] = room.address
+        for slot in self._arena_size_slots:
+            self._frame[slot] = room.memory.nbytes
+
+    def _output_views(self, arena: AnyArray) -> dict[str, AnyArray]:
+        """The outputs whose shapes are known before the step, where they lie."""
+        return {
+            name: self.output(self.rows[name], arena).storage
+            for name in self.offsets
+            if self.rows[name].dtype in NUMPY_DTYPES
+            and not self._is_late(name)
+            and min(self._shape(self.rows[name]), default=0) >= 0
+        }
+
+    def _another_arena(self) -> AnyArray:
+        self.arena_growths += 1
+        return aligned_bytes(self._arena.nbytes)
+
+    # A step
+
+    def quick_step(self, given: Mapping[str, Any]) -> None:
+        """A step with the inputs whose addresses are in the frame; `given` keeps them alive."""
+        try:
+            self._call()
+            self.finished += 1
+        except MemoryError as error:
+            raise impossible(error, self._plan_sizes) from error
+        finally:
+            if self._helped:
+                self._keep(given)
+
+    def place(self, arrays: Mapping[str, AnyArray]) -> None:
+        """Puts the addresses of all inputs into the frame."""
+        for slot, name in self.input_slots:
+            self._frame[slot] = address_of(arrays[name])
+
+    def run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+        """A step with inputs that were checked, of any sizes."""
+        if sizes != self.shape_sizes:
+            self._resize(sizes)
+        for slot, name in self.input_slots:
+            self._frame[slot] = inputs[name].storage.ctypes.data
+        try:
+            self._call()
+            self.finished += 1
+        finally:
+            self._keep(inputs)
+        entries = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
+        if self.quick is None or self.quick.all_entries != entries:
+            slots = dict.fromkeys(entries, len(self._frame) - 1)
+            slots.update((name, slot) for slot, name in self.input_slots)
+            self.quick = QuickInputs(entries, slots, self._frame)
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Inputs stay as they are until nobody can read them any more."""
+        if self.team is not None:
+            self.team.keep(given, self.quick.renew if self.quick is not None else list)
+
+    def _call(self) -> None:
+        """One native call with the frame as it stands; another one when it asks for memory."""
+        self.done = False
+        rooms = self.rooms
+        if rooms.lent and rooms.taken:
+            self._enter(rooms.move(self._another_arena, self._output_views))
+        if self._guard is not None and monotonic() >= self._guard_due:
+            self._guard()
+            self._guard_due = monotonic() + GUARD_SECONDS
+        native = self._native or self.native_call()
+        state, record = self._noted_state, self.record
+        while True:
+            if state is not None:
+                state.begin()
+            if record is not None:
+                record.begin()
+            native()
+            if not self._error_words[0]:
+                break
+            self._recover()
+        self.done = True
+        assert self.shape_sizes is not None
+        self.last_sizes = self.shape_sizes
+        if state is not None:
+            state.end()
+        if record is not None:
+            self._collect(record)
+
+    def native_call(self) -> Callable[[], object]:
+        """What runs the code with the frame, made when it is first needed: it starts threads."""
+        team, step = self.team, self._loaded.step
+        self._native = native_call(step, self._frame) if team is None else team.call(self._frame)
+        return self._native
+
+    def _collect(self, record: TraceRecord) -> None:
+        """Takes over what a traced step wrote down; it is read when somebody asks for it."""
+        entries, dropped = record.take()
+        if self.muted or not len(entries):
+            return
+        grown = (self.arena_growths, self.state.growths)
+        growths = Growths(grown[0] - self._shown_growths[0], grown[1] - self._shown_growths[1])
+        self._shown_growths = grown
+        assert self.shape_sizes is not None
+        self._store.dropped += dropped
+        sizes, step = {**self.shape_sizes, **self.state.late_sizes()}, self.finished
+        reader = self._trace_reader
+        self._store.add_later(len(entries), lambda: reader.events(entries, sizes, step, growths))
+        if self._log.enabled:
+            for event in reader.events(entries, sizes, step, growths):
+                self._log.event(event)
+
+    def _check_requirements(self, sizes: Mapping[str, int]) -> None:
+        for row in self._manifest.requires:
+            low, high = Size.of(row.low), Size.of(row.high)
+            if low.evaluate(sizes) <= high.evaluate(sizes):
+                continue
+            names = sorted(low.names | high.names)
+            shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
+            what = f"bound {low} must not exceed {high}"
+            if row.kind == "negative-size":
+                what = f"dimension {high} must not be negative"
+            raise StepError(
+                FAILURES[row.kind].code,
+                f"{self._where(row.node)}: {what}, but {shown}",
+                hint="give inputs of another size",
+            )
+
+    def _where(self, node: int) -> str:
+        if node == BEFORE:
+            return "before the first node"
+        rows = {row.index: row for row in self._manifest.nodes}
+        row = rows.get(node)
+        return _node_text(row) if row is not None else f"node {node}"
+
+    def _recover(self) -> None:
+        """Puts back what the failed step changed; gives it more memory when it asks for that.
+
+        Raises the StepError of any other failure.
+        """
+        node, a, b, kind = (int(v) for v in self._errors)
+        self._errors[:] = 0
+        self.quiesce()
+        name = list(FAILURES)[kind]
+        failure = FAILURES[name]
+        # What it says of the state is true before that is put back.
+        message = "" if failure.memory else self.state.describe(name, a, b)
+        self.state.undo()
+        if not failure.memory:
+            if self.state.give_up():
+                self.forget_sizes()
+            raise StepError(
+                failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
+            )
+        sizes, quick = self.shape_sizes, self.quick
+        assert sizes is not None
+        bounds = dict(self.state.late_capacity)
+        # Whatever fails from here on: the next step lays everything out anew.
+        self.forget_sizes()
+        try:
+            self.state.provide(name, a, b)
+            self._resize(sizes)
+        except StepError:
+            self.state.give_up()
+            raise
+        except (MemoryError, ValueError) as error:
+            self.state.late_capacity.update(bounds)
+            self.state.give_up()
+            raise MemoryError from error
+        self.quick = quick
+        if self.retry is not None:
+            self.retry()
+
+    # Values
+
+    def _is_late(self, name: str) -> bool:
+        """Whether the step itself fixes the shape of an output."""
+        late = set(self._manifest.late)
+        return any(d.names & late for d in self._dims[name])
+
+    def output(self, row: VariableRow, arena: AnyArray | None = None) -> Tensor:
+        """An output of the last step, where it lies."""
+        arena = self._arena if arena is None else arena
+        sizes = {**self._plan_sizes, **self.state.late_sizes()}
+        start = self.offsets[row.name].evaluate(sizes)
+        shape = self._shape(row)
+        check_shape(row.name, shape)
+        dtype = DTYPES[row.dtype]
+        nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
+        data = arena[start : start + nbytes].view(np.dtype(dtype.storage))
+        return Tensor(dtype, shape, data if dtype.packed else data.reshape(shape))
+
+    def _shape(self, row: VariableRow) -> tuple[int, ...]:
+        """The shape of an output of the last step."""
+        sizes = {**self._plan_sizes, **self.state.late_sizes()}
+        return tuple(dim.evaluate(sizes) for dim in self._dims[row.name])
+
+    def tensor_at(
+        self, name: str, address: int, sizes: Mapping[str, int], dims: list[str] | None = None
+    ) -> Tensor:
+        """A copy of the value of a variable that the code holds at an address."""
+        row = self.rows[name]
+        shape = tuple(Size.of(d).evaluate(sizes) for d in (row.dims if dims is None else dims))
+        dtype = DTYPES[row.dtype]
+        storage = np.dtype(dtype.storage)
+        count = int(np.prod(shape, dtype=np.int64))
+        stored = (dtype.nbytes(count),) if dtype.packed else shape
+        if count == 0:
+            return Tensor(dtype, shape, np.zeros(stored, storage))
+        raw = ctypes.string_at(address, dtype.nbytes(count))
+        return Tensor(dtype, shape, np.frombuffer(raw, storage).reshape(stored).copy())
+
+    # The end
+
+    def quiesce(self) -> None:
+        """Nobody touches the arena or the last inputs any more."""
+        if self.team is not None:
+            self.team.quiesce()
+
+    def close(self) -> None:
+        """Lets the threads go and frees memory."""
+        if self.team is not None:
+            self.team.close()
+        self._arena = aligned_bytes(0)
+        self.rooms = Rooms()
+        self.views.clear()
+        self.quick, self._native = None, None
+
+
+def _node_text(row: NodeRow) -> str:
+    place = f"{row.file}:{row.line}:{row.column}: " if row.file else ""
+    return f"{place}node {row.index} in block {row.block}: {row.text}"
