@@ -28,6 +28,7 @@ from openinfer.dialects.ops import (
 )
 from openinfer.dialects.ops.base import (
     REQUIRED,
+    SIZE_KINDS,
     ArityError,
     NameRef,
     OpDTypeError,
@@ -48,6 +49,7 @@ from openinfer.runtime.sizes import Size
 
 __all__ = [
     "REQUIRED",
+    "SIZE_KINDS",
     "ArityError",
     "NameRef",
     "OpDTypeError",

@@ -8,7 +8,7 @@ A `Size` is a polynomial with integer coefficients over atoms; an atom is a name
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Union
@@ -18,8 +18,22 @@ THREADS = "openinfer.threads"
 
 MAX_SIZE = 1 << 48
 """No tensor in memory has more elements along one axis than this."""
+MAX_NUMBER = (1 << 62) - 1
+"""No number of an expression that a step evaluates, nor what is computed on the way, is beyond it in
+magnitude: sums of two of them fit into a word."""
 MAX_ELEMENTS = 1 << 56
 """No tensor in memory has more elements than this; byte counts of more overflow 64 bits."""
+
+
+def memory_holds(extents: Iterable[int]) -> bool:
+    """Whether there may be a tensor of this shape; one without elements must have strides, too."""
+    product = 1
+    for extent in extents:
+        product *= extent or 1
+        if extent > MAX_SIZE or product > MAX_ELEMENTS:
+            return False
+    return True
+
 
 # An atom: ("name", n) | ("floordiv", a, b) | ("max", a, b, …) | ("min", a, b, …), with Size operands.
 Atom = tuple[object, ...]
@@ -120,6 +134,35 @@ class Size:
                 product *= _evaluate_atom(atom, values)
             total += product
         return total
+
+    def largest(self, name: int) -> int:
+        """A bound of the magnitude, and of what is computed on the way, if no name is above `name`."""
+        total = 0
+        for monomial, coefficient in self.terms:
+            product = abs(coefficient)
+            for atom in monomial:
+                operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+                product *= max([operand.largest(name) for operand in operands], default=name)
+            total += product
+        return total
+
+    def evaluate_within(self, values: Mapping[str, int], limit: int) -> int:
+        """The integer value, each number on the way to it checked, in the order of `evaluate`.
+
+        Raises OverflowError for one whose magnitude is above the limit, and what `evaluate` raises.
+        """
+        total: int | None = None
+        for monomial, coefficient in self.terms:
+            product: int | None = None
+            for atom in monomial:
+                factor = _atom_within(atom, values, limit)
+                product = factor if product is None else _within(product * factor, limit)
+            if product is None:
+                product = _within(coefficient, limit)
+            elif coefficient != 1:
+                product = _within(product * _within(coefficient, limit), limit)
+            total = product if total is None else _within(total + product, limit)
+        return total or 0
 
     def __add__(self, other: SizeLike) -> Size:
         terms = dict(self.terms)
@@ -228,6 +271,23 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
     if atom[0] == "floordiv":
         return operands[0] // operands[1]
     return max(operands) if atom[0] == "max" else min(operands)
+
+
+def _atom_within(atom: Atom, values: Mapping[str, int], limit: int) -> int:
+    if atom[0] == "name":
+        return _within(values[str(atom[1])], limit)
+    operands = [
+        operand.evaluate_within(values, limit) for operand in atom[1:] if isinstance(operand, Size)
+    ]
+    if atom[0] == "floordiv":
+        return operands[0] // operands[1]
+    return max(operands) if atom[0] == "max" else min(operands)
+
+
+def _within(value: int, limit: int) -> int:
+    if abs(value) > limit:
+        raise OverflowError(str(value))
+    return value
 
 
 def _extreme(kind: str, values: list[Size]) -> Size:

@@ -105,6 +105,9 @@ class TensorSpec:
 SettingValue = object
 """int, float, bool, str, Size, tuple of these, None (not given), or NameRef (known at run time)."""
 
+SIZE_KINDS: Final = ("size", "ints", "padding")
+"""The kinds of settings whose numbers are sizes, or are added to some."""
+
 Infer = Callable[[Sequence[TensorSpec], Mapping[str, object]], list[TensorSpec]]
 
 

@@ -324,6 +324,7 @@ class Translator(CarriedValues):
         name = op.op_name.data
         outputs = [self.written_type(ref.variable.data, scope) for ref in op.outputs]
         settings = self.facts.settings(op)
+        self.check_numbers(name, settings, scope)
         if name == "slice" and operands:
             settings = self.slice_settings(settings, nn.dims_of(operands[0]), scope)
         settings = late_numbers(self, name, operands, settings, scope)
@@ -337,6 +338,25 @@ class Translator(CarriedValues):
             self.watch(scope.values[ref.variable.data], op, ref)
             if op in self.ordered:
                 self.insert(nn.KeepOp(result))
+
+    def check_numbers(self, name: str, settings: Mapping[str, object], scope: Scope) -> None:
+        """All numbers of sizes are checked before one is used, so that the step says of which it is."""
+        spec = opset.find(name)
+
+        def check(value: object) -> None:
+            if isinstance(value, tuple):
+                for item in value:
+                    check(item)
+            elif isinstance(value, Size | opset.NameRef):
+                size = Size.name(value.name) if isinstance(value, opset.NameRef) else value
+                size = self.late.folded(size, scope)
+                if any(n in scope.indices or n in self.facts.variables for n in size.names):
+                    self.index_value(size, scope)
+
+        for key, value in settings.items():
+            setting = spec.setting(key) if spec else None
+            if setting is not None and setting.kind in opset.SIZE_KINDS:
+                check(value)
 
     def require_holds(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
         """The step fails with a row of the failures where a bool of one element is false."""
@@ -428,8 +448,8 @@ class Translator(CarriedValues):
         self._fix_dims(body, names, scope)
         needed = live | at_return | self.live_before(body, live, at_return)
         carried = self.wanted(names, needed)
-        start = self.index_value(op.start.data, scope)
-        stop = self.index_value(op.stop.data, scope)
+        start = self.counted(op.start.data, scope)
+        stop = self.counted(op.stop.data, scope)
 
         def translate(inner: Scope, number: SSAValue) -> tuple[Scope, Left]:
             inner.indices[op.index.data] = Index(number, self.constant_bounds(op))
@@ -504,8 +524,8 @@ class Translator(CarriedValues):
             kept = self.wanted(names, at_return | after)
             sides = [go_on, lambda inner: (inner, True)]
             return self.either(self.goes_on(left), sides, names, kept, scope, op)
-        start = self.index_value(op.start.data, scope)
-        stop = self.index_value(op.stop.data, scope)
+        start = self.counted(op.start.data, scope)
+        stop = self.counted(op.stop.data, scope)
         runs = self.add(arith.CmpiOp(start, stop, "slt"))
 
         def once(inner: Scope) -> tuple[Scope, Left]:
@@ -522,7 +542,7 @@ class Translator(CarriedValues):
         assert bounds is not None
         if bounds[0] >= bounds[1]:
             return False
-        start = self.index_value(op.start.data, scope)
+        start = self.counted(op.start.data, scope)
         inner = Scope(scope.values, dict(scope.indices), scope.dims, scope.late, scope.unset)
         inner.indices[op.index.data] = Index(start, (bounds[0], bounds[0] + 1))
         self.say(turn_stamp(op, self.node, start))

@@ -1,8 +1,8 @@
 """Size expressions over values that only the step knows, as arithmetic on indices.
 
-The language counts with whole numbers of any size. Here a number that 64 bits do not hold becomes
-`LIMIT` with its sign, so that nothing wraps around to an index that looks right; the result is cut
-to `LARGEST_INDEX`, with which later arithmetic cannot overflow.
+Every number of an expression, and what is computed on the way to its value, lies within `MAX_NUMBER`; the
+step checks it where types do not say so, and fails (OI0611) like the simulator. So a result is exact, and
+neither it nor what is added to it later wraps around to an index that looks right.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.extensions.arith import IndexCastUIOp
-from openinfer.runtime.sizes import Atom, Size
+from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Atom, Size
 
-LARGEST_INDEX: Final = 1 << 40
-"""Results beyond it are taken for it: no dimension in memory is as large."""
-LIMIT: Final = (1 << 63) - 1
-"""Intermediate numbers beyond it are taken for it."""
-_SAFE_BITS = 62
-"""Results of at most so many bits do not overflow."""
-_SIZE_BITS = 48
+LARGEST_WORD: Final = (1 << 63) - 1
+"""What an unsigned word that is no index is taken for: it is beyond `MAX_NUMBER`."""
+_CHECKED_BITS: Final = MAX_NUMBER.bit_length()
+"""The magnitude of a number that was checked is below 2 to the power of it."""
+_SAFE_BITS: Final = _CHECKED_BITS - 1
+"""Results of at most so many bits need no check."""
+_WORD_BITS: Final = 63
+_SIZE_BITS: Final = MAX_SIZE.bit_length() - 1
 
 
 class Inserter(Protocol):
@@ -43,30 +44,20 @@ class Inserter(Protocol):
 class IndexArithmetic:
     """Emits the operations that compute a size expression; `named` gives the value of a name."""
 
-    def __init__(self, into: Inserter, named: Callable[[str], SSAValue]) -> None:
+    def __init__(
+        self, into: Inserter, named: Callable[[str], SSAValue], failure: str = "number"
+    ) -> None:
+        """`failure` is what a number that is too large means, a row of the failures."""
         self.into = into
         self.named = named
+        self.failure = failure
+        self.names: dict[str, SSAValue] = {}
+        self.checked: set[SSAValue] = set()
         self.bits: dict[SSAValue, int] = {}
         """n, where the magnitude of a value is known to be at most 2**n."""
 
     def value(self, size: Size) -> SSAValue:
-        """The expression as an index, at most `LARGEST_INDEX`; divisions check their divisors."""
-        return self.cut(self._sum(size), LARGEST_INDEX)
-
-    def cut(self, value: SSAValue, limit: int) -> SSAValue:
-        """The value, or the limit with its sign where it is beyond."""
-        if 1 << self._bits(value) <= limit:
-            return value
-        low = self._add(arith.MaxSIOp(value, self.constant(-limit)))
-        high = self._add(arith.MinSIOp(low, self.constant(limit)))
-        return self._note(high, (limit - 1).bit_length())
-
-    def constant(self, value: int) -> SSAValue:
-        """A number as an index."""
-        number = self._add(arith.ConstantOp(IntegerAttr(value, IndexType())))
-        return self._note(number, abs(value).bit_length())
-
-    def _sum(self, size: Size) -> SSAValue:
+        """The expression as an index; divisions check their divisors."""
         total: SSAValue | None = None
         for monomial, coefficient in size.terms:
             product: SSAValue | None = None
@@ -74,53 +65,70 @@ class IndexArithmetic:
                 factor = self._atom(atom)
                 product = factor if product is None else self._product(product, factor)
             if product is None:
-                product = self.constant(coefficient)
+                product = self.within(self.constant(coefficient))
             elif coefficient != 1:
-                product = self._product(product, self.constant(coefficient))
+                product = self._product(product, self.within(self.constant(coefficient)))
             total = product if total is None else self._plus(total, product)
         return total if total is not None else self.constant(0)
 
+    def within(self, value: SSAValue) -> SSAValue:
+        """The value; the step fails where it is beyond `MAX_NUMBER`."""
+        if self._bits(value) > _SAFE_BITS and value not in self.checked:
+            self._require(self._inside(value), value)
+            self.checked.add(value)
+            self._note(value, _CHECKED_BITS)
+        return value
+
+    def constant(self, value: int) -> SSAValue:
+        """A number as an index; one that no word holds is as far beyond as the largest word."""
+        word = max(-LARGEST_WORD, min(value, LARGEST_WORD))
+        number = self._add(arith.ConstantOp(IntegerAttr(word, IndexType())))
+        return self._note(number, abs(word).bit_length())
+
+    def _inside(self, value: SSAValue) -> SSAValue:
+        above = self._add(arith.CmpiOp(value, self.constant(-MAX_NUMBER), "sge"))
+        below = self._add(arith.CmpiOp(value, self.constant(MAX_NUMBER), "sle"))
+        return self._add(arith.AndIOp(above, below))
+
+    def _require(self, holds: SSAValue, value: SSAValue) -> None:
+        self.into.insert(nn.RequireOp(holds, self.failure, value, value, self.into.node))
+
     def _plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
         bits = max(self._bits(a), self._bits(b)) + 1
-        if bits <= _SAFE_BITS:
-            return self._note(self._add(arith.AddiOp(a, b)), bits)
-        # What b leaves room for is all that a may be.
-        zero, most, least = self.constant(0), self.constant(LIMIT), self.constant(-LIMIT)
-        high = self._add(arith.SubiOp(most, self._add(arith.MaxSIOp(b, zero))))
-        low = self._add(arith.SubiOp(least, self._add(arith.MinSIOp(b, zero))))
-        fitting = self._add(arith.MinSIOp(self._add(arith.MaxSIOp(a, low)), high))
-        return self._note(self._add(arith.AddiOp(fitting, b)), 63)
+        return self.within(self._note(self._add(arith.AddiOp(a, b)), bits))
 
     def _product(self, a: SSAValue, b: SSAValue) -> SSAValue:
         bits = self._bits(a) + self._bits(b)
-        if bits <= _SAFE_BITS:
-            return self._note(self._add(arith.MuliOp(a, b)), bits)
+        if bits <= _WORD_BITS:
+            return self.within(self._note(self._add(arith.MuliOp(a, b)), bits))
         both = arith.MulSIExtendedOp(a, b)
         self.into.insert(both)
         low, high = both.results
         sign = self._add(arith.ShRSIOp(low, self.constant(63)))
         fits = self._add(arith.CmpiOp(high, sign, "eq"))
-        negative = self._add(arith.CmpiOp(high, self.constant(0), "slt"))
-        beyond = self._add(arith.SelectOp(negative, self.constant(-LIMIT), self.constant(LIMIT)))
-        return self._note(self._add(arith.SelectOp(fits, low, beyond)), 64)
+        self._require(self._add(arith.AndIOp(fits, self._inside(low))), low)
+        self.checked.add(low)
+        return self._note(low, _CHECKED_BITS)
 
     def _atom(self, atom: Atom) -> SSAValue:
         kind = atom[0]
         if kind == "name":
-            return self.named(str(atom[1]))
+            name = str(atom[1])
+            if name not in self.names:
+                self.names[name] = self.within(self.named(name))
+            return self.names[name]
         operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
         if kind == "floordiv":
             return self._quotient(operands[0], operands[1])
         choose = arith.MaxSIOp if kind == "max" else arith.MinSIOp
-        first, *others = [self._sum(operand) for operand in operands]
+        first, *others = [self.value(operand) for operand in operands]
         for other in others:
             bits = max(self._bits(first), self._bits(other))
             first = self._note(self._add(choose(first, other)), bits)
         return first
 
     def _quotient(self, dividend: Size, divisor: Size) -> SSAValue:
-        # The smallest number by -1 would overflow; it is beyond the limit.
-        a, b = self.cut(self._sum(dividend), LIMIT), self._sum(divisor)
+        a, b = self.value(dividend), self.value(divisor)
         bits = self._bits(a)
         if divisor.constant is not None:
             return self._note(self._add(arith.FloorDivSIOp(a, b)), bits)
@@ -136,7 +144,11 @@ class IndexArithmetic:
             return self.bits[value]
         owner = value.owner
         if isinstance(owner, Block):
-            return LARGEST_INDEX.bit_length() - 1  # the index of a loop, whose bounds are cut
+            loop = owner.parent_op()
+            assert isinstance(loop, scf.ForOp)
+            # Bounds were checked, so every index between them is one that was.
+            self.checked.add(value)
+            return min(_CHECKED_BITS, max(self._bits(bound) for bound in (loop.lb, loop.ub)))
         if isinstance(owner, nn.SizeOp | nn.ExtentOp):
             return _SIZE_BITS
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
@@ -145,8 +157,9 @@ class IndexArithmetic:
             return max(self._bits(operand) for operand in owner.operands) + 1
         if isinstance(owner, arith.IndexCastOp | IndexCastUIOp):
             kind = owner.input.type
-            return kind.width.data if isinstance(kind, IntegerType) else 64
-        return 64
+            if isinstance(kind, IntegerType) and kind.width.data < 64:
+                return kind.width.data - isinstance(owner, arith.IndexCastOp)
+        return _WORD_BITS
 
     def _note(self, value: SSAValue, bits: int) -> SSAValue:
         self.bits[value] = bits
@@ -155,3 +168,12 @@ class IndexArithmetic:
     def _add(self, op: Operation) -> SSAValue:
         self.into.insert(op)
         return op.results[0]
+
+
+def constant_number(value: SSAValue) -> int | None:
+    """The integer that a tensor is made of as a constant, if it is."""
+    owner = value.owner
+    if not isinstance(owner, nn.FillOp):
+        return None
+    number = owner.properties["value"]
+    return number.value.data if isinstance(number, IntegerAttr) else None

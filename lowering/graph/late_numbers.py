@@ -34,6 +34,9 @@ LEAST: Final = {
 """The same for settings that are sizes of a result, or are added to one."""
 _KINDS: Final = {1: "not-positive", 0: "below-zero"}
 """The failures of a step where a number is too small."""
+LARGEST_WINDOW: Final = 1 << 40
+"""Numbers of windows beyond it are taken for it: they select what it selects, and no memory holds a
+padding of so many."""
 _NAME: Final = "window"
 """What late numbers of windows are called; no name of a program has the dot that follows."""
 
@@ -76,7 +79,8 @@ def late_numbers(
         named = [values.value_of(n, scope) for n in sorted(_variables(values, size, scope))]
         indices = [scope.indices[n].value for n in sorted(size.names & scope.indices.keys())]
         key = (_NAME, size, *named, *indices)
-        sizes[size] = values.late.define(_NAME, number, scope, key)
+        cut = values.add(arith.MinSIOp(number, values.constant_index(LARGEST_WINDOW)))
+        sizes[size] = values.late.define(_NAME, cut, scope, key)
     return {**settings, **_replaced(given, sizes)}
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from openinfer.dialects import nn
+from openinfer.lowering.graph.index_arithmetic import constant_number
 from openinfer.lowering.graph.stamps import size_stamp
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
 
 if TYPE_CHECKING:
     from openinfer.lowering.graph.variable_values import Scope, VariableValues
@@ -64,18 +65,34 @@ class LateSizes:
             if key in scope.late:
                 return Size.name(scope.late[key])
             return self.define("size", self.values.index_value(size, scope), scope, key)
+        if unknown and size.largest(MAX_SIZE) > MAX_NUMBER:
+            # Its parts get values below, each of which is as large as a dimension at most.
+            self.values.index_value(size, scope)
         replaced = size.substitute({name: self._of_name(name, scope) for name in unknown})
         if not _is_sum(replaced) and self.is_late(replaced):
             # A plan has a closer bound for one name than for a difference or a quotient.
             return self.define("size", self.values.index_value(replaced, scope), scope, replaced)
+        if self.is_late(replaced) and replaced.largest(MAX_SIZE) > MAX_NUMBER:
+            self._check_product(replaced, scope)
         return replaced
+
+    def _check_product(self, size: Size, scope: Scope) -> None:
+        """A product of late sizes has no capacity of its own that would be the bound of it."""
+        if ("product", size) in scope.late:
+            return
+        scope.late["product", size] = ""
+        values = self.values
+        number = values.index_value(size, scope)
+        most = values.constant_index(MAX_SIZE)
+        fits = values.add(arith.CmpiOp(number, most, "sle"))
+        values.insert(nn.RequireOp(fits, "memory", number, most, values.node))
 
     def folded(self, size: Size, scope: Scope) -> Size:
         """The expression with what is known of its names: sizes, and scalars that are constants."""
         size = size.substitute(self.values.facts.static)
         found: dict[str, int] = {}
         for name in sorted(size.names - self.known - scope.indices.keys()):
-            constant = _constant(self.values.value_of(name, scope))
+            constant = constant_number(self.values.value_of(name, scope))
             if constant is not None:
                 found[name] = constant
         try:
@@ -101,21 +118,12 @@ class LateSizes:
         if index is not None:
             return self.define(name, index.value, scope, index.value)
         value = values.value_of(name, scope)
-        constant = _constant(value)
+        constant = constant_number(value)
         if constant is not None:
             return Size.of(constant)
         if value in scope.late:
             return Size.name(scope.late[value])
         return self.define(name, values.named_index(name, scope), scope, value)
-
-
-def _constant(value: SSAValue) -> int | None:
-    """The integer that a value is made of as a constant, if it is."""
-    owner = value.owner
-    if not isinstance(owner, nn.FillOp):
-        return None
-    number = owner.properties["value"]
-    return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def _is_sum(size: Size) -> bool:

@@ -38,7 +38,7 @@ from openinfer.lowering.graph.variable_values import (
     VariableValues,
     fill_value,
 )
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import MAX_NUMBER, Size
 
 Slot = SizeAttr | SliceAttr
 FULL = SliceAttr(StringAttr(""), StringAttr(""))
@@ -89,7 +89,7 @@ def _step(t: VariableValues, op: CacheStepOp, scope: Scope) -> None:
     amount = op.amount.data.substitute(t.facts.static).constant
     kind = value.type
     assert isinstance(kind, TensorType)
-    if amount is not None:
+    if amount is not None and abs(amount) <= MAX_NUMBER:
         by = t.add(nn.FillOp([], [kind], properties={"value": fill_value(amount, kind)}))
     else:
         by = _amount(t, op, kind, scope)
@@ -103,7 +103,7 @@ def _amount(
     t: VariableValues, op: CacheStepOp, kind: TensorType[Attribute], scope: Scope
 ) -> SSAValue:
     """An amount that only the step knows, in the type of what it is added to; integers wrap."""
-    number = t.add(nn.FromIndexOp(t.index_value(op.amount.data, scope)))
+    number = t.add(nn.FromIndexOp(t.counted(op.amount.data, scope)))
     single = nn.tensor_type(kind.element_type, [])
     if number.type != single:
         properties: dict[str, Attribute] = {"kind": StringAttr("cast")}
@@ -292,8 +292,15 @@ class _Access:
         t = self.t
         key: object = None
         extent: SSAValue | None = None
+        begin: SSAValue | None = None
+        raw: SSAValue | None = None
+        if isinstance(slot.start, SizeAttr):
+            begin = self._number(slot.start, entry)
         if isinstance(slot.stop, SizeAttr):
             raw = self._number(slot.stop, entry)
+        if begin is not None:
+            self._require("sge", begin, 0, "slice-start", begin, self._axis_number(axis))
+        if raw is not None and isinstance(slot.stop, SizeAttr):
             constant = slot.stop.data.substitute(t.facts.static).constant
             if constant is not None and constant >= 0:
                 stop = raw
@@ -305,6 +312,7 @@ class _Access:
                 self._require("sge", stop, 0, "slice-end", raw, extent)
             if constant is None or constant >= 0:
                 key = self._key(slot)
+            self._in_order(begin, stop)
             if grows:
                 end = self._grow(axis, entry, stop)
             else:
@@ -313,17 +321,17 @@ class _Access:
                 self._require("sle", stop, extent, "position", stop, extent)
                 end = self._clamp(stop, extent)
         else:
-            stop = end = t.add(nn.ExtentOp(self.name, entry, axis))
-        if isinstance(slot.start, SizeAttr):
-            begin = self._number(slot.start, entry)
-            self._require("sge", begin, 0, "slice-start", begin, self._axis_number(axis))
-            self._require("sle", begin, stop, "slice-order", begin, stop)
-            start = self._clamp(begin, end)
-        else:
-            start = t.constant_index(0)
+            end = t.add(nn.ExtentOp(self.name, entry, axis))
+            self._in_order(begin, end)
+        start = t.constant_index(0) if begin is None else self._clamp(begin, end)
         length = t.add(arith.SubiOp(end, start))
         size = t.late.define(self.name, length, self.scope, key)
         return start, length, size
+
+    def _in_order(self, begin: SSAValue | None, stop: SSAValue) -> None:
+        """A slice ends where it starts, or behind; said before anything grows for it."""
+        if begin is not None:
+            self._require("sle", begin, stop, "slice-order", begin, stop)
 
     def _key(self, slot: SliceAttr) -> object:
         """Equal bounds that do not depend on an extent give equal lengths."""
@@ -485,7 +493,7 @@ class _Access:
             and name not in t.late.known
         }
         if not counts:
-            return t.index_value(size, self.scope)
+            return t.counted(size, self.scope)
         inner = self.scope.nested()
         for name in counts:
             if entry is None:
@@ -495,7 +503,7 @@ class _Access:
             extent = t.add(nn.ExtentOp(self.name, entry, axis))
             base = self._base(axis)
             inner.indices[name] = Index(t.add(arith.SubiOp(extent, base)))
-        return t.index_value(size, inner)
+        return t.counted(size, inner)
 
     def _grow(self, axis: int, entry: Sequence[SSAValue], need: SSAValue) -> SSAValue:
         bound = self.state.fixed.get(self.state.axes[axis])

@@ -34,13 +34,17 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.nn.elements import element_type
 from openinfer.lowering.graph.hints import Hints
-from openinfer.lowering.graph.index_arithmetic import LARGEST_INDEX, LIMIT, IndexArithmetic
+from openinfer.lowering.graph.index_arithmetic import (
+    LARGEST_WORD,
+    IndexArithmetic,
+    constant_number,
+)
 from openinfer.lowering.graph.late_sizes import LateSizes
 from openinfer.lowering.graph.program_facts import Facts
 from openinfer.lowering.locations import node_location
 from openinfer.lowering.options import current
 from openinfer.runtime.dtypes import ALIASES
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
 
 
 class Problem(Exception):
@@ -204,7 +208,7 @@ class VariableValues:
         size = size.substitute(self.facts.static)
         bounds = self.index_bounds(size, scope)
         if bounds is None:
-            value = self.index_value(size, scope)
+            value = self.counted(size, scope)
             return self.add(nn.CheckIndexOp(value, extent, self.facts.reference_number(ref)))
         low, high = bounds
         if low < 0 or high >= extent:
@@ -514,7 +518,9 @@ class VariableValues:
                 f"a bound names {unknown[0]}, which has no value here",
                 "run it with the simulator",
             )
-        left, right = self.index_value(low, Scope()), self.index_value(high, Scope())
+        # Whatever is compared with what there is in memory cannot be too large in another way.
+        left = self.index_value(low, Scope(), failure=kind)
+        right = self.index_value(high, Scope(), failure=kind)
         holds = self.add(arith.CmpiOp(left, right, "sle"))
         shown = (right, left) if kind == "negative-size" else (left, right)
         self.insert(nn.RequireOp(holds, kind, *shown, node))
@@ -545,29 +551,45 @@ class VariableValues:
     def constant_index(self, value: int) -> SSAValue:
         return self.add(arith.ConstantOp(IntegerAttr(value, IndexType())))
 
-    def index_value(self, size: Size, scope: Scope) -> SSAValue:
-        """A size expression over sizes, loop indices and scalar variables as an index value."""
+    def index_value(self, size: Size, scope: Scope, *, failure: str = "number") -> SSAValue:
+        """A size expression over sizes, loop indices and scalar variables as an index value.
+
+        `failure` says what it means where a number of it is too large for one.
+        """
         size = size.substitute(self.facts.static)
-        if size.constant is not None:
+        if size.constant is not None and abs(size.constant) <= MAX_NUMBER:
             return self.constant_index(size.constant)
         late = any(self.late.is_late(divisor) for divisor in divisors(size))
+        late = late or (self.late.is_late(size) and size.largest(MAX_SIZE) > MAX_NUMBER)
         if size.names <= self.late.known and not late:
             for divisor in divisors(size):
                 self.require(Size.of(1), divisor)
             return self.add(nn.SizeOp(size))
-        return IndexArithmetic(self, lambda name: self._named(name, scope)).value(size)
+        return IndexArithmetic(self, lambda name: self._named(name, scope), failure).value(size)
 
     def named_index(self, name: str, scope: Scope) -> SSAValue:
-        """The value of a name as an index, at most `LARGEST_INDEX`."""
+        """The value of a name as an index."""
         arithmetic = IndexArithmetic(self, lambda name: self._named(name, scope))
-        return arithmetic.cut(self._named(name, scope), LARGEST_INDEX)
+        return arithmetic.value(Size.name(name))
+
+    def counted(self, size: Size, scope: Scope) -> SSAValue:
+        """An expression that counts or selects: a bound of a loop, a slot of a cache, an amount.
+
+        Other than a dimension, which what is in memory bounds, a product of sizes may be of any size.
+        """
+        size = size.substitute(self.facts.static)
+        return IndexArithmetic(self, lambda name: self._named(name, scope)).value(size)
 
     def _named(self, name: str, scope: Scope) -> SSAValue:
         if name in scope.indices:
             return scope.indices[name].value
         if name in self.late.known:
             return self.add(nn.SizeOp(name))
-        element = self.element(self.value_of(name, scope))
+        value = self.value_of(name, scope)
+        constant = constant_number(value)
+        if constant is not None:
+            return self.constant_index(constant)
+        element = self.element(value)
         kind = element.type
         if not isinstance(kind, IntegerType):
             raise Problem("OI0306", f"{name} is not an integer scalar")
@@ -578,7 +600,7 @@ class VariableValues:
         if kind.width.data < 64:
             return index
         # Half of these numbers would be negative as an index.
-        return self.add(arith.MinUIOp(index, self.constant_index(LIMIT)))
+        return self.add(arith.MinUIOp(index, self.constant_index(LARGEST_WORD)))
 
     def constant_bounds(self, op: LoopOp) -> tuple[int, int] | None:
         start = op.start.data.substitute(self.facts.static).constant

@@ -19,7 +19,7 @@ from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
 from openinfer.dialects.ops.pooling import pool_windows, resamplings
 from openinfer.dialects.ops.windows import Window, per_axis
 from openinfer.dialects.opset import NameRef, TensorSpec
-from openinfer.lowering.graph.index_arithmetic import LARGEST_INDEX
+from openinfer.lowering.graph.late_numbers import LARGEST_WINDOW
 from openinfer.lowering.graph.op_rules import Call, Emitter, Settings, op_rule
 from openinfer.lowering.graph.scalar_rules import either_way
 from openinfer.lowering.graph.scalars import computed, widened
@@ -106,7 +106,7 @@ def _require_room(emitter: Emitter, window: Window) -> None:
     any memory."""
     for side in (window.before, window.after):
         if emitter.late.is_late(side):
-            emitter.require(side + 1, Size.of(LARGEST_INDEX), "padded")
+            emitter.require(side + 1, Size.of(LARGEST_WINDOW), "padded")
 
 
 @op_rule("conv1d", "conv2d", check=_check_convolution)

@@ -123,6 +123,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Between `yield` and `await`, entry leaves the value alone, and one consumer at most, which "
         "awaits it, writes it.",
     ),
+    "OI0611": (
+        "number that no index can be",
+        "A bound of a loop, an index, an amount or a dimension, or a number that is computed on the way "
+        "to it, is beyond 2^62 - 1, above or below 0.",
+    ),
     "OI0901": ("two twins", "Two NumPy twins are registered for one op."),
     "OI0902": (
         "twin and rule differ",

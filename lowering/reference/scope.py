@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from openinfer.dialects.graph import OpOp, RefAttr, VariableOp
-from openinfer.dialects.opset import NameRef, TensorSpec, find
+from openinfer.dialects.opset import SIZE_KINDS, NameRef, TensorSpec, find
 from openinfer.lowering.reference.caches import Base, Cache, Caches
 from openinfer.lowering.reference.contents import Contents
 from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.program import ProgramView, dtype_of, written_settings
 from openinfer.lowering.reference.scalar_settings import converted, number_dtype
 from openinfer.runtime.errors import StepError
-from openinfer.runtime.sizes import MAX_ELEMENTS, MAX_SIZE, Size
+from openinfer.runtime.sizes import MAX_NUMBER, Size, memory_holds
 from openinfer.runtime.storage import AnyArray
 
 Key = tuple[str, tuple[int, ...]]
@@ -200,25 +199,41 @@ class Scope:
 
     def base(self, dims: Sequence[Size]) -> Base:
         """The extents of a declaration now, None for `_`. Raises StepError for a negative one."""
-        extents = tuple(None if d.single_name == OPEN else self.size(d) for d in dims)
+        extents = tuple(None if d.single_name == OPEN else self._extent(d) for d in dims)
         for dim, extent in zip(dims, extents):
             if extent is not None and extent < 0:
                 raise StepError("OI0603", f"dimension {dim} is {extent}")
         known = [extent for extent in extents if extent is not None]
-        if (0 not in known and math.prod(known) > MAX_ELEMENTS) or any(n > MAX_SIZE for n in known):
+        if not memory_holds(known):
             raise StepError("OI0604", "not enough memory", hint="use smaller sizes")
         return extents
+
+    def _extent(self, dim: Size) -> int:
+        """A dimension now; one over sizes alone may be any number, of which memory is the bound."""
+        if dim.names <= self.step.sizes.keys() and not dim.names & self.indices.keys():
+            try:
+                return dim.evaluate(self.step.sizes)
+            except ZeroDivisionError:
+                pass
+        return self.size(dim)
 
     def size(self, size: Size, counts: Mapping[str, int] | None = None) -> int:
         """The value of a size expression over sizes, loop indices and integer scalars.
 
         `counts` are what other names stand for: the auto indices of a matrix.
         """
-        if size.constant is not None:
+        if size.constant is not None and abs(size.constant) <= MAX_NUMBER:
             return size.constant
         values = {name: self.number(name, str(size), counts) for name in size.names}
         try:
-            return size.evaluate(values)
+            return size.evaluate_within(values, MAX_NUMBER)
+        except OverflowError as error:
+            raise StepError(
+                "OI0611",
+                f"`{size}` leads to {error}, a number beyond 2^62 - 1",
+                hint="count in smaller numbers: indices, bounds and amounts lie between -(2^62 - 1) "
+                "and 2^62 - 1",
+            ) from None
         except ZeroDivisionError:
             shown = ", ".join(f"{n} = {v}" for n, v in sorted(values.items()))
             raise StepError("OI0603", f"{size} divides by zero ({shown})") from None
@@ -264,6 +279,8 @@ class Scope:
             setting = spec.setting(name) if spec else None
             dtype = setting is not None and setting.kind in ("dtype", "dtypes")
             found[name] = value if dtype else self._plain(value)
+            if setting is not None and setting.kind in SIZE_KINDS:
+                self._check_numbers(value, found[name])
             if setting is not None and setting.name == "shape":
                 self._check_shape(value, found[name])
             if isinstance(value, NameRef) and spec is not None and setting is not None:
@@ -271,6 +288,14 @@ class Scope:
                 computed = number_dtype(spec, dtypes, written)
                 found[name] = converted(setting, found[name], computed)
         return found
+
+    def _check_numbers(self, written: object, value: object) -> None:
+        """A size that a bare name gives is a number as one that an expression gives."""
+        if isinstance(written, tuple) and isinstance(value, tuple):
+            for name, number in zip(written, value):
+                self._check_numbers(name, number)
+        elif isinstance(written, NameRef) and isinstance(value, int) and abs(value) > MAX_NUMBER:
+            self.size(Size.name(written.name))
 
     def _check_shape(self, written: object, value: object) -> None:
         """A dimension that the step computes is none that is left open: -1 is negative there."""

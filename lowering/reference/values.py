@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.sizes import MAX_ELEMENTS, MAX_SIZE
+from openinfer.runtime.sizes import memory_holds
 from openinfer.runtime.storage import AnyArray, round_values, value_range
 
 
@@ -17,9 +17,9 @@ def check_memory(shape: Sequence[int]) -> None:
 
     Asked before a twin counts up to it.
     """
-    count = math.prod(shape)
-    if count > MAX_ELEMENTS or (count and max(shape, default=0) > MAX_SIZE):
+    if not memory_holds(shape):
         raise MemoryError
+    count = math.prod(shape)
     if count > _LARGE:
         np.empty(count, np.int8)
 

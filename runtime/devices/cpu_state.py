@@ -24,7 +24,7 @@ from openinfer.runtime.devices.failures import FAILURES
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.manifest import Manifest, StateRow
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import MAX_SIZE, Size
 from openinfer.runtime.state import State, StateValue, over_limit
 from openinfer.runtime.state_fetch import held_value
 from openinfer.runtime.storage import AnyArray, first_value, to_values
@@ -355,7 +355,9 @@ class CpuState:
         """The memory that a step asked for. Raises StepError OI0609 beyond the limit."""
         if kind == "late":
             late = self._manifest.late[b]
-            self.late_capacity[late] = max(a, 2 * self.late_capacity[late])
+            if a > MAX_SIZE:
+                raise MemoryError
+            self.late_capacity[late] = min(max(a, 2 * self.late_capacity[late]), MAX_SIZE)
         elif kind == "log":
             self.log = aligned_bytes(max(a, 2 * self.log.nbytes, 4096))
             self.growths += 1

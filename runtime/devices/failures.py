@@ -66,6 +66,14 @@ FAILURES: dict[str, Failure] = {
     "bound": Failure(
         "OI0602", "bound {a} must not exceed {b}", "give inputs or state of another size"
     ),
+    "memory": Failure(
+        "OI0604", "no memory holds a dimension of {a}, it is {b} at most", "use smaller sizes"
+    ),
+    "number": Failure(
+        "OI0611",
+        "a number of an expression is beyond 2^62 - 1",
+        "count in smaller numbers: indices, bounds and amounts lie between -(2^62 - 1) and 2^62 - 1",
+    ),
     "division": Failure("OI0603", "{a} is divided by {b}", "divide by a size that is not 0"),
     "unwritten": Failure(
         "OI0602",
