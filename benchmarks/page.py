@@ -51,7 +51,8 @@ does nothing else, and that of its bytes (weights, inputs, results, each once) a
 that only reads, again and again, a buffer of just as many bytes: what of them a cache keeps from call
 to call is measured so, not assumed. Both loops are made by our own compiler and run in every round, on
 as many threads. A time that beats its limit by more than 15 % is refused: the
-work was not all done, or the limit was measured badly.
+work was not all done, or the limit was measured badly. Between 100 and 115 % a time counts, since rates
+vary so much; `openinfer bench` says for each share above 100 % what was measured.
 """
 MEMORY = """\
 The arena holds all that a step computes, its result and the scratch of its kernels too; weights,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks import ablation_tables, memory_tables, tables
+from benchmarks.doubts import doubts
 from benchmarks.peers import OURS, PEERS
 from benchmarks.tables import duration, threads_words
 
@@ -44,6 +45,8 @@ def _parts(data: Data, draw: Any, mark: str) -> Iterator[str]:
         yield draw(tables.summary(rows)) + "\n"
         for text in tables.again(rows):
             yield f"- measured again: {text}"
+        for text in doubts(rows):
+            yield f"- beyond the limit: {text}"
         if any(len(row["peers"]) > 1 for row in rows):
             yield draw(tables.against_all(rows)) + "\n"
         rounded = tables.bf16(rows)

@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks import page, report, startup, target_page
 from benchmarks.choices import Choices, chosen
+from benchmarks.doubts import absent, doubts
 from benchmarks.environment import describe
 from benchmarks.instruction_sets import HOST
 from benchmarks.peers import PEERS
@@ -105,6 +106,8 @@ def _races(
             continue
         data["failed"].pop(f"{workload.name}, {pool.threads}", None)
         _say(f"{report.line(row)}  [{time.perf_counter() - start:.0f} s]")
+        for text in (*doubts([row]), *absent(row)):
+            _say(f"  {text}")
         yield row
 
 

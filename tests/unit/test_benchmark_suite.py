@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import ablation_tables, limits, memory_tables, report, tables
 from benchmarks.ablation import acting_passes, passes
+from benchmarks.doubts import absent, doubts
 from benchmarks.page import page
 from benchmarks.racing import result
 from benchmarks.rounds import Round
@@ -220,6 +221,28 @@ def row_of(threads: int = 1, **peers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def test_shares_beyond_the_limit_and_refused_times_are_explained() -> None:
+    peers = {
+        "openinfer": cell(2e-4, share=1.003),
+        "onnxruntime": cell(1.9e-4, share=1.06),
+        "torch": cell(1e-4, refused=True, share=2.0),
+    }
+    row = row_of(**peers) | {"bound": "read", "bytes": 4e6}
+    counted, refused = doubts([row])
+    told = "title of mlp-64, 1 thread: ONNX Runtime took 190 µs, 106% of the limit: reads of 4.0 MB"
+    assert counted.startswith(told)
+    assert "GB/s take 201 µs by what was measured" in counted
+    assert counted.endswith("rates vary by 15%, so the time counts")
+    assert "PyTorch eager took 100 µs, 200% of the limit" in refused
+    assert "is refused: either not all of the bytes were read, or a nearer cache" in refused
+    _, disturbed = doubts([row | {"again": {"disturbed": 2}}])
+    assert "2 rounds of this row were disturbed by other work" in disturbed
+    _, clock = doubts([row | {"bound": "fma"}])
+    assert "its multiply-adds at 100 GFLOP/s take" in clock
+    assert "at a lower clock" in clock
+    assert list(absent(row)) == ["IREE has no part: it failed"]
+
+
 def test_the_fastest_peer_computes_in_f32_and_is_not_refused() -> None:
     row = row_of(
         openinfer=cell(1e-3),
@@ -318,6 +341,9 @@ def test_the_page_has_every_part() -> None:
     ):
         assert part in text
     assert "Without one pass" in report.terminal(data)
+    doubtful = row_of(openinfer=cell(1e-3, share=1.5, refused=True))
+    shown = report.terminal({**data, "rows": [doubtful]})
+    assert "- beyond the limit: title of mlp-64, 1 thread: openinfer took 1 ms, 150%" in shown
 
 
 @pytest.mark.parametrize(
