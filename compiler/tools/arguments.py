@@ -1,38 +1,52 @@
-"""Arguments that several tools share: packages beside programs, `--size B=4`."""
+"""What the command lines of the tools share: the parser, the program, `--model`, `--size B=4`."""
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.compiler.tools.report import UsageError
-
-PACKAGE_SUFFIXES = (".oinf", ".safetensors")
-
-
-def package_beside(program: str | Path) -> Path | None:
-    """The package that stands beside a program under its name, None when there is none."""
-    for suffix in PACKAGE_SUFFIXES:
-        candidate = Path(program).with_suffix(suffix)
-        if candidate.is_file():
-            return candidate
-    return None
+from openinfer.runtime.suggest import did_you_mean
 
 
-def is_compiled(path: str | Path) -> bool:
-    """Whether a file is a compiled program, by its first bytes or else by its name."""
-    from openinfer.runtime.program_file import SUFFIX, is_program
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose mistakes are errors like all others."""
 
-    place = Path(path)
-    if place.suffix == SUFFIX:
-        return True
-    try:
-        if not place.is_file():
-            return False
-        with open(place, "rb") as file:
-            return is_program(file.read(8))
-    except (OSError, ValueError):
-        return False
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError."""
+        raise usage_error(self, message)
+
+
+def usage_error(parser: argparse.ArgumentParser, message: str) -> UsageError:
+    """The error for a command line that does not fit; an option that is not there gets its near one."""
+    wrong = re.search(r"unrecognized arguments: (--[^\s=]+)", message)
+    guess = ""
+    if wrong is not None:
+        options = re.findall(r"(?<![-\w])--[a-z][-a-z]*", parser.format_help())
+        guess = did_you_mean(wrong.group(1), dict.fromkeys(options))
+    return UsageError(message, f"{guess}`{parser.prog} --help` shows what it takes")
+
+
+def add_program(parser: argparse.ArgumentParser, *, compiled: bool, name: str = "program") -> None:
+    """The program itself and its package; `compiled`: whether it may be a compiled one."""
+    forms = ".oi, .json as graph JSON" + (", or .oip as `openinfer compile` writes it" * compiled)
+    parser.add_argument(
+        name,
+        type=ProgramArgument,
+        metavar="FILE",
+        help=f"a program: {forms}; - reads a text from standard input",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """`--model` and `--size`."""
+    add = parser.add_argument
+    add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
+    add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, int]:

@@ -122,6 +122,16 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A pass of the compiler stopped with an error that is not the program's. Please report "
         "it with the program; `--dump-dir` shows the IR before it.",
     ),
+    "OI0590": (
+        "wrong command line",
+        "A command, an option or its value is not one that there is, or two of them do not go together. "
+        "The exit code is 2; `--help` behind a command shows what it takes.",
+    ),
+    "OI0591": (
+        "unexpected failure",
+        "openinfer failed in a way that it has no message for. This is a bug: `--traceback` shows where, "
+        "please report it.",
+    ),
     "OI0963": (
         "IR does not verify",
         "An op breaks a rule of its dialect, or a value is used where its definition may not have "

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, model_warnings, render
+from openinfer.compiler.tools.arguments import CommandParser
+from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, model_warnings
 
 COMMANDS = {
     "bench": "race programs against other runtimes, beside the machine's limits",
@@ -52,23 +53,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from openinfer.compiler.suggest import near
 
         error = UsageError(f"there is no command '{name}'", near(name, COMMANDS, "commands"))
-        print(render(error), file=sys.stderr)
-        return USAGE
+        return guard(lambda: _fail(error), traceback=False, json="--json" in arguments)
     # Only the command that runs is imported: the others cost nothing.
     command = import_module(f"openinfer.compiler.tools.commands.{name}")
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=f"openinfer {name}",
         description=command.__doc__,
         epilog=command.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(parser)
-    if not getattr(command, "JSON_IS_A_FILE", False):
-        parser.add_argument("--json", action="store_true", help="print machine-readable JSON")
+    json = not getattr(command, "JSON_IS_A_FILE", False)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print JSON, of errors too")
     parser.add_argument("--traceback", action="store_true", help="show Python tracebacks")
-    args = parser.parse_args(arguments[1:])
     with model_warnings():
-        return guard(lambda: command.run(args), traceback=args.traceback)
+        return guard(
+            lambda: command.run(parser.parse_args(arguments[1:])),
+            traceback="--traceback" in arguments,
+            json=json and "--json" in arguments,
+        )
+
+
+def _fail(error: UsageError) -> int:
+    raise error
 
 
 def usage() -> str:

@@ -18,7 +18,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(version_line("openinfer-opt"))
         return 0
 
-    return guard(lambda: _drive(arguments), traceback="--traceback" in arguments)
+    return guard(
+        lambda: _drive(arguments),
+        traceback="--traceback" in arguments,
+        json="--json" in arguments,
+    )
 
 
 def _drive(arguments: Sequence[str]) -> int:

@@ -6,12 +6,12 @@ Output goes to stdout, everything else (diagnostics, timing, dumps between passe
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -25,11 +25,26 @@ from openinfer.compiler.start_level import check_start
 from openinfer.compiler.suggest import near
 from openinfer.compiler.text import module_text
 from openinfer.compiler.timings import Timings
-from openinfer.compiler.tools.arguments import package_beside, parse_sizes
+from openinfer.compiler.tools.arguments import parse_sizes, usage_error
 from openinfer.compiler.tools.phase_dumps import PhaseDumps, phase_of
-from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, guard, render
+from openinfer.compiler.tools.program_argument import (
+    STDIN,
+    STDIN_NAME,
+    package_beside,
+    read_stdin,
+)
+from openinfer.compiler.tools.report import (
+    BAD_INPUT,
+    FINE,
+    UsageError,
+    diagnostics_of,
+    findings_json,
+    guard,
+    know_source,
+    render,
+)
 from openinfer.lowering.options import PipelineOptions, using
-from openinfer.runtime.errors import InputError, ProgramError
+from openinfer.runtime.errors import Diagnostic, InputError, ProgramError
 from openinfer.runtime.files import TEXT_LIMIT, read_all
 
 if TYPE_CHECKING:
@@ -45,6 +60,7 @@ examples:
   openinfer-opt mlp.oi --pipeline cpu --dump-dir D      … to llvm, one file per phase in D
   openinfer-opt D/01-nn.mlir --pipeline cpu --from nn   … resumed from a (changed) phase file
   openinfer-opt x.mlir -p 'canonicalize,cse'            some passes on any IR
+  generate | openinfer-opt - --to nn                    any of these from standard input
 """
 
 
@@ -76,6 +92,12 @@ class OpenInferOptMain(xDSLOptMain):
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
         arg_parser.prog = "openinfer-opt"
+
+        def fail(message: str) -> NoReturn:
+            raise usage_error(arg_parser, message)
+
+        # xDSL makes the parser: its mistakes become errors like all others.
+        arg_parser.error = fail
         arg_parser.epilog = _EXAMPLES
         arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
         add = arg_parser.add_argument
@@ -95,17 +117,24 @@ class OpenInferOptMain(xDSLOptMain):
         add("--strict-math", action="store_true", help="no approximation, no reassociation")
         add("--precision", metavar="DTYPE", help="bf16: round the operands of products to it")
         add("--verify-each", action="store_true", help="verify after every pass of a pipeline")
+        add("--json", action="store_true", help="errors as JSON on stdout")
         add("--traceback", action="store_true", help="show Python tracebacks of failures")
 
     # Input.
 
+    def get_input_name(self) -> str:
+        return self.args.input_file or STDIN_NAME
+
     def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """All bytes of the input, up to a limit, since a device may have no end, and the frontend for
+        them; standard input is looked at for that."""
         name = self.args.input_file
+        if name is None:
+            data = read_stdin()
+            return BytesIO(data), frontend_of(data)
         stream, extension = super().get_input_stream()
-        with nullcontext(stream) if name is None else stream:
-            # All of it now, and only up to a limit: a device may have no end.
-            data = read_all(stream, TEXT_LIMIT, name or "standard input")
-        return BytesIO(data), extension
+        with stream:
+            return BytesIO(read_all(stream, TEXT_LIMIT, name)), extension
 
     def parse_chunk(
         self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
@@ -120,6 +149,8 @@ class OpenInferOptMain(xDSLOptMain):
                 f"{self.get_input_name()} is not UTF-8 text: byte {error.start}",
                 hint="openinfer-opt reads .oi programs, graph JSON and .mlir text",
             ) from None
+        if self.args.input_file is None:
+            know_source(STDIN_NAME, self._text)
         return self.available_frontends[file_extension](chunk)
 
     def _read_ir(self, _: IO[bytes]) -> ModuleOp:
@@ -158,6 +189,8 @@ class OpenInferOptMain(xDSLOptMain):
 
     def setup_pipeline(self) -> None:
         args = self.args
+        if args.input_file == STDIN:
+            args.input_file = None
         try:
             self.passes = pipeline.build_passes(args.passes)
             staged = args.start or args.to or args.dump_dir
@@ -257,6 +290,7 @@ class OpenInferOptMain(xDSLOptMain):
         with using(self.options()):
             chunks, extension = self.prepare_input()
             outputs: list[str] = []
+            failures: list[Diagnostic] = []
             failed = False
             for chunk, offset in chunks:
                 with chunk:
@@ -273,8 +307,14 @@ class OpenInferOptMain(xDSLOptMain):
                             outputs.append(render(error) + "\n")
                             continue
                         failed = True
-                        print(render(error), file=sys.stderr)
-            if outputs:
+                        if args.json:
+                            failures += diagnostics_of(error)
+                        else:
+                            print(render(error), file=sys.stderr)
+            if failures:
+                # One JSON document on stdout: what was lowered beside it is left out.
+                print(findings_json(failures))
+            elif outputs:
                 self._write(f"{SEPARATOR}\n".join(outputs))
         return BAD_INPUT if failed else FINE
 
@@ -288,6 +328,23 @@ class OpenInferOptMain(xDSLOptMain):
                 stream.close()
 
 
+_SPACE = re.compile(rb"(?:\xef\xbb\xbf|\s|//[^\n]*\n?)+")
+_PROGRAM = re.compile(
+    rb"(?:dynamic|volatile|constants?|persistent|inputs|outputs|state)\s*\{|block\s+\w|model\s*:"
+    rb"|graph\s*!|let\s+\w"
+)
+
+
+def frontend_of(data: bytes) -> str:
+    """The frontend for a text without a name, by how it begins: a program, graph JSON, or IR."""
+    start = _SPACE.match(data)
+    at = start.end() if start else 0
+    if data.startswith(b"{", at) and not data.startswith(b"{-#", at):
+        return "json"
+    # A comment, too, is something that only programs begin with in this form.
+    return "oi" if _PROGRAM.match(data, at) or data.startswith(b"/*", at) else "mlir"
+
+
 def drive(arguments: Sequence[str]) -> int:
     """Runs `openinfer-opt` with these arguments and returns its exit code."""
 
@@ -297,4 +354,4 @@ def drive(arguments: Sequence[str]) -> int:
         except ArgSpecParseError as error:
             raise UsageError(str(error).strip()) from None
 
-    return guard(body, traceback="--traceback" in arguments)
+    return guard(body, traceback="--traceback" in arguments, json="--json" in arguments)

@@ -1,22 +1,25 @@
-"""How the tools fail: one rendering of every error, and the exit codes.
+"""How the tools fail: one rendering of every error, as text or as JSON, and the exit codes.
 
 0 fine    1 bad program, model or input    2 usage    3 `compare` found a difference
 """
 
 from __future__ import annotations
 
+import json as json_module
 import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from dataclasses import replace
+from typing import Any
 
 from openinfer.runtime.errors import (
     Diagnostic,
     Location,
     ModelWarning,
+    Note,
     OpenInferError,
     ProgramError,
     StepError,
@@ -48,34 +51,73 @@ class AdvisedError(Exception):
 
 def render(error: BaseException) -> str:
     """The text of an error for a person: no traceback, ends without a newline."""
+    from openinfer.compiler.diagnostics import render as with_excerpts
+
     if isinstance(error, AdvisedError):
         return f"note: {error.advice}\n{render(error.error)}"
-    if isinstance(error, ProgramError):
-        # A check behind the frontend knows places, but not the text: read it from the file.
-        if error.rendered == "\n".join(str(d) for d in error.diagnostics):
-            from openinfer.compiler.diagnostics import render as with_excerpts
-
-            return with_excerpts(error.diagnostics).rstrip("\n")
+    # A check behind the frontend knows places, but not the text: it is read from the file.
+    if isinstance(error, ProgramError) and error.rendered != "\n".join(
+        str(d) for d in error.diagnostics
+    ):
         return error.rendered.rstrip("\n")
-    if isinstance(error, StepError):
-        return _at_its_line(error)
-    if isinstance(error, OpenInferError):
+    if isinstance(error, OpenInferError) and not isinstance(error, ProgramError | StepError):
         return str(error)
+    return with_excerpts(diagnostics_of(error), _SOURCES).rstrip("\n")
+
+
+def diagnostics_of(error: BaseException) -> list[Diagnostic]:
+    """What an error says, finding by finding."""
+    if isinstance(error, AdvisedError):
+        first, *rest = diagnostics_of(error.error)
+        return [replace(first, notes=(*first.notes, Note(error.advice))), *rest]
+    if isinstance(error, ProgramError):
+        return error.diagnostics
+    if isinstance(error, StepError):
+        return [_at_its_place(error)]
+    if isinstance(error, OpenInferError):
+        return [Diagnostic(error.code, error.message, hint=error.hint)]
     if isinstance(error, UsageError):
-        return f"error: {error}"
+        return [Diagnostic("OI0590", error.message, hint=error.hint)]
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
-        return (
-            f"error[OI0557]: {name}{error.strerror or error}\n"
-            "  fix: check the path, its folder and its permissions"
-        )
+        hint = "check the path, its folder and its permissions"
+        return [Diagnostic("OI0557", f"{name}{error.strerror or error}", hint=hint)]
     if isinstance(error, MemoryError):
         # Outside of a step: weights that do not fit, or a very large program.
-        return f"error[OI0604]: not enough memory: {error}\n  fix: use smaller sizes"
-    return (
-        f"error: {type(error).__name__}: {error}\n"
-        "  fix: this is a bug of openinfer; --traceback shows where, please report it"
-    )
+        return [Diagnostic("OI0604", f"not enough memory: {error}", hint="use smaller sizes")]
+    hint = "this is a bug of openinfer; --traceback shows where, please report it"
+    return [Diagnostic("OI0591", f"{type(error).__name__}: {error}", hint=hint)]
+
+
+def error_json(error: BaseException) -> str:
+    """An error for editors and CI: one JSON object on one line."""
+    return findings_json(diagnostics_of(error))
+
+
+def findings_json(findings: Sequence[Diagnostic]) -> str:
+    """Findings as the object that every command prints instead of its result when it fails."""
+    return json_module.dumps({"diagnostics": [finding_json(finding) for finding in findings]})
+
+
+def finding_json(finding: Diagnostic) -> dict[str, object]:
+    """A finding as JSON; line and column count from 1, what is not known is null."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        **_place_json(finding.location),
+        "length": finding.length if finding.location is not None else None,
+        "notes": [
+            {"message": note.message, **_place_json(note.location)} for note in finding.notes
+        ],
+        "hint": finding.hint,
+    }
+
+
+def _place_json(place: Location | None) -> dict[str, object]:
+    if place is None:
+        return {"file": None, "line": None, "column": None}
+    return {"file": place.file, "line": place.line, "column": place.column or None}
 
 
 @contextmanager
@@ -105,17 +147,14 @@ def know_source(file: str, text: str) -> None:
 _SOURCES: dict[str, str] = {}
 
 
-def _at_its_line(error: StepError) -> str:
-    """A failed step as every other finding is shown: place, message, the line with a caret."""
+def _at_its_place(error: StepError) -> Diagnostic:
+    """A failed step as every other finding: the place out of its message."""
     found = _PLACE.fullmatch(error.message)
     if found is None:
-        return str(error)
-    from openinfer.compiler.diagnostics import render as with_excerpts
-
+        return Diagnostic(error.code, error.message, hint=error.hint)
     file, line, column, message = found.groups()
     place = Location(file, int(line), int(column))
-    finding = Diagnostic(error.code, message, place, hint=error.hint)
-    return with_excerpts([finding], _SOURCES).rstrip("\n")
+    return Diagnostic(error.code, message, place, hint=error.hint)
 
 
 _PLACE = re.compile(r"(.+?):([0-9]{1,9}):([0-9]{1,9}): (.*)", re.DOTALL)
@@ -126,8 +165,11 @@ def exit_code(error: BaseException) -> int:
     return USAGE if isinstance(error, UsageError) else BAD_INPUT
 
 
-def guard(body: Callable[[], int], *, traceback: bool, stream: IO[str] | None = None) -> int:
-    """Runs the body of a tool and turns what it raises into a message and an exit code."""
+def guard(body: Callable[[], int], *, traceback: bool, json: bool = False) -> int:
+    """Runs the body of a tool and turns what it raises into a message and an exit code.
+
+    The message goes to stderr; with `json` it is JSON and goes to stdout, where the result would be.
+    """
     try:
         return body()
     except BrokenPipeError:
@@ -139,5 +181,8 @@ def guard(body: Callable[[], int], *, traceback: bool, stream: IO[str] | None = 
     except Exception as error:
         if traceback:
             raise
-        print(render(error), file=stream or sys.stderr)
+        if json:
+            print(error_json(error), flush=True)
+        else:
+            print(render(error), file=sys.stderr)
         return exit_code(error)

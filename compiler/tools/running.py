@@ -8,17 +8,16 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.api import Graph, Simulator, compile, graph_file
+from openinfer.compiler.api import Graph, Simulator, compile
 from openinfer.compiler.arguments import checked_sizes
 from openinfer.compiler.timings import timed
-from openinfer.compiler.tools.arguments import (
+from openinfer.compiler.tools.arguments import add_model, add_program, parse_sizes
+from openinfer.compiler.tools.program_argument import (
     PACKAGE_SUFFIXES,
-    is_compiled,
-    package_beside,
-    parse_sizes,
+    STDIN_NAME,
+    ProgramArgument,
 )
 from openinfer.compiler.tools.progress import waiting
 from openinfer.compiler.tools.report import AdvisedError, UsageError
@@ -34,13 +33,8 @@ if TYPE_CHECKING:
 def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of every command that runs a program."""
     add = parser.add_argument
-    add(
-        "program",
-        type=Path,
-        metavar="FILE",
-        help="a program: .oi, .json as graph JSON, or .oip as `openinfer compile` writes it",
-    )
-    add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
+    add_program(parser, compiled=True)
+    add_model(parser)
     add(
         "--copy-model",
         action="store_true",
@@ -53,7 +47,6 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="x=FILE.npy, x=1,2,3 or x=[[1,2],[3,4]]; inputs not given are drawn",
     )
-    add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
     add("--seed", type=int, default=0, metavar="N", help="seed of drawn inputs (default 0)")
     add("--steps", type=int, default=1, metavar="K", help="run K steps (default 1)")
     add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
@@ -85,16 +78,16 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
         )
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
-    program = open_program(args.program, args.model, copy=args.copy_model)
+    program = open_program(args.program.path, args.model, copy=args.copy_model)
     graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
     rest = (given, args.seed, args.steps, args.threads, args.strict)
     precision = program.manifest.precision
     return CompiledSession(graph, package, sizes, *rest, precision, program=program)
 
 
-def read_program(path: Path) -> Graph:
+def read_program(program: ProgramArgument) -> Graph:
     """The parsed program; its warnings go to stderr."""
-    graph = graph_file(path)
+    graph = program.graph()
     show_warnings(graph)
     return graph
 
@@ -137,12 +130,12 @@ class Session:
         if args.seed < 0:
             raise UsageError("--seed takes a number from 0")
         given = _assignments(args.input, "--input", "x=x.npy or x=1,2,3")
-        if is_compiled(args.program):
+        if args.program.is_compiled():
             return _compiled_session(args, given)
-        graph = graph_file(args.program)
+        graph = args.program.graph()
         if args.strict:
             graph = graph.strictly
-        path = args.model if args.model is not None else package_beside(args.program)
+        path = args.model if args.model is not None else args.program.package_beside()
         package = None
         if path is not None:
             from openinfer.runtime.packages import open_model
@@ -232,6 +225,8 @@ def advised(error: OpenInferError, graph: Graph, package: Package | None) -> Exc
     """The error, with what a program without a package may miss; mistakes of a text as they are."""
     if package is not None or not graph.parsed:
         return error
+    if graph.file == STDIN_NAME:
+        return AdvisedError(error, "no model package was given; --model FILE names one")
     stem = graph.file.removesuffix(".oi").removesuffix(".json")
     looked = " or ".join(f"{stem}{suffix}" for suffix in PACKAGE_SUFFIXES)
     return AdvisedError(

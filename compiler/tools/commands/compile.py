@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openinfer.compiler.tools.arguments import add_model, add_program, parse_sizes
 from openinfer.compiler.tools.report import UsageError
 
 if TYPE_CHECKING:
@@ -28,16 +29,16 @@ examples:
   openinfer compile mlp.oi --observed               also iterates and compares node by node
   openinfer compile mlp.oi --precision bf16         products of bf16, half the memory for weights
   openinfer compile mlp.oi --traced                 also traces: openinfer run mlp.oip --trace FILE
+  generate | openinfer compile - -o mlp.oip         the text from standard input
   openinfer run mlp.oip --input x=x.npy
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("program", type=Path, metavar="FILE", help="a program: .oi, or .json as graph JSON")
+    add_program(parser, compiled=False)
     add("-o", "--output", type=Path, metavar="OUT", help="default: FILE with the ending .oip")
-    add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
-    add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
+    add_model(parser)
     add(
         "--target",
         action="append",
@@ -56,15 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.tools.arguments import is_compiled, package_beside
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.program_file import SUFFIX
 
-    if is_compiled(args.program):
+    if args.program.is_compiled():
         raise UsageError(f"{args.program} is compiled already", "give the text of a program")
-    model = args.model if args.model is not None else package_beside(args.program)
-    output = args.output if args.output is not None else args.program.with_suffix(SUFFIX)
-    for path in (args.program, model):
+    model = args.model if args.model is not None else args.program.package_beside()
+    if args.program.is_stdin and args.output is None:
+        raise UsageError("a program from standard input has no name for its output", "add -o OUT")
+    output = args.output if args.output is not None else args.program.path.with_suffix(SUFFIX)
+    for path in (None if args.program.is_stdin else args.program.path, model):
         if path is not None and _same_file(path, output):
             raise UsageError(f"--output {output} would overwrite {path}", "choose another name")
     targets = args.target or ["host"]
@@ -90,14 +92,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _compiled(args: argparse.Namespace, package: Package | None, targets: list[str]) -> Program:
     """The program for the first target, the others as its alternatives."""
-    from openinfer.compiler.api import compile, graph_file
+    from openinfer.compiler.api import compile
     from openinfer.compiler.arguments import checked_sizes
-    from openinfer.compiler.tools.arguments import parse_sizes
     from openinfer.compiler.tools.progress import waiting
     from openinfer.compiler.tools.running import advised, passes_timed, show_warnings
     from openinfer.runtime.errors import OpenInferError
 
-    graph, sizes = graph_file(args.program), checked_sizes(parse_sizes(args.size))
+    graph, sizes = args.program.graph(), checked_sizes(parse_sizes(args.size))
     options = {"strict": args.strict, "strict_math": args.strict_math}
     precision: str | None = args.precision
     programs: list[Program] = []

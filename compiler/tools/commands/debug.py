@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from openinfer.compiler.tools.report import UsageError
 from openinfer.compiler.tools.running import Session, add_program_arguments
 from openinfer.runtime.errors import UnsupportedError
 
@@ -41,6 +42,11 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.compiler.tools.debugging.console import Console
     from openinfer.compiler.tools.debugging.session import DebugSession
 
+    if args.program.is_stdin and (args.interactive or not args.command):
+        raise UsageError(
+            "the program comes from standard input, so commands cannot come from there",
+            "give them by --command, or the program as a file",
+        )
     program = Session.of(args)
     executor = program.simulator() if args.executor == "simulator" else program.compiled()
     with executor:

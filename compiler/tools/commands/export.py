@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from openinfer.compiler.tools.arguments import add_program
 from openinfer.compiler.tools.report import UsageError
 from openinfer.runtime.files import write_text
 
@@ -15,12 +16,13 @@ examples:
   openinfer export mlp.oi -o graph.json            graph JSON, the same bytes for the same program
   openinfer export mlp.oi --locations              with the place of every node, to stdout
   openinfer export graph.json -o mlp.oi            back to text
+  openinfer export - --to oi                       of what comes from standard input
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("program", type=Path, metavar="FILE", help="a program: .oi, or .json as graph JSON")
+    add_program(parser, compiled=False)
     add("-o", "--output", type=Path, metavar="OUT", help=".json or .oi (default: stdout)")
     add("--to", choices=("json", "oi"), help="the form, where OUT does not say it (default json)")
     add("--locations", action="store_true", help="JSON: add where the text has each node")
@@ -29,13 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.api import graph_file
     from openinfer.compiler.tools.running import show_warnings
 
     form = _form(args)
     if form == "oi" and (args.locations or args.compact):
         raise UsageError("--locations and --compact are for graph JSON, not for .oi text")
-    graph = graph_file(args.program)
+    graph = args.program.graph()
     if args.strict:
         graph = graph.strictly
     graph.check()

@@ -15,8 +15,16 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.tools.arguments import is_compiled
-from openinfer.compiler.tools.report import BAD_INPUT, FINE, UsageError, render
+from openinfer.compiler.tools.arguments import add_model, parse_sizes
+from openinfer.compiler.tools.program_argument import ProgramArgument
+from openinfer.compiler.tools.report import (
+    BAD_INPUT,
+    FINE,
+    UsageError,
+    diagnostics_of,
+    finding_json,
+    render,
+)
 from openinfer.runtime.errors import OpenInferError, ProgramError
 
 if TYPE_CHECKING:
@@ -42,9 +50,13 @@ _NO_SIZE = "OI0324"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE")
-    add("--model", type=Path, metavar="M", help="package of a program (default: beside it)")
-    add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
+    add(
+        "file",
+        type=ProgramArgument,
+        metavar="FILE",
+        help="a package, or a program; - reads a text from standard input",
+    )
+    add_model(parser)
     add("--dot", action="store_true", help="control flow in Graphviz's language")
     add("--mermaid", action="store_true", help="control flow as a Mermaid flowchart")
     add("--svg", type=Path, metavar="FILE", help="control flow drawn by Graphviz")
@@ -55,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.file.suffix in _PROGRAMS:
         return _program(args)
-    if is_compiled(args.file):
+    if args.file.is_compiled():
         return _compiled(args)
     pictures = args.dot or args.mermaid or args.svg
     if args.model is not None or args.size or pictures or args.plan or args.kernels:
@@ -66,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.packages.inspect import inspect_json, inspect_lines
 
-    with open_model(args.file) as package:
+    with open_model(args.file.path) as package:
         if args.json:
             print(json.dumps(inspect_json(package), indent=2))
             return 0
@@ -77,17 +89,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _compiled(args: argparse.Namespace) -> int:
     from openinfer.compiler.arguments import checked_sizes
-    from openinfer.compiler.tools.arguments import parse_sizes
     from openinfer.compiler.tools.compiled_session import compiled_parts, open_program
     from openinfer.compiler.tools.compiled_view import compiled_facts, compiled_text, plan_text
     from openinfer.compiler.tools.inspecting.kernels import kernels_json, kernels_text
 
-    program = open_program(args.file, args.model)
+    program = open_program(args.file.path, args.model)
     if args.dot or args.mermaid or args.svg is not None:
         # Pictures are drawn from the text in the file.
         graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
         return _show(args, graph, package, sizes)
-    facts = compiled_facts(args.file, program)
+    facts = compiled_facts(args.file.path, program)
     more: dict[str, Any] = {}
     texts = [compiled_text(facts)]
     if args.plan:
@@ -105,13 +116,12 @@ def _compiled(args: argparse.Namespace) -> int:
 
 def _program(args: argparse.Namespace) -> int:
     from openinfer.compiler.arguments import checked_sizes
-    from openinfer.compiler.tools.arguments import package_beside, parse_sizes
     from openinfer.compiler.tools.running import read_program
     from openinfer.runtime.packages import open_model
 
     graph = read_program(args.file)
     sizes = checked_sizes(parse_sizes(args.size))
-    path = args.model if args.model is not None else package_beside(args.file)
+    path = args.model if args.model is not None else args.file.package_beside()
     with open_model(path) if path is not None else nullcontext() as package:
         return _show(args, graph, package, sizes)
 
@@ -130,7 +140,10 @@ def _show(
         **program_facts(graph.module, package, sizes),
     }
     problems = _problems(graph, package, sizes)
-    facts["problems"] = problems
+    facts["problems"] = [render(problem) for problem in problems]
+    if problems:
+        found = [finding for problem in problems for finding in diagnostics_of(problem)]
+        facts["diagnostics"] = [finding_json(finding) for finding in found]
     code = BAD_INPUT if problems else FINE
     flow = flow_of(graph.module, args.file.name)
     pictures = {"dot": dot_text, "mermaid": mermaid_text}
@@ -157,12 +170,14 @@ def _show(
     sys.stdout.write("\n".join(text for text in texts if text))
     if problems:
         sys.stdout.flush()
-        print("\n".join(problems), file=sys.stderr)
+        print("\n".join(facts["problems"]), file=sys.stderr)
     return code
 
 
-def _problems(graph: Graph, package: Package | None, sizes: Mapping[str, int]) -> list[str]:
-    """Why the program does not fit its package, as messages; none without a package."""
+def _problems(
+    graph: Graph, package: Package | None, sizes: Mapping[str, int]
+) -> list[OpenInferError]:
+    """Why the program does not fit its package; none without a package."""
     from openinfer.compiler.api import Simulator
 
     if package is None:
@@ -172,7 +187,7 @@ def _problems(graph: Graph, package: Package | None, sizes: Mapping[str, int]) -
     except ProgramError as error:
         # A size that is not given yet is a fact of the program, shown as such.
         left = [d for d in error.diagnostics if d.severity == "error" and d.code != _NO_SIZE]
-        return [render(ProgramError([d])) for d in left]
+        return [ProgramError([d]) for d in left]
     except OpenInferError as error:
-        return [render(error)]
+        return [error]
     return []

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.compiler.tools.report import UsageError
 from openinfer.compiler.tools.running import Session, add_program_arguments
 from openinfer.compiler.tools.trace_profile import KEYS, Profile
@@ -72,22 +73,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stored(path: Path) -> list[Event] | None:
+def _stored(program: ProgramArgument) -> list[Event] | None:
     """The events of a trace file; None for a program."""
-    if path.suffix != ".json":
+    if not program.is_stdin and program.suffix != ".json":
         return None
-    from openinfer.compiler.arguments import not_a_text
+    text = program.read(_TRACE_LIMIT)
+    start = text.lstrip("\ufeff \t\r\n")
+    if program.is_stdin and not start.startswith(("{", "[")):
+        return None
     from openinfer.runtime.trace_files import read_trace
 
-    try:
-        text = read_text(path, _TRACE_LIMIT)
-    except UnicodeDecodeError as error:
-        raise not_a_text(path, error) from None
     # A graph JSON is a program.
-    start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{") and '"traceEvents"' not in start[:4096]:
         return None
-    return read_trace(text, str(path))
+    return read_trace(text, str(program))
 
 
 def _traced(args: argparse.Namespace) -> tuple[list[Event], dict[str, str], int]:

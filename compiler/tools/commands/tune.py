@@ -13,6 +13,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from openinfer.compiler.tools.arguments import add_program, parse_sizes
 from openinfer.compiler.tools.report import UsageError
 
 EXAMPLES = """\
@@ -26,7 +27,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("program", type=Path, metavar="FILE", help="a program: .oi, or .json as graph JSON")
+    add_program(parser, compiled=False)
     add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
     add(
         "--size",
@@ -41,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.api import graph_file
     from openinfer.compiler.arguments import checked_sizes
-    from openinfer.compiler.tools.arguments import is_compiled, package_beside, parse_sizes
     from openinfer.compiler.tools.progress import waiting
     from openinfer.compiler.tools.tuning import findings, shapes_of, table
     from openinfer.lowering.options import PipelineOptions
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.tuning import Tuning, cached_path
 
-    if is_compiled(args.program):
+    if args.program.is_compiled():
         raise UsageError(f"{args.program} is compiled already", "give the text of a program")
     if not args.seconds > 0:
         raise UsageError("--seconds takes a number above 0")
@@ -61,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
     path = args.output if args.output is not None else cached_path(target.name)
     # Read first: a file that is none is found before anything is measured.
     old = Tuning.load(path) if path.is_file() else Tuning(target.name, "")
-    model = args.model if args.model is not None else package_beside(args.program)
+    model = args.model if args.model is not None else args.program.package_beside()
     package = open_model(model) if model is not None else None
     sizes = checked_sizes(parse_sizes(args.size))
-    shapes = shapes_of(graph_file(args.program), package, PipelineOptions(package=package), sizes)
+    shapes = shapes_of(args.program.graph(), package, PipelineOptions(package=package), sizes)
     found = []
     measuring = findings(shapes, target, threads, args.seconds)
     for number, shape in enumerate(shapes, 1):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from openinfer.compiler.tools.debugging.commands import Commands, Quit
 from openinfer.compiler.tools.debugging.completion import complete
 from openinfer.compiler.tools.debugging.reply import CommandError, Reply
-from openinfer.compiler.tools.report import BAD_INPUT, FINE, USAGE, render
+from openinfer.compiler.tools.report import (
+    BAD_INPUT,
+    FINE,
+    USAGE,
+    UsageError,
+    diagnostics_of,
+    finding_json,
+    render,
+)
 from openinfer.runtime.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -80,10 +88,10 @@ class Console:
         try:
             reply = self.commands.run(line)
         except CommandError as error:
-            self._show_error(line, f"error: {error}")
+            self._show_error(line, UsageError(error.message, error.hint))
             return False
         except OpenInferError as error:
-            self._show_error(line, render(error))
+            self._show_error(line, error)
             return False
         self._show(line, reply)
         return True
@@ -96,9 +104,11 @@ class Console:
                 print(text)
         sys.stdout.flush()
 
-    def _show_error(self, line: str, text: str) -> None:
+    def _show_error(self, line: str, error: OpenInferError | UsageError) -> None:
+        text = render(error)
         if self.json:
-            print(json.dumps({"command": line, "error": text}))
+            found = [finding_json(finding) for finding in diagnostics_of(error)]
+            print(json.dumps({"command": line, "error": text, "diagnostics": found}))
         sys.stdout.flush()
         if not self.json:
             print(text, file=sys.stderr)
