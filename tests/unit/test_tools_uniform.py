@@ -275,6 +275,22 @@ def test_standard_input_that_is_no_text(data: bytes, given: Given, capsys: Captu
     assert capsys.readouterr().err.startswith("error[OI0513]: <stdin> is ")
 
 
+def test_standard_input_without_an_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    with open("/dev/zero", encoding="utf-8") as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        assert main(["run", "-"]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error[OI0514]: <stdin>: more than ")
+
+
+def test_lines_of_standard_input_end_as_those_of_files(given: Given, capsys: Capture) -> None:
+    given(BAD.replace("\n", "\r\n"))
+    assert main(["export", "-"]) == 1
+    assert "<stdin>:4:13: error[OI0210]: undefined variable `q`\n  " in capsys.readouterr().err
+
+
 # openinfer-opt
 
 
