@@ -30,6 +30,7 @@ _NAMES = ("x", "y", "z")
 MASK = Setting(
     "div_by_zero_mask", "number", None, "what division by zero gives; without it IEEE, ints 0"
 )
+_PLACES = "places, any number from 0; a negative one is an error"
 SHIFTABLE = (*SIGNED[:-1], *UNSIGNED[:-1])
 
 
@@ -63,8 +64,12 @@ def _widened(dtype: str, acc: object) -> str:
 
 
 def check_scalars(settings: Mapping[str, object], dtype: str) -> None:
-    """Number settings of an integer op must be integers that fit. Raises SettingError."""
+    """Number settings of an integer op must be integers that fit, and no shift goes a negative number
+    of places. Raises SettingError."""
     row = DTYPES[dtype]
+    places = settings.get("bits")
+    if isinstance(places, int) and places < 0:
+        raise SettingError("bits", f"bits={places} is negative", "a shift goes 0 places or more")
     if row.is_float:
         return
     for name in ("value", "min", "max", "negative_slope", "clamp_min", "clamp_max", MASK.name):
@@ -207,15 +212,16 @@ SPECS: tuple[OpSpec, ...] = (
     _unary("not", "Bitwise NOT; logical for bool.", _BITS),
     _unary(
         "shl",
-        "`x << bits`, bits cut off at the dtype's width.",
+        "`x << bits`, bits cut off at the dtype's width: by that width and more it is 0.",
         SHIFTABLE,
-        Setting("bits", "int", REQUIRED, "places, modulo 64; negative gives 0"),
+        Setting("bits", "int", REQUIRED, _PLACES),
     ),
     _unary(
         "shr",
-        "`x >> bits`, arithmetic for signed dtypes.",
+        "`x >> bits`, arithmetic for signed dtypes: by the dtype's width and more it is 0, or -1 for a "
+        "negative x.",
         SHIFTABLE,
-        Setting("bits", "int", REQUIRED, "places, modulo 64; negative gives 0"),
+        Setting("bits", "int", REQUIRED, _PLACES),
     ),
     _unary("popcount", "Number of set bits, as u8.", SHIFTABLE, result="u8"),
     _unary("exp", "`e ** x`."),

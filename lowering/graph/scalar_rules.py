@@ -145,14 +145,20 @@ def _shift(call: Call) -> Sequence[SSAValue]:
     i64 = element_type("i64")
     places = number(call, call.settings["bits"], i64)
     scalar, flag = nn.tensor_type(i64, []), nn.tensor_type(i1, [])
-    zero = number(call, 0, i64)
+    zero, most = number(call, 0, i64), number(call, 63, i64)
+    call.emitter.require_holds(call.elementwise("ge", [places, zero], flag), "shift", places)
+    all_gone = call.elementwise("gt", [places, most], flag)
+    fills_with_sign = call.spec.name == "shr" and DTYPES[parts.dtype].kind == "int"
+    if fills_with_sign:
+        places = call.elementwise("where", [all_gone, most, places], scalar)
     for power in range(6):
         bit = call.elementwise("and", [places, number(call, 1 << power, i64)], scalar)
         here = call.elementwise("ne", [bit, zero], flag)
         shifted = call.elementwise(call.spec.name, [value], parts.kind, bits=1 << power)
         value = parts("where", here, shifted, value)
-    negative = call.elementwise("lt", [places, zero], flag)
-    return parts.result(parts("where", negative, parts.constant(0), value))
+    if not fills_with_sign:
+        value = parts("where", all_gone, parts.constant(0), value)
+    return parts.result(value)
 
 
 @op_rule("fill", "fill_nan_like", scalars=("value",))

@@ -257,15 +257,17 @@ def _not(s: Scalar, args: list[SSAValue]) -> SSAValue:
 
 @body("shl", "shr")
 def _shift(s: Scalar, args: list[SSAValue]) -> SSAValue:
-    """Places modulo 64; the bits are those of the value widened to 64 bits."""
+    """By the width of the dtype and more, nothing of x stays but the sign of a signed shr."""
     s.require_integer()
     (x,) = s.computed(args)
     bits = s.setting("bits")
     assert isinstance(bits, int)
+    assert bits >= 0
     fills_with_sign = s.kind == "shr" and s.signed
-    if bits < 0 or (bits % 64 >= s.dtype.bits and not fills_with_sign):
+    if bits >= s.dtype.bits and not fills_with_sign:
         return s.constant(0, x)
-    count = s.constant(min(bits % 64, s.dtype.bits - 1), x)
+    # LLVM gives any value to a shift by the width of a register.
+    count = s.constant(min(bits, s.dtype.bits - 1), x)
     if s.kind == "shl":
         return s.f("shli", x, count)
     return s.f("shrsi" if s.signed else "shrui", x, count)

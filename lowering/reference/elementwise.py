@@ -195,13 +195,15 @@ def _widened(call: Call) -> AnyArray:
 @twin("shl")
 def _shl(call: Call) -> AnyArray:
     bits, x = _shift_count(call), _widened(call)
-    return x << x.dtype.type(bits % 64) if bits >= 0 else np.zeros_like(x)
+    return x << x.dtype.type(bits) if bits < 64 else np.zeros_like(x)
 
 
 @twin("shr")
 def _shr(call: Call) -> AnyArray:
     bits, x = _shift_count(call), _widened(call)
-    return x >> x.dtype.type(bits % 64) if bits >= 0 else np.zeros_like(x)
+    if bits >= 64 and x.dtype.kind == "u":
+        return np.zeros_like(x)
+    return x >> x.dtype.type(min(bits, 63))
 
 
 @twin("popcount")

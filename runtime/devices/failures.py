@@ -95,6 +95,7 @@ FAILURES: dict[str, Failure] = {
     "eps": Failure("OI0602", "eps is negative", "use 0 or a small positive number"),
     "base": Failure("OI0602", "base is not positive and finite", "10000 is usual"),
     "range": Failure("OI0602", "high lies below low", "low <= high"),
+    "shift": Failure("OI0602", "bits={a} is negative", "a shift goes 0 places or more"),
     "not-positive": Failure("OI0602", "a size, stride or dilation is {a}", "use {b} or more"),
     "padded": Failure("OI0604", "no memory holds a padding of more than {b}", "use less padding"),
     "below-zero": Failure("OI0602", "a padding or count is {a}", "use {b} or more"),
