@@ -383,7 +383,7 @@ class _Access:
             place.kept.append(axis)
             place.dims.append(size)
         if lengths:
-            self._same_shapes(entry, lengths)
+            self._each_alike(entry, lengths, slots)
 
     def _needs(self, entry: Sequence[SSAValue] | None) -> list[SSAValue]:
         """How far the axes of a matrix are to reach, by the numbers in its slots; without an entry
@@ -442,19 +442,54 @@ class _Access:
         grown = self._grow(axis, entry, t.add(arith.AddiOp(safe, one)))
         return t.add(arith.SubiOp(grown, one))
 
-    def _same_shapes(self, entry: Sequence[SSAValue], lengths: list[tuple[int, SSAValue]]) -> None:
+    def _each_alike(
+        self,
+        entry: Sequence[SSAValue],
+        lengths: list[tuple[int, SSAValue]],
+        slots: Sequence[Slot],
+    ) -> None:
+        """What the slots select of each matrix is there, and lies where it lies in the first one.
+
+        Matrices may differ beyond that: `C[0..4, 0..1]` needs a first row of each and no more.
+        """
         t = self.t
-        count = len(self.state.table)
-        axes = range(count, count + len(self.state.auto))
-        first = {axis: t.add(nn.ExtentOp(self.name, entry, axis)) for axis in axes}
+        axes = list(enumerate(slots, len(self.state.table)))
+        first = [self._reached(axis, slot, entry) for axis, slot in axes]
 
-        def compare(entry: Sequence[SSAValue]) -> None:
-            for axis, wanted in first.items():
+        def inside(entry: Sequence[SSAValue]) -> None:
+            for axis, slot in axes:
+                if isinstance(slot, SliceAttr) and not isinstance(slot.stop, SizeAttr):
+                    continue
                 extent = t.add(nn.ExtentOp(self.name, entry, axis))
-                same = t.add(arith.CmpiOp(extent, wanted, "eq"))
-                t.insert(nn.RequireOp(same, "stack", extent, wanted, t.node))
+                reached = self._reached(axis, slot, entry)
+                if isinstance(slot, SizeAttr):
+                    holds = t.add(arith.CmpiOp(reached, extent, "ult"))
+                    t.insert(nn.RequireOp(holds, "position", reached, extent, t.node))
+                else:
+                    self._require("sle", reached, extent, "position", reached, extent)
 
-        self._each(entry, lengths, compare)
+        def alike(entry: Sequence[SSAValue]) -> None:
+            for (axis, slot), wanted in zip(axes, first):
+                reached = self._reached(axis, slot, entry)
+                self._require("eq", reached, wanted, "stack", reached, wanted)
+
+        self._each(entry, lengths, inside)
+        self._each(entry, lengths, alike)
+
+    def _reached(self, axis: int, slot: Slot, entry: Sequence[SSAValue]) -> SSAValue:
+        """The line that a slot selects of the matrix of an entry, or the end of what it selects."""
+        t = self.t
+        if isinstance(slot, SizeAttr):
+            return self._number(slot, entry)
+        if not isinstance(slot.stop, SizeAttr):
+            return t.add(nn.ExtentOp(self.name, entry, axis))
+        raw = self._number(slot.stop, entry)
+        constant = slot.stop.data.substitute(t.facts.static).constant
+        if constant is not None and constant >= 0:
+            return raw
+        behind = t.add(arith.CmpiOp(raw, t.constant_index(0), "slt"))
+        counted = t.add(arith.AddiOp(t.add(nn.ExtentOp(self.name, entry, axis)), raw))
+        return t.add(arith.SelectOp(behind, counted, raw))
 
     def _each(
         self,

@@ -465,7 +465,8 @@ class CpuExecutor(BaseExecutor):
                 self._first.forget_sizes()
             self._state.prepare_one(base, self._first.last_sizes)
         index = None if base == name else _indices(name)
-        found = self._state.value(base, index, self._late_dims(base))
+        late = None if self._state.has_matrices(base, index) else self._late_dims(base)
+        found = self._state.value(base, index, late)
         storage = found.storage.view()
         storage.flags.writeable = False
         return Tensor(found.dtype, found.shape, storage)

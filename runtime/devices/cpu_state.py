@@ -537,6 +537,15 @@ class CpuState:
             return self._is_there(growing, self._extents(growing))
         return self._is_there(growing, self._matrix_extents(growing)[index][0])
 
+    def has_matrices(self, name: str, index: tuple[int, ...] | None) -> bool:
+        """Whether a step, or a snapshot, has made all matrices that are asked for: they say
+        themselves how large they are."""
+        growing = self._growing.get(name)
+        if growing is None or growing.row.open or growing.tables == len(growing.capacity):
+            return False
+        places = [i for i in self.entries(name) if index is None or i == index]
+        return bool(places) and all(self._restored(growing, place) for place in places)
+
     @staticmethod
     def _started(growing: Growing, late: Mapping[int, int]) -> tuple[int, ...]:
         """The shape of a matrix that has not grown."""

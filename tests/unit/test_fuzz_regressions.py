@@ -219,3 +219,55 @@ def test_a_table_does_not_start_from_a_tensor_of_its_name() -> None:
     """
     steps = [{"i": np.int32(i)} for i in (2, 0)]
     agree(text, steps, tensors={"C": oi.Tensor.from_values("f32", floats(3))})
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_parts_of_matrices_of_different_shapes_are_stacked(watched: bool) -> None:
+    text = """
+    dynamic { k: i64; }
+    persistent {
+        C(p, q): f32[3] @table @auto_dim(q) @init(0.5);
+        D(p, i, j): f32[1, 2] @table @auto_dim(i, j);
+    }
+    block entry {
+        assign c: f32[_]; assign d: f32[_, _]; assign e: f32[_, _];
+        assign some: f32[_, _]; assign one: f32[_, _]; assign parts: f32[_, _, _]; assign rows: f32[_, _];
+        cache.read C[2, k] >> c;
+        cache.read C[0..3, 0..k] >> some;
+        cache.read C[0..3, 1..2] >> one;
+        cache.read D[k, k, 1] >> d;
+        cache.read D[0..2, 0..1, 0..2] >> parts;
+        cache.read D[0..2, 0, 0..2] >> rows;
+        cache.read D[0..2, 0..-1, 0] >> e;
+        return c, some, one, parts, rows, e;
+    }
+    """
+    for numbers in ((1, 2, 1), (0, 3, 4), (4, 1), (2, -1, 2), (5, 0, 1)):
+        agree(text, [{"k": np.int64(k)} for k in numbers], watched=watched)
+    alike = text.replace("cache.read D[0..2, 0..-1, 0] >> e;", "").replace(", rows, e;", ", rows;")
+    for numbers in ((1, 2, 1), (0, 3, 4), (4, 1), (2, -1, 2), (5, 0, 1)):
+        agree(alike, [{"k": np.int64(k)} for k in numbers], watched=watched)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_restored_matrix_has_its_shape_before_the_first_step(size: int) -> None:
+    text = """
+    dynamic { x: f32[M]; w: i32; }
+    persistent { A(i, j): f32[M + w, w] @auto_dim(i, j); C(p, i): f32[M + w] @table @auto_dim(i); }
+    block entry {
+        assign a: f32[_, _]; assign c: f32[_];
+        cache.read A[1, 0] >> a;
+        cache.read C[1, 2] >> c;
+        return a, c;
+    }
+    """
+    makers = (oi.Simulator(text).make_executor, oi.compile(text).make_executor)
+    with makers[0]() as first:
+        first.run(x=floats(6), w=np.int32(size))
+        state = first.snapshot()
+        want = {name: first.fetch(name) for name in ("A", "C[1]")}
+    for make in makers:
+        with make() as executor:
+            executor.restore(state)
+            for name, value in want.items():
+                np.testing.assert_array_equal(executor.fetch(name), value)

@@ -253,7 +253,7 @@ def _quick(on: bool) -> Generator[None]:
     full = cpu_codegen.compile_llvm_text
 
     def least(text: str, target: TargetDescription, **more: Any) -> bytes:
-        code = full(text, target, 0, 0, **more)
+        code = full(text, target, **{**more, "opt_level": 0, "codegen_level": 0})
         # Conversions that passes take away are calls here, of functions that nobody has.
         return full(text, target, **more) if CONVERSIONS.search(code) else code
 

@@ -42,7 +42,7 @@ CANCELLING = OF_OPERAND | {"log_softmax", "lstm", "gru"}
 """They end with a difference that may be much smaller than its terms: the logarithm of a sum close
 to 1, 1 + erf(x) for negative x, sums over sines that are 0 but for their rounding, cells of gates
 that are almost 1. The terms are as large as the first operand, or as 1 and the results."""
-PRODUCTS = frozenset({"matmul", "attention"})
+PRODUCTS = frozenset({"matmul", "attention", "lstm", "gru"})
 BF16_UNIT = 2.0**-8
 """What `precision="bf16"` takes from their operands."""
 UNITS = {"f32": 2.0**-22, "f64": 2.0**-50}
@@ -164,11 +164,12 @@ def _magnitude(array: AnyArray) -> AnyArray:
 
 
 def _unsure(array: AnyArray, bound: AnyArray, random: np.random.Generator) -> AnyArray:
-    """NaN, at times, where a sum may leave the range; or none where there is one."""
+    """NaN, at times, where a sum may leave the range; or none where there is one, and no infinity
+    where a product that is added without being rounded first stays below it."""
     limit = 1e307 if array.dtype == np.float64 else 1e37
     with np.errstate(all="ignore"):
         leaves = ~(np.abs(bound) < limit)
-    other = np.where(np.isnan(array), 0, np.nan)
+    other = np.where(np.isfinite(array), np.nan, 0)
     return np.where(leaves & (random.random(array.shape) < 0.7), other, array).astype(array.dtype)
 
 
