@@ -7,6 +7,7 @@ An executor runs steps of one program. The simulator and the compiled program de
 from __future__ import annotations
 
 import os
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,6 +117,7 @@ class BaseExecutor(ABC):
         self._trace = EventStore()
         self._tracing = True
         self._log = TraceLog()
+        _EXECUTORS.add(self)
 
     @property
     def finished_steps(self) -> int:
@@ -162,6 +164,17 @@ class BaseExecutor(ABC):
     def _has_inputs(self) -> bool:
         """Whether inputs wait for a step."""
         return bool(self._inputs)
+
+    def _forked(self) -> None:
+        """This is the child of a fork: the threads that were inside are not here."""
+        if not self._turn.slot:
+            self._lost_inside()
+        self._turn = Turn()
+        self._trace.renew_lock()
+
+    def _lost_inside(self) -> None:
+        """A thread was inside that is not here any more; the default keeps what no step has finished."""
+        self._inputs.clear()
 
     # The interface
 
@@ -520,6 +533,18 @@ class BaseExecutor(ABC):
     def _near(name: str, known: Iterable[str]) -> str:
         names = list(known)
         return f"{did_you_mean(name, names)}variables: {', '.join(names) or 'none'}"
+
+
+_EXECUTORS: weakref.WeakSet[BaseExecutor] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for executor in list(_EXECUTORS):
+        executor._forked()  # pyright: ignore[reportPrivateUsage]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def handed(tensor: Tensor, copy: bool) -> AnyArray | Tensor:

@@ -258,6 +258,10 @@ class EventStore:
             self._events.clear()
             self._later.clear()
 
+    def renew_lock(self) -> None:
+        """The thread that had the lock is not here any more: this is the child of a fork."""
+        self._lock = threading.RLock()
+
     def _take_later(self) -> None:
         later, self._later = self._later, []
         for _, read in later:

@@ -71,11 +71,15 @@ class CpuExecutor(BaseExecutor):
         """Inputs that look like those of the step before, and so need no second check."""
         self._live: dict[str, Tensor] = {}
         self._tracing = manifest.traced
+        self._make_contexts()
+
+    def _make_contexts(self) -> None:
+        loaded = self._loaded
         self._taking = self._turn.taking
         given = self.sizes, self.max_state_bytes, self._trace, self._log
-        self._first = CpuContext(loaded, threads, *given)
+        self._first = CpuContext(loaded, self.threads, *given)
         self._state = self._first.state
-        single = self._has_state() or manifest.traced or loaded.observer is not None
+        single = self._has_state() or self._manifest.traced or loaded.observer is not None
         # The first one has the threads. What runs beside it has one: the bits are the same.
         make = partial(CpuContext, loaded, 1, *given)
         self._beside = None if single else Beside(make, available_cpus() - 1)
@@ -542,6 +546,19 @@ class CpuExecutor(BaseExecutor):
         first.finished = 0
         for context in self._beside.clear() if self._beside is not None else ():
             context.close()
+
+    def _forked(self) -> None:
+        lost = not self._turn.slot or (self._beside is not None and self._beside.inside)
+        super()._forked()
+        if lost and not self._closed:
+            self._make_contexts()
+        self._taking = self._turn.taking
+
+    def _lost_inside(self) -> None:
+        super()._lost_inside()
+        self._ready.clear()
+        # A step was under way, and what it has changed cannot be put back from the middle of it.
+        self._closed = self._closed or self._has_state()
 
     def _others_inside(self) -> int | None:
         inside = self._beside.inside if self._beside is not None else {}

@@ -230,6 +230,8 @@ class CpuContext:
 
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
+        if not self.done and self._error_words[0]:
+            self._undo()
         self.done = False
         rooms = self.rooms
         if rooms.lent and rooms.taken:
@@ -244,10 +246,19 @@ class CpuContext:
                 state.begin()
             if record is not None:
                 record.begin()
-            native()
-            if not self._error_words[0]:
-                break
-            self._recover()
+            try:
+                native()
+                if not self._error_words[0]:
+                    break
+                self._recover()
+            except StepError:
+                raise
+            except BaseException:
+                # Ctrl-C comes behind any call, also while memory moves.
+                self.forget_sizes()
+                if self._error_words[0]:
+                    self._undo()
+                raise
         self.done = True
         assert self.shape_sizes is not None
         self.last_sizes = self.shape_sizes
@@ -308,13 +319,12 @@ class CpuContext:
         Raises the StepError of any other failure.
         """
         node, a, b, kind = (int(v) for v in self._errors)
-        self._errors[:] = 0
         self.quiesce()
         name = list(FAILURES)[kind]
         failure = FAILURES[name]
         # What it says of the state is true before that is put back.
         message = "" if failure.memory else self.state.describe(name, a, b)
-        self.state.undo()
+        self._undo()
         if not failure.memory:
             if self.state.give_up():
                 self.forget_sizes()
@@ -339,6 +349,12 @@ class CpuContext:
         self.quick = quick
         if self.retry is not None:
             self.retry()
+
+    def _undo(self) -> None:
+        """Puts back what the failed step changed; once more from the start, where that was ended."""
+        self.quiesce()
+        self.state.undo()
+        self._errors[:] = 0
 
     # Values
 

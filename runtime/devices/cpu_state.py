@@ -7,6 +7,7 @@ finds too little memory leaves, everything is put back, the memory grows, and th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -180,12 +181,18 @@ class CpuState:
 
     @staticmethod
     def _new_memory(growing: Growing, capacity: list[int]) -> None:
-        """Memory with the initial content. Raises MemoryError, and changes nothing then."""
-        growing.memory = aligned_bytes(growing.total_bytes(capacity))
-        growing.capacity = capacity
+        """Memory with the initial content, all of it or none: Raises MemoryError, or is ended by Ctrl-C."""
+        memory = CpuState._filled(growing, capacity)
+        growing.memory, growing.capacity = memory, capacity
+
+    @staticmethod
+    def _filled(growing: Growing, capacity: Sequence[int]) -> AnyArray:
+        """Memory of its own for a capacity, with the initial content."""
+        memory = aligned_bytes(growing.total_bytes(capacity))
         filler = growing.filler()
         if filler.any():
-            growing.grid()[...] = filler
+            memory.reshape(*capacity, growing.entry_bytes())[...] = filler
+        return memory
 
     def _clear(self, growing: Growing) -> None:
         """The state as at the start, in new memory."""
@@ -235,16 +242,19 @@ class CpuState:
         old_grid, old_capacity = growing.grid(), growing.capacity
         extents = self._matrix_extents(growing) if growing.counted else None
         marks = growing.marks.reshape(old_capacity[: growing.tables]) if growing.row.marks else None
-        self._new_memory(growing, capacity)
-        growing.grid()[tuple(slice(0, n) for n in old_capacity)] = old_grid
+        grown = replace(growing, memory=self._filled(growing, capacity), capacity=capacity)
+        grown.grid()[tuple(slice(0, n) for n in old_capacity)] = old_grid
         tables = tuple(slice(0, n) for n in old_capacity[: growing.tables])
         if extents is not None:
-            growing.counts = np.zeros(self._count_words(growing, capacity), np.int64)
-            self._matrix_extents(growing)[...] = growing.base[growing.tables :]
-            self._matrix_extents(growing)[tables] = extents
+            grown.counts = np.zeros(self._count_words(growing, capacity), np.int64)
+            self._matrix_extents(grown)[...] = growing.base[growing.tables :]
+            self._matrix_extents(grown)[tables] = extents
         if marks is not None:
-            growing.marks = np.zeros(growing.slots, np.uint8)
-            growing.marks.reshape(capacity[: growing.tables])[tables] = marks
+            grown.marks = np.zeros(grown.slots, np.uint8)
+            grown.marks.reshape(capacity[: growing.tables])[tables] = marks
+        # All at once: what ends this before, Ctrl-C too, leaves everything as it was.
+        growing.memory, growing.capacity = grown.memory, grown.capacity
+        growing.counts, growing.marks = grown.counts, grown.marks
         self.growths += 1
 
     # A step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -336,8 +337,7 @@ def test_ctrl_c_at_any_moment_leaves_the_executor_usable() -> None:
     def stop(number: int, frame: object) -> None:
         raise Stop
 
-    # Without the table, whose growth is another matter.
-    counted: Any = oi.compile(COUNTED.replace("cache.write d >> seen[calls];", "")).make_executor(1)
+    counted: Any = oi.compile(COUNTED).make_executor(1)
     plain: Any = oi.compile(PRODUCT).make_executor(1)
     x, inputs = np.ones(3, np.float32), product_inputs(1, 1)
     (expected,) = wanted(oi.compile(PRODUCT), [inputs])
@@ -366,6 +366,7 @@ def test_ctrl_c_at_any_moment_leaves_the_executor_usable() -> None:
         assert same(pool.submit(lambda: plain.run(**inputs)).result(30), expected)
         now = int(pool.submit(lambda: counted.run(d=1, x=x)["now"]).result(30))
     assert now == counted.fetch("sum") == counted.fetch("calls")
+    assert np.array_equal(counted.fetch("seen"), np.ones(now))
     assert not plain._beside.all
 
 
@@ -513,6 +514,58 @@ def test_close_is_refused_while_a_run_is_under_way() -> None:
         assert "OI0564" in codes
         executor.close()
         assert code(lambda: executor.run(**inputs)) == "OI0507"
+
+
+def ends_well(work: Callable[[], bool]) -> bool:
+    """Whether `work` gives True in a child process, soon."""
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if work() else 1)
+        finally:
+            os._exit(2)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_process_has_executors_that_nobody_is_inside_of() -> None:
+    program, counted = oi.compile(PRODUCT), oi.compile(COUNTED).make_executor(1)
+    inputs, x = product_inputs(1, 300), np.ones(200_000, np.float32)
+    (expected,) = wanted(program, [inputs])
+    executor = program.make_executor(2)
+    counted.run(d=1, x=x)
+    done = threading.Event()
+
+    def work(run: Callable[[], object]) -> None:
+        while not done.is_set():
+            run()
+
+    def child() -> bool:
+        # Whoever was inside of the one with state has left it in the middle of a step, or not.
+        left = code(lambda: counted.run(d=1, x=x))
+        return left in ("", "OI0507") and all(
+            same(executor.run(**inputs), expected) for _ in range(3)
+        )
+
+    assert ends_well(child)
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(2):
+            pool.submit(work, lambda: executor.run(**inputs))
+        pool.submit(work, lambda: counted.run(d=1, x=x))
+        try:
+            for _ in range(5):
+                assert ends_well(child)
+        finally:
+            done.set()
+    assert same(executor.run(**inputs), expected)
 
 
 # Watching, loading and compiling
