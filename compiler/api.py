@@ -37,6 +37,7 @@ from openinfer.runtime.options import checked_threads
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from openinfer.compiler.frontend import ParseResult
     from openinfer.runtime.executor import BaseExecutor
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
@@ -66,6 +67,7 @@ class Graph:
         self.strict = strict
         self.form = form
         self._lock = threading.RLock()
+        self._refused: ParseResult | None = None
 
     @cached_property
     def text_hash(self) -> str:
@@ -120,8 +122,21 @@ class Graph:
 
         result = parse(self.text, self.file, self.strict)
         if result.module is None:
+            self._refused = result
             raise ProgramError(result.diagnostics, result.render())
         return result.module, result.diagnostics
+
+    def module_with(self, package: Package | None, sizes: Mapping[str, int]) -> ModuleOp:
+        """The module. Raises ProgramError with every mistake of the text, and with what the model
+        and the sizes say of the rest."""
+        try:
+            return self.module
+        except ProgramError:
+            from openinfer.compiler.model_mistakes import all_mistakes
+
+            assert self._refused is not None
+            error = all_mistakes(self._refused, package, sizes)
+        raise error
 
     def check(self) -> list[Diagnostic]:
         """Parses now and gives the warnings. Raises ProgramError with every mistake of the text."""
@@ -246,7 +261,8 @@ class Simulator:
         require_compiler()
         from openinfer.lowering.reference.simulator import Simulator as Interpreter
 
-        self._interpreter = Interpreter(program.module, package, given, strict)
+        module = program.module_with(package, given)
+        self._interpreter = Interpreter(module, package, given, strict)
         found = self._interpreter.unfilled
         if found:
             warn_of_unfilled(program.file, found, package, self._interpreter.used, stacklevel=2)
@@ -314,7 +330,7 @@ def compile(
     if tuning is not None:
         options = replace(options, tuning=_tuning(tuning, options.target_name))
     if strict:
-        program.check()
+        program.module_with(model, options.sizes)
     compiled = _compiled(program, model, options)
     rows = compiled.manifest.variables
     unfilled = [row.name for row in rows if row.unfilled]
@@ -362,6 +378,7 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
     require_compiler()
     from openinfer.compiler.compile import compile_module
 
+    program.module_with(model, options.sizes)
     compiled = compile_module(program, model, options)
     compiled.source = SourceText(program.file, program.text, program.form)
     watched = ", observed" if options.observe else ", traced" if options.trace else ""

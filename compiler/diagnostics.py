@@ -86,7 +86,8 @@ def codes_page() -> str:
         "  fix: did you mean `weights`?",
         "```",
         "",
-        "All errors of a program are reported at once. Warnings do not stop a program; with",
+        "All errors of a program are reported at once: beside a mistake of the text also those that the",
+        "model shows, where they do not follow from it. Warnings do not stop a program; with",
         "`--strict`, those about unknown hints and attributes, and about constants that nothing fills,",
         "are errors.",
     ]

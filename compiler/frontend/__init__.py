@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
 from openinfer.compiler.diagnostics import render
+from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.build import build
 from openinfer.compiler.frontend.check import check
 from openinfer.compiler.frontend.parser import parse
 from openinfer.compiler.frontend.printer import print_program
 from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.sound_part import sound_part
 from openinfer.compiler.frontend.source import Source
+from openinfer.lowering.graph.expansion import blocks_of, expansion_problems
 from openinfer.runtime.errors import Diagnostic, ProgramError
 
 __all__ = ["ParseResult", "parse_program", "parse_text", "print_program"]
+
+
+def _nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,8 @@ class ParseResult:
     diagnostics: list[Diagnostic]
     """Errors and warnings in text order."""
     source: Source
+    make_sound_part: Callable[[], ModuleOp | None] = _nothing
+    """Makes what is left of a program with errors when they are taken out."""
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -46,8 +56,22 @@ def parse_text(text: str, file: str = "<string>", strict: bool = False) -> Parse
     report = Report(source, strict)
     program = parse(source, report)
     check(program, report)
-    module = None if report.errors else build(program, source)
+    if report.errors:
+        return ParseResult(None, report.sorted(), source, sound_module(program, report))
+    module = build(program, source)
+    if problems := expansion_problems(blocks_of(module)):
+        return ParseResult(None, [*report.sorted(), *problems], source)
     return ParseResult(module, report.sorted(), source)
+
+
+def sound_module(program: syntax.Program, report: Report) -> Callable[[], ModuleOp | None]:
+    """Makes the module of what is left of a program with errors."""
+
+    def make() -> ModuleOp | None:
+        part = sound_part(program, report)
+        return build(part, report.source) if part is not None else None
+
+    return make
 
 
 def parse_program(text: str, file: str = "<string>", strict: bool = False) -> ModuleOp:

@@ -373,6 +373,26 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`cache.increment 2 n;` and `cache.decrement 2 n;` take a literal amount in front of the variable, "
         "1 if none is given. To add a variable, compute with an op and write the result with `cache.write`.",
     ),
+    "OI0270": (
+        "program that expands without end",
+        "A branch is a call, and a compiled step holds a called block once for each place that calls "
+        "it. Blocks that call the next one twice double it with each level; the error names the "
+        "innermost block that is too large. Calls may add 20,000 nodes to those of the program. Or "
+        "the loops of the program change the shapes in each other so often that they cannot be "
+        "compiled.",
+    ),
+    "OI0271": (
+        "nested too deeply by its calls",
+        "Loops, scopes and conditional branches, those of called blocks included, may nest 64 deep. "
+        "Blocks that call each other without a condition are no nesting: a chain of them has any "
+        "length.",
+    ),
+    "OI0272": (
+        "half of a surrogate pair",
+        "The text holds a code from \\ud800 to \\udfff, which is half of a character and cannot be "
+        "written to a file. Texts that Python read with `surrogateescape`, or that were cut in the "
+        "middle of a character, have such codes.",
+    ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
         "@init of the wrong kind",

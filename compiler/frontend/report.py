@@ -21,6 +21,8 @@ class Report:
     strict: bool = False
     """Whether an unknown hint or attribute is an error."""
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    wrong: list[Span] = field(default_factory=list[Span])
+    """Where errors are, those included that became notes."""
     _seen: set[tuple[str, Span]] = field(default_factory=set[tuple[str, Span]])
     _causes: dict[tuple[str, str], tuple[int, set[int]]] = field(
         default_factory=dict[tuple[str, str], tuple[int, set[int]]]
@@ -46,6 +48,8 @@ class Report:
         severity: str = "error",
     ) -> None:
         """Adds a finding; `notes` are sentences, each with the other place that it speaks of."""
+        if severity == "error":
+            self.wrong.append(span)
         if (code, span) in self._seen or self.full:
             return
         self._seen.add((code, span))
@@ -81,6 +85,7 @@ class Report:
             return
         if (code, span) in self._seen:
             return
+        self.wrong.append(span)
         number, lines = known
         lines.add(self.source.location(span).line)
         found = self.diagnostics[number]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 
-from openinfer.compiler.frontend import ParseResult, syntax
+from openinfer.compiler.frontend import ParseResult, sound_module, syntax
 from openinfer.compiler.frontend.build import build
 from openinfer.compiler.frontend.check import check
 from openinfer.compiler.frontend.report import Report
@@ -14,6 +14,7 @@ from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.graph_json.positions import Json, read_json
 from openinfer.compiler.graph_json.read_nodes import NodeReader
 from openinfer.compiler.graph_json.schema import Refused
+from openinfer.lowering.graph.expansion import blocks_of, expansion_problems
 
 KINDS = {
     "Dynamic": "dynamic",
@@ -47,9 +48,12 @@ def parse_json(text: str, file: str = "<graph>", strict: bool = False) -> ParseR
         # What could not be read would only be missed everywhere else.
         return ParseResult(None, report.sorted(), source)
     check(program, report)
-    module = None if report.errors else build(program, source)
-    if module is not None:
-        _relocate(module, source, reader.places)
+    if report.errors:
+        return ParseResult(None, report.sorted(), source, sound_module(program, report))
+    module = build(program, source)
+    _relocate(module, source, reader.places)
+    if problems := expansion_problems(blocks_of(module)):
+        return ParseResult(None, [*report.sorted(), *problems], source)
     return ParseResult(module, report.sorted(), source)
 
 

@@ -20,7 +20,6 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
 from openinfer.dialects.graph import AssignOp
-from openinfer.lowering.graph.liveness import assigned_in, written
 from openinfer.lowering.graph.variable_values import Scope, VariableValues
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.sizes import Size
@@ -67,8 +66,9 @@ class CarriedValues(VariableValues):
     def assigned(self, nodes: Sequence[Operation]) -> dict[str, None]:
         """The variables that nodes may write and that are values: not what grows."""
         states = self.facts.states
-        names = dict(written(nodes, self.facts.blocks, self.facts.unsteady))
-        for op in assigned_in(nodes, self.facts.blocks):
+        flow = self.facts.flow
+        names = flow.written(nodes)
+        for op in flow.assigned_in(nodes):
             if self.facts.names_scalars(op):
                 names[op.variable.data] = None
         return {n: None for n in names if n not in states or states[n].plain}

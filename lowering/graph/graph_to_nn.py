@@ -45,14 +45,13 @@ from openinfer.dialects.graph import (
 )
 from openinfer.lowering.graph import op_rules
 from openinfer.lowering.graph.carried import CarriedValues, Left
+from openinfer.lowering.graph.hints import Hints
 from openinfer.lowering.graph.late_numbers import late_numbers, with_rest
 from openinfer.lowering.graph.liveness import (
     Names,
     consumer_nodes,
     consumers_of,
     dims_of,
-    live_before,
-    live_behind_each,
     nodes_of,
 )
 from openinfer.lowering.graph.scalars import scalar_settings
@@ -63,6 +62,9 @@ from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.manifest import BEFORE
 from openinfer.runtime.sizes import Size
+
+_TRIED_NODES, _TRIES = 50_000, 20
+"""Bodies of loops are translated again where shapes change in them: so many nodes in all."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,22 @@ def _refusal(problem: Problem | op_rules.RuleError, op: Operation) -> ProgramErr
     return ProgramError([Diagnostic(problem.code, problem.message, place, hint=problem.hint)])
 
 
+@dataclass
+class _Frame:
+    """A list of nodes that is being translated."""
+
+    nodes: Sequence[Operation]
+    behind: Sequence[Names]
+    """What is needed behind each of them."""
+    scope: Scope
+    after: Names
+    at_return: Names
+    hints: Hints
+    block: BlockOp | None = None
+    """The block that these are, if it was called."""
+    position: int = 0
+
+
 class Translator(CarriedValues):
     """Walks the nodes in program order with the current SSA value of every variable."""
 
@@ -119,6 +137,9 @@ class Translator(CarriedValues):
             argument.name_hint = variable.variable.data
             scope.values[variable.variable.data] = argument
         self._held(scope)
+        self.translated = 0
+        """Nodes, those of bodies that are translated again counted again."""
+        self.most = _TRIED_NODES + _TRIES * self.facts.expanded
         self.published: dict[str, SSAValue] = {}
         self.finished: set[str] = set()
         """Consumers that have run since their values were yielded."""
@@ -202,24 +223,70 @@ class Translator(CarriedValues):
     def translate_nodes(
         self, nodes: Sequence[Operation], scope: Scope, after: Names, at_return: Names
     ) -> Left:
-        """Translates nodes; says whether a return was met: what follows it never runs."""
+        """Translates nodes; says whether a return was met: what follows it never runs.
+
+        A block that is called without a condition is a frame more here, not a deeper recursion.
+        """
+        outside = self.hints
+        frames = [self._frame(nodes, scope, after, at_return)]
+        try:
+            while True:
+                frame = frames[-1]
+                left = self._translate_some(frame)
+                if isinstance(left, BranchOp):
+                    frames.append(self._call(left, frame))
+                    continue
+                frames.pop()
+                if frame.block is not None:
+                    self.say(block_stamp(frame.block, "exit"))
+                if not frames:
+                    return left
+                self.hints = frames[-1].hints
+        finally:
+            self.hints = outside
+
+    def _frame(
+        self, nodes: Sequence[Operation], scope: Scope, after: Names, at_return: Names
+    ) -> _Frame:
         self.ordered |= _ordered(nodes)
-        behind = live_behind_each(nodes, after, at_return, self.facts.blocks, self.facts.unsteady)
-        for position, (op, live) in enumerate(zip(nodes, behind)):
-            rest = nodes[position + 1 :]
+        behind = self.facts.flow.live_behind_each(nodes, after, at_return)
+        return _Frame(nodes, behind, scope, after, at_return, self.hints)
+
+    def _call(self, op: BranchOp, caller: _Frame) -> _Frame:
+        """The frame of a block that is called for sure; it sees no loop index of its caller."""
+        target = self.facts.blocks[op.then_block.data]
+        outer = caller.scope
+        scope = Scope(outer.values, {}, outer.dims, outer.late, outer.unset)
+        live = caller.behind[caller.position - 1]
+        self.hints = caller.hints.inside(op).inside(target)
+        self.say(block_stamp(target, "enter"))
+        frame = self._frame(nodes_of(target), scope, live, live)
+        frame.block = target
+        return frame
+
+    def _translate_some(self, frame: _Frame) -> Left | BranchOp:
+        """Translates what is left of a frame, up to the next block that is called for sure."""
+        nodes, scope, at_return = frame.nodes, frame.scope, frame.at_return
+        while frame.position < len(nodes):
+            op, live = nodes[frame.position], frame.behind[frame.position]
+            frame.position += 1
             self.where = op
+            self._count(op)
             if isinstance(op, ScopeOp) and self._may_leave(nodes_of(op)):
-                return self.translate_nodes([*nodes_of(op), *rest], scope, after, at_return)
+                rest = nodes[frame.position :]
+                return self.translate_nodes([*nodes_of(op), *rest], scope, frame.after, at_return)
             if isinstance(op, LoopOp) and self._may_leave([op]):
                 self.say(node_stamp(op, self.node))
+                rest = nodes[frame.position :]
                 try:
-                    return self._leave_or_go_on(op, rest, scope, after, at_return)
+                    return self._leave_or_go_on(op, rest, scope, frame.after, at_return)
                 except (Problem, op_rules.RuleError) as problem:
                     raise _refusal(problem, op) from problem
-            outside = self.hints
-            self.hints = outside.inside(op)
+            self.hints = frame.hints.inside(op)
             if not isinstance(op, AwaitOp):
                 self.say(node_stamp(op, self.node))
+            if isinstance(op, BranchOp) and (op.condition is None or op.else_block is None):
+                return op
             try:
                 if self.translate_node(op, scope, live, at_return):
                     return True
@@ -231,8 +298,24 @@ class Translator(CarriedValues):
             except (Problem, op_rules.RuleError) as problem:
                 raise _refusal(problem, op) from problem
             finally:
-                self.hints = outside
+                self.hints = frame.hints
         return False
+
+    def _count(self, op: Operation) -> None:
+        """Another node is translated. The body of a loop is tried again where shapes change in it,
+        so that loops inside of loops could be tried for ever."""
+        self.translated += 1
+        if self.translated <= self.most:
+            return
+        raise _refusal(
+            Problem(
+                "OI0270",
+                f"the loops around this node of block `{self.facts.nodes[op].block}` are translated "
+                "too often: the shapes that change in one change those of the others",
+                "declare the dimensions instead of `_`, or nest fewer loops",
+            ),
+            op,
+        )
 
     def _fail_here(self, problem: NoValue) -> None:
         """A step that comes here fails; what follows here never runs."""
@@ -275,7 +358,7 @@ class Translator(CarriedValues):
 
     def live_before(self, nodes: Sequence[Operation], after: Names, at_return: Names) -> Names:
         """The variables whose value, or dimensions, is needed before nodes."""
-        return live_before(nodes, after, at_return, self.facts.blocks, self.facts.unsteady)
+        return self.facts.flow.live_before(nodes, after, at_return)
 
     @staticmethod
     def wanted(names: Iterable[str], live: Names) -> list[str]:
@@ -552,9 +635,8 @@ class Translator(CarriedValues):
     def branch(self, op: BranchOp, scope: Scope, live: Names) -> None:
         blocks = self.facts.blocks
         then = blocks[op.then_block.data]
-        if op.condition is None or op.else_block is None:
-            self.called_block(then, scope, live)
-            return
+        assert op.condition is not None
+        assert op.else_block is not None
         otherwise = blocks[op.else_block.data]
         names = {**self.assigned(nodes_of(then)), **self.assigned(nodes_of(otherwise))}
         kept = self.wanted(names, live)
@@ -581,7 +663,7 @@ class Translator(CarriedValues):
         changed: dict[str, None] = {}
         # What several sections read must stand in front of them.
         for block in blocks:
-            needed = live_before(consumer_nodes(block), frozenset(), frozenset(), self.facts.blocks)
+            needed = self.live_before(consumer_nodes(block), frozenset(), frozenset())
             for name in sorted(needed & self.facts.variables.keys()):
                 state = self.facts.states.get(name)
                 if state is None or state.plain:

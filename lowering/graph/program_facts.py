@@ -34,7 +34,8 @@ from openinfer.dialects.graph import (
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.dialects.opset import NameRef, find
 from openinfer.lowering.attributes import i64_attribute, text_attribute
-from openinfer.lowering.graph.liveness import nodes_of, written
+from openinfer.lowering.graph.expansion import expansion_problems, expansions
+from openinfer.lowering.graph.liveness import Flow, nodes_of
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
 from openinfer.lowering.graph.states import State, state_of
@@ -105,10 +106,11 @@ class Facts:
         return Facts(bindings, variables, blocks, static, runtime, extents, states, nodes)
 
     def problems(self) -> list[Diagnostic]:
-        """Dimensions with a size that nothing fixes, and a missing entry block."""
+        """Dimensions with a size that nothing fixes, a missing entry block, calls without end."""
         found: list[Diagnostic] = []
         if "entry" not in self.blocks:
             found.append(Diagnostic("OI0213", "there is no block named entry"))
+        found += expansion_problems(self.blocks)
         known = set(self.static) | self.runtime
         loops = {op.index.data for op in self.nodes if isinstance(op, LoopOp)}
         for variable in self.variables.values():
@@ -145,7 +147,7 @@ class Facts:
     def unsteady(self) -> frozenset[str]:
         """The temporaries with a dimension that names the index of a loop, or a scalar that some node
         writes, and with no open one: their shape says when their `assign` has run, if it has."""
-        changed = set(written(list(self.nodes), self.blocks))
+        changed = set(Flow(self.blocks).written(list(self.nodes)))
         steady = self.static.keys() | self.runtime | (self.variables.keys() - changed)
         return frozenset(
             op.variable.data
@@ -154,6 +156,16 @@ class Facts:
             and any(dim.names - steady for dim in op.sizes)
             and not any(dim.single_name == "_" for dim in op.sizes)
         )
+
+    @property
+    def expanded(self) -> int:
+        """The nodes of a step, calls followed."""
+        return expansions(self.blocks)["entry"].nodes
+
+    @cached_property
+    def flow(self) -> Flow:
+        """What nodes need and write."""
+        return Flow(self.blocks, self.unsteady)
 
     def names_scalars(self, variable: VariableOp | AssignOp) -> bool:
         """Whether a dimension of a declaration is fixed by a scalar variable of the step."""
@@ -182,7 +194,7 @@ class Facts:
         """
         grows = {name for name, state in self.states.items() if not state.plain}
         names = dict.fromkeys(name for name in self.returned() if name not in grows)
-        for name in written(nodes_of(self.blocks["entry"]), self.blocks):
+        for name in Flow(self.blocks).written(nodes_of(self.blocks["entry"])):
             variable = self.variables.get(name)
             if isinstance(variable, VariableOp) and variable.memory.data == "volatile":
                 names[name] = None

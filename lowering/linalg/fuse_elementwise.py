@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, StringAttr
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -103,34 +103,55 @@ def _is_cheap(producer: linalg.GenericOp) -> bool:
 
 
 def fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) -> linalg.GenericOp:
-    """The consumer with the producer's body in front of its own; erases both."""
+    """The consumer with the producer's body in front of its own; erases both.
+
+    The consumer's body is not copied, so that swallowing a long chain takes as long as the chain.
+    """
     value = consumer.inputs[position]
     place = input_maps(consumer)[position]
     inputs: list[SSAValue] = []
     maps: list[AffineMap] = []
 
-    def operand(source: SSAValue, mapping: AffineMap) -> int:
+    def operand(source: SSAValue, mapping: AffineMap) -> tuple[int, bool]:
+        """The number of an input, and whether it is a new one."""
         for i, (v, m) in enumerate(zip(inputs, maps)):
             if v is source and m == mapping:
-                return i
+                return i, False
         inputs.append(source)
         maps.append(mapping)
-        return len(inputs) - 1
+        return len(inputs) - 1, True
 
-    kept = {
-        i: operand(v, m)
-        for i, (v, m) in enumerate(zip(consumer.inputs, input_maps(consumer)))
-        if v is not value
-    }
-    taken = [operand(v, m.compose(place)) for v, m in zip(producer.inputs, input_maps(producer))]
-    block = Block(arg_types=[nn.element_of(v) for v in (*inputs, *consumer.outputs)])
-    produced = clone_body(producer.body.block, [block.args[i] for i in taken], block)
-    arguments: list[SSAValue] = []
-    for i, v in enumerate(consumer.inputs):
-        arguments.append(produced[0] if v is value else block.args[kept[i]])
-    arguments += block.args[len(inputs) :]
-    results = clone_body(consumer.body.block, arguments, block)
-    block.add_op(linalg.YieldOp(*results))
+    block = consumer.body.detach_block(0)
+    first = block.first_op
+    assert first is not None
+    taken: list[SSAValue] = []
+    computed: list[BlockArgument] = []
+    kept: list[BlockArgument] = []
+    for argument, v, m in zip(list(block.args), consumer.inputs, input_maps(consumer)):
+        if v is value:
+            computed.append(argument)
+            continue
+        i, new_one = operand(v, m)
+        if new_one:
+            kept.append(argument)
+        else:
+            argument.replace_all_uses_with(kept[i])
+            block.erase_arg(argument)
+    behind = len(kept) + len(computed)
+    for v, m in zip(producer.inputs, input_maps(producer)):
+        i, new_one = operand(v, m.compose(place))
+        if new_one:
+            kept.append(block.insert_arg(nn.element_of(v), behind))
+            behind += 1
+        taken.append(kept[i])
+    front = Block()
+    produced = clone_body(producer.body.block, taken, front)
+    for op in list(front.ops):
+        op.detach()
+        block.insert_op_before(op, first)
+    for argument in computed:
+        argument.replace_all_uses_with(produced[0])
+        block.erase_arg(argument)
     out_maps = consumer.indexing_maps.data[len(consumer.inputs) :]
     new = linalg.GenericOp(
         inputs,

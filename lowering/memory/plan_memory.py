@@ -131,7 +131,13 @@ class _Planner:
         return min(first, last), last
 
     def _end(self, op: Operation) -> int:
-        return max(self.order[inner] for inner in op.walk())
+        """The number of the last operation inside, which stands last of all."""
+        while True:
+            bodies = [block for region in op.regions for block in region.blocks]
+            inner = next((b.last_op for b in reversed(bodies) if b.last_op is not None), None)
+            if inner is None:
+                return self.order[op]
+            op = inner
 
     def _publish(self, plan: Plan, allocations: Sequence[memref.AllocOp]) -> None:
         offsets: dict[SSAValue, Size] = {

@@ -5,7 +5,7 @@ All findings are collected; nothing stops at the first one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.ir import Operation
@@ -39,6 +39,7 @@ from openinfer.dialects.opset import (
     find,
     infer_outputs,
 )
+from openinfer.lowering.graph.expansion import expansion_problems
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.check_caches import CacheChecks
 from openinfer.lowering.reference.check_declarations import OPEN
@@ -255,19 +256,26 @@ class _Checker(CacheChecks):
             )
 
     def cycles(self) -> None:
-        """A cycle of branches would never end."""
+        """A cycle of branches would never end, and neither would the step of a program that its
+        calls make too large."""
         calls: dict[str, list[tuple[str, Operation]]] = {name: [] for name in self.view.blocks}
         for node, info in self.view.nodes.items():
             if isinstance(node, BranchOp):
                 calls[info.block] += [(t, node) for t in targets_of(node) if t in calls]
         done: set[str] = set()
-        path: list[str] = []
-
-        def visit(block: str) -> None:
-            path.append(block)
-            for target, node in calls[block]:
-                if target in path:
-                    cycle = [*path[path.index(target) :], target]
+        for name in calls:
+            path: dict[str, Iterator[tuple[str, Operation]]] = {}
+            if name not in done:
+                path[name] = iter(calls[name])
+            while path:
+                block = next(reversed(path))
+                target, node = next(path[block], (None, None))
+                if target is None:
+                    del path[block]
+                    done.add(block)
+                elif target in path:
+                    names = list(path)
+                    cycle = [*names[names.index(target) :][:8], target]
                     self.report(
                         "OI0244",
                         f"branches form a cycle: {' → '.join(cycle)}",
@@ -275,13 +283,8 @@ class _Checker(CacheChecks):
                         "use a loop; a branch is a call that returns",
                     )
                 elif target not in done:
-                    visit(target)
-            path.pop()
-            done.add(block)
-
-        for name in calls:
-            if name not in done:
-                visit(name)
+                    path[target] = iter(calls[target])
+        self.problems += expansion_problems(self.view.blocks)
 
 
 def _ends(nodes: Sequence[Operation]) -> bool:

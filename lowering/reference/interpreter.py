@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping, Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 from xdsl.ir import Operation
@@ -38,6 +38,8 @@ from openinfer.runtime.trace import Event
 
 Steps = Generator[Event | None, None, bool]
 """Events of some nodes, None for waiting; the result says whether the block was left."""
+Running = Generator["Event | Running | None", bool | None, bool]
+"""The same, or a part that is to run before it goes on: it gets the result of that."""
 
 
 class Exchange(Protocol):
@@ -65,49 +67,83 @@ class Interpreter(Scope):
     # Control flow
 
     def block(self, name: str) -> Steps:
-        """Runs a block from its first node to where it is left."""
+        """Runs a block from its first node to where it is left, and all that it calls.
+
+        What a node holds or calls is a generator more on a stack of our own, so that no depth of
+        calls is a depth of recursion.
+        """
+        running: list[Running] = [self._block(name)]
+        left, failure = None, None
+        try:
+            while running:
+                try:
+                    found = (
+                        running[-1].send(left) if failure is None else running[-1].throw(failure)
+                    )
+                except StopIteration as end:
+                    running.pop()
+                    left, failure = end.value, None
+                    continue
+                except Exception as error:
+                    running.pop()
+                    left, failure = None, error
+                    continue
+                left = failure = None
+                if isinstance(found, Generator):
+                    running.append(found)
+                else:
+                    yield found
+            if failure is not None:
+                raise failure
+        finally:
+            while running:
+                running.pop().close()
+        return False
+
+    def _block(self, name: str) -> Running:
         op = self.view.blocks[name]
         info = block_info(op)
         yield self.event(op, info, kind="BlockEnter")
-        yield from self.nodes(body_of(op))
+        yield self.nodes(body_of(op))
         yield self.event(op, info, kind="BlockExit")
         return False
 
-    def nodes(self, nodes: Sequence[Operation]) -> Steps:
+    def nodes(self, nodes: Sequence[Operation]) -> Running:
         for node in nodes:
-            if (yield from self.node(node)):
+            if isinstance(node, LoopOp | ScopeOp | BranchOp | YieldOp | AwaitOp):
+                if (yield self.node(node)):
+                    return True
+                continue
+            info = self.view.nodes[node]
+            try:
+                event = self.simple(node, info)
+            except _FAULTS as error:
+                _fail(error, info)
+            yield event
+            if isinstance(node, ReturnOp):
                 return True
         return False
 
-    def node(self, node: Operation) -> Steps:
-        """Runs one node. Raises StepError that names it."""
+    def node(self, node: Operation) -> Running:
+        """Runs a node that holds others, calls them, or waits. Raises StepError that names it."""
         info = self.view.nodes[node]
         try:
             match node:
                 case LoopOp():
-                    return (yield from self.loop(node, info))
+                    return bool((yield self.loop(node, info)))
                 case ScopeOp():
-                    return (yield from self.nodes(body_of(node)))
+                    return bool((yield self.nodes(body_of(node))))
                 case BranchOp():
-                    return (yield from self.branch(node, info))
+                    return bool((yield self.branch(node, info)))
                 case YieldOp():
-                    return (yield from self.yield_(node, info))
-                case AwaitOp():
-                    return (yield from self.await_(node, info))
+                    return bool((yield self.yield_(node, info)))
                 case _:
-                    yield self.simple(node, info)
-                    return isinstance(node, ReturnOp)
-        except StepError as error:
-            raise _located(error, info) from error.__cause__
-        except IndexFault as error:
-            raise _located(StepError("OI0601", error.message, hint=error.hint), info) from error
-        except OpError as error:
-            raise _located(StepError("OI0602", error.message, hint=error.hint), info) from error
-        except MemoryError as error:
-            failure = StepError("OI0604", "not enough memory", hint="use smaller sizes")
-            raise _located(failure, info) from error
+                    assert isinstance(node, AwaitOp)
+                    return bool((yield self.await_(node, info)))
+        except _FAULTS as error:
+            _fail(error, info)
 
-    def loop(self, node: LoopOp, info: NodeInfo) -> Steps:
+    def loop(self, node: LoopOp, info: NodeInfo) -> Running:
         start, stop = self.size(node.start.data), self.size(node.stop.data)
         name = node.index.data
         yield self.event(node, info, description=f"{info.text}: {name} in {start}..{stop}")
@@ -115,7 +151,7 @@ class Interpreter(Scope):
         try:
             for index in range(start, stop):
                 self.indices[name] = index
-                if (yield from self.nodes(body_of(node))):
+                if (yield self.nodes(body_of(node))):
                     return True
         finally:
             self.indices.pop(name, None)
@@ -123,7 +159,7 @@ class Interpreter(Scope):
                 self.indices[name] = shadowed
         return False
 
-    def branch(self, node: BranchOp, info: NodeInfo) -> Steps:
+    def branch(self, node: BranchOp, info: NodeInfo) -> Running:
         target = node.then_block.data
         params: tuple[str, ...] = ()
         if node.condition is not None and node.else_block is not None:
@@ -135,13 +171,13 @@ class Interpreter(Scope):
         outer, self.indices = self.indices, {}
         self.depth += 1
         try:
-            yield from self.block(target)
+            yield self._block(target)
         finally:
             self.indices = outer
             self.depth -= 1
         return False
 
-    def yield_(self, node: YieldOp, info: NodeInfo) -> Steps:
+    def yield_(self, node: YieldOp, info: NodeInfo) -> Running:
         """In entry, gives values to the consumers; a consumer ends here."""
         self._check_exchange("yield", info)
         if self.exchange is not None:
@@ -149,7 +185,7 @@ class Interpreter(Scope):
         yield self.event(node, info, params=node.names)
         return self.exchange is None
 
-    def await_(self, node: AwaitOp, info: NodeInfo) -> Steps:
+    def await_(self, node: AwaitOp, info: NodeInfo) -> Running:
         """In entry, waits for the consumers; a consumer starts here, with its values there."""
         self._check_exchange("await", info)
         if self.exchange is not None:
@@ -312,9 +348,23 @@ class NodeStepError(StepError):
         self.node_uuid = info.uuid
 
 
-def _located(error: StepError, info: NodeInfo) -> StepError:
-    """The error with its node in front, once: nodes inside of loops are passed unchanged."""
-    return error if isinstance(error, NodeStepError) else NodeStepError(error, info)
+_FAULTS = (StepError, IndexFault, OpError, MemoryError)
+
+
+def _fail(error: Exception, info: NodeInfo) -> NoReturn:
+    """Raises the StepError of a node that failed. Nodes inside of loops are named already."""
+    match error:
+        case NodeStepError():
+            raise error
+        case StepError():
+            raise NodeStepError(error, info) from error.__cause__
+        case IndexFault():
+            failure = StepError("OI0601", error.message, hint=error.hint)
+        case OpError():
+            failure = StepError("OI0602", error.message, hint=error.hint)
+        case _:
+            failure = StepError("OI0604", "not enough memory", hint="use smaller sizes")
+    raise NodeStepError(failure, info) from error
 
 
 def _now() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,14 @@ from openinfer.dialects.graph import (
     AwaitOp,
     BlockOp,
     BranchOp,
-    LoopOp,
     NameAttr,
     OpOp,
     ReturnOp,
-    ScopeOp,
     SizeAttr,
     VariableOp,
 )
-from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.dialects.opset import NameRef
+from openinfer.lowering.graph.liveness import Flow
 from openinfer.lowering.graph.sources import (
     Bindings,
     family_extents,
@@ -212,39 +210,12 @@ class ProgramView:
         returned = self.returned()
         if returned or "entry" not in self.blocks:
             return returned
-        names = self._written(body_of(self.blocks["entry"]), set())
+        names = Flow(self.blocks).written(body_of(self.blocks["entry"]))
         return [n for n in names if n in self.variables and self._is_volatile(n)]
 
     def _is_volatile(self, name: str) -> bool:
         variable = self.variables[name]
         return variable.memory.data == "volatile" and not variable.indices.data
-
-    def _written(self, nodes: Sequence[Operation], seen: set[str]) -> dict[str, None]:
-        """Names that some nodes may write, in order of the first write; called blocks and consumers
-        included."""
-        found: dict[str, None] = {}
-        for node in nodes:
-            if isinstance(node, LoopOp | ScopeOp):
-                found.update(self._written(body_of(node), seen))
-            elif isinstance(node, BranchOp):
-                found.update(self._written_in(targets_of(node), seen))
-            elif isinstance(node, AwaitOp):
-                consumers = [n for n, own in self.consumers().items() if own & set(node.names)]
-                found.update(self._written_in(consumers, seen))
-            elif isinstance(node, GraphOp):
-                found.update({ref.variable.data: None for ref in node.writes()})
-        return found
-
-    def _written_in(self, blocks: Iterable[str], seen: set[str]) -> dict[str, None]:
-        """The same for blocks that nodes call, or whose values they await."""
-        found: dict[str, None] = {}
-        for name in blocks:
-            if name in self.blocks and name not in seen:
-                seen.add(name)
-                nodes = body_of(self.blocks[name])
-                # The first node of a consumer is its own `await`.
-                found.update(self._written(nodes[1:] if name in self.consumers() else nodes, seen))
-        return found
 
 
 def _check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:

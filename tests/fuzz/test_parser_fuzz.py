@@ -19,6 +19,7 @@ from xdsl.parser import Parser
 
 from openinfer.compiler.frontend import parse_text, print_program
 from openinfer.compiler.frontend.codes import CODES
+from openinfer.compiler.model_mistakes import all_mistakes
 from openinfer.dialects import graph, opset
 from openinfer.runtime.dtypes import DTYPES
 
@@ -261,6 +262,7 @@ def check_text(text: str) -> bool:
     try:
         result = parse_text(text, "fuzz.oi")
         shown = result.render()
+        everything = all_mistakes(result, None, {}) if result.errors else None
     except Exception as error:
         pytest.fail(f"{type(error).__name__}: {error} in\n{text}\n-----\n{text!r}")
     assert time.process_time() - started < SLOWEST, f"too slow:\n{text}"
@@ -274,6 +276,8 @@ def check_text(text: str) -> bool:
         assert str(place) in shown
     if result.module is None:
         assert result.errors, text
+        assert everything is not None
+        assert [d for d in everything.diagnostics if d in result.diagnostics] == result.diagnostics
         return False
     result.module.verify()
     printed = print_program(result.module)

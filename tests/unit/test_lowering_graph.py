@@ -6,7 +6,7 @@ import pytest
 
 from openinfer.compiler.frontend import parse_text
 from openinfer.dialects.graph import BlockOp
-from openinfer.lowering.graph.liveness import live_before, nodes_of, written
+from openinfer.lowering.graph.liveness import Flow, nodes_of
 from openinfer.lowering.graph.sources import family_extents, member_name, solve_dims
 from openinfer.runtime.sizes import Size
 
@@ -26,7 +26,7 @@ def live(text: str, *after: str) -> list[str]:
     """What is needed before entry when `after` is read behind it."""
     blocks = blocks_of(text)
     outside = frozenset(after)
-    return sorted(live_before(nodes_of(blocks["entry"]), outside, outside, blocks))
+    return sorted(Flow(blocks).live_before(nodes_of(blocks["entry"]), outside, outside))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ block one { transfer a >> x; return; }
 block two { transfer b >> y; return; }
 """
     blocks = blocks_of(text)
-    assert list(written(nodes_of(blocks["entry"]), blocks)) == ["y", "x", "z"]
+    assert list(Flow(blocks).written(nodes_of(blocks["entry"]))) == ["y", "x", "z"]
 
 
 @pytest.mark.parametrize(
