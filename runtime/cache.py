@@ -39,7 +39,8 @@ def cache_key(*parts: str | bytes) -> str:
     """The key for what a program depends on: each part with its length, hashed."""
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        # Half a surrogate pair in a text is an error of the program, found when it is read.
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()

@@ -25,6 +25,7 @@ _PUNCTUATION = ("..", ">>", "{", "}", "(", ")", "[", "]", ":", ";", ",", ".", "=
                 "+", "-", "*", "/", "<", ">", "&", "#")  # fmt: skip
 _STRAY = re.compile(r"[^\s\w\"'{}()\[\]:;,.=@!?+\-*/<>&#]+|[^\W\dA-Za-z_]+\w*|.", re.S)
 _RAW_STRING = re.compile(r'r(#*)"')
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
 
 
@@ -63,6 +64,15 @@ class _Lexer:
 
     def run(self) -> list[Token]:
         text = self.text
+        for half in _SURROGATE.finditer(text):
+            self.report.error(
+                "OI0272",
+                Span(*half.span()),
+                f"half of a surrogate pair, \\u{ord(half.group()):04x}: no character",
+                fix="remove it: the text was decoded wrongly, or cut within a character",
+            )
+        # Each is one mistake, wherever it stands.
+        self.text = text = _SURROGATE.sub(" ", text)
         while self.position < len(text):
             if blank := _BLANK.match(text, self.position):
                 self.position = blank.end()

@@ -13,7 +13,7 @@ from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.executor import BaseExecutor, VariableInfo, evaluated, solve_sizes
 from openinfer.runtime.files import open_regular
-from openinfer.runtime.sizes import MAX_ELEMENTS, Size
+from openinfer.runtime.sizes import Size, memory_holds
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor, as_tensor
 
@@ -60,7 +60,7 @@ def draw(variable: VariableInfo, shape: tuple[int, ...], seed: int, step: int) -
     Raises StepError OI0604 when memory does not hold them.
     """
     try:
-        if element_count(shape) > MAX_ELEMENTS:
+        if not memory_holds(shape):
             raise MemoryError
         return _drawn(variable, shape, seed, step)
     except MemoryError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -21,7 +20,7 @@ from openinfer.lowering.attributes import PLAIN
 from openinfer.lowering.graph.sources import package_name
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, InputError
-from openinfer.runtime.sizes import MAX_ELEMENTS, MAX_SIZE, Size
+from openinfer.runtime.sizes import MAX_SIZE, Size, memory_holds
 from openinfer.runtime.suggest import did_you_mean
 
 _BOUND = (PackageSizeOp, PackageTensorOp, PackageValueOp)
@@ -86,7 +85,7 @@ def impossible_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> list[Diagnos
 def _too_large(op: VariableOp | AssignOp, sizes: Mapping[str, int]) -> bool:
     extents = [dim.substitute(sizes).constant for dim in op.sizes]
     known = [extent for extent in extents if extent is not None]
-    return math.prod(known) > MAX_ELEMENTS
+    return not memory_holds(known)
 
 
 def _values(size: Size, sizes: Mapping[str, int]) -> str:

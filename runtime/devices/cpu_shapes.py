@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from openinfer.runtime.errors import InputError
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.sizes import Size, memory_holds
 
 if TYPE_CHECKING:
     from openinfer.runtime.executor import VariableInfo
@@ -52,7 +52,12 @@ def no_shape(info: VariableInfo, unknown: set[str]) -> InputError:
 
 
 def check_shape(name: str, shape: tuple[int, ...]) -> None:
-    """Raises InputError OI0506 for a shape that the sizes of the step make impossible."""
+    """Raises InputError OI0506 for a shape that the sizes of the step make impossible, StepError
+    OI0604 for an empty one that no memory could hold otherwise."""
+    if not memory_holds(shape):
+        raise StepError(
+            "OI0604", f"no memory holds {name} with shape {list(shape)}", hint="use smaller sizes"
+        )
     if min(shape, default=0) < 0:
         raise InputError(
             "OI0506",
