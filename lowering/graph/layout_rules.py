@@ -100,6 +100,8 @@ def _split(call: Call) -> Sequence[SSAValue]:
         piece = _cut(call, starts, [1] * rank, call.kind(part))
         found.append(call.convert(piece, call.kind(declared)))
         start = start + part.dims[axis]
+    # Parts of one size leave a rest where the axis does not divide.
+    call.emitter.require(nn.dims_of(call.operands[0])[axis], start, "parts")
     return found
 
 

@@ -180,6 +180,14 @@ class VariableValues:
         """The only element of a tensor."""
         kind = value.type
         assert isinstance(kind, TensorType)
+        count = Size.of(1)
+        for dim in nn.dims_of(value):
+            count = count * dim
+        if count.constant != 1:
+            self.require(count, Size.of(1), "one")
+            self.require(Size.of(1), count, "one")
+            first = [self.constant_index(0)] * len(kind.get_shape())
+            return self.add(tensor.ExtractOp(value, first, kind.element_type))
         if kind.get_shape():
             scalar = TensorType(kind.element_type, [])
             value = self.add(nn.ReshapeOp([value], [scalar]))

@@ -208,7 +208,8 @@ class _Checker(CacheChecks):
                 note,
             )
         open_dims = any(OPEN in d.names for d in (*have.dims, *want.dims))
-        if have.dims != want.dims and not open_dims:
+        ranks = len(have.dims), len(want.dims)
+        if ranks[0] != ranks[1] or (have.dims != want.dims and not open_dims):
             self.report(
                 "OI0323",
                 f"{name} gives {have}, but {ref.text} is declared {want}",

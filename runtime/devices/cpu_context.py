@@ -300,6 +300,10 @@ class CpuContext:
             what = f"bound {low} must not exceed {high}"
             if row.kind == "negative-size":
                 what = f"dimension {high} must not be negative"
+            elif row.kind == "parts":
+                what = f"an axis of {low} must divide into equal parts"
+            elif row.kind == "one":
+                what = f"{high if low.constant == 1 else low} elements stand where one is needed"
             raise StepError(
                 FAILURES[row.kind].code,
                 f"{self._where(row.node)}: {what}, but {shown}",
@@ -329,7 +333,9 @@ class CpuContext:
             if self.state.give_up():
                 self.forget_sizes()
             raise StepError(
-                failure.code, f"{self._where(node - 1)}: {message}", hint=failure.hint or None
+                failure.code,
+                f"{self._where(node - 1)}: {message}",
+                hint=failure.hint.format(a=a, b=b) or None,
             )
         sizes, quick = self.shape_sizes, self.quick
         assert sizes is not None

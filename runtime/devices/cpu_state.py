@@ -385,14 +385,14 @@ class CpuState:
         if failure.state:
             number, place = divmod(b, 64)
             row = self._manifest.states[number]
-            axis = f"index {row.axes[place]} of {row.name}"
+            index = row.axes[place]
+            axis = f"index {index} = {a} of {row.name}"
             limit = self._growing[row.name].limits[place] if kind == "fixed" else None
+            if limit is not None and place >= row.tables:
+                return f"index {index} of {row.name} would reach extent {a}, its fixed bound is {limit}"
             if limit is not None:
-                return (
-                    f"{axis} would reach extent {a}, its fixed bound is {limit}"
-                    if place >= row.tables
-                    else f"{axis} = {a - 1} is outside of its fixed bound 0..{limit}"
-                )
+                axis = f"index {index} = {a - 1} of {row.name}"
+                return f"{axis} is outside 0..{limit}, the bound of @fixed({index}={limit})"
         return failure.message.format(a=a, b=b, axis=axis)
 
     def _resized(self, now: int, number: int, axis: int) -> str:

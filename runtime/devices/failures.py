@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Failure:
-    """A row: `message` may name the numbers `a` and `b`, and for states `axis` (`l of K`)."""
+    """A row: `message` may name the numbers `a` and `b`, and for states `axis`
+    (`index l = 3 of K`)."""
 
     code: str
     message: str
     hint: str
     state: bool = False
-    """Whether `b` names a state and an axis of it."""
+    """Whether `b` names a state and an axis of it, and `a` is the index."""
     held: bool = False
     """Whether `b` names a state and one of its dimensions, which is `a` now."""
     memory: bool = False
@@ -37,11 +38,9 @@ FAILURES: dict[str, Failure] = {
         "write within @fixed, or raise the bound",
         state=True,
     ),
-    "negative": Failure(
-        "OI0606", "index {a} of {axis} is negative", "indices count from 0", state=True
-    ),
+    "negative": Failure("OI0606", "{axis} is negative", "indices count from 0", state=True),
     "slice-start": Failure(
-        "OI0606", "a slice of {axis} starts at {a}", "slices start at 0 or later", state=True
+        "OI0606", "a slice starts below 0: {axis}", "slices start at 0 or later", state=True
     ),
     "slice-order": Failure(
         "OI0606", "a slice {a}..{b} ends before it starts", "bounds are half-open: start <= end"
@@ -99,5 +98,13 @@ FAILURES: dict[str, Failure] = {
     "not-positive": Failure("OI0602", "a size, stride or dilation is {a}", "use {b} or more"),
     "padded": Failure("OI0604", "no memory holds a padding of more than {b}", "use less padding"),
     "below-zero": Failure("OI0602", "a padding or count is {a}", "use {b} or more"),
+    "parts": Failure(
+        "OI0602", "equal parts of an axis of {a} hold only {b}", "give the sizes: `sizes=[…]`"
+    ),
+    "one": Failure(
+        "OI0605",
+        "{a} and {b} elements where one is needed",
+        "a condition or number has one element",
+    ),
 }
 """By name, in the order of their numbers."""
