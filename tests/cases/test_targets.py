@@ -22,7 +22,6 @@ from openinfer.runtime.errors import ArtefactError, CompileError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
 pytestmark = [
-    pytest.mark.host,
     pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
 ]
 

@@ -20,7 +20,6 @@ from openinfer.runtime.target import TARGETS
 from openinfer.runtime.tensors import Tensor
 
 pytestmark = [
-    pytest.mark.host,
     pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
 ]
 

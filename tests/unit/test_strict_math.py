@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from host_runs import skip_unless_it_runs
 
 import openinfer as oi
 from openinfer.lowering.cpu.jit import compile_loops
@@ -35,6 +36,7 @@ def run(
     text: str, inputs: dict[str, Array], package: Package | None = None, **options: Any
 ) -> dict[str, Array]:
     program = oi.compile(oi.graph(text), package, strict_math=True, **options)
+    skip_unless_it_runs(options.get("target", "host"))
     with program.make_executor(2) as executor:
         return {name: np.asarray(value) for name, value in executor.run(**inputs).items()}
 
