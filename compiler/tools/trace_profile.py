@@ -46,6 +46,8 @@ class Profile:
     """In nodes."""
     timeless: int = 0
     """Nodes that took no time of their own in any step."""
+    threads: int | None = None
+    """How many threads ran a step; None where no event says it, as in the simulator."""
     arena_growths: int = 0
     """How often the arena grew for a step."""
     state_growths: int = 0
@@ -73,6 +75,7 @@ class Profile:
             step_ns,
             sum(event.duration_ns for event in events if event.kind not in _BLOCKS),
             sum(time == 0 for time in spent.values()),
+            _threads(events),
             _count(events, "arena_growths"),
             _count(events, "state_growths"),
             {file: text.split("\n") for file, text in (sources or {}).items()},
@@ -108,6 +111,7 @@ class Profile:
         """All that the table shows."""
         return {
             "steps": self.steps,
+            "threads": self.threads,
             "step_ns": self.step_ns,
             "busy_ns": self.busy_ns,
             "nodes_without_time": self.timeless,
@@ -140,6 +144,8 @@ class Profile:
         text = f"{duration(self.busy_ns)} in nodes"
         if self.step_ns:
             text += f" of {duration(self.step_ns)} in {steps}"
+        if self.threads is not None:
+            text += f"; threads: {self.threads}"
         if self.timeless:
             text += (
                 f"; {self.timeless} node{'s' if self.timeless != 1 else ''} took no time of their "
@@ -151,6 +157,12 @@ class Profile:
                 f"that of persistent variables {_times(self.state_growths)}"
             )
         return text
+
+
+def _threads(events: Sequence[Event]) -> int | None:
+    """The number of threads that the events which enter a step name."""
+    found = (event.settings.get("threads") for event in events if event.kind == "BlockEnter")
+    return max((count for count in found if isinstance(count, int)), default=None)
 
 
 def _count(events: Sequence[Event], name: str) -> int:

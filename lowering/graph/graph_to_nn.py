@@ -423,23 +423,27 @@ class Translator(CarriedValues):
                 self.insert(nn.KeepOp(result))
 
     def check_numbers(self, name: str, settings: Mapping[str, object], scope: Scope) -> None:
-        """All numbers of sizes are checked before one is used, so that the step says of which it is."""
+        """Of several sizes all are checked before one is used, so that the step fails alike with each."""
         spec = opset.find(name)
+        found: list[Size] = []
 
-        def check(value: object) -> None:
+        def collect(value: object) -> None:
             if isinstance(value, tuple):
                 for item in value:
-                    check(item)
+                    collect(item)
             elif isinstance(value, Size | opset.NameRef):
                 size = Size.name(value.name) if isinstance(value, opset.NameRef) else value
                 size = self.late.folded(size, scope)
                 if any(n in scope.indices or n in self.facts.variables for n in size.names):
-                    self.index_value(size, scope)
+                    found.append(size)
 
         for key, value in settings.items():
             setting = spec.setting(key) if spec else None
             if setting is not None and setting.kind in opset.SIZE_KINDS:
-                check(value)
+                collect(value)
+        if len(found) > 1:
+            for size in found:
+                self.index_value(size, scope)
 
     def require_holds(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
         """The step fails with a row of the failures where a bool of one element is false."""
@@ -462,7 +466,7 @@ class Translator(CarriedValues):
             if not unknown or not -len(dims) <= axis < len(dims):
                 return value
             number = self.index_value(value, scope)
-            if self.never_negative(number):
+            if value.single_name is not None and self.never_negative(number):
                 return value
             zero = self.constant_index(0)
             behind = self.add(arith.CmpiOp(number, zero, "slt"))

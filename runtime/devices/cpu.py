@@ -13,6 +13,7 @@ from openinfer.runtime.devices.beside import Beside
 from openinfer.runtime.devices.cpu_context import CpuContext
 from openinfer.runtime.devices.cpu_loaded import LoadedProgram
 from openinfer.runtime.devices.cpu_shapes import check_shape, dims_now, no_shape
+from openinfer.runtime.devices.cpu_trace import TRACED_THREADS
 from openinfer.runtime.devices.cpu_watch import Handed, Watcher, start_numbers
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError
@@ -61,7 +62,8 @@ class CpuExecutor(BaseExecutor):
             results=manifest.returns or manifest.outputs,
             max_state_bytes=max_state_bytes,
         )
-        self.threads = threads
+        # One thread writes stamps, so they are times of the work only where that thread does all of it.
+        self.threads = threads = TRACED_THREADS if manifest.traced else threads
         self._program = program
         self._loaded = loaded
         self._manifest = manifest

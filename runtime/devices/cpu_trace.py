@@ -26,6 +26,10 @@ Entries = NDArray[np.int64]
 """Rows of (stamp, value, seconds, nanoseconds)."""
 
 
+TRACED_THREADS = 1
+"""How many threads run a traced step."""
+
+
 @dataclass(frozen=True)
 class Growths:
     """How often memory grew since the step before, the steps' own allocations being none."""
@@ -170,7 +174,8 @@ class TraceReader:
     ) -> list[Event]:
         """The events of one step; `sizes` are all its sizes.
 
-        Where memory grew before or in the step, the event that enters it says so in its settings.
+        The event that enters the step says in its settings how many threads ran it, and where memory grew
+        before or in it.
         """
         found: list[Event] = []
         place = Place()
@@ -195,8 +200,9 @@ class TraceReader:
                     found.append(self._kernel(stamp, place, sizes, start, now - start, step))
                 case _:
                     found += [self._node(n, place, sizes, now, step) for n in stamp.nodes]
-        if growths is not None and growths.settings and found:
-            found[0] = replace(found[0], settings={**found[0].settings, **growths.settings})
+        if found:
+            said = {"threads": TRACED_THREADS, **(growths.settings if growths is not None else {})}
+            found[0] = replace(found[0], settings={**found[0].settings, **said})
         return found
 
     def _node(

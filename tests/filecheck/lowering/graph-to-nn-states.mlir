@@ -174,13 +174,15 @@ graph.block entry {
   graph.return
 }
 // -----
-// Numbers of 64 bits: a sum or a product stays at the largest number instead of wrapping around, and the
-// result is cut once more. Narrow numbers are simply added.
+// Numbers of 64 bits are checked, and so is a product of them: the step fails before one wraps around.
+// Narrow numbers are simply added.
 // CHECK: func.func @step
-// CHECK: arith.mulsi_extended
-// CHECK: arith.constant 1099511627776 : index
-// CHECK: scf.for
-// CHECK-NOT: arith.mulsi_extended
+// CHECK: nn.require %{{.*}} else "number" %[[M:.*]], %[[M]] node 0 : i64
+// CHECK: nn.require %{{.*}} else "number" %[[N:.*]], %[[N]] node 0 : i64
+// CHECK: %[[LOW:.*]], %[[HIGH:.*]] = arith.mulsi_extended %[[M]], %[[N]] : index
+// CHECK: nn.require %{{.*}} else "number" %[[LOW]], %[[LOW]] node 0 : i64
+// CHECK: scf.for %i = %{{.*}} to %[[LOW]] step
+// CHECK-NOT: nn.require
 // CHECK: arith.addi %{{.*}}, %{{.*}} : index
 // CHECK-NEXT: arith.constant 1 : index
 // CHECK-NEXT: scf.for
@@ -265,5 +267,19 @@ graph.block entry {
   }
   graph.op neg(o) -> (t)
   graph.op abs(t) -> (y)
+  graph.return
+}
+// -----
+// What the program itself says needs no check, whatever its dtype.
+// CHECK-NOT: nn.require
+// CHECK: %[[K:.*]] = arith.constant 5 : index
+// CHECK: scf.for %i = %[[K]] to
+// CHECK-NOT: nn.require
+graph.variable y volatile i64
+graph.variable k constant i64 {init = 5 : i64}
+graph.block entry {
+  graph.loop l i in k to 9 {
+    graph.op fill(y) -> (y) settings {value = 1 : i64}
+  }
   graph.return
 }

@@ -125,9 +125,10 @@ graph.block entry {
 // Numbers of windows that only the step knows are late sizes: it checks them, then it gives values to
 // the sizes of the result, then windows are read.
 // CHECK: late = ["window.0", "windows.1", "windows.2"]
-// CHECK: %[[N:.*]] = arith.minsi
+// CHECK: nn.require %{{.*}} else "number" %[[N:.*]], %[[N]] node 0 : i64
 // CHECK: nn.require %{{.*}} else "not-positive" %[[N]], %{{.*}} node 0 : i64
-// CHECK: nn.define_size "window.0" = %[[N]] node 0 : i64
+// CHECK: %[[CUT:.*]] = arith.minsi %[[N]], %{{.*}} : index
+// CHECK: nn.define_size "window.0" = %[[CUT]] node 0 : i64
 // CHECK: nn.define_size "windows.1" = %{{.*}} node 0 : i64
 // CHECK: %[[U:.*]] = nn.unfold(%x) {stride = [#graph.size<window.0>, #graph.size<window.0>], padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (tensor<1x4x8x8xf32>) -> tensor<1x4x3x3x?x?xf32, #nn.dims<1, 4, 3, 3, windows.1, windows.1>>
 // CHECK: nn.matmul
