@@ -118,6 +118,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("lower-recurrence", "schedules"),
                 Step("lower-fourier", "schedules"),
                 Step("lower-generic", "everything else: loops with a vector inside"),
+                Step("block-sums", "all sums are loops, and no loop is cut for threads yet"),
                 Step("clear-tails", "all stores into packed buffers are there"),
                 Step("lower-state", "before sizes: offsets into states are expressions of them"),
                 Step("lower-checks", "the step's own checks; kernels have theirs by now"),

@@ -56,6 +56,7 @@ PASSES: dict[str, str] = {
     "reuse-buffers": "openinfer.lowering.memory.reuse_buffers:ReuseBuffers",
     # loops
     "share-loops": "openinfer.lowering.loops.share_loops:ShareLoops",
+    "block-sums": "openinfer.lowering.loops.block_sums:BlockSums",
     "lower-attention": "openinfer.lowering.loops.lower_attention:LowerAttention",
     "lower-fourier": "openinfer.lowering.loops.lower_fourier:LowerFourier",
     "lower-generic": "openinfer.lowering.loops.lower_generic:LowerGeneric",

@@ -133,6 +133,7 @@ def mend(
                 [how.vector],
             ),
             hint="j",
+            sums="products",
         )
         if results.share is not None:
             share = build.splat(results.share(row), how.lanes)
@@ -145,7 +146,13 @@ def mend(
 
     zero = build.constant(0, how.vector)
     (total,) = build.reduce(
-        0, results.rows, 1, [zero], lambda row, old: [sum_of_row(row, old[0])], hint="r"
+        0,
+        results.rows,
+        1,
+        [zero],
+        lambda row, old: [sum_of_row(row, old[0])],
+        hint="r",
+        sums="marks",
     )
     build.when(is_nan(total), lambda: build.loop(0, results.rows, 1, columns, hint="r"))
 
@@ -167,6 +174,7 @@ def _added(
         [old],
         lambda column, sums: [build.insert(arith.AddfOp(sums[0], load(column, None)))],
         hint="d",
+        sums="marks",
     )
     rest = build.minus(count, whole)
     if rest == 0:

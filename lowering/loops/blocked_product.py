@@ -20,21 +20,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, MemRefType, bf16
+from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, MemRefType, bf16, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.memref import PrefetchOp
 from openinfer.dialects.nn import MatmulOp, dims_of, element_of
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import accumulator_of
+from openinfer.lowering.loops.long_sums import PRODUCTS
 from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.loops.microkernel import Carried, over_tiles
-from openinfer.lowering.loops.numeric import element_type
+from openinfer.lowering.loops.numeric import element_type, resize_float
 from openinfer.lowering.loops.packing import Matrix
 from openinfer.lowering.loops.product import Part, Product, Strip
 from openinfer.lowering.loops.runs import Extent, vector_run
 from openinfer.lowering.loops.streaming import LINE, share_of_next
 from openinfer.lowering.loops.target import bits_of
+from openinfer.lowering.options import strict_math
 from openinfer.runtime.sizes import THREADS, Size
 
 STEP_BYTES = 4096
@@ -58,7 +60,8 @@ Scratch = tuple[Attribute, tuple[Size, ...]]
 @dataclass(frozen=True)
 class Blocks:
     """The buffers of blocks: a copy of rows `[threads, rows, steps and a gap]`, the two last ones the
-    other way round for a transposed left operand, and sums `[threads, panels, rows, columns]`."""
+    other way round for a transposed left operand, and sums `[threads, panels, rows, columns]`. Long
+    sums of f32 are kept in f64."""
 
     copy: SSAValue
     sums: SSAValue
@@ -113,10 +116,16 @@ def block_scratch(op: MatmulOp) -> list[Scratch]:
     gap = APART // width
     place = (steps, height + gap) if transposed else (height, steps + gap)
     threads = Size.name(THREADS)
+    kept = f64 if _is_long(depth, body) else body
     return [
         (kind, (threads, Size.of(place[0]), Size.of(place[1]))),
-        (body, (threads, panels, Size.of(height), Size.of(machine.tile))),
+        (kept, (threads, panels, Size.of(height), Size.of(machine.tile))),
     ]
+
+
+def _is_long(depth: int, kind: Attribute) -> bool:
+    """Whether sums of so many products are kept in f64."""
+    return depth > PRODUCTS.most and kind == f32 and not strict_math()
 
 
 def _rows(op: MatmulOp, output: Sequence[Size]) -> int | None:
@@ -167,6 +176,13 @@ class BlockedProduct(Product):
     def _pairs(self) -> bool:
         """Whether extents count pairs of the contraction."""
         return False
+
+    @property
+    def _long(self) -> bool:
+        """Whether sums are kept in f64."""
+        depth = self.extents.depth
+        assert isinstance(depth, int)
+        return _is_long(depth * (2 if self._pairs else 1), self.how.kind)
 
     def _groups(self, row_blocks: Index, panels: Index) -> int:
         """How many groups the panels are cut into, so that threads find enough tasks."""
@@ -257,7 +273,7 @@ class BlockedProduct(Product):
         rows = self.machine.rows(strip.vectors)
         tiles = -(-self._blocks.rows // rows)
         offsets = [vector * lanes for vector in range(strip.vectors)]
-        zero = build.constant(0, self.how.vector)
+        steps = self._blocks.steps(transposed=self.left_transposed, pairs=self._pairs)
         copy = Matrix(self._blocks.copy, (self.thread,))
         goes_on = build.compare("sgt", k, 0)
         following = build.add(strip.panel, 1)
@@ -278,34 +294,52 @@ class BlockedProduct(Product):
                 build,
                 self.right.matrix,
                 following,
-                self._blocks.steps(transposed=self.left_transposed, pairs=self._pairs),
+                steps,
                 offset // rows if isinstance(offset, int) else build.floordiv(offset, rows),
                 tiles,
                 start=k,
             )
-            before = build.when(
-                goes_on,
-                lambda: [build.vload(sums, one, lanes) for one in places],
-                lambda: [zero] * len(places),
-                [self.how.vector] * len(places),
-            )
-            made = self._tile(strip, offset, count, Part(copy, k, length, before, ask))
+
+            def old() -> list[SSAValue]:
+                return [build.vload(sums, one, lanes) for one in places]
+
+            none = [build.constant(0, self.how.vector)] * len(places)
+            before: Sequence[SSAValue] = none
+            if not self._long:
+                before = build.when(goes_on, old, lambda: none, [value.type for value in none])
+            part = Part(copy, k, length, before, ask, steps, self._long)
+            made = [value for line in self._tile(strip, offset, count, part) for value in line]
+            if self._long:
+                # Each block has sums of its own, joined in f64.
+                wide = [resize_float(build, value, f64) for value in made]
+
+                def joined() -> list[SSAValue]:
+                    pairs = zip(old(), wide, strict=True)
+                    return [build.insert(arith.AddfOp(x, y)) for x, y in pairs]
+
+                made = build.when(goes_on, joined, lambda: wide, [value.type for value in wide])
 
             def keep() -> None:
-                values = [value for line in made for value in line]
-                for one, value in zip(places, values, strict=True):
+                for one, value in zip(places, made, strict=True):
                     build.vstore(value, sums, one)
 
+            def narrow(values: Sequence[SSAValue]) -> list[SSAValue]:
+                kind = self.how.kind
+                return [resize_float(build, v, kind) if self._long else v for v in values]
+
             def complete(line: SSAValue) -> None:
-                finish([build.vload(sums, one, lanes) for one in place(line)], build.add(row, line))
+                values = [build.vload(sums, one, lanes) for one in place(line)]
+                finish(narrow(values), build.add(row, line))
 
             def complete_tile() -> None:
                 if is_long:
                     keep()
                     build.loop(offset, build.plus(offset, count), 1, complete, hint="r")
                     return
-                for line, values in zip(lines, made, strict=True):
-                    finish(values, build.plus(row, line))
+                across = len(offsets)
+                for number, line in enumerate(lines):
+                    values = made[number * across : (number + 1) * across]
+                    finish(narrow(values), build.plus(row, line))
 
             build.when(is_last, complete_tile, keep)
             return ()

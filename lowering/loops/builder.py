@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    StringAttr,
+    UnitAttr,
     VectorType,
     i1,
 )
@@ -34,6 +36,16 @@ from openinfer.lowering.options import strict_math
 
 Index = SSAValue | int
 """An index value: SSA, or a Python int that becomes a constant."""
+
+PARALLEL = "openinfer.parallel"
+"""Marks a loop whose rounds may run on several threads."""
+SUMS = "openinfer.sums"
+"""What a loop adds up, for `block-sums`: "products", "long products" (a part of a long sum), or
+"marks", of which only NaN matters."""
+BESIDE = "openinfer.beside"
+"""How many parts of one sum a loop adds up side by side, for `block-sums`."""
+ROUNDS = "openinfer.rounds"
+"""How often a loop runs at most, for `block-sums`, where its bounds do not say it."""
 
 
 def _within(value: float, kind: AnyFloat) -> float:
@@ -154,17 +166,28 @@ class LoopBuilder:
         *,
         parallel: bool = False,
         hint: str = "i",
+        sums: str | None = None,
+        rounds: int | None = None,
+        beside: int = 1,
     ) -> tuple[SSAValue, ...]:
-        """A loop that carries values: `body(i, values)` returns the next ones."""
+        """A loop that carries values: `body(i, values)` returns the next ones.
+
+        `sums` says what it adds up, as `SUMS` has it, `beside` in how many parts, `rounds` how often it
+        runs at most.
+        """
         block = Block(arg_types=[INDEX, *(v.type for v in carried)])
         block.args[0].name_hint = hint
         loop = scf.ForOp(
             self.index(start), self.index(stop), self.index(step), list(carried), Region(block)
         )
         if parallel:
-            from xdsl.dialects.builtin import UnitAttr
-
-            loop.attributes["openinfer.parallel"] = UnitAttr()
+            loop.attributes[PARALLEL] = UnitAttr()
+        if sums is not None:
+            loop.attributes[SUMS] = StringAttr(sums)
+        if beside > 1:
+            loop.attributes[BESIDE] = index_attribute(beside)
+        if rounds is not None:
+            loop.attributes[ROUNDS] = index_attribute(rounds)
         self.do(loop)
         outer = self.builder.insertion_point
         self.builder.insertion_point = InsertPoint.at_end(block)

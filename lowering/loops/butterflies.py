@@ -193,7 +193,7 @@ class Stage:
                 number = b.mul(b.rem(b.mul(u, r), p), self.length // p)
                 return self._add((total[0], total[1]), self._turned(here, number, lanes))
 
-            real, imaginary = b.reduce(1, p, 1, value, term, hint="u")
+            real, imaginary = b.reduce(1, p, 1, value, term, hint="u", sums="products")
             turned = self._turned((real, imaginary), b.mul(b.mul(k, r), s), lanes)
             target.store(b, turned, b.add(first, b.mul(r, s)), lanes, mask)
 

@@ -122,6 +122,7 @@ class TileSums:
                 old,
                 lambda i, values: line(c, i, build.plus(at, build.mul(i, down)), values),
                 hint="i",
+                sums="products",
             )
 
         zero = build.constant(0, self.how.vector)
@@ -130,7 +131,7 @@ class TileSums:
             for c in range(shape.channels):
                 start = channel(c, start)
             return start
-        return build.reduce(0, shape.channels, 1, start, channel, hint="c")
+        return build.reduce(0, shape.channels, 1, start, channel, hint="c", sums="products")
 
     def _weight(
         self, g: Index, t: Index, rows: int

@@ -87,6 +87,8 @@ class DotProduct:
             [zero] * len(columns),
             lambda k, values: step(k, values, None),
             hint="k",
+            sums="products",
+            beside=how.lanes,
         )
         if how.lanes > 1 and whole != depth:
             # The masked rest; where there is none it adds zeros.

@@ -143,7 +143,9 @@ class Fourier:
             return [self._marked(mark[0], value)]
 
         self._clear((1,), 0)
-        (mark,) = b.reduce(0, count, 1, [b.constant(0, self.computed)], place, hint="j")
+        (mark,) = b.reduce(
+            0, count, 1, [b.constant(0, self.computed)], place, hint="j", sums="marks"
+        )
         self._clear((0,), count)
         return mark
 
@@ -177,7 +179,9 @@ class Fourier:
             self._keep(b.insert(arith.NegfOp(turned)), 1, k)
             return [self._marked(self._marked(mark[0], real), imaginary)]
 
-        (mark,) = b.reduce(0, count, 1, [b.constant(0, self.computed)], place, hint="k")
+        (mark,) = b.reduce(
+            0, count, 1, [b.constant(0, self.computed)], place, hint="k", sums="marks"
+        )
         return mark
 
     # A known length: stages
@@ -254,7 +258,9 @@ class Fourier:
             return [*new, select(b, behind, b.sub(further, self.length), further)]
 
         zero = b.constant(0, f64)
-        first, second, _ = b.reduce(0, self.length, 1, [zero, zero, b.index(0)], add, hint="j")
+        first, second, _ = b.reduce(
+            0, self.length, 1, [zero, zero, b.index(0)], add, hint="j", sums="products"
+        )
         return first, second
 
     def _bins_by_sums(self, row: SSAValue, mark: SSAValue) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +16,12 @@ from xdsl.passes import ModulePass
 from openinfer.dialects.nn import LayerNormOp, RmsNormOp, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.lines import Line, over_lines
-from openinfer.lowering.loops.numeric import count_as, reduction, wide_type
+from openinfer.lowering.loops.numeric import (
+    count_as,
+    greater,
+    reduction,
+    wide_type,
+)
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.runs import AxisView, view_around
 from openinfer.lowering.loops.target import lanes_of
@@ -60,28 +65,39 @@ class _Row:
     count: SSAValue
     eps: float
 
-    def mean(self, of: Callable[[SSAValue, SSAValue], SSAValue]) -> SSAValue:
-        """The mean of `of(element, sum so far)`, as a scalar."""
+    def means(self, *of: Callable[[SSAValue, SSAValue], SSAValue]) -> tuple[SSAValue, ...]:
+        """The mean of each `of(element, sum so far)`, as scalars; one walk over the row."""
         line, b = self.line, self.line.b
 
         def add(x: SSAValue, y: SSAValue) -> SSAValue:
             return b.insert(arith.AddfOp(x, y))
 
-        (total,) = line.reduce(
-            (0.0,), lambda k, mask, old: [of(line.load(self.source, k, mask), old[0])], (add,)
-        )
-        return b.insert(arith.DivfOp(reduction(b, "add", total), self.count))
+        def step(k: SSAValue, mask: SSAValue | None, old: Sequence[SSAValue]) -> list[SSAValue]:
+            value = line.load(self.source, k, mask)
+            return [one(value, total) for one, total in zip(of, old, strict=True)]
 
-    def scaled(self, square: SSAValue) -> Callable[[SSAValue], SSAValue]:
-        """Divides by sqrt(square + eps); times its inverse unless mathematics are strict."""
+        totals = line.reduce([0.0] * len(of), step, [add] * len(of))
+        return tuple(
+            b.insert(arith.DivfOp(reduction(b, "add", total), self.count)) for total in totals
+        )
+
+    def scaled(
+        self, square: SSAValue, shift: SSAValue | None = None
+    ) -> Callable[[SSAValue], SSAValue]:
+        """Divides x - shift by sqrt(square + eps); times its inverse unless mathematics are strict."""
         b, kind = self.line.b, square.type
         shifted = b.insert(arith.AddfOp(square, b.constant(self.eps, kind)))
         root = b.insert(SqrtOp(shifted))
         if strict_math():
             roots = b.splat(root, self.line.lanes)
             return lambda x: b.insert(arith.DivfOp(x, roots))
-        inverse = b.splat(b.insert(arith.DivfOp(b.constant(1.0, kind), root)), self.line.lanes)
-        return lambda x: b.insert(arith.MulfOp(x, inverse))
+        factor = b.insert(arith.DivfOp(b.constant(1.0, kind), root))
+        inverse = b.splat(factor, self.line.lanes)
+        if shift is None:
+            return lambda x: b.insert(arith.MulfOp(x, inverse))
+        product = b.insert(arith.MulfOp(shift, factor))
+        start = b.splat(b.insert(arith.NegfOp(product)), self.line.lanes)
+        return lambda x: b.fma(x, inverse, start)
 
     def write(
         self,
@@ -118,7 +134,11 @@ def _over_rows(b: LoopBuilder, op: LayerNormOp | RmsNormOp, body: Callable[[_Row
 
 
 def _layer_norm(b: LoopBuilder, op: Operation) -> bool:
-    """The mean first, then the mean of (x - mean)²: one pass would cancel."""
+    """The mean first, then the mean of (x - mean)²: one pass would cancel.
+
+    A mean is rounded, by 1e-3 at 1e4, and what that is off by is the mean of x - mean: it goes from
+    the variance and from every element, unless mathematics are strict.
+    """
     assert isinstance(op, LayerNormOp)
     rest = [view_around(b, value, -1) for value in op.inputs[1:]]
     weight = rest.pop(0) if op.has_weight is not None else None
@@ -126,16 +146,28 @@ def _layer_norm(b: LoopBuilder, op: Operation) -> bool:
 
     def row(r: _Row) -> None:
         lanes = r.line.lanes
-        mean = b.splat(r.mean(lambda x, old: b.insert(arith.AddfOp(old, x))), lanes)
+        (mean,) = r.means(lambda x, old: b.insert(arith.AddfOp(old, x)))
+        means = b.splat(mean, lanes)
 
         def centred(x: SSAValue) -> SSAValue:
-            return b.insert(arith.SubfOp(x, mean))
+            return b.insert(arith.SubfOp(x, means))
+
+        def add(x: SSAValue, old: SSAValue) -> SSAValue:
+            return b.insert(arith.AddfOp(old, centred(x)))
 
         def add_square(x: SSAValue, old: SSAValue) -> SSAValue:
             difference = centred(x)
             return b.fma(difference, difference, old)
 
-        scaled = r.scaled(r.mean(add_square))
+        if strict_math():
+            (variance,) = r.means(add_square)
+            scaled = r.scaled(variance)
+        else:
+            squares, off = r.means(add_square, add)
+            variance = b.insert(arith.SubfOp(squares, b.insert(arith.MulfOp(off, off))))
+            # Rounding may have left less than nothing of it; NaN stays.
+            variance = greater(b, b.constant(0.0, variance.type), variance)
+            scaled = r.scaled(variance, off)
         r.write(lambda x: scaled(centred(x)), weight, bias)
 
     _over_rows(b, op, row)
@@ -147,7 +179,7 @@ def _rms_norm(b: LoopBuilder, op: Operation) -> bool:
     weight = view_around(b, op.inputs[1], -1) if len(op.inputs) > 1 else None
 
     def row(r: _Row) -> None:
-        square = r.mean(lambda x, old: b.fma(x, x, old))
+        (square,) = r.means(lambda x, old: b.fma(x, x, old))
         r.write(r.scaled(square), weight, None)
 
     _over_rows(b, op, row)

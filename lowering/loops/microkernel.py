@@ -70,12 +70,15 @@ def contract(
     *,
     split: int = 1,
     before: Sequence[SSAValue] | None = None,
+    most: int | None = None,
+    long: bool = False,
 ) -> Tile:
     """The tile `sum over k in steps of scalars(k)[row] * columns(k)[vector]`.
 
     With `split` each step of the loop does that many k, each with accumulators of its own: a tile
     of few rows has too few additions in flight otherwise. `before`, row by row, is what the sums
-    start from instead of zero.
+    start from instead of zero. `most` is how many steps there are at most, where that is known;
+    `long` says that they are a part of a long sum.
     """
     zero = build.constant(0, how.vector)
     size = rows * vectors
@@ -103,10 +106,25 @@ def contract(
     middle = build.plus(start, build.round_down(extent, split)) if split > 1 else stop
     first = [zero] * size if before is None else list(before)
     first += [zero] * (size * (split - 1))
-    sums = list(build.reduce(start, middle, split, first, steps_of, hint="k"))
+    rounds = None if most is None else most // split
+    kind = "long products" if long else "products"
+    sums = list(
+        build.reduce(
+            start,
+            middle,
+            split,
+            first,
+            steps_of,
+            hint="k",
+            sums=kind,
+            rounds=rounds,
+            beside=split,
+        )
+    )
     parts = [sums[part * size : (part + 1) * size] for part in range(split)]
     if not (isinstance(extent, int) and extent % split == 0):
-        parts[0] = list(build.reduce(middle, stop, 1, parts[0], step, hint="k"))
+        rest = build.reduce(middle, stop, 1, parts[0], step, hint="k", rounds=split - 1)
+        parts[0] = list(rest)
     while len(parts) > 1:
         half = len(parts) // 2
         paired = [

@@ -96,6 +96,8 @@ class _Pairs(Product):
             columns,
             split=split,
             before=None if part is None else part.before,
+            most=None if part is None else part.most,
+            long=part is not None and part.long,
         )
         if even or whole is stop:
             return sums

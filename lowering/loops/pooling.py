@@ -188,6 +188,7 @@ class _Pooling:
                 [old],
                 lambda j, values: [add_element(i, j, values[0])],
                 hint="j",
+                rounds=_number(self.kernel[1]),
             )
             return row
 
@@ -198,6 +199,7 @@ class _Pooling:
             [b.constant(self.start, self.computed)],
             lambda i, values: [add_row(i, values[0])],
             hint="i",
+            rounds=_number(self.kernel[0]),
         )
         b.store(self._finished(total, rows, columns), self.target, [outer, h, w])
 
@@ -232,6 +234,7 @@ class _Pooling:
             [start],
             lambda row, values: [add_row(row, values[0])],
             hint="i",
+            rounds=_number(self.kernel[0]),
         )
         columns = _Reach(first, 0, way.columns, way.columns)
         value = self._finished(total, rows, columns)
@@ -275,6 +278,11 @@ class _Pooling:
             place = [*line, b.plus(column, part * lanes)]
             values.append(b.vload(self.source, place, lanes, mask))
         return values
+
+
+def _number(size: Index) -> int | None:
+    """A size that is known."""
+    return size if isinstance(size, int) else None
 
 
 def _every_other(b: LoopBuilder, pair: Sequence[SSAValue], first: int, lanes: int) -> SSAValue:

@@ -90,6 +90,10 @@ class Part:
     """The sums of the steps before."""
     ask: Callable[[SSAValue], None]
     """Asks, in one step of `length`, for something that is read later."""
+    most: int
+    """Steps that there are at most."""
+    long: bool
+    """Whether they belong to a sum that needs blocks."""
 
 
 @dataclass
@@ -250,6 +254,8 @@ class Product:
             columns,
             split=split_for(self.machine.accumulators, rows, strip.vectors),
             before=None if part is None else part.before,
+            most=None if part is None else part.most,
+            long=part is not None and part.long,
         )
 
     def _asking(self, strip: Strip, row: Index) -> Callable[[SSAValue], None]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, f64
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import element_of
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.lines import Line, over_lines
+from openinfer.lowering.loops.numeric import resize_float
 from openinfer.lowering.loops.runs import view_around
+from openinfer.lowering.options import strict_math
 
 
 def running_sums(
@@ -30,6 +32,8 @@ def running_sums(
     element = element_of(source)
     view, result = view_around(b, source, axis), view_around(b, target, axis)
     floats = isinstance(element, AnyFloat)
+    # Of f32 they are kept in f64, so that the last one is as good as the first.
+    kind = f64 if floats and not strict_math() else element
     # -0.0 + x is x, also for -0.0.
     first = -0.0 if floats and not exclusive else 0
 
@@ -42,12 +46,14 @@ def running_sums(
         def load(at: Index) -> SSAValue:
             if not line.along:
                 return line.load(view, at, None)
-            return b.load(view.buffer, view.at(line.outer, at, line.inner))
+            value = b.load(view.buffer, view.at(line.outer, at, line.inner))
+            return resize_float(b, value, kind) if floats else value
 
         def store(value: SSAValue, at: Index) -> None:
             if not line.along:
                 line.store(value, result, at, None)
             else:
+                value = resize_float(b, value, element) if floats else value
                 b.store(value, result.buffer, result.at(line.outer, at, line.inner))
 
         def step(k: SSAValue, total: SSAValue) -> list[SSAValue]:
@@ -57,7 +63,7 @@ def running_sums(
             store(total if exclusive else new, at)
             return [new]
 
-        start = b.constant(first, element) if line.along else line.constant(first)
+        start = b.constant(first, kind) if line.along else line.constant(first)
         b.reduce(0, count, 1, (start,), lambda k, v: step(k, v[0]), hint="k")
 
-    over_lines(b, view, lanes, element, sums)
+    over_lines(b, view, lanes, kind, sums)

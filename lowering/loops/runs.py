@@ -163,7 +163,15 @@ def reduce_run(
     if width > 1:
         vectors = count if extent.known % lanes == 0 else b.round_down(count, lanes)
     if width > 1 and (not isinstance(vectors, int) or not isinstance(whole, int)):
-        first = b.reduce(whole, vectors, lanes, first, lambda i, v: step(i, None, v), hint=hint)
+        first = b.reduce(
+            whole,
+            vectors,
+            lanes,
+            first,
+            lambda i, v: step(i, None, v),
+            hint=hint,
+            rounds=width - 1,
+        )
     elif isinstance(vectors, int) and isinstance(whole, int):
         for start in range(whole, vectors, lanes):
             u = (start - whole) // lanes

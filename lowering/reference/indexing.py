@@ -76,7 +76,8 @@ def _cumsum(call: Call) -> AnyArray:
     x, axis = call.inputs[0].astype(DTYPES[accumulator_of(call)].value), _axis(call)
     backwards = bool(call.settings["reverse"])
     line = np.flip(x, axis) if backwards else x
-    total = np.cumsum(line, axis=axis, dtype=x.dtype)
+    wide = np.float64 if x.dtype == np.float32 else x.dtype
+    total = np.cumsum(line, axis=axis, dtype=wide).astype(x.dtype)
     if call.settings["exclusive"] and x.shape[axis]:
         # What stands in front: the sums one place on, after a zero.
         first = np.zeros_like(np.take(total, [0], axis=axis))

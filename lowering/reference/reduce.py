@@ -38,10 +38,12 @@ def accumulator_of(call: Call) -> str:
 
 
 def _fold(call: Call, function: Any) -> AnyArray:
-    """`np.sum` or `np.prod` over the axes in the accumulator's dtype."""
+    """`np.sum` or `np.prod` over the axes in the accumulator's dtype; sums of f32 in f64, rounded once."""
     dtype = accumulator_of(call)
     x = call.inputs[0].astype(DTYPES[dtype].value)
-    return np.asarray(function(x, axis=_axes(call), keepdims=_keep(call), dtype=x.dtype))
+    wide = np.float64 if dtype == "f32" and function is np.sum else x.dtype
+    result = np.asarray(function(x, axis=_axes(call), keepdims=_keep(call), dtype=wide))
+    return result.astype(x.dtype)
 
 
 @twin("sum_axis")

@@ -10,6 +10,9 @@ from openinfer.lowering.reference.twins import Call, IndexFault, twin
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray
 
+LONG = 1024
+"""Sums of more products are added up in f64 and rounded once; shorter ones are quick in f32."""
+
 
 @twin("matmul")
 def _matmul(call: Call) -> AnyArray:
@@ -26,6 +29,8 @@ def _matmul(call: Call) -> AnyArray:
         if "f64" in (left.name, right.name):
             wide = "f64"
         kind = DTYPES[wide].value
+        if wide == "f32" and a.shape[-1] > LONG:
+            return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(kind)
         return np.matmul(a.astype(kind), b.astype(kind))
     if left.bits <= 16 and a.shape[-1] <= 1 << 20:
         # Every partial sum is below 2**53: exact in float64, where NumPy is fast.

@@ -2,14 +2,16 @@
 
 builtin.module attributes {openinfer.target = "avx512"} {
 
-// Lines side by side: each lane has a sum of its own.
+// Lines side by side: each lane has a sum of its own, in f64.
 
 // CHECK-LABEL: func.func @columns
 // CHECK:       scf.for %[[J:.*]] = %c0 to %c64 step %c16
-// CHECK:       scf.for %[[K:.*]] = %c0 to %{{.*}} step %c1 iter_args(%[[TOTAL:.*]] = %{{.*}}) -> (vector<16xf32>)
+// CHECK:       scf.for %[[K:.*]] = %c0 to %{{.*}} step %c1 iter_args(%[[TOTAL:.*]] = %{{.*}}) -> (vector<16xf64>)
 // CHECK-NEXT:    %[[V:.*]] = vector.load %x[%[[K]], %[[J]]]
-// CHECK-NEXT:    %[[NEW:.*]] = arith.addf %[[TOTAL]], %[[V]] : vector<16xf32>
-// CHECK-NEXT:    vector.store %[[NEW]], %y[%[[K]], %[[J]]]
+// CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[V]]
+// CHECK-NEXT:    %[[NEW:.*]] = arith.addf %[[TOTAL]], %[[WIDE]] : vector<16xf64>
+// CHECK-NEXT:    %[[ROUNDED:.*]] = arith.truncf %[[NEW]]
+// CHECK-NEXT:    vector.store %[[ROUNDED]], %y[%[[K]], %[[J]]]
 // CHECK-NEXT:    scf.yield %[[NEW]]
 // CHECK:       {openinfer.parallel}
 func.func @columns(%x: memref<?x64xf32>, %y: memref<?x64xf32>) {

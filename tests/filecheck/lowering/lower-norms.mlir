@@ -2,7 +2,8 @@
 
 builtin.module attributes {openinfer.target = "avx512"} {
 
-// The mean, then the mean of the squared differences, then scale and shift in one instruction.
+// The mean, then the mean of the squared differences and of the differences, which is what the mean was
+// rounded by, then scale and shift in one instruction each.
 
 // CHECK-LABEL: func.func @layer_norm
 // CHECK:       scf.for %[[I:.*]] =
@@ -10,9 +11,14 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK-NEXT:    %[[MEAN:.*]] = arith.divf %[[SUM]], %{{.*}} : f32
 // CHECK:         vector.fma
 // CHECK:         %[[SQ:.*]] = vector.reduction <add>
-// CHECK-NEXT:    %[[VAR:.*]] = arith.divf %[[SQ]], %{{.*}} : f32
-// CHECK-NEXT:    %[[SHIFTED:.*]] = arith.addf %[[VAR]], %{{.*}} : f32
-// CHECK-NEXT:    math.sqrt %[[SHIFTED]] : f32
+// CHECK-NEXT:    %[[SQUARES:.*]] = arith.divf %[[SQ]], %{{.*}} : f32
+// CHECK-NEXT:    %[[OFFS:.*]] = vector.reduction <add>
+// CHECK-NEXT:    %[[OFF:.*]] = arith.divf %[[OFFS]], %{{.*}} : f32
+// CHECK-NEXT:    %[[TOO_MUCH:.*]] = arith.mulf %[[OFF]], %[[OFF]] : f32
+// CHECK-NEXT:    %[[VAR:.*]] = arith.subf %[[SQUARES]], %[[TOO_MUCH]] : f32
+// CHECK:         %[[SHIFTED:.*]] = arith.addf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:    %[[ROOT:.*]] = math.sqrt %[[SHIFTED]] : f32
+// CHECK:         arith.mulf %[[OFF]], %{{.*}} : f32
 // CHECK:         scf.for %[[K:.*]] = {{.*}} step %c16
 // CHECK:           %[[W:.*]] = vector.load %w[%[[K]]]
 // CHECK-NEXT:      %[[C:.*]] = vector.load %c[%[[K]]]
