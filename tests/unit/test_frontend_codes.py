@@ -378,7 +378,8 @@ def test_no_other_finding(code: str, message: str, marked: str) -> None:
 
 def test_every_frontend_code_has_a_case() -> None:
     covered = {code for code, _, _ in CASES}
-    elsewhere = {"OI0107", "OI0140", "OI0141", "OI0270", "OI0271", "OI0272", "OI0701"}  # tested where they come from
+    # Tested where they come from.
+    elsewhere = {"OI0107", "OI0140", "OI0141", "OI0270", "OI0271", "OI0272", "OI0701"}
     assert set(CODES) - elsewhere == covered
 
 
