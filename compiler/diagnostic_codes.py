@@ -193,6 +193,14 @@ _ARTEFACTS: Final[dict[str, tuple[str, str]]] = {
         "snapshot file unusable",
         "The file is missing, cannot be written, is damaged, or holds no snapshot.",
     ),
+    "OI0812": (
+        "no memory for a snapshot",
+        "Taking, reading or restoring a snapshot needs memory that is not there. The state is as before.",
+    ),
+    "OI0813": (
+        "no memory for a program",
+        "Weights are laid out when the first executor is made, which needs memory that is not there.",
+    ),
     "OI0840": ("machine code unusable", "A cached object cannot be linked; it is built again."),
 }
 

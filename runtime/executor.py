@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, cast
 
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import InputError, StepError, UnsupportedError
+from openinfer.runtime.errors import ArtefactError, InputError, StepError, UnsupportedError
 from openinfer.runtime.results import PositionalInputError, Results, positional_inputs
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, checked_state_bytes
@@ -354,13 +354,16 @@ class BaseExecutor(ABC):
         """
         with self._turn.alone("snapshot"):
             self._check_idle("snapshot")
-            return self._snapshot_state()
+            try:
+                return self._snapshot_state()
+            except MemoryError as error:
+                raise no_memory_for_state("a snapshot") from error
 
     def restore(self, state: State | str | os.PathLike[str]) -> None:
         """Persistent variables as in a snapshot, or in the file of one: all of them or none.
 
         Raises InputError OI0551 when names, dtypes or shapes are not those of the program, and
-        ArtefactError OI0811 for a file that cannot be used.
+        ArtefactError OI0811 for a file that cannot be used, OI0812 where memory does not hold it.
         """
         with self._turn.alone("restore"):
             self._check_alone("restore")
@@ -368,7 +371,10 @@ class BaseExecutor(ABC):
             taken = state if isinstance(state, State) else State.load(state)
             check_state(taken, self.variables.values(), self.sizes, self.max_state_bytes)
             self._turn.steps()
-            self._restore_state(taken)
+            try:
+                self._restore_state(taken)
+            except MemoryError as error:
+                raise no_memory_for_state("the content of a snapshot") from error
 
     # The trace
 
@@ -566,6 +572,13 @@ def _divides(size: Size) -> bool:
             if any(_divides(operand) for operand in operands):
                 return True
     return False
+
+
+def no_memory_for_state(what: str) -> ArtefactError:
+    """What a snapshot that memory does not hold is to be reported as."""
+    return ArtefactError(
+        "OI0812", f"not enough memory for {what}; the state is as it was", hint="free some memory"
+    )
 
 
 def impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:

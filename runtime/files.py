@@ -129,8 +129,8 @@ def write_file(
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """`write_file` of a text in UTF-8."""
-    write_file(path, [text.encode("utf-8", "surrogatepass")])
+    """`write_file` of a text in UTF-8; what is no text in the names of files becomes escapes, as in JSON."""
+    write_file(path, [text.encode("utf-8", "backslashreplace")])
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -124,7 +124,15 @@ class Program:
         with self._lock:
             if self._loaded is None:
                 self.check_package()
-                self._loaded = LoadedProgram(self)
+                try:
+                    self._loaded = LoadedProgram(self)
+                except MemoryError as error:
+                    needed = sum(row.nbytes for row in self.manifest.weights)
+                    raise ArtefactError(
+                        "OI0813",
+                        f"not enough memory for the code and weights of the program, {needed} bytes",
+                        hint="free some memory, or use a smaller model",
+                    ) from error
             return self._loaded
 
     def observed(self) -> Program:

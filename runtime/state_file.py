@@ -71,6 +71,12 @@ def load_state(path: str | os.PathLike[str]) -> State:
         ) from None
     except PackageError as error:
         raise ArtefactError("OI0811", error.message, hint="read it anew") from None
+    except MemoryError as error:
+        raise ArtefactError(
+            "OI0812",
+            f"{place}: not enough memory for the snapshot of {file.size} bytes",
+            hint="free some memory",
+        ) from error
     finally:
         file.close()
 

@@ -15,6 +15,7 @@ LAYERS = ("compiler", "dialects", "lowering", "runtime")
 SOURCES = (".py", ".mlir", ".ll")
 
 
+@cache
 def package_version(name: str) -> str:
     """The installed version of a Python package, or "none" when it is not installed."""
     try:

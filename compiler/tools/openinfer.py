@@ -9,6 +9,7 @@ from importlib import import_module
 
 from openinfer.compiler.tools.arguments import CommandParser
 from openinfer.compiler.tools.report import FINE, USAGE, UsageError, guard, model_warnings
+from openinfer.compiler.tools.streams import prepare_streams
 
 COMMANDS = {
     "bench": "race programs against other runtimes, beside the machine's limits",
@@ -39,15 +40,15 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
+    prepare_streams()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
+        guard(lambda: print(usage()) or FINE, traceback=False)
         return FINE if arguments else USAGE
     if arguments[0] in ("-v", "--version"):
         from openinfer.runtime.version import version_line
 
-        print(version_line("openinfer"))
-        return FINE
+        return guard(lambda: print(version_line("openinfer")) or FINE, traceback=False)
     name = arguments[0]
     if name not in COMMANDS:
         from openinfer.compiler.suggest import near

@@ -22,6 +22,7 @@ from openinfer.compiler.pipeline import PIPELINES
 from openinfer.compiler.text import module_text
 from openinfer.lowering.locations import has_location, location_of
 from openinfer.runtime.errors import Location
+from openinfer.runtime.files import write_text
 
 KERNEL_PHASES = ("loops", "llvm")
 STEP_FUNCTION = "step"
@@ -80,7 +81,7 @@ class PhaseDumps:
         # it they would bury the code, and its node table has them already.
         locations = self.locations or phase == names[0]
         text = module_text(module, self.context, locations=locations)
-        path.write_text(self._header(phase, path.name, names[-1] == phase) + text)
+        write_text(path, self._header(phase, path.name, names[-1] == phase) + text)
         self.files.append(path)
         if phase not in KERNEL_PHASES:
             return
@@ -93,7 +94,7 @@ class PhaseDumps:
             kernel.parent.mkdir(exist_ok=True)
             head = f"{_KERNEL}{name}, after phase {phase} of pipeline {self.pipeline}\n"
             head += "".join(f"// called for {place}\n" for place in places.get(name, ()))
-            kernel.write_text(head + module_text(function, locations=self.locations))
+            write_text(kernel, head + module_text(function, locations=self.locations))
             self.files.append(kernel)
 
     @staticmethod

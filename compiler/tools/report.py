@@ -171,7 +171,9 @@ def guard(body: Callable[[], int], *, traceback: bool, json: bool = False) -> in
     The message goes to stderr; with `json` it is JSON and goes to stdout, where the result would be.
     """
     try:
-        return body()
+        code = body()
+        sys.stdout.flush()  # What cannot be written is an error of the command, too.
+        return code
     except BrokenPipeError:
         # The reader of a pipe (`| head`) went away; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -302,5 +302,6 @@ def _place(op: Operation) -> str:
     location: Attribute = op.location
     if not isinstance(location, FileLineColLoc):
         return ""
-    name = location.filename.data.replace("\n", " ")
+    # A comment: names of files need not be text.
+    name = location.filename.data.replace("\n", " ").encode("utf-8", "replace").decode()
     return f"  ; {name}:{location.line.data}"

@@ -506,8 +506,9 @@ class CpuExecutor(BaseExecutor):
 
     def _restore_state(self, state: State) -> None:
         self._first.quiesce()
-        self._state.restore(state, self.sizes)
+        # Also where it fails: the slots of the frame are filled in anew.
         self._first.forget_sizes()
+        self._state.restore(state, self.sizes)
         self._first.done = False
 
     def _first_content(

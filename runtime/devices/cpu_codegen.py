@@ -41,14 +41,16 @@ def _llvm() -> ModuleType:
     """llvmlite's binding, initialised for this machine."""
     try:
         import llvmlite.binding as binding
-    except ImportError as error:
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        # Without the parser, inline assembly ends the whole process.
+        binding.initialize_native_asmparser()
+    except (ImportError, OSError) as error:
+        # OSError: the library behind it is damaged, or memory has no room for it.
         raise UnsupportedError(
             "OI0781", f"llvmlite cannot be imported: {error}", hint="pip install llvmlite==0.50.*"
         ) from error
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    # Without the parser, inline assembly ends the whole process.
-    binding.initialize_native_asmparser()
     return binding
 
 

@@ -646,7 +646,20 @@ class CpuState:
                     self.cells[cell] = other.cells[cell]
 
     def restore(self, state: State, sizes: Mapping[str, int]) -> None:
-        """Takes over a snapshot whose shapes were checked."""
+        """Takes over a snapshot whose shapes were checked; where something fails, all is as before."""
+        held = (self._pending, self._touched, self._held, self._growing, self._shapes)
+        before = [kind.copy() for kind in held]
+        cells = self.cells.copy()
+        try:
+            self._take_over(state, sizes)
+        except BaseException:
+            self.reset()
+            for kind, content in zip(held, before):
+                kind.update(content)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            self.cells[:] = cells
+            raise
+
+    def _take_over(self, state: State, sizes: Mapping[str, int]) -> None:
         known, own = dict(sizes), dict[str, dict[str, int]]()
         for row in self._manifest.states:
             own[row.name] = found = dict[str, int]()

@@ -135,7 +135,11 @@ class Team:
                 name=f"openinfer-{number}",
                 daemon=True,
             )
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:
+                # The system gives no more threads: those that are there share the work.
+                break
             threads.append(thread)
         self._stopper = weakref.finalize(self, _stop, words, self._base, address, threads)
 
