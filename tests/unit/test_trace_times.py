@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ block entry {{
 
 
 @contextmanager
-def busy() -> Iterator[None]:
+def busy() -> Generator[None]:
     """A process for each processor that keeps it from idling."""
     code = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(10000))"
     command = [sys.executable, "-c", code, str(os.getpid())]
@@ -96,7 +96,8 @@ def test_the_trace_says_how_many_threads_ran() -> None:
         assert executor.threads == 1
         executor.run(x=x, y=x)
         profile = Profile.of(executor.trace())
-    assert profile.threads == 1 and profile.json([])["threads"] == 1
+    assert profile.threads == 1
+    assert profile.json([])["threads"] == 1
     assert "threads: 1" in profile.summary()
     with program.make_executor(2) as plain:
         assert plain.threads == 2
