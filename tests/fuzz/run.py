@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fuzzing.check import Defect, Verdict
+from fuzzing.damage import KINDS, fuzz_damage
 from fuzzing.generate import FORMS, forms_of
 from fuzzing.mend import Mended
 from fuzzing.shrink import shrink
@@ -199,7 +200,19 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument(
         "--callers", action="store_true", help="Python threads may share an executor"
     )
+    parser.add_argument(
+        "--kind",
+        choices=("programs", *KINDS),
+        default="programs",
+        help="programs, or damaged input for one of the readers",
+    )
     given = parser.parse_args(args)
+    if given.kind != "programs":
+        damaged = fuzz_damage(given.kind, given.seed, given.count or 100)
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / f"{given.kind}.txt").write_text(damaged.text())
+        sys.stdout.write(damaged.text())
+        return 1 if damaged.defects else 0
     count = given.count if given.count or given.hours else 100
     seconds = given.hours * 3600 if given.hours else None
     report = fuzz(

@@ -5,9 +5,14 @@ A few fixed seeds; `python tests/fuzz/run.py` tries others for as long as it may
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fuzzing import workers
+from fuzzing.damage import KINDS, fuzz_damage
 from fuzzing.generate import FORMS, RULES, forms_of, generate
 from fuzzing.ways import TAGS, variants_of
 from fuzzing.workers import run_seeds
@@ -44,6 +49,42 @@ def test_the_seeds_try_every_way() -> None:
 
 def test_a_seed_draws_its_ways_again() -> None:
     assert [variants_of(n) for n in range(50)] == [variants_of(n) for n in range(50)]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_damaged_input_is_refused_or_read(kind: str) -> None:
+    found = fuzz_damage(kind, 0, 20)
+    assert not found.defects, found.text()
+    assert found.cases == 20
+    assert found.outcomes["refused"] > 0
+
+
+def test_a_case_that_ends_its_process_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(seed: int, folder: Path) -> bool:
+        if seed == 3:
+            os.abort()
+        return True
+
+    monkeypatch.setitem(KINDS, "text", dies)
+    found = fuzz_damage("text", 0, 6)
+    assert [seed for seed, _ in found.defects] == [3]
+    assert found.cases == 6
+
+
+def test_a_program_that_ends_its_process_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = workers.check_seed
+
+    def dies(seed: int, *rest: Any, **more: Any) -> Any:
+        if seed == 3:
+            os.abort()
+        return checked(seed, *rest, **more)
+
+    monkeypatch.setattr(workers, "check_seed", dies)
+    outcomes = dict(workers.run_seeds(range(2, 5)))
+    kinds = {
+        seed: verdict.defect and verdict.defect.kind for seed, (_, verdict) in outcomes.items()
+    }
+    assert kinds == {2: None, 3: "crash", 4: None}
 
 
 def test_a_seed_gives_one_program() -> None:

@@ -271,3 +271,22 @@ def test_a_restored_matrix_has_its_shape_before_the_first_step(size: int) -> Non
             executor.restore(state)
             for name, value in want.items():
                 np.testing.assert_array_equal(executor.fetch(name), value)
+
+
+@pytest.mark.parametrize("number", [2**31, 2**62, 2**63 - 2])
+def test_a_far_entry_is_reset(number: int) -> None:
+    text = f"""
+    dynamic {{ k: i64; }}
+    persistent {{ K(p): f16[3] @table @init(2.0); C(p, q): f32[2, 3] @table; }}
+    block entry {{
+        assign c: f32[2, 3];
+        assign t: f16[3];
+        cache.read C[2, k] >> c;
+        cache.read K[k] >> t;
+        cache.reset K[{number}];
+        cache.reset C[{number}];
+        cache.reset C[1, {number}];
+        return t;
+    }}
+    """
+    agree(text, [{"k": np.int64(k)} for k in (1, 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuzzing.pool import RUNTIME, Dims, Growing, Pool, Var
 from fuzzing.tree import Declaration
+from fuzzing.values import EDGES
 from openinfer.dialects.opset import TensorSpec
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -107,7 +108,11 @@ def _growing(g: Pool, form: str) -> None:
 
 def index(g: Pool) -> str:
     """An index that is small and seldom negative."""
-    scalars = [v.name for v in g.readable(lambda v: v.rank == 0 and v.role != "")]
+    if g.edges and g.maybe(0.12):
+        edge = g.edge()
+        return g.pick([edge, f"{edge} - 1", f"{edge} + 1", f"2 * {edge}"])
+    counting = ("count", "indices", "size")
+    scalars = [v.name for v in g.readable(lambda v: v.rank == 0 and v.role in counting)]
     kinds = ["number", *["loop"] * 3 * bool(g.loops), *["scalar"] * 3 * bool(scalars)]
     match g.pick(kinds):
         case "loop":
@@ -241,6 +246,8 @@ def _count(g: Pool) -> None:
         return
     form = "increment" if g.maybe(0.85) else "decrement"
     amount = f"{g.pick([2, 3])} " if g.maybe(0.2) else ""
+    if g.edges and g.maybe(0.2):
+        amount = f"{g.pick(EDGES)} "
     g.emit(f"cache.{form} {amount}{v.name};")
 
 

@@ -252,13 +252,14 @@ def _quick(on: bool) -> Generator[None]:
     """With LLVM's least effort: what it does for the code's speed is half of a compilation."""
     full = cpu_codegen.compile_llvm_text
 
-    def least(text: str, target: TargetDescription, **more: Any) -> bytes:
-        code = full(text, target, **{**more, "opt_level": 0, "codegen_level": 0})
+    def quickly(text: str, target: TargetDescription, **more: Any) -> bytes:
+        least: dict[str, Any] = {**more, "opt_level": 0, "codegen_level": 0}
+        code = full(text, target, **least)
         # Conversions that passes take away are calls here, of functions that nobody has.
         return full(text, target, **more) if CONVERSIONS.search(code) else code
 
     if on:
-        cpu_codegen.compile_llvm_text = least
+        cpu_codegen.compile_llvm_text = quickly
     try:
         yield
     finally:

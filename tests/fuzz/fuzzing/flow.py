@@ -14,7 +14,8 @@ Body = Callable[[Pool, int], None]
 
 def loop(g: Pool, draw: Body) -> None:
     """A loop whose body runs a few times, or not at all."""
-    scalars = [v.name for v in g.readable(lambda v: v.rank == 0 and v.role != "")]
+    counting = ("count", "indices", "size")
+    scalars = [v.name for v in g.readable(lambda v: v.rank == 0 and v.role in counting)]
     start = g.pick(["0"] * 6 + ["1"] + [i.name for i in g.loops])
     most = 3
     match g.pick(["number", "number", "size", "scalar" if scalars else "number", "other"]):
@@ -27,6 +28,13 @@ def loop(g: Pool, draw: Body) -> None:
             stop, most = g.pick([stop, f"{stop} + 1"]), 6
         case _:
             stop = f"{start} + {g.pick([1, 2])}" if start != "0" else "2 * 1 + 1"
+    if g.edges and g.maybe(0.25):
+        # Few rounds, far away.
+        edge = g.edge()
+        start, stop = g.pick(
+            [(edge, f"{edge} + 2"), (f"{edge} - 1", edge), (f"0 - {edge}", "0 - " + edge + " + 1")]
+        )
+        most = 2**40
     index = g.fresh("i")
     outer = list(g.loops)
     g.loops = [*outer, Index(index, most if stop not in ("2", "3", "1", "0") else 2)]

@@ -17,7 +17,7 @@ from fuzzing.flow import branch, exchange, loop, plain, scope
 from fuzzing.ops_elements import Rule
 from fuzzing.pool import Pool, Var
 from fuzzing.tree import Block, Program, Step
-from fuzzing.values import MODES, draw, draw_indices, draw_size
+from fuzzing.values import MODES, PRIMES, draw, draw_edge, draw_indices, draw_size
 from openinfer.dialects import opset
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.tensors import Tensor
@@ -50,6 +50,11 @@ class _Generator:
         if g.maybe(0.05):
             # Without floats, where every bit counts.
             chosen = [g.pick(FAMILIES["integers"]), g.pick(FAMILIES["packed"]), "i32", "bool"]
+        if g.maybe(0.15):
+            # What is narrow: every kernel converts, packs and has tails.
+            narrow = (*FAMILIES["packed"], "f16", "bf16", "f8", "f8e4m3", "i8", "u8", "bitset")
+            chosen = [*g.chance.sample(narrow, 4), "f32"]
+        g.edges = g.maybe(0.15)
         g.dtypes = tuple(chosen)
         self.family = g.seed % 4 == 3
         """Whether there is a prefix table, which `matmul` reads."""
@@ -176,7 +181,9 @@ class _Generator:
                 shape = [d.evaluate(sizes) for d in v.dims]
                 if any(extent < 0 for extent in shape):
                     shape = [max(extent, 0) for extent in shape]
-                if v.role == "size":
+                if v.role == "edge":
+                    taken[v.name] = draw_edge(v.dtype, random)
+                elif v.role == "size":
                     taken[v.name] = draw_size(v.dtype, g.seed, random)
                 elif v.role:
                     taken[v.name] = draw_indices(v.dtype, shape, random)
@@ -189,8 +196,11 @@ class _Generator:
     def _sizes(self) -> dict[str, int]:
         g = self.g
         few: Sequence[int] = (1, 2, 3, 4, 5, 6)
+        if g.maybe(0.03):
+            return {"N": g.pick([61, 67, 127, 131]), "M": g.pick(few)}
         return {
-            name: g.pick([0, 1, 9, 17, 33]) if g.maybe(0.12) else g.pick(few) for name in ("N", "M")
+            name: g.pick([0, 1, 9, 33, *PRIMES]) if g.maybe(0.12) else g.pick(few)
+            for name in ("N", "M")
         }
 
 
@@ -236,6 +246,8 @@ _FORMS = {
     "matrix dimension from a scalar": r"\): \w+\[[^];]*\bw\d+[^;]*@auto_dim",
     "loop": r"\bloop ",
     "loop by a size": r"in 0\.\.[NM]",
+    "loop far away": r"in (\d{10,}|e\d+)[^{]*\.\.",
+    "number at an edge": r"\b(\d{10,}|e\d+)\b",
     "loop by a scalar": r"in \w+\.\.[nk]\d+",
     "nested loops": r"\n {8}loop ",
     "return in a loop": r"\n {8,}return;",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuzzing.pool import Dims, Pool, Var
+from fuzzing.values import EDGES
 from openinfer.dialects.opset import find, names
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -126,7 +127,10 @@ def _numbers(g: Pool, dtype: str) -> tuple[object, object]:
 def shift(g: Pool, name: str) -> None:
     x = g.some(taken(name))
     if x is not None:
-        g.op(name, [x], {"bits": g.pick([0, 1, 2, 3, 7, 8, 31])})
+        bits = g.pick([0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63])
+        if g.edges and g.maybe(0.5):
+            bits = g.pick([64, 65, 127, *EDGES])
+        g.op(name, [x], {"bits": bits})
 
 
 def cast(g: Pool, name: str) -> None:

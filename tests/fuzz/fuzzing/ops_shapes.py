@@ -6,6 +6,7 @@ from typing import Any
 
 from fuzzing.ops_elements import Rule, is_integer, taken
 from fuzzing.pool import RUNTIME, Pool, Var
+from fuzzing.values import EDGES
 from openinfer.dialects.opset import TensorSpec
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -127,7 +128,9 @@ def slice_(g: Pool, name: str) -> None:
         settings |= {"start": start, "stop": g.chance.randint(start, extent)}
         if g.maybe(0.3):
             settings["step"] = g.pick([1, 2, 3])
-    if x.rank > 1 and g.maybe(0.15):
+    if g.edges and g.maybe(0.4):
+        settings[g.pick(["start", "stop", "step"])] = g.pick([1, -1]) * g.pick(EDGES)
+    if x.rank > 1 and "step" not in settings and g.maybe(0.15):
         given = {k: settings[k] for k in ("start", "stop") if k in settings}
         settings = {"axes": [axis], **{f"{k}s": [v] for k, v in given.items()}}
     g.op(name, [x], settings)
@@ -222,6 +225,8 @@ def iota(g: Pool, name: str) -> None:
     settings: dict[str, object] = {"shape": [Size.of(s) for s in shape], "dtype": dtype}
     if g.maybe(0.4):
         settings |= {"start": g.pick([-1, 2]), "step": g.pick([2, -1])}
+    if g.edges and g.maybe(0.5):
+        settings |= {"start": g.pick([0, -1, *EDGES]), "step": g.pick([1, -1, 0, *EDGES])}
     if len(shape) > 1 and g.maybe(0.5):
         settings["axis"] = 0
     g.op(name, [], settings)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuzzing.tree import Block, Declaration, Node
-from fuzzing.values import draw
+from fuzzing.values import EDGES, draw
 from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.packages.oinf_writer import OinfContent
@@ -40,7 +40,8 @@ class Var:
     """Axes that are declared `_`."""
     role: str = ""
     """"count": an integer scalar that bounds and indices may name; "indices": small integers;
-    "size": a scalar that dimensions of persistent variables name, which seldom changes."""
+    "size": a scalar that dimensions of persistent variables name, which seldom changes; "edge": a
+    number that is too large for most places."""
 
     @property
     def spec(self) -> TensorSpec:
@@ -102,6 +103,8 @@ class Pool:
     """What a late size can be called now: token → expression."""
     steady: set[str] = field(default_factory=set[str])
     """Scalars of role "size" that nothing has changed before this place: dimensions may name them."""
+    edges: bool = False
+    """Whether this program has numbers that are too large for where they stand."""
     dtypes: tuple[str, ...] = ("f32",)
     """The dtypes of this program."""
     count: int = 0
@@ -239,6 +242,17 @@ class Pool:
         """A variable that is written now: its open axes have these sizes from here on."""
         var.dims = tuple(dims)
         return var
+
+    def edge(self) -> str:
+        """A number that is far too large for a place that counts, as text: known now or in the step."""
+        known = self.readable(lambda v: v.role == "edge")
+        if self.maybe(0.5):
+            return str(self.pick(EDGES))
+        if known and self.maybe(0.6):
+            return self.pick(known).name
+        dtype = self.pick(["i64", "i64", "i32", "u32", "u64", "u8"])
+        var = Var(self.fresh("e"), dtype, (), "dynamic", role="edge")
+        return self.declare("dynamic", var).name
 
     def init(self, dtype: str) -> str:
         """An `@init` that the dtype can hold."""

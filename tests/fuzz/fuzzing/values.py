@@ -15,6 +15,11 @@ _LARGEST = {"f64": 1.7e308, "f32": 3.4e38, "f16": 65504.0, "bf16": 3.38e38, "f8"
 _TINY = {"f64": 5e-324, "f32": 1e-45, "f16": 6e-8, "bf16": 9.2e-41, "f8": 1.5e-5, "f8e4m3": 2e-3}
 
 
+EDGES = (2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**40, 2**53 + 1, 2**62, 2**63 - 1)
+"""Where numbers no longer fit: into 32 bits, a double, 64 bits."""
+PRIMES = (7, 11, 13, 17, 31, 37)
+
+
 def draw(dtype: str, shape: Sequence[int], mode: str, random: np.random.Generator) -> Tensor:
     """Values of a dtype, the same for the same generator state."""
     return Tensor.from_values(dtype, _values(dtype, shape, mode, random))
@@ -47,6 +52,15 @@ def draw_size(dtype: str, seed: int, random: np.random.Generator) -> Tensor:
     elif kind < 0.08 and dtype[0] == "i":
         value = -1
     return Tensor.from_values(dtype, np.array(value))
+
+
+def draw_edge(dtype: str, random: np.random.Generator) -> Tensor:
+    """One number at an edge of its dtype or of a wider one, at times a small one."""
+    bounds = value_range(DTYPES[dtype])
+    assert bounds is not None
+    fitting = [n for n in (0, 1, -1, -(2**31), -(2**63), *EDGES) if bounds[0] <= n <= bounds[1]]
+    value = fitting[int(random.integers(len(fitting)))]
+    return Tensor.from_values(dtype, np.array(value, DTYPES[dtype].value))
 
 
 def _values(dtype: str, shape: Sequence[int], mode: str, random: np.random.Generator) -> AnyArray:
