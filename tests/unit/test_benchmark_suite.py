@@ -227,7 +227,7 @@ def test_shares_beyond_the_limit_and_refused_times_are_explained() -> None:
         "onnxruntime": cell(1.9e-4, share=1.06),
         "torch": cell(1e-4, refused=True, share=2.0),
     }
-    row = row_of(**peers) | {"bound": "read", "bytes": 4e6}
+    row = row_of(1, **peers) | {"bound": "read", "bytes": 4e6}
     counted, refused = doubts([row])
     told = "title of mlp-64, 1 thread: ONNX Runtime took 190 µs, 106% of the limit: reads of 4.0 MB"
     assert counted.startswith(told)

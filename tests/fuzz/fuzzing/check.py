@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -33,9 +32,6 @@ NOISY = 2
 MORE = 12
 REFUSALS = 8
 """Statements that the compiler may refuse before a program is given up."""
-
-
-CONVERSIONS = re.compile(rb"__(trunc|extend)\w+f2\0")
 
 
 @dataclass
@@ -254,9 +250,7 @@ def _quick(on: bool) -> Generator[None]:
 
     def quickly(text: str, target: TargetDescription, **more: Any) -> bytes:
         least: dict[str, Any] = {**more, "opt_level": 0, "codegen_level": 0}
-        code = full(text, target, **least)
-        # Conversions that passes take away are calls here, of functions that nobody has.
-        return full(text, target, **more) if CONVERSIONS.search(code) else code
+        return full(text, target, **least)
 
     if on:
         cpu_codegen.compile_llvm_text = quickly
