@@ -218,7 +218,9 @@ def test_growth_is_counted_and_traced() -> None:
             executor.run(x=np.ones((rows, 256), np.float32), t=place)
             first, *others = executor.trace()
             assert not any("growths" in name for event in others for name in event.settings)
-            return dict(first.settings)
+            settings = dict(first.settings)
+            assert settings.pop("threads") == 1
+            return settings
 
         assert step(4, 3) == {"arena_growths": 1}
         # The first entry that is written again takes memory to undo that with.

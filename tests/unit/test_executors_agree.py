@@ -113,13 +113,13 @@ def test_before_a_step_values_are_what_it_would_start_from() -> None:
 
 HUGE = [
     ("op gather(t, j) >> z;", "OI0601"),
-    ("cache.write v >> K[i];", "OI0606"),
-    ("cache.write v >> G[i];", "OI0609"),
-    ("cache.read G[0..i] >> o;", "OI0609"),
-    ("cache.read A[i] >> o;", "OI0609"),
-    ("op slice(x, starts=[0], stops=[i]) >> o;", "OI0602"),
-    ("op slice(x, starts=[i], stops=[i]) >> o;", "OI0602"),
-    ("assign q: f32[i]; op fill(q, value=1) >> q; op relu(q) >> o;", "OI0604"),
+    ("cache.write v >> K[i];", "OI0611"),
+    ("cache.write v >> G[i];", "OI0611"),
+    ("cache.read G[0..i] >> o;", "OI0611"),
+    ("cache.read A[i] >> o;", "OI0611"),
+    ("op slice(x, starts=[0], stops=[i]) >> o;", "OI0611"),
+    ("op slice(x, starts=[i], stops=[i]) >> o;", "OI0611"),
+    ("assign q: f32[i]; op fill(q, value=1) >> q; op relu(q) >> o;", "OI0611"),
 ]
 
 

@@ -1,7 +1,7 @@
 // RUN: not openinfer-opt %s --split-input-file 2>&1 | filecheck %s
 // RUN: not openinfer-opt %s -p no-such-pass 2>&1 | filecheck %s --check-prefix=USAGE
 
-// USAGE: error: there is no pass 'no-such-pass'
+// USAGE: error[OI0590]: there is no pass 'no-such-pass'
 // USAGE-NEXT: fix:
 
 // Each part is read by itself; a mistake in one does not hide the others.
