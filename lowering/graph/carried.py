@@ -46,7 +46,8 @@ class _Mark:
     last: Operation | None
     names: int
     published: dict[str, SSAValue]
-    finished: set[str]
+    arrived: dict[str, frozenset[str]]
+    due: set[str]
     requirements: dict[tuple[str, str, str], int]
 
 
@@ -61,7 +62,8 @@ class CarriedValues(VariableValues):
     """Hands variables through the bodies of loops and branches."""
 
     published: dict[str, SSAValue]
-    finished: set[str]
+    arrived: dict[str, frozenset[str]]
+    due: set[str]
 
     def assigned(self, nodes: Sequence[Operation]) -> dict[str, None]:
         """The variables that nodes may write and that are values: not what grows."""
@@ -400,7 +402,8 @@ class CarriedValues(VariableValues):
             block.last_op,
             len(self.late.names),
             dict(self.published),
-            set(self.finished),
+            dict(self.arrived),
+            set(self.due),
             dict(self.requirements),
         )
 
@@ -412,5 +415,6 @@ class CarriedValues(VariableValues):
             assert op is not None
             op.detach()
             op.erase(safe_erase=False)
-        self.published, self.finished = dict(mark.published), set(mark.finished)
+        self.published, self.arrived = dict(mark.published), dict(mark.arrived)
+        self.due = set(mark.due)
         self.requirements = dict(mark.requirements)

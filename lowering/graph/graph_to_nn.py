@@ -141,8 +141,10 @@ class Translator(CarriedValues):
         """Nodes, those of bodies that are translated again counted again."""
         self.most = _TRIED_NODES + _TRIES * self.facts.expanded
         self.published: dict[str, SSAValue] = {}
-        self.finished: set[str] = set()
-        """Consumers that have run since their values were yielded."""
+        self.arrived: dict[str, frozenset[str]] = {}
+        """By consumer, what has been yielded of its values since it was last due."""
+        self.due: set[str] = set()
+        """Consumers all of whose values were yielded, and that have not run since."""
         self.ordered: set[Operation] = set()
         """Nodes that are to stay although nobody may read what they give."""
         nodes = nodes_of(facts.blocks["entry"])
@@ -345,9 +347,7 @@ class Translator(CarriedValues):
             case YieldOp():
                 # Values do not change: what was published is what stands here now.
                 self.published.update({n: self.value_of(n, scope) for n in op.names})
-                self.finished -= {
-                    b.block_name.data for b in consumers_of(op.names, self.facts.blocks)
-                }
+                self._arrive(frozenset(op.names))
             case AwaitOp():
                 self.consumers(op, scope, live)
             case _ if translate_cache(self, op, scope):
@@ -651,15 +651,24 @@ class Translator(CarriedValues):
 
         self.either(condition, [side(then), side(otherwise)], names, kept, scope, op)
 
+    def _arrive(self, names: Names) -> None:
+        """Entry yields values: consumers that have all of theirs now are to run."""
+        for block in consumers_of(names, self.facts.blocks):
+            name, first = block.block_name.data, block.body.block.first_op
+            assert isinstance(first, AwaitOp)
+            arrived = self.arrived.get(name, frozenset()) | (names & frozenset(first.names))
+            if arrived.issuperset(first.names):
+                self.due.add(name)
+                arrived = frozenset[str]()
+            self.arrived[name] = arrived
+
     def consumers(self, op: AwaitOp, scope: Scope, live: Names) -> None:
         """The blocks that await what entry takes back, as sections that may run side by side."""
         # A consumer of several values runs once, when entry asks for the first of them.
         blocks = [
-            b
-            for b in consumers_of(op.names, self.facts.blocks)
-            if b.block_name.data not in self.finished
+            b for b in consumers_of(op.names, self.facts.blocks) if b.block_name.data in self.due
         ]
-        self.finished |= {b.block_name.data for b in blocks}
+        self.due -= {b.block_name.data for b in blocks}
         regions: list[Region] = []
         results: list[str] = []
         values: list[SSAValue] = []

@@ -365,6 +365,7 @@ class _Access:
                     self._grow(count + position, entry, need)
 
             self._each(entry, lengths, grow)
+            self._as_if_grown(lengths, needs)
         slots = [FULL] * len(self.state.auto) if grows or not self.auto else list(self.auto)
         slots += [FULL] * (len(self.state.auto) - len(slots))
         for position, slot in enumerate(slots):
@@ -396,6 +397,29 @@ class _Access:
                 self._require("sge", number, 0, "negative", number, self._axis_number(axis))
             found.append(self.t.add(arith.AddiOp(self._base(axis), number)))
         return found
+
+    def _as_if_grown(self, lengths: list[tuple[int, SSAValue]], needs: Sequence[SSAValue]) -> None:
+        """Where a slice of a table has no entry, numbers that no entry could take fail all the same."""
+        if not lengths:
+            return
+        t = self.t
+        zero, count = t.constant_index(0), lengths[0][1]
+        for _, length in lengths[1:]:
+            count = t.add(arith.MuliOp(count, length))
+        some = t.add(arith.CmpiOp(count, zero, "ne"))
+
+        def require(predicate: str, a: SSAValue, b: SSAValue, kind: str, axis: int) -> None:
+            holds = t.add(arith.CmpiOp(a, b, predicate))
+            holds = t.add(arith.OrIOp(holds, some))
+            t.insert(nn.RequireOp(holds, kind, a, self._axis_number(axis), t.node))
+
+        for axis, need in enumerate(needs, len(self.state.table)):
+            number = t.add(arith.SubiOp(need, self._base(axis)))
+            if not t.never_negative(number):
+                require("sge", number, zero, "negative", axis)
+            limit = self.state.limit(axis)
+            if limit is not None:
+                require("sle", need, t.index_value(limit, self.scope), "fixed", axis)
 
     def _base(self, axis: int) -> SSAValue:
         """The extent of an axis of a matrix that has not grown."""

@@ -304,6 +304,10 @@ class VariableValues:
         assigned = self.add(arith.CmpiOp(flag, self.constant_index(0), "ne"))
         dims: list[Size] = []
         for then, now in zip(held, self.dims_now(variable, scope)):
+            if not self.late.is_late(now):
+                # The same wherever it was assigned, so that types still say what it is.
+                dims.append(now)
+                continue
             one, other = self.index_value(then, scope), self.index_value(now, scope)
             number = self.add(arith.SelectOp(assigned, one, other))
             dims.append(self.late.define(name, number, scope))

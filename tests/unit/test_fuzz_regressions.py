@@ -290,3 +290,48 @@ def test_a_far_entry_is_reset(number: int) -> None:
     }}
     """
     agree(text, [{"k": np.int64(k)} for k in (1, 3)])
+
+
+def test_a_consumer_waits_for_all_of_its_values() -> None:
+    text = """
+    volatile { a: f32[2]; b: f32; n: i64; }
+    constant { one: i64 @init(1); }
+    block entry {
+        assign t: i64;
+        yield a, t;
+        await a, t;
+        yield b, t;
+        return n;
+    }
+    block counts { await a, t;  op add(n, one) >> n;  yield a, t; }
+    """
+    agree(text, [{}])
+    assert oi.compile(text).make_executor().run()["n"] == 1
+
+
+def test_what_may_not_have_been_assigned_keeps_the_dimensions_that_it_has_anyway() -> None:
+    text = """
+    dynamic { x: f32[N]; v: f32[2, 1, 1]; }
+    persistent { rounds: i64 @init(2); }
+    block entry {
+        loop a (i in 0..max(N, 2)) {
+            loop b (j in 0..rounds) { assign t: f32[1, 2, 2*i + 5]; }
+            assign r: bool[2, 2, 2*i + 5];
+            op eq(t, v) >> r;
+            assign c: i64[2];
+            return;
+        }
+        return;
+    }
+    """
+    agree(text, [{"x": floats(3), "v": floats(2, 1, 1)}])
+
+
+@pytest.mark.parametrize("number", [1, 8, 9, -1, -3])
+def test_numbers_that_no_matrix_could_take_fail_where_there_is_none(number: int) -> None:
+    text = """
+    dynamic { k: i64; }
+    persistent { C(p, q, n): f16[2] @table @auto_dim(n) @fixed(p=3, n=8); }
+    block entry { assign t: f16[_, _, _]; cache.read C[, , k] >> t; return t; }
+    """
+    agree(text, [{"k": np.int64(number)}])
