@@ -54,14 +54,16 @@ class BlockSums(ModulePass):
           … %new = arith.addf %old, %x : f32  scf.yield %new : f32 }
 
     After:
-        %v = scf.for %b = %c0 to %n step %c64 iter_args(%first = %zero) -> (f32) {
+        %s = scf.if %short -> (f32) { … the loop as it was … } else {
+        %v = scf.for %b = %c0 to %n step %c56 iter_args(%first = %zero) -> (f32) {
           %part = scf.for %k = %b to %end step %c1 iter_args(%old = %first) -> (f32) { … }
           … scf.if %more { … %sum = arith.addf %so_far, %wide : f64
                            memref.store %sum, %room[%c0] : memref<1xf64> … } }
-        %s = scf.if %many -> (f32) { … arith.truncf %whole : f64 to f32 … }
+        … arith.truncf %whole : f64 to f32 … }
 
     The sum of the blocks waits in memory, of f64 as a sum and what rounding took from it; the loop of a
-    block is the loop that was there, and a short sum is one block. A loop around a loop whose rounds only the
+    block is the loop that was there. Where only the run knows the length, the loop as it was stands beside
+    the blocks, for short sums. A loop around a loop whose rounds only the
     run knows counts additions instead. So the error of a sum depends on the block, not on its length;
     the order is the same for every number of threads.
 
@@ -254,18 +256,14 @@ def _whole(b: LoopBuilder, places: Sequence[_Place], values: Sequence[SSAValue])
 
 
 def _blocked(plan: _Plan, places: Sequence[_Place]) -> Sequence[SSAValue]:
-    """A loop over blocks of rounds around the loop; its final values."""
+    """A loop over blocks of rounds around the loop, or beside it where it may be short; its final values."""
     loop, lengths = plan.loop, plan.lengths
     b = LoopBuilder(InsertPoint.after(loop))
     step = constant_of(loop.step)
     assert step is not None
     start, stop = (_known(value) for value in (loop.lb, loop.ub))
     length = b.minus(stop, start)
-    span: Index = max(1, lengths.block // plan.each) * step
-    single = max(1, lengths.most // plan.each) * step
-    if not isinstance(length, int) and single != span:
-        short = b.compare("sle", length, single)
-        span = b.insert(arith.SelectOp(short, b.index(single), b.index(span)))
+    span = max(1, lengths.block // plan.each) * step
     numbers, inits = list(plan.sums), list(loop.iter_args)
 
     def chosen(values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -290,14 +288,22 @@ def _blocked(plan: _Plan, places: Sequence[_Place]) -> Sequence[SSAValue]:
         types = [value.type for value in values]
         return others(loop.results, b.when(more, keep, lambda: values, types))
 
-    results = b.reduce(start, stop, span, inits, block, hint="block")
-    values = chosen(results)
-    if isinstance(length, int) and isinstance(span, int) and length > span:
-        return others(results, _whole(b, places, values))
-    many = b.compare("sgt", length, span)
-    types = [value.type for value in values]
-    whole = b.when(many, lambda: _whole(b, places, values), lambda: values, types)
-    return others(results, whole)
+    def in_blocks() -> list[SSAValue]:
+        results = b.reduce(start, stop, span, inits, block, hint="block")
+        return others(results, _whole(b, places, chosen(results)))
+
+    single = lengths.most // plan.each * step
+    if isinstance(length, int) or not single:
+        return in_blocks()
+
+    def at_once() -> Sequence[SSAValue]:
+        b.do(whole)
+        return whole.results
+
+    # The loop as it was, beside one in blocks: what a short sum costs is one comparison.
+    whole = loop.clone()
+    short = b.compare("sle", length, single)
+    return b.when(short, at_once, in_blocks, [result.type for result in loop.results])
 
 
 def _known(value: SSAValue) -> Index:

@@ -1,26 +1,30 @@
 // RUN: openinfer-opt %s -p block-sums --split-input-file | filecheck %s
 
-// A sum whose length only the run knows: blocks of 64 additions, whose sums wait in f64.
+// A sum whose length only the run knows: the loop as it was where it is short, else blocks of 56 additions,
+// whose sums wait in f64.
 // CHECK-LABEL: func.func @unknown
 // CHECK: %[[ROOM:\S+]] = memref.alloca() {alignment = 64 : i64} : memref<1xf64>
-// CHECK: %[[SPAN:\S+]] = arith.constant 64 : index
+// CHECK: %[[SHORT:\S+]] = arith.cmpi sle, %n, %c64 : index
+// CHECK-NEXT: %[[WHOLE:\S+]] = scf.if %[[SHORT]] -> (f32)
+// CHECK-NEXT: %[[SUM:\S+]] = scf.for %k = %none to %n step %one iter_args(%old = %zero) -> (f32)
+// CHECK: scf.yield %[[SUM]] : f32
+// CHECK-NEXT: } else {
+// CHECK: %[[SPAN:\S+]] = arith.constant 56 : index
 // CHECK: %[[V:\S+]] = scf.for %[[BLOCK:\S+]] = %{{\S+}} to %n step %[[SPAN]] iter_args(%[[START:\S+]] = %zero) -> (f32)
 // CHECK: %[[NEXT:\S+]] = arith.addi %[[BLOCK]]
 // CHECK-NEXT: %[[END:\S+]] = arith.minsi %[[NEXT]], %n
-// CHECK-NEXT: %[[PART:\S+]] = scf.for %k = %[[BLOCK]] to %[[END]] step %one iter_args(%old = %[[START]]) -> (f32)
-// CHECK: arith.addf %old
+// CHECK-NEXT: %[[PART:\S+]] = scf.for %{{\S+}} = %[[BLOCK]] to %[[END]] step %one iter_args(%[[OLD:\S+]] = %[[START]]) -> (f32)
+// CHECK: arith.addf %[[OLD]]
 // CHECK: %[[MORE:\S+]] = arith.cmpi slt, %[[END]], %n
 // CHECK-NEXT: scf.if %[[MORE]]
 // CHECK: arith.extf %[[PART]] : f32 to f64
 // CHECK: memref.load %[[ROOM]]
 // CHECK: arith.select
-// CHECK: %[[SUM:\S+]] = arith.addf %{{\S+}}, %{{\S+}} : f64
-// CHECK: memref.store %[[SUM]], %[[ROOM]]
+// CHECK: %[[ALL:\S+]] = arith.addf %{{\S+}}, %{{\S+}} : f64
+// CHECK: memref.store %[[ALL]], %[[ROOM]]
 // CHECK: arith.constant -0.000000e+00 : f32
 // CHECK: else
 // CHECK-NEXT: scf.yield %[[PART]] : f32
-// CHECK: %[[MANY:\S+]] = arith.cmpi sgt
-// CHECK-NEXT: %[[WHOLE:\S+]] = scf.if %[[MANY]]
 // CHECK: arith.truncf %{{\S+}} : f64 to f32
 // CHECK: func.return %[[WHOLE]]
 func.func @unknown(%x: memref<?xf32>, %n: index) -> f32 {
@@ -79,7 +83,7 @@ func.func @short(%x: memref<?xf32>, %n: index) -> (f32, f32, f32, i32) {
 // Known lengths: 65 additions go in two blocks. The largest element, which the loop carries as well,
 // goes through all blocks.
 // CHECK-LABEL: func.func @known
-// CHECK: scf.for %{{\S+}} = %{{\S+}} to %c65 step %c64 iter_args(%{{\S+}} = %zero, %[[TOP:\S+]] = %zero) -> (vector<4xf32>, vector<4xf32>)
+// CHECK: scf.for %{{\S+}} = %{{\S+}} to %c65 step %c56 iter_args(%{{\S+}} = %zero, %[[TOP:\S+]] = %zero) -> (vector<4xf32>, vector<4xf32>)
 // CHECK: %[[ONE:\S+]], %[[TOPS:\S+]] = scf.for %k = %{{\S+}} to %{{\S+}} step %one iter_args(%old = %{{\S+}}, %top = %[[TOP]])
 // CHECK: %[[KEPT:\S+]] = scf.if
 // CHECK: vector.store %{{\S+}}, %{{\S+}}[%{{\S+}}] : memref<4xf64>, vector<4xf64>
@@ -101,16 +105,17 @@ func.func @known(%x: memref<?xf32>) -> (vector<4xf32>, vector<4xf32>) {
 
 // -----
 
-// Products have as many accumulators as registers: up to 8192 of them stay one loop, and where only the
-// run knows, it decides between one block and blocks of 128. Parts of a sum side by side count together.
+// Products have as many accumulators as registers: up to 8192 of them stay one loop, more go in blocks of 128.
+// Parts of a sum side by side count together.
 // CHECK-LABEL: func.func @products
 // CHECK: %c2048 = arith.constant 2048 : index
-// CHECK: %[[SHORT:\S+]] = arith.cmpi sle, %[[LENGTH:\S+]], %{{\S+}} : index
-// CHECK: %[[SPAN:\S+]] = arith.select %[[SHORT]]
+// CHECK: %[[SHORT:\S+]] = arith.cmpi sle, %n, %c2048 : index
+// CHECK-NEXT: scf.if %[[SHORT]]
+// CHECK-NEXT: scf.for %k
+// CHECK: } else {
+// CHECK: %[[SPAN:\S+]] = arith.constant 128 : index
 // CHECK: scf.for %{{\S+}} = %{{\S+}} to %n step %[[SPAN]]
 // CHECK: scf.for %k
-// CHECK: arith.cmpi sgt, %[[LENGTH]], %[[SPAN]]
-// CHECK-NEXT: scf.if
 // CHECK: %t = scf.for %{{\S+}} = %none to %many step
 // CHECK-NOT: openinfer.sums
 func.func @products(%x: memref<?xf32>, %n: index) -> (f32, f32) {

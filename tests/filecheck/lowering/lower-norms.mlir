@@ -2,8 +2,8 @@
 
 builtin.module attributes {openinfer.target = "avx512"} {
 
-// The mean, then the mean of the squared differences and of the differences, which is what the mean was
-// rounded by, then scale and shift in one instruction each.
+// The mean, then the mean of the squared differences. In a row that is far from 0 the mean of the differences,
+// which is what the mean was rounded by, is taken out. Then scale and shift in one instruction each.
 
 // CHECK-LABEL: func.func @layer_norm
 // CHECK:       scf.for %[[I:.*]] =
@@ -12,11 +12,17 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:         vector.fma
 // CHECK:         %[[SQ:.*]] = vector.reduction <add>
 // CHECK-NEXT:    %[[SQUARES:.*]] = arith.divf %[[SQ]], %{{.*}} : f32
-// CHECK-NEXT:    %[[OFFS:.*]] = vector.reduction <add>
-// CHECK-NEXT:    %[[OFF:.*]] = arith.divf %[[OFFS]], %{{.*}} : f32
-// CHECK-NEXT:    %[[TOO_MUCH:.*]] = arith.mulf %[[OFF]], %[[OFF]] : f32
-// CHECK-NEXT:    %[[VAR:.*]] = arith.subf %[[SQUARES]], %[[TOO_MUCH]] : f32
-// CHECK:         %[[SHIFTED:.*]] = arith.addf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:    %[[LIMIT:.*]] = arith.mulf %[[SQUARES]], %{{.*}} : f32
+// CHECK-NEXT:    %[[OF_MEAN:.*]] = arith.mulf %[[MEAN]], %[[MEAN]] : f32
+// CHECK-NEXT:    %[[FAR:.*]] = arith.cmpf ogt, %[[OF_MEAN]], %[[LIMIT]] : f32
+// CHECK-NEXT:    %[[OFF:.*]], %[[VAR:.*]] = scf.if %[[FAR]] -> (f32, f32) {
+// CHECK:           %[[OFFS:.*]] = vector.reduction <add>
+// CHECK-NEXT:      %[[OWN:.*]] = arith.divf %[[OFFS]], %{{.*}} : f32
+// CHECK-NEXT:      %[[TOO_MUCH:.*]] = arith.mulf %[[OWN]], %[[OWN]] : f32
+// CHECK-NEXT:      arith.subf %[[SQUARES]], %[[TOO_MUCH]] : f32
+// CHECK:         } else {
+// CHECK-NEXT:      scf.yield %{{.*}}, %[[SQUARES]] : f32, f32
+// CHECK:         %[[SHIFTED:.*]] = arith.addf %[[VAR]], %{{.*}} : f32
 // CHECK-NEXT:    %[[ROOT:.*]] = math.sqrt %[[SHIFTED]] : f32
 // CHECK:         arith.mulf %[[OFF]], %{{.*}} : f32
 // CHECK:         scf.for %[[K:.*]] = {{.*}} step %c16
