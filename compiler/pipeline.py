@@ -120,6 +120,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("lower-generic", "everything else: loops with a vector inside"),
                 Step("block-sums", "all sums are loops, and no loop is cut for threads yet"),
                 Step("clear-tails", "all stores into packed buffers are there"),
+                Step(
+                    "poll-loops", "kernels and copies are no loops of the step; states come later"
+                ),
                 Step("lower-state", "before sizes: offsets into states are expressions of them"),
                 Step("lower-checks", "the step's own checks; kernels have theirs by now"),
                 Step("lower-sizes", "after all that asks for sizes"),
@@ -138,6 +141,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("add-entry", "what the host calls takes one packed frame"),
                 Step("add-team", "the lead and its workers call the entry"),
                 Step("add-trace", "a traced step writes its record"),
+                Step("add-poll", "long loops ask whether they were interrupted"),
             ),
         ),
     ),

@@ -55,6 +55,7 @@ PASSES: dict[str, str] = {
     "lower-stamps": "openinfer.lowering.memory.lower_stamps:LowerStamps",
     "reuse-buffers": "openinfer.lowering.memory.reuse_buffers:ReuseBuffers",
     # loops
+    "poll-loops": "openinfer.lowering.loops.poll_loops:PollLoops",
     "share-loops": "openinfer.lowering.loops.share_loops:ShareLoops",
     "block-sums": "openinfer.lowering.loops.block_sums:BlockSums",
     "lower-attention": "openinfer.lowering.loops.lower_attention:LowerAttention",
@@ -72,6 +73,7 @@ PASSES: dict[str, str] = {
     "lower-windows": "openinfer.lowering.loops.lower_windows:LowerWindows",
     # cpu
     "add-team": "openinfer.lowering.cpu.add_team:AddTeam",
+    "add-poll": "openinfer.lowering.cpu.add_poll:AddPoll",
     "add-trace": "openinfer.lowering.cpu.add_trace:AddTrace",
     "add-entry": "openinfer.lowering.cpu.add_entry:AddEntry",
     "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",

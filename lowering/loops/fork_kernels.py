@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
-    DictionaryAttr,
     IndexType,
     MemRefType,
     ModuleOp,
@@ -29,7 +27,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.memory.step_arguments import argument_roles
+from openinfer.lowering.memory.step_arguments import add_arguments, argument_roles
 from openinfer.runtime.sizes import THREADS
 
 FORK = "openinfer_fork_"
@@ -63,7 +61,7 @@ def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> li
         return []
     words = 1 + max(_words(kernel) for kernel in kernels) + JOB_ENDS
     job = MemRefType(i64, [words + 1])
-    arguments = _add_arguments(
+    arguments = add_arguments(
         step,
         [("team", team), (f"job {words}", job), (f"size {THREADS}", IndexType())],
     )
@@ -110,27 +108,6 @@ def _static_elements(type: Attribute) -> int | None:
             return None
         total *= extent
     return total
-
-
-def _add_arguments(step: FuncOp, kinds: Sequence[tuple[str, Attribute]]) -> dict[str, SSAValue]:
-    """New arguments of the step, by the first word of their roles."""
-    block = step.body.block
-    given = step.properties.get("arg_attrs")
-    rows: list[Attribute] = (
-        list(given.data)
-        if isinstance(given, ArrayAttr)
-        else [DictionaryAttr({}) for _ in block.args]
-    )
-    found: dict[str, SSAValue] = {}
-    for role, kind in kinds:
-        name = role.partition(" ")[0]
-        argument = block.insert_arg(kind, len(block.args))
-        argument.name_hint = "threads" if name == "size" else name
-        found[name] = argument
-        rows.append(DictionaryAttr({"openinfer.arg": StringAttr(role)}))
-    step.properties["arg_attrs"] = ArrayAttr(rows)
-    step.update_function_type()
-    return found
 
 
 def _fork(call: CallOp, kernel: FuncOp, step: dict[str, SSAValue], *, always: bool) -> None:
@@ -216,7 +193,7 @@ def _outline(module: ModuleOp, step: FuncOp, op: nn.SectionsOp, number: int) -> 
     records = roles.get("section_errors")
     if records is None:
         octets = MemRefType(i8, [MAX_SECTIONS * ERROR_BYTES])
-        records = _add_arguments(step, [("section_errors", octets)])["section_errors"]
+        records = add_arguments(step, [("section_errors", octets)])["section_errors"]
     failing: list[int] = []
     captured: dict[SSAValue, None] = {}
     parts: list[tuple[str, list[SSAValue]]] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -20,4 +22,25 @@ def argument_roles(step: FuncOp) -> dict[str, SSAValue]:
         role = row.data.get("openinfer.arg") if isinstance(row, DictionaryAttr) else None
         if isinstance(role, StringAttr):
             found[role.data] = argument
+    return found
+
+
+def add_arguments(step: FuncOp, kinds: Sequence[tuple[str, Attribute]]) -> dict[str, SSAValue]:
+    """New arguments of the step, by the first word of their roles."""
+    block = step.body.block
+    given = step.properties.get("arg_attrs")
+    rows: list[Attribute] = (
+        list(given.data)
+        if isinstance(given, ArrayAttr)
+        else [DictionaryAttr({}) for _ in block.args]
+    )
+    found: dict[str, SSAValue] = {}
+    for role, kind in kinds:
+        name = role.partition(" ")[0]
+        argument = block.insert_arg(kind, len(block.args))
+        argument.name_hint = "threads" if name == "size" else name
+        found[name] = argument
+        rows.append(DictionaryAttr({"openinfer.arg": StringAttr(role)}))
+    step.properties["arg_attrs"] = ArrayAttr(rows)
+    step.update_function_type()
     return found

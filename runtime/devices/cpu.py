@@ -428,11 +428,12 @@ class CpuExecutor(BaseExecutor):
             if row.memory == "volatile":
                 # What a step would start from.
                 return self._first_content(row, name)
-            raise InputError(
-                "OI0506",
-                f"{name} is a temporary: it lives only inside a step",
-                hint="step first; what entry returns is there then",
-            )
+            if row.memory != "persistent":
+                raise InputError(
+                    "OI0506",
+                    f"{name} is a temporary: it lives only inside a step",
+                    hint="step first; what entry returns is there then",
+                )
         if row.memory == "persistent":
             if self.variables[base].indices and self._stepping is not None:
                 # Scalars and tensors are shown as they are written; of these, only reads are.

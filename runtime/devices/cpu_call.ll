@@ -15,6 +15,10 @@ declare ptr @PyBool_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @PyErr_Clear()
+declare ptr @PyErr_Occurred()
+declare i32 @PyErr_CheckSignals()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
 declare void @Py_DecRef(ptr)
 
 %Row = type { ptr, ptr, ptr, i64, ptr }
@@ -154,7 +158,7 @@ no:
   ret ptr %false
 }
 
-; Runs a step while other threads run Python.
+; Runs a step while other threads run Python. What an interrupt has raised meanwhile goes on from here.
 define ptr @openinfer_call(ptr %self, ptr %unused) {
   %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
   %words = call ptr @PyBytes_AsString(ptr %holder)
@@ -166,6 +170,36 @@ define ptr @openinfer_call(ptr %self, ptr %unused) {
   %thread = call ptr @PyEval_SaveThread()
   call void %step(ptr %frame, ptr %team)
   call void @PyEval_RestoreThread(ptr %thread)
+  %raised = call ptr @PyErr_Occurred()
+  %fine = icmp eq ptr %raised, null
+  br i1 %fine, label %done, label %failed
+
+done:
   %true = call ptr @PyBool_FromLong(i64 1)
   ret ptr %true
+
+failed:
+  ret ptr null
+}
+
+; What a step asks now and then, on the thread that called it: handlers of signals run in here. 1 when one
+; has raised; the exception waits for the end of the call.
+define i32 @openinfer_interrupted() {
+  %lock = call i32 @PyGILState_Ensure()
+  %raised = call ptr @PyErr_Occurred()
+  %fine = icmp eq ptr %raised, null
+  br i1 %fine, label %ask, label %leave
+
+ask:
+  %result = call i32 @PyErr_CheckSignals()
+  %raises = icmp ne i32 %result, 0
+  br i1 %raises, label %leave, label %go_on
+
+leave:
+  call void @PyGILState_Release(i32 %lock)
+  ret i32 1
+
+go_on:
+  call void @PyGILState_Release(i32 %lock)
+  ret i32 0
 }

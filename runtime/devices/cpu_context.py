@@ -106,6 +106,7 @@ class CpuContext:
         self._noted_state = self.state if self.state.noted else None
         self._job = np.zeros(loaded.job_words + 1, np.int64)
         self._section_errors = np.zeros(64 * 4, np.int64)
+        self._poll = np.zeros(2, np.int64)
         self._fill_constant_slots()
 
     def _fill_constant_slots(self) -> None:
@@ -121,6 +122,8 @@ class CpuContext:
                 self._frame[slot] = self._job.ctypes.data
             elif role == "section_errors":
                 self._frame[slot] = self._section_errors.ctypes.data
+            elif role == "poll":
+                self._frame[slot] = self._poll.ctypes.data
             elif role == "trace" and self.record is not None:
                 self._frame[slot] = self.record.address
             elif role == "input":

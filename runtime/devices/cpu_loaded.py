@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.runtime.devices.cpu_call import INTERRUPTED, interrupted_address
 from openinfer.runtime.devices.cpu_codegen import load_object
 from openinfer.runtime.devices.cpu_growing import aligned_bytes
 from openinfer.runtime.devices.cpu_support import check_target
@@ -66,6 +67,8 @@ class LoadedProgram:
         if OBSERVER.encode() in program.code:
             self.observer = _Observer(self._observe)
             imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
+        if INTERRUPTED.encode() in program.code:
+            imports[INTERRUPTED] = interrupted_address()
         # A watched step runs on the thread that calls it, and on no other.
         self._watching = threading.local()
         self._library = load_object(program.code, symbols, imports)

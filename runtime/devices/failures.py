@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+INTERRUPTED = -1
+"""The fourth word of a step that an interrupt ended: Python has the exception, and nothing is said."""
+
 
 @dataclass(frozen=True)
 class Failure:

@@ -1,15 +1,24 @@
-"""A step that an interrupt ends in the simulator leaves everything as it was."""
+"""A step that an interrupt ends leaves everything as it was, in the simulator and in native code."""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
 
 import openinfer as oi
+
+ROOT = Path(__file__).resolve().parents[2]
 
 TEXT = """
 dynamic { n: i64; }
@@ -48,3 +57,208 @@ def test_the_simulator_undoes_a_step_that_is_interrupted(kind: type[BaseExceptio
     assert executor.fetch("s") == 3
     assert np.asarray(executor.fetch("T")).shape == (3, 2)
     assert executor.run(n=np.int64(2))["s"] == 5
+
+
+# Compiled steps. A whole step of ROUNDS rounds takes seconds: the interrupt comes long before its end, and
+# whether it came is seen by what `run` raises, never by a clock.
+
+PRODUCTS = """
+dynamic { n: i64; x: f32[64, 64]; }
+persistent { s: i64; last: f32[64, 64]; T(i): f32[2] @table; }
+volatile { y: f32[64, 64]; v: f32[2]; }
+block entry {
+    op relu(x) >> y;
+    loop i (i in 0..n) {
+        op matmul(y, x) >> y;
+        cache.write y >> last;
+        cache.increment s;
+        cache.read T[i] >> v;
+    }
+    return y, s;
+}
+"""
+STATIC = PRODUCTS.replace("0..n", "0..ROUNDS")
+NESTED = PRODUCTS.replace(
+    "loop i (i in 0..n) {", "loop i (i in 0..3) { loop j (j in 0..n) {"
+).replace("    return", "    }\n    return")
+STATELESS = """
+dynamic { n: i64; x: f32[64, 64]; }
+volatile { y: f32[64, 64]; }
+block entry {
+    op relu(x) >> y;
+    loop i (i in 0..n) { op matmul(y, x) >> y; }
+    return y;
+}
+"""
+SECTIONS = """
+dynamic { n: i64; x: f32[64, 64]; }
+volatile { a: f32[64, 64]; b: f32[64, 64]; }
+block entry {
+    assign h: f32[64, 64];
+    op relu(x) >> h;
+    yield h;
+    await h;
+    return h, a, b;
+}
+block left {
+    await h;
+    op relu(h) >> a;
+    loop i (i in 0..n) { op matmul(a, a) >> a; }
+    yield h;
+}
+block right {
+    await h;
+    op relu(h) >> b;
+    loop i (i in 0..n) { op matmul(b, b) >> b; }
+    yield h;
+}
+"""
+ROUNDS = 1_000_000
+EYE = np.eye(64, dtype=np.float32)
+
+
+@contextmanager
+def interrupting(handler: Any, after: float = 0.3) -> Generator[None]:
+    """A SIGINT to this process, once, while the block runs."""
+    before = signal.signal(signal.SIGINT, handler)
+    timer = threading.Timer(after, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def raises(kind: type[BaseException]) -> Callable[[int, FrameType | None], None]:
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise kind
+
+    return handler
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Alarm])
+@pytest.mark.parametrize("text", [PRODUCTS, NESTED])
+def test_a_compiled_step_is_interrupted_and_undone(
+    text: str, kind: type[BaseException], threads: int
+) -> None:
+    executor: Any
+    with oi.compile(text).make_executor(threads) as executor:
+        first: Any = executor.run(n=np.int64(3), x=EYE)["s"]
+        entries = np.asarray(executor.fetch("T")).shape
+        for _ in range(2):
+            with interrupting(raises(kind)), pytest.raises(kind):
+                executor.run(n=np.int64(ROUNDS), x=2 * EYE)
+            assert executor.finished_steps == 1
+            assert executor.fetch("s") == first
+            assert np.array_equal(executor.fetch("last"), EYE)
+            assert np.asarray(executor.fetch("T")).shape == entries
+        results = executor.run(n=np.int64(3), x=EYE)
+        assert results["s"] == 2 * first
+        assert np.array_equal(results["y"], EYE)
+
+
+def test_a_loop_whose_rounds_are_written_down_is_interrupted() -> None:
+    executor = oi.compile(STATIC.replace("ROUNDS", str(ROUNDS))).make_executor(1)
+    with interrupting(raises(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        executor.run(n=np.int64(1), x=EYE)
+    assert (executor.finished_steps, executor.fetch("s")) == (0, 0)
+
+
+CHILD = """
+import sys
+import numpy as np
+import openinfer as oi
+from tests.unit.test_interrupted_steps import EYE, interrupting, raises
+with oi.compile(sys.argv[1]).make_executor(int(sys.argv[2])) as executor:
+    with interrupting(raises(KeyboardInterrupt)):
+        try:
+            executor.run(n=np.int64(10**12), x=EYE)
+        except KeyboardInterrupt:
+            pass
+    assert executor.finished_steps == 0
+    results = executor.run(n=np.int64(5), x=EYE)
+    assert len(results) and all(np.array_equal(value, EYE) for value in results.values())
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", [STATELESS, SECTIONS])
+def test_steps_without_state_are_interrupted(text: str, threads: int) -> None:
+    """No state says that the step was cut short: in a process of its own, it would take days."""
+    command = [sys.executable, "-c", CHILD, text, str(threads)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT
+    )
+    assert done.stderr == ""
+    assert done.stdout == "fine\n"
+
+
+def test_a_handler_that_raises_nothing_lets_the_step_go_on() -> None:
+    seen: list[int] = []
+    executor: Any = oi.compile(PRODUCTS).make_executor(1)
+    with interrupting(lambda number, frame: seen.append(len(seen))):
+        while not seen:
+            before = int(executor.fetch("s"))
+            # The first one is over before the signal comes, another one is not.
+            assert executor.run(n=np.int64(20_000), x=EYE)["s"] == before + 20_000
+    assert seen == [0]
+
+
+def test_a_step_of_another_thread_goes_on() -> None:
+    executor: Any = oi.compile(PRODUCTS).make_executor(1)
+    found: list[int] = []
+
+    def work() -> None:
+        found.append(int(executor.run(n=np.int64(100_000), x=EYE)["s"]))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with interrupting(raises(KeyboardInterrupt), 0.1), pytest.raises(KeyboardInterrupt):
+        threading.Event().wait(60)
+    thread.join()
+    assert found == [100_000]
+
+
+def test_a_traced_step_is_interrupted() -> None:
+    executor = oi.compile(PRODUCTS).make_executor(1, trace=True)
+    executor.run(n=np.int64(3), x=EYE)
+    with interrupting(raises(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        executor.run(n=np.int64(ROUNDS), x=EYE)
+    assert executor.fetch("s") == 3
+    assert executor.run(n=np.int64(2), x=EYE)["s"] == 5
+
+
+def test_a_loaded_program_is_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "products.oip"
+    oi.compile(PRODUCTS).save(path)
+    executor = oi.load(path).make_executor(1)
+    with interrupting(raises(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        executor.run(n=np.int64(ROUNDS), x=EYE)
+    assert executor.fetch("s") == 0
+    assert executor.run(n=np.int64(2), x=EYE)["s"] == 2
+
+
+def test_the_command_line_ends_without_a_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "products.oi"
+    path.write_text(STATIC.replace("ROUNDS", str(10**12)))
+    # The signal comes from inside, when the program is compiled and the step runs.
+    code = f"""
+import os, signal, sys, threading
+from openinfer.compiler.tools.openinfer import main
+from openinfer.runtime.devices.cpu_context import CpuContext
+whole = CpuContext._call
+def call(self):
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    whole(self)
+CpuContext._call = call
+sys.exit(main(["run", {str(path)!r}, "--input", "n=1", "--threads", "1"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 130
+    assert done.stderr == ""
+    assert done.stdout == ""

@@ -21,6 +21,7 @@ from fuzzing.ways import Variant
 from openinfer.compiler import pipeline
 from openinfer.compiler.api import compile as compile_program
 from openinfer.runtime.devices import cpu_codegen
+from openinfer.runtime.devices.cpu_call import INTERRUPTED
 from openinfer.runtime.devices.cpu_loaded import OBSERVER
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.executor import BaseExecutor
@@ -166,7 +167,7 @@ class _Check:
             return program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT, trace=trace)
 
         if foreign(program):
-            cpu_codegen.load_object(program.code, ["openinfer_step"], {OBSERVER: 8})
+            cpu_codegen.load_object(program.code, ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8})
             return None
         if variant.callers > 1:
             return seen_calls(make, self.program, variant.callers)
