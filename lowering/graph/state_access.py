@@ -41,6 +41,8 @@ from openinfer.lowering.graph.variable_values import (
 from openinfer.runtime.sizes import MAX_NUMBER, Size
 
 Slot = SizeAttr | SliceAttr
+Lengths = Sequence[tuple[int, SSAValue]]
+"""The axes of a table that a slice selects of, with how many entries."""
 FULL = SliceAttr(StringAttr(""), StringAttr(""))
 
 
@@ -286,9 +288,18 @@ class _Access:
         return self.t.add(arith.SubiOp(safe, self.t.constant_index(1)))
 
     def _range(
-        self, axis: int, slot: SliceAttr, entry: Sequence[SSAValue], *, grows: bool
+        self,
+        axis: int,
+        slot: SliceAttr,
+        entry: Sequence[SSAValue],
+        *,
+        grows: bool,
+        lengths: Lengths = (),
     ) -> tuple[SSAValue, SSAValue, Size]:
-        """Start and length of a slice, cut to what there is memory for, and the length as a size."""
+        """Start and length of a slice, cut to what there is memory for, and the length as a size.
+
+        `lengths` are those of the table slices that select the entry, the first one of several.
+        """
         t = self.t
         key: object = None
         extent: SSAValue | None = None
@@ -305,7 +316,7 @@ class _Access:
             if constant is not None and constant >= 0:
                 stop = raw
             else:
-                extent = t.add(nn.ExtentOp(self.name, entry, axis))
+                extent = self._extent(axis, entry, lengths)
                 behind = t.add(arith.CmpiOp(raw, t.constant_index(0), "slt"))
                 counted = t.add(arith.AddiOp(extent, raw))
                 stop = t.add(arith.SelectOp(behind, counted, raw))
@@ -317,11 +328,11 @@ class _Access:
                 end = self._grow(axis, entry, stop)
             else:
                 if extent is None:
-                    extent = t.add(nn.ExtentOp(self.name, entry, axis))
+                    extent = self._extent(axis, entry, lengths)
                 self._require("sle", stop, extent, "position", stop, extent)
                 end = self._clamp(stop, extent)
         else:
-            end = t.add(nn.ExtentOp(self.name, entry, axis))
+            end = self._extent(axis, entry, lengths)
             self._in_order(begin, end)
         start = t.constant_index(0) if begin is None else self._clamp(begin, end)
         length = t.add(arith.SubiOp(end, start))
@@ -347,7 +358,7 @@ class _Access:
             marks.append((name, index.value if index else t.value_of(name, self.scope)))
         return ("length", start, slot.stop.data, tuple(marks))
 
-    def _matrix(self, place: Place, lengths: list[tuple[int, SSAValue]], *, writes: bool) -> None:
+    def _matrix(self, place: Place, lengths: Lengths, *, writes: bool) -> None:
         """The slots of the matrix of an entry, or of all entries of a table slice."""
         count = len(self.state.table)
         entry = list(place.offsets)
@@ -376,10 +387,11 @@ class _Access:
             if lengths and slot == FULL:
                 least = needs[position] if grows else None
                 place.offsets.append(self.t.constant_index(0))
-                place.dims.append(self._stacked(axis, entry, lengths, least))
+                extent = self._extent(axis, entry, lengths, least)
+                place.dims.append(self.t.late.define(self.name, extent, self.scope))
                 place.kept.append(axis)
                 continue
-            start, _, size = self._range(axis, slot, entry, grows=False)
+            start, _, size = self._range(axis, slot, entry, grows=False, lengths=lengths)
             place.offsets.append(start)
             place.kept.append(axis)
             place.dims.append(size)
@@ -398,7 +410,7 @@ class _Access:
             found.append(self.t.add(arith.AddiOp(self._base(axis), number)))
         return found
 
-    def _as_if_grown(self, lengths: list[tuple[int, SSAValue]], needs: Sequence[SSAValue]) -> None:
+    def _as_if_grown(self, lengths: Lengths, needs: Sequence[SSAValue]) -> None:
         """Where a slice of a table has no entry, numbers that no entry could take fail all the same."""
         if not lengths:
             return
@@ -432,22 +444,23 @@ class _Access:
             axis = len(self.state.table) + position
             self.t.insert(nn.GrowOp(self.name, entry, axis, extent, self.t.node))
 
-    def _stacked(
+    def _extent(
         self,
         axis: int,
         entry: Sequence[SSAValue],
-        lengths: list[tuple[int, SSAValue]],
-        least: SSAValue | None,
-    ) -> Size:
-        """The extent of stacked matrices; where there is none to stack, what one would have."""
+        lengths: Lengths = (),
+        least: SSAValue | None = None,
+    ) -> SSAValue:
+        """The extent of an axis of an entry; where table slices select none, what one would have."""
         t = self.t
         extent = t.add(nn.ExtentOp(self.name, entry, axis))
-        if least is None:
+        if lengths and least is None:
             least = self._base(axis)
         for _, length in lengths:
+            assert least is not None
             some = t.add(arith.CmpiOp(length, t.constant_index(0), "sgt"))
             extent = t.add(arith.SelectOp(some, extent, least))
-        return t.late.define(self.name, extent, self.scope)
+        return extent
 
     def _line(
         self, axis: int, slot: SizeAttr, entry: Sequence[SSAValue], *, writes: bool
@@ -469,7 +482,7 @@ class _Access:
     def _each_alike(
         self,
         entry: Sequence[SSAValue],
-        lengths: list[tuple[int, SSAValue]],
+        lengths: Lengths,
         slots: Sequence[Slot],
     ) -> None:
         """What the slots select of each matrix is there, and lies where it lies in the first one.
@@ -518,7 +531,7 @@ class _Access:
     def _each(
         self,
         entry: Sequence[SSAValue],
-        lengths: list[tuple[int, SSAValue]],
+        lengths: Lengths,
         body: Callable[[Sequence[SSAValue]], None],
     ) -> None:
         """For every entry of the table slices."""

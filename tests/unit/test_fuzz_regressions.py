@@ -335,3 +335,12 @@ def test_numbers_that_no_matrix_could_take_fail_where_there_is_none(number: int)
     block entry { assign t: f16[_, _, _]; cache.read C[, , k] >> t; return t; }
     """
     agree(text, [{"k": np.int64(number)}])
+
+
+@pytest.mark.parametrize("slots", ["0.., .., ..-1", ", 0..1, ..-2", "2..2, ..0, ..w - 3"])
+def test_slices_of_matrices_where_there_is_none(slots: str) -> None:
+    text = f"""
+    persistent {{ w: i32 @init(2); C(p, m, n): f32[1, w + 1] @table @auto_dim(m, n); }}
+    block entry {{ assign t: f32[_, _, _]; cache.read C[{slots}] >> t; return t; }}
+    """
+    agree(text, [{}])
