@@ -321,10 +321,15 @@ def test_run_waits_and_ctrl_c_ends_the_waiting() -> None:
     def meanwhile() -> None:
         main = threading.get_ident()
         timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+        # Ignored where the tests run in the background of a shell.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            executor.run(d=100, x=x)
-        timer.join()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                executor.run(d=100, x=x)
+        finally:
+            timer.join()
+            signal.signal(signal.SIGINT, before)
 
     assert int(inside(executor, {"d": 2, "x": x}, meanwhile)["now"]) == 2
     assert int(executor.run(d=1, x=x)["now"]) == 3
