@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.runtime.devices.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.plan import lower_bound
 from openinfer.runtime.program import Program
 from openinfer.runtime.sizes import THREADS
@@ -103,39 +104,13 @@ ALLOCATORS = frozenset(
 )
 
 
-def undefined_symbols(code: bytes) -> set[str]:
-    """The names that an ELF object takes from outside."""
-
-    def number(at: int, size: int) -> int:
-        return int.from_bytes(code[at : at + size], "little")
-
-    table, entry, count = number(40, 8), number(58, 2), number(60, 2)
-    sections = [table + i * entry for i in range(count)]
-    found: set[str] = set()
-    for section in sections:
-        if number(section + 4, 4) != 2:  # a symbol table
-            continue
-        start, size = number(section + 24, 8), number(section + 32, 8)
-        names = number(sections[number(section + 40, 4)] + 24, 8)
-        for symbol in range(start, start + size, 24):
-            place = names + number(symbol, 4)
-            name = code[place : code.index(b"\0", place)].decode()
-            if name and number(symbol + 6, 2) == 0:  # in no section
-                found.add(name)
-    return found
-
-
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_the_code_of_a_step_cannot_allocate(name: str) -> None:
-    symbols = undefined_symbols(PROGRAMS[name]().code)
+    symbols = set(undefined_symbols(PROGRAMS[name]().code))
     assert not symbols & ALLOCATORS
-    # What else it calls: moves of bytes, functions of numbers, and waiting for other threads.
-    known = {"memcpy", "memmove", "memset", "syscall", "sched_yield", "clock_gettime"}
-    known.add("_GLOBAL_OFFSET_TABLE_")
-    functions = set(
-        "expf exp logf log sinf cosf sin cos sincosf sincos powf pow fmodf fmod tanf tan".split()
-    )
-    assert symbols <= known | functions, symbols - known - functions
+    # What else it calls: moves of bytes, functions of numbers, waiting for other threads, asking the host.
+    assert symbols <= PROVIDED
+    assert not PROVIDED & ALLOCATORS
 
 
 class Mallinfo(ctypes.Structure):
