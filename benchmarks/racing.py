@@ -37,14 +37,20 @@ class Worker:
     """A process that runs one peer."""
 
     def __init__(
-        self, peer: str, folder: Path, threads: int, scratch: Path, target: str = HOST
+        self,
+        peer: str,
+        folder: Path,
+        threads: int,
+        scratch: Path,
+        target: str = HOST,
+        root: Path = ROOT,
     ) -> None:
         self.peer = peer
         self._log = open(scratch / f"{peer}.log", "w+", encoding="utf-8")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads), target],
-            cwd=ROOT,
-            env=environment(scratch, threads, target),
+            cwd=root,
+            env={**environment(scratch, threads, target), "PYTHONPATH": str(root)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -118,7 +118,8 @@ def _row(work: tuple[Source, str, str, Path | None]) -> tuple[str, str]:
     source, target, build, keep = work
     name = f"{source.name} {target} {build}"
     try:
-        text = numbered(llvm_text(source, target, build))
+        # Comments name the lines of a program, wherever this checkout lies.
+        text = numbered(llvm_text(source, target, build).replace(f"{ROOT}/", ""))
     except OpenInferError as error:
         return name, f"error {error.code}"
     if keep is not None:
