@@ -90,7 +90,12 @@ class CarriedValues(VariableValues):
             # It gets the shape that it has where it is first used.
             return
         if not kept and (name in scope.values or self.has_shape(name, scope)):
-            self.content(name, scope)
+            variable = self.facts.variables[name]
+            if isinstance(variable, AssignOp) and self.facts.names_scalars(variable):
+                with self.late.ahead():
+                    self.content(name, scope)
+            else:
+                self.content(name, scope)
 
     # One value
 
@@ -136,6 +141,8 @@ class CarriedValues(VariableValues):
             flag = self.constant_index(1)
         numbers: list[SSAValue] = []
         dims = nn.dims_of(value)
+        if loose.sizes:
+            self.late.check(dims, scope)
         for axis, bound in loose.sizes.items():
             number = self.index_value(dims[axis], scope)
             self.insert(nn.DefineSizeOp(bound, number, self.node))

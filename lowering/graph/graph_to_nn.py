@@ -169,6 +169,7 @@ class Translator(CarriedValues):
             if (value := scope.values[name]) is not start:
                 self.insert(nn.CommitOp(value, name))
         self.insert(FuncReturnOp(*results))
+        self.late.finish()
         self._replace_module(outputs, results)
 
     def _held(self, scope: Scope) -> None:
@@ -372,6 +373,7 @@ class Translator(CarriedValues):
             return
         name = op.variable.data
         _, declared = self.facts.declared(op)
+        self.require_dims(declared)
         dims = [d if d.single_name == "_" else self.late.symbolic(d, scope) for d in declared]
         scope.dims[name] = dims
         value = scope.values.get(name)
@@ -556,7 +558,10 @@ class Translator(CarriedValues):
     def _fix_dims(
         self, nodes: Sequence[Operation], names: Names | dict[str, None], scope: Scope
     ) -> None:
-        """Sizes that no round of a loop changes get their value in front of it."""
+        """Sizes that no round of a loop changes get their value in front of it.
+
+        No round may come to the node that needs them: what is wrong with them is said there.
+        """
         for op in nodes:
             if isinstance(op, LoopOp | ScopeOp):
                 self._fix_dims(nodes_of(op), names, scope)
@@ -564,7 +569,8 @@ class Translator(CarriedValues):
                 for dim in op.sizes:
                     unknown = dim.names - self.late.known - self.facts.static.keys()
                     if all(n in self.facts.variables and n not in names for n in unknown):
-                        self.late.symbolic(dim, scope)
+                        with self.late.ahead():
+                            self.late.symbolic(dim, scope)
 
     def _returns(self, nodes: Sequence[Operation]) -> bool:
         """Whether the nodes themselves may return, other than in a block that they call."""

@@ -6,6 +6,8 @@ program fixes it. Types name it like any other run-time size.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -26,6 +28,9 @@ class LateSizes:
     def __init__(self, values: VariableValues) -> None:
         self.values = values
         self.names: list[str] = []
+        self.unchecked: dict[str, list[nn.RequireOp]] = {}
+        """Those that got their value ahead of where a node needs them, 0 where it is none, each with
+        what must hold where one does. Those ops are in no block."""
 
     @property
     def known(self) -> frozenset[str]:
@@ -40,6 +45,9 @@ class LateSizes:
         if key is not None and key in scope.late:
             return Size.name(scope.late[key])
         name = self.reserve(hint)
+        if self.values.postponed is not None:
+            value = self._or_zero(value, self.values.postponed)
+            self.unchecked[name] = self.values.postponed
         self.values.insert(nn.DefineSizeOp(name, value, self.values.node))
         self.values.say(size_stamp(name, value))
         if key is not None:
@@ -52,8 +60,58 @@ class LateSizes:
         self.names.append(name)
         return name
 
+    @contextmanager
+    def ahead(self) -> Generator[None]:
+        """Inside of it, expressions get their values before the step is known to come where they are
+        needed, so that values keep their shape from round to round of a loop.
+
+        Nothing fails there: `check` says what is wrong where a node needs them.
+        """
+        outer, self.values.postponed = self.values.postponed, []
+        try:
+            yield
+        finally:
+            self.values.postponed = outer
+
+    def check(self, dims: Sequence[Size], scope: Scope) -> None:
+        """The step fails where one of these sizes got its value ahead and has none."""
+        if self.values.postponed is not None:
+            return
+        for name in sorted({name for dim in dims for name in dim.names} & self.unchecked.keys()):
+            if ("checked", name) not in scope.late:
+                scope.late["checked", name] = ""
+                for op in self.unchecked[name]:
+                    again = nn.RequireOp(
+                        op.condition, op.kind.data, op.first, op.second, self.values.node
+                    )
+                    self.values.insert(again)
+
+    def finish(self) -> None:
+        """Behind the whole step: what was to be checked uses no value any more."""
+        for ops in self.unchecked.values():
+            for op in ops:
+                op.drop_all_references()
+
+    def _or_zero(self, value: SSAValue, requires: list[nn.RequireOp]) -> SSAValue:
+        """The value where it is one of a dimension and the requirements hold, else 0."""
+        values = self.values
+        zero, most = values.constant_index(0), values.constant_index(MAX_SIZE)
+        positive = values.add(arith.CmpiOp(value, zero, "sge"))
+        values.insert(nn.RequireOp(positive, "negative-size", value, zero, values.node))
+        fits = values.add(arith.CmpiOp(value, most, "sle"))
+        values.insert(nn.RequireOp(fits, "memory", value, most, values.node))
+        holds, *others = [op.condition for op in requires]
+        for each in others:
+            holds = values.add(arith.AndIOp(holds, each))
+        return values.add(arith.SelectOp(holds, value, zero))
+
     def symbolic(self, size: Size, scope: Scope) -> Size:
         """A size expression over known names only: scalars and loop indices become late sizes."""
+        found = self._symbolic(size, scope)
+        self.check([found], scope)
+        return found
+
+    def _symbolic(self, size: Size, scope: Scope) -> Size:
         size = size.substitute(self.values.facts.static)
         unknown = sorted(size.names - self.known)
         several = len(size.terms) > 1 or any(len(monomial) > 1 for monomial, _ in size.terms)
@@ -81,8 +139,10 @@ class LateSizes:
         if ("product", size) in scope.late:
             return
         scope.late["product", size] = ""
+        self._require_fits(self.values.index_value(size, scope))
+
+    def _require_fits(self, number: SSAValue) -> None:
         values = self.values
-        number = values.index_value(size, scope)
         most = values.constant_index(MAX_SIZE)
         fits = values.add(arith.CmpiOp(number, most, "sle"))
         values.insert(nn.RequireOp(fits, "memory", number, most, values.node))

@@ -113,6 +113,8 @@ class VariableValues:
         `NODE NAME#2` … where it has others."""
         self.requirements: dict[tuple[str, str, str], int] = {}
         """What run-time sizes must hold before the step runs at all: low <= high, by kind."""
+        self.postponed: list[nn.RequireOp] | None = None
+        """Where sizes are made ahead of their use: what must hold of them there."""
         self.touched: dict[str, str] = {}
         """The persistent variables that are used, where sizes of the inputs are dimensions of them:
         the late size that says whether a step does, empty for those that every step uses."""
@@ -133,6 +135,9 @@ class VariableValues:
         if self.where is not None and isinstance(op.location, UnknownLoc):
             op.location = self.place_of(self.where)
         self.hints.mark(op)
+        if self.postponed is not None and isinstance(op, nn.RequireOp):
+            self.postponed.append(op)
+            return op
         self.stops = self.stops or isinstance(op, nn.RequireOp | nn.DefineSizeOp | nn.GrowOp)
         self.builder.insert(op)
         return op
@@ -406,6 +411,7 @@ class VariableValues:
         if name in scope.unset and name in scope.dims and name in self.facts.unsteady:
             self.assigned_or_not(name, scope)
         value = self.content(name, scope)
+        self.late.check(nn.dims_of(value), scope)
         flag = scope.unset.pop(name, None)
         if flag is not None:
             self._require_value(name, flag)
@@ -520,6 +526,7 @@ class VariableValues:
         node = self.node if node is None else node
         names = low.names | high.names
         always = self.builder.insertion_point.block is self.entry and not self.stops
+        always = always and self.postponed is None
         if names <= self.facts.runtime and always:
             self.requirements.setdefault((str(low), str(high), kind), node)
             return

@@ -164,12 +164,12 @@ def _magnitude(array: AnyArray) -> AnyArray:
 
 
 def _unsure(array: AnyArray, bound: AnyArray, random: np.random.Generator) -> AnyArray:
-    """NaN, at times, where a sum may leave the range; or none where there is one, and no infinity
-    where a product that is added without being rounded first stays below it."""
+    """Anything, at times, where what is computed on the way may leave the range of its dtype: in one
+    order it is infinite, and then NaN once it meets another infinity or a zero; in another it stays."""
     limit = 1e307 if array.dtype == np.float64 else 1e37
     with np.errstate(all="ignore"):
         leaves = ~(np.abs(bound) < limit)
-    other = np.where(np.isfinite(array), np.nan, 0)
+    other = random.choice([np.nan, np.inf, -np.inf, 0.0], array.shape)
     return np.where(leaves & (random.random(array.shape) < 0.7), other, array).astype(array.dtype)
 
 
