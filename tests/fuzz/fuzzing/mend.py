@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +14,9 @@ from fuzzing.runs import Seen, seen_steps, simulated
 from fuzzing.tree import Block, Declaration, Node, Program
 
 ROUNDS = 60
+LONG = 4.0
+"""Seconds of processor time: a program that the simulator takes longer for is left out. Errors are
+measured by running it a dozen times more."""
 
 
 @dataclass
@@ -23,8 +29,29 @@ class Mended:
     examples: dict[str, str] = field(default_factory=dict[str, str])
 
 
+class _TooLong(BaseException):
+    """Nobody on the way takes it for an error of the program."""
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Generator[None]:
+    """Raises _TooLong inside of it after so many seconds of processor time."""
+
+    def end(*_: object) -> None:
+        raise _TooLong
+
+    old = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, old)
+
+
 def mend(program: Program, folder: Path) -> Mended | None:
-    """The program without what the frontend refuses; None when nothing is left of it."""
+    """The program without what the frontend refuses; None when nothing is left of it, or when its loops
+    run too long."""
     found = Mended(program.copy())
     for _ in range(ROUNDS):
         try:
@@ -35,7 +62,12 @@ def mend(program: Program, folder: Path) -> Mended | None:
             continue
         except oi.InputError:
             return None
-        if not _calm(found.program, seen_steps(make, found.program)):
+        try:
+            with _ended_after(LONG):
+                steps = seen_steps(make, found.program)
+        except _TooLong:
+            return None
+        if not _calm(found.program, steps):
             return found
     return None
 

@@ -89,6 +89,9 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
                 continue
             kind = "f64" if dtype == "f64" else "f32"
             off = BF16_UNIT * scale if coarse else unit
+            if coarse and random.random() < 0.5:
+                # Not only near: the largest numbers become infinite, and the smallest 0.
+                array = np.asarray(round_values(DTYPES["bf16"], array))
             moved.append(_moved(array.astype(DTYPES[kind].value), off, random))
             kinds.append(kind)
         wider = ["f64" if d == "f64" else "f32" for d in out_dtypes]
