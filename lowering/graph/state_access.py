@@ -382,7 +382,7 @@ class _Access:
         for position, slot in enumerate(slots):
             axis = count + position
             if isinstance(slot, SizeAttr):
-                place.offsets.append(self._line(axis, slot, entry, writes=writes))
+                place.offsets.append(self._line(axis, slot, entry, lengths, writes=writes))
                 continue
             if lengths and slot == FULL:
                 least = needs[position] if grows else None
@@ -463,12 +463,18 @@ class _Access:
         return extent
 
     def _line(
-        self, axis: int, slot: SizeAttr, entry: Sequence[SSAValue], *, writes: bool
+        self,
+        axis: int,
+        slot: SizeAttr,
+        entry: Sequence[SSAValue],
+        lengths: Lengths,
+        *,
+        writes: bool,
     ) -> SSAValue:
         """One row or column; a write may append it."""
         t = self.t
         number = self._number(slot, entry)
-        extent = t.add(nn.ExtentOp(self.name, entry, axis))
+        extent = self._extent(axis, entry, lengths)
         one = t.constant_index(1)
         limit = t.add(arith.AddiOp(extent, one)) if writes else extent
         inside = t.add(arith.CmpiOp(number, limit, "ult"))

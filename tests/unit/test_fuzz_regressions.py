@@ -344,3 +344,14 @@ def test_slices_of_matrices_where_there_is_none(slots: str) -> None:
     block entry {{ assign t: f32[_, _, _]; cache.read C[{slots}] >> t; return t; }}
     """
     agree(text, [{}])
+
+
+@pytest.mark.parametrize("slots", ["0.., 0, , j", "0.., 0, j, ", "0..0, 0.., j, "])
+def test_lines_of_matrices_where_there_is_none(slots: str) -> None:
+    rank = "_, _" if slots.count("..") < 2 else "_, _, _"
+    text = f"""
+    dynamic {{ j: i64; }}
+    persistent {{ w: u8 @init(4); C(p, q, m, n): u8[w, w + 1] @table @auto_dim(m, n); }}
+    block entry {{ assign t: u8[{rank}]; cache.read C[{slots}] >> t; return t; }}
+    """
+    agree(text, [{"j": np.int64(j)} for j in (0, 3, 4, 5, -1, 2**40)])
