@@ -248,7 +248,8 @@ def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
     kept = [d for d in range(len(dims)) if d not in axes]
     element = _accumulator(kind, nn.element_of(source), result.element_type)
     partial = nn.tensor_type(element, [dims[d] for d in kept])
-    start = _neutral(kind, element, unsigned)
+    # Of truth values the largest is 1, though a byte holds more.
+    start = _neutral("prod" if (kind, dtype) == ("min", "bool") else kind, element, unsigned)
     new, initial = fill_ops(start, partial, _dtype_of(element))
 
     def combine(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:

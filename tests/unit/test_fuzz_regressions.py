@@ -355,3 +355,16 @@ def test_lines_of_matrices_where_there_is_none(slots: str) -> None:
     block entry {{ assign t: u8[{rank}]; cache.read C[{slots}] >> t; return t; }}
     """
     agree(text, [{"j": np.int64(j)} for j in (0, 3, 4, 5, -1, 2**40)])
+
+
+@pytest.mark.parametrize("op", ["eq", "ne"])
+def test_nothing_is_finite_is_true_and_no_other_number(op: str) -> None:
+    text = f"""
+    dynamic {{ a: bool[2]; }}
+    persistent {{ n: i64; }}
+    block entry {{
+        assign t: f32[n, 2, 1]; assign f: bool; assign r: bool[2];
+        op is_finite(t) >> f; op {op}(f, a) >> r; return r;
+    }}
+    """
+    agree(text, [{"a": np.array([False, True])}])

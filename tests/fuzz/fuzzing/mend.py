@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +13,16 @@ from pathlib import Path
 import openinfer as oi
 from fuzzing.runs import Seen, seen_steps, simulated
 from fuzzing.tree import Block, Declaration, Node, Program
+from openinfer.lowering.reference.contents import Contents
+from openinfer.runtime.sizes import MAX_SIZE
+from openinfer.runtime.storage import AnyArray
 
 ROUNDS = 60
 LONG = 4.0
 """Seconds of processor time: a program that the simulator takes longer for is left out. Errors are
 measured by running it a dozen times more."""
+LARGE = 1 << 28
+"""Elements: programs with larger values that a memory may hold are left out as well."""
 
 
 @dataclass
@@ -29,29 +35,37 @@ class Mended:
     examples: dict[str, str] = field(default_factory=dict[str, str])
 
 
-class _TooLong(BaseException):
+class _TooMuch(BaseException):
     """Nobody on the way takes it for an error of the program."""
 
 
 @contextmanager
-def _ended_after(seconds: float) -> Generator[None]:
-    """Raises _TooLong inside of it after so many seconds of processor time."""
+def _limited(seconds: float, elements: int) -> Generator[None]:
+    """Raises _TooMuch inside of it after so many seconds of processor time, or for a larger value."""
 
     def end(*_: object) -> None:
-        raise _TooLong
+        raise _TooMuch
 
-    old = signal.signal(signal.SIGVTALRM, end)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    def zeros(dtype: str, shape: Sequence[int]) -> AnyArray:
+        if elements < math.prod(shape) <= MAX_SIZE:
+            raise _TooMuch
+        return plain(dtype, shape)
+
+    plain = Contents.zeros
+    Contents.zeros = staticmethod(zeros)
+    old = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, old)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)
+        Contents.zeros = staticmethod(plain)
 
 
 def mend(program: Program, folder: Path) -> Mended | None:
-    """The program without what the frontend refuses; None when nothing is left of it, or when its loops
-    run too long."""
+    """The program without what the frontend refuses; None when nothing is left of it, or when it
+    takes too long or too much memory."""
     found = Mended(program.copy())
     for _ in range(ROUNDS):
         try:
@@ -63,9 +77,9 @@ def mend(program: Program, folder: Path) -> Mended | None:
         except oi.InputError:
             return None
         try:
-            with _ended_after(LONG):
+            with _limited(LONG, LARGE):
                 steps = seen_steps(make, found.program)
-        except _TooLong:
+        except _TooMuch:
             return None
         if not _calm(found.program, steps):
             return found
