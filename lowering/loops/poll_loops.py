@@ -1,4 +1,4 @@
-"""Long loops of a step ask the host whether it was interrupted."""
+"""Long loops of a step, and the nodes of a watched one, ask the host whether it was interrupted."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ class PollLoops(ModulePass):
           nn.leave_if %interrupted
           … }
 
+    A watched step looks after each node that it has shown, too: a watcher may fail, or be interrupted.
     A loop is left as it is where its rounds, times those of the loops around it up to one that looks,
     are known to be few.
 
     Requires: `plan-memory`, and states not lowered: what is noted of them first must be whole.
-    Leaves: steps without such loops as they are.
+    Leaves: other steps as they are.
     """
 
     name: ClassVar[str] = "poll-loops"
@@ -55,15 +56,17 @@ class PollLoops(ModulePass):
             if not isinstance(function, FuncOp) or function.sym_name.data != "step":
                 continue
             loops = list(_long_loops(function, 1))
-            if not loops:
+            shown = [o for o in function.walk() if isinstance(o, nn.ObserveOp)]
+            if not loops and not shown:
                 continue
             errors = error_record(function)
             words = add_arguments(function, [("poll", WORDS)])["poll"]
             for loop in loops:
-                _poll(loop, words, errors)
-            first = function.body.block.first_op
-            assert first is not None
-            LoopBuilder(InsertPoint.before(first)).do(CallOp(BEGIN, [words], []))
+                _poll(InsertPoint.at_start(loop.body.block), words, errors)
+            for node in shown:
+                if not isinstance(node.next_op, nn.ObserveOp):
+                    _poll(InsertPoint.after(node), words, errors)
+            LoopBuilder(InsertPoint.at_start(function.body.block)).do(CallOp(BEGIN, [words], []))
             op.body.block.add_op(FuncOp.external(POLL, [WORDS], [i1]))
             op.body.block.add_op(FuncOp.external(BEGIN, [WORDS], []))
 
@@ -85,10 +88,8 @@ def _long_loops(op: Operation, around: int) -> list[scf.ForOp]:
     return found
 
 
-def _poll(loop: scf.ForOp, words: SSAValue, errors: SSAValue) -> None:
-    first = loop.body.block.first_op
-    assert first is not None
-    build = LoopBuilder(InsertPoint.before(first))
+def _poll(place: InsertPoint, words: SSAValue, errors: SSAValue) -> None:
+    build = LoopBuilder(place)
     interrupted = build.insert(CallOp(POLL, [words], [i1]))
     interrupted.name_hint = "interrupted"
 

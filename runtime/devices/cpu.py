@@ -12,6 +12,7 @@ import numpy as np
 from openinfer.runtime.devices.beside import Beside
 from openinfer.runtime.devices.cpu_context import CpuContext
 from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+from openinfer.runtime.devices.cpu_observer import watched_by
 from openinfer.runtime.devices.cpu_shapes import check_shape, dims_now, no_shape
 from openinfer.runtime.devices.cpu_trace import TRACED_THREADS
 from openinfer.runtime.devices.cpu_watch import Handed, Watcher, start_numbers
@@ -81,7 +82,7 @@ class CpuExecutor(BaseExecutor):
         given = self.sizes, self.max_state_bytes, self._trace, self._log
         self._first = CpuContext(loaded, self.threads, *given)
         self._state = self._first.state
-        single = self._has_state() or self._manifest.traced or loaded.observer is not None
+        single = self._has_state() or self._manifest.traced or loaded.watched
         # The first one has the threads. What runs beside it has one: the bits are the same.
         make = partial(CpuContext, loaded, 1, *given)
         self._beside = None if single else Beside(make, available_cpus() - 1)
@@ -395,7 +396,7 @@ class CpuExecutor(BaseExecutor):
             start_numbers(self.variables, self._fetch),
         )
         context.retry = watcher.clear
-        with loaded.watched_by(watcher.record):
+        with watched_by(watcher.record):
             context.run_step(inputs, sizes)
         self._live.clear()
         try:

@@ -20,6 +20,7 @@ declare i32 @PyErr_CheckSignals()
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @Py_DecRef(ptr)
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 
 %Row = type { ptr, ptr, ptr, i64, ptr }
 ; name, dtype, where the address goes, rank, extents
@@ -32,6 +33,11 @@ declare void @Py_DecRef(ptr)
 
 %Call = type { ptr, ptr, ptr }
 ; the function and its arguments: frame and team
+
+@openinfer_observer = global ptr null
+; the callable that watched steps call
+
+@three_numbers = private constant [4 x i8] c"LLL\00"
 
 ; Whether `given` has as many inputs as the step and all arrays among the rows certainly fit; their
 ; addresses are put where the step looks for them then.
@@ -202,4 +208,27 @@ leave:
 go_on:
   call void @PyGILState_Release(i32 %lock)
   ret i32 0
+}
+
+; What a watched step calls after each node. What that raises, or a handler of a signal in there, waits for
+; the end of the call like any other interrupt, and the rest of the step is not looked at.
+define void @openinfer_observe(i64 %node, i64 %output, i64 %address) {
+  %lock = call i32 @PyGILState_Ensure()
+  %raised = call ptr @PyErr_Occurred()
+  %fine = icmp eq ptr %raised, null
+  br i1 %fine, label %show, label %leave
+
+show:
+  %observer = load ptr, ptr @openinfer_observer
+  %result = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %observer, ptr @three_numbers, i64 %node, i64 %output, i64 %address)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %leave, label %drop
+
+drop:
+  call void @Py_DecRef(ptr %result)
+  br label %leave
+
+leave:
+  call void @PyGILState_Release(i32 %lock)
+  ret void
 }

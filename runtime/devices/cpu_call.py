@@ -24,6 +24,10 @@ from openinfer.runtime.errors import OpenInferError
 _PLACE, _CALL = "openinfer_place", "openinfer_call"
 INTERRUPTED = "openinfer_interrupted"
 """What a step calls, now and then, to learn that it has to leave."""
+OBSERVER = "openinfer_observe"
+"""What a watched step calls: a node, one of its outputs and its address."""
+_CALLABLE = "openinfer_observer"
+"""Where the address of the callable is that OBSERVER calls."""
 _NO_ARGUMENTS, _ONE_ARGUMENT = 4, 8
 """METH_NOARGS and METH_O of CPython."""
 
@@ -56,8 +60,9 @@ class _Builtins:
         text = files("openinfer.runtime.devices").joinpath("cpu_call.ll").read_text("utf-8")
         # Without LLVM's passes: it is made in every process, and calls most of the time.
         code = compile_llvm_text(text, host_target(), opt_level=0, codegen_level=0)
-        self._library = load_object(code, [_PLACE, _CALL, INTERRUPTED])
+        self._library = load_object(code, [_PLACE, _CALL, INTERRUPTED, OBSERVER, _CALLABLE])
         self.interrupted = self._library.address(INTERRUPTED)
+        self.observe = self._library.address(OBSERVER)
         self._definitions = {
             name: _Definition(name.encode(), self._library.address(name), flags, None)
             for name, flags in ((_PLACE, _ONE_ARGUMENT), (_CALL, _NO_ARGUMENTS))
@@ -65,6 +70,11 @@ class _Builtins:
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )(("PyCFunction_NewEx", ctypes.pythonapi))
+
+    def show_to(self, observe: Callable[[int, int, int], object]) -> int:
+        """The address of what calls `observe` from now on."""
+        ctypes.c_void_p.from_address(self._library.address(_CALLABLE)).value = id(observe)
+        return self.observe
 
     def make(self, name: str, words: bytes, held: Sequence[object]) -> Any:
         """A builtin that keeps the code, its words, and what they point to alive."""
@@ -129,6 +139,14 @@ def interrupted_address() -> int:
     if builtins is not None:
         return builtins.interrupted
     return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
+
+def native_observer(observe: Callable[[int, int, int], object]) -> int | None:
+    """The address of the function that watched steps call, which calls `observe`: one for the whole
+    process, to be kept alive by the caller. None where there are no builtins.
+    """
+    builtins = _builtins()
+    return None if builtins is None else builtins.show_to(observe)
 
 
 def _called(function: Any, frame: Any, place: int, *team: Any) -> None:

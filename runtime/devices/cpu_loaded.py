@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_call import INTERRUPTED, interrupted_address
+from openinfer.runtime.devices.cpu_call import INTERRUPTED, OBSERVER, interrupted_address
 from openinfer.runtime.devices.cpu_codegen import load_object
 from openinfer.runtime.devices.cpu_growing import aligned_bytes
+from openinfer.runtime.devices.cpu_observer import observer_address
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.storage import AnyArray
@@ -25,23 +23,10 @@ SMALL = 1 << 16
 """Bytes of a weight that is rather copied than read where its file is mapped: a program that maps nothing
 need not look after a file."""
 PREFIX = "openinfer_"
-OBSERVER = "openinfer_observe"
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-_Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-
-Record = Callable[[int, int, int], object]
-"""What a watched build calls: a node, one of its outputs and its address."""
-
-
-class _Watch:
-    """Who watches the step that runs, and what went wrong in that."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.failure: Exception | None = None
 
 
 class LoadedProgram:
@@ -62,15 +47,13 @@ class LoadedProgram:
         symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
         if "team" in manifest.frame:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
-        self.observer: Any = None
         imports: dict[str, int] = {}
-        if OBSERVER.encode() in program.code:
-            self.observer = _Observer(self._observe)
-            imports[OBSERVER] = ctypes.cast(self.observer, ctypes.c_void_p).value or 0
+        self.watched = OBSERVER.encode() in program.code
+        """Whether this is the build that shows its values (`watched_by`)."""
+        if self.watched:
+            imports[OBSERVER] = observer_address()
         if INTERRUPTED.encode() in program.code:
             imports[INTERRUPTED] = interrupted_address()
-        # A watched step runs on the thread that calls it, and on no other.
-        self._watching = threading.local()
         self._library = load_object(program.code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
         self.shared = "team" in manifest.frame
@@ -100,31 +83,6 @@ class LoadedProgram:
             if slot.startswith("job "):
                 return int(slot.partition(" ")[2])
         return 0
-
-    @contextmanager
-    def watched_by(self, record: Record) -> Generator[None]:
-        """Shows the values of the step that this thread runs inside of a `with` block.
-
-        Raises what `record` raised, when the step is over.
-        """
-        before = getattr(self._watching, "watch", None)
-        watch = self._watching.watch = _Watch(record)
-        try:
-            yield
-        finally:
-            self._watching.watch = before
-        if watch.failure is not None:
-            raise watch.failure
-
-    def _observe(self, node: int, output: int, address: int) -> None:
-        watch: _Watch | None = getattr(self._watching, "watch", None)
-        # An exception cannot pass through native code: it waits until the step is over.
-        if watch is None or watch.failure is not None:
-            return
-        try:
-            watch.record(node, output, address)
-        except Exception as error:
-            watch.failure = error
 
     def _read(self, name: str) -> AnyArray:
         package: Package | None = self.package

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.runtime.devices import cpu_call, cpu_observer
+from openinfer.runtime.devices.cpu_watch import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,14 +43,16 @@ class Alarm(Exception):
 
 
 @contextmanager
-def interrupting(handler: Any, after: float = 0.3) -> Generator[None]:
+def interrupting(handler: Any, after: float = 0.3, again: float | None = None) -> Generator[None]:
     """SIGINTs to this process while the block runs, one after another: Python drops what a handler raises
-    inside of a finaliser or a callback of the collector."""
+    inside of a finaliser or a callback of the collector. The second one comes `again` seconds later."""
     before = signal.signal(signal.SIGINT, handler)
     over = threading.Event()
 
     def send() -> None:
-        while not over.wait(after):
+        wait = after
+        while not over.wait(wait):
+            wait = after if again is None else again
             os.kill(os.getpid(), signal.SIGINT)
 
     sender = threading.Thread(target=send)
@@ -261,3 +267,88 @@ sys.exit(main(["run", {str(path)!r}, "--input", "n=1", "--threads", "1"]))
     assert done.returncode == 130
     assert done.stderr == ""
     assert done.stdout == ""
+
+
+# Watched steps: handlers run in the callback that shows a node, too, and nothing that they raise is lost.
+
+NODES = (
+    "dynamic { x: f32[N, N]; }\npersistent { s: i64; }\nvolatile { y: f32[N, N]; }\n"
+    "block entry {\ncache.increment s;\nop relu(x) >> y;\n"
+    + "op matmul(y, x) >> y;\n" * 40
+    + "return y, s;\n}"
+)
+
+
+def observed(text: str) -> Any:
+    """An executor of a program whose watched build is there already."""
+    program = oi.compile(text)
+    program.observed().loaded()
+    return program.make_executor(1)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Alarm])
+def test_no_interrupt_of_a_watched_step_is_lost(kind: type[BaseException]) -> None:
+    executor = observed(PRODUCTS)
+    executor.run(n=np.int64(3), x=EYE)
+    came: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        raise kind
+
+    for after in range(5):
+        came.clear()
+        executor.insert(n=np.int64(ROUNDS), x=2 * EYE)
+        gc.disable()
+        try:
+            with interrupting(handler, 0.1 + after / 50, 20), pytest.raises(kind):
+                next(executor.iterate())
+        finally:
+            gc.enable()
+        assert len(came) == 1, "an interrupt was lost, and another one ended the step"
+        assert executor.fetch("s") == 3
+        assert np.array_equal(executor.fetch("last"), EYE)
+        assert np.asarray(executor.fetch("T")).shape == (3, 2)
+    assert executor.run(n=np.int64(2), x=EYE)["s"] == 5
+
+
+@pytest.mark.parametrize(("builtins", "rounds"), [(True, 10**12), (False, 1000)])
+def test_what_a_watcher_raises_ends_a_long_step(
+    builtins: bool, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the builtins, as on other interpreters, the step runs to its end first."""
+    if not builtins:
+        monkeypatch.setattr(cpu_call, "_builtins", lambda: None)
+        cpu_observer.observer_address.cache_clear()
+    executor = observed(PRODUCTS)
+    cpu_observer.observer_address.cache_clear()
+    calls: list[int] = []
+
+    def fails(self: Watcher, node: int, output: int, value: int) -> None:
+        calls.append(node)
+        raise Alarm
+
+    monkeypatch.setattr(Watcher, "record", fails)
+    executor.insert(n=np.int64(rounds), x=EYE)
+    with pytest.raises(Alarm):
+        next(executor.iterate())
+    assert len(calls) == 1
+    monkeypatch.undo()
+    assert executor.run(n=np.int64(2), x=EYE)["s"] == 2
+
+
+def test_a_watched_step_without_loops_is_interrupted_between_its_nodes() -> None:
+    """The whole step takes many seconds: after the first nodes the others are not run any more."""
+    executor = observed(NODES)
+    x = np.eye(1500, dtype=np.float32)
+    executor.insert(x=x)
+    started = time.thread_time()
+    with interrupting(raises(KeyboardInterrupt), 0.05), pytest.raises(KeyboardInterrupt):
+        next(executor.iterate())
+    interrupted = time.thread_time() - started
+    assert executor.fetch("s") == 0
+    started = time.thread_time()
+    executor.run(x=x)
+    # Processor time: 40 products against the two or three that it takes to hear of the signal.
+    assert interrupted < (time.thread_time() - started) / 2
+    assert executor.fetch("s") == 1

@@ -75,3 +75,24 @@ func.func @kernel(%n: index) {
   }
   func.return
 }
+
+// -----
+
+// A watched step looks once after each node that it has shown.
+
+// CHECK: func.func @step(%x: memref<4xf32>
+// CHECK-NEXT: func.call @openinfer_poll_begin(%poll)
+// CHECK-NEXT: nn.observe %x 2
+// CHECK-NEXT: nn.observe %x 2
+// CHECK-NEXT: %{{.*}} = func.call @openinfer_poll(%poll)
+// CHECK: nn.leave_if
+// CHECK-NEXT: "test.op"
+// CHECK-NEXT: nn.observe %x 3
+// CHECK-NEXT: %{{.*}} = func.call @openinfer_poll(%poll)
+func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+  nn.observe %x 2 : i64 "h" : memref<4xf32>
+  nn.observe %x 2 : i64 "g" : memref<4xf32>
+  "test.op"() : () -> ()
+  nn.observe %x 3 : i64 "y" : memref<4xf32>
+  func.return
+}

@@ -21,8 +21,7 @@ from fuzzing.ways import Variant
 from openinfer.compiler import pipeline
 from openinfer.compiler.api import compile as compile_program
 from openinfer.runtime.devices import cpu_codegen
-from openinfer.runtime.devices.cpu_call import INTERRUPTED
-from openinfer.runtime.devices.cpu_loaded import OBSERVER
+from openinfer.runtime.devices.cpu_call import INTERRUPTED, OBSERVER
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.program import Program as Compiled
