@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
-from openinfer.dialects.extensions import get_all_dialects
+from openinfer.lowering.cpu.written_functions import add_written, lacks_body
 
 MARK = "openinfer_poll"
 
@@ -37,24 +33,5 @@ class AddPoll(ModulePass):
     name: ClassVar[str] = "add-poll"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        declared = {f.sym_name.data: f for f in op.body.ops if isinstance(f, llvm.FuncOp)}
-        mark = declared.get(MARK)
-        if mark is None or mark.body.blocks:
-            return
-        for function in _functions():
-            old = declared.get(function.sym_name.data)
-            if old is not None:
-                old.detach()
-                old.erase()
-            op.body.block.add_op(function.clone())
-
-
-@cache
-def _functions() -> tuple[llvm.FuncOp, ...]:
-    """The functions of `poll.mlir`, read once."""
-    text = files("openinfer.lowering.cpu").joinpath("poll.mlir").read_text(encoding="utf-8")
-    context = Context()
-    for name, dialect in get_all_dialects().items():
-        context.register_dialect(name, dialect)
-    module = Parser(context, text).parse_module()
-    return tuple(function for function in module.body.ops if isinstance(function, llvm.FuncOp))
+        if lacks_body(op, MARK):
+            add_written(op, "poll.mlir")

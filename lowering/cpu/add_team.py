@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
-from openinfer.dialects.extensions import get_all_dialects
 from openinfer.lowering.cpu.add_jobs import JOB, add_jobs, fork_functions
+from openinfer.lowering.cpu.written_functions import add_written, lacks_body
 
 MARK = "openinfer_team_wait"
 
@@ -41,35 +37,11 @@ class AddTeam(ModulePass):
     name: ClassVar[str] = "add-team"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        declared = {f.sym_name.data: f for f in op.body.ops if isinstance(f, llvm.FuncOp)}
-        mark = declared.get(MARK)
-        if mark is None or mark.body.blocks:
+        if not lacks_body(op, MARK):
             return
-        shared = "openinfer_step"
+        step = "openinfer_step"
         if fork_functions(op):
             # The lead alone runs the step; what it opens to the others are jobs.
-            shared = JOB
+            step = JOB
             add_jobs(op)
-            declared = {f.sym_name.data: f for f in op.body.ops if isinstance(f, llvm.FuncOp)}
-        for function in _protocol(shared):
-            old = declared.get(function.sym_name.data)
-            if old is not None:
-                if not function.body.blocks:
-                    continue
-                old.detach()
-                old.erase()
-            op.body.block.add_op(function.clone())
-
-
-@cache
-def _protocol(shared: str) -> tuple[llvm.FuncOp, ...]:
-    """The functions of `team.mlir`, whose threads share calls of the function `shared`.
-
-    Read once: for a small program the text would cost as much as all passes together.
-    """
-    text = files("openinfer.lowering.cpu").joinpath("team.mlir").read_text(encoding="utf-8")
-    context = Context()
-    for name, dialect in get_all_dialects().items():
-        context.register_dialect(name, dialect)
-    team = Parser(context, text.replace("@openinfer_step", f"@{shared}")).parse_module()
-    return tuple(function for function in team.body.ops if isinstance(function, llvm.FuncOp))
+        add_written(op, "team.mlir", step)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
-from openinfer.dialects.extensions import get_all_dialects
+from openinfer.lowering.cpu.written_functions import add_written, lacks_body
 
 MARK = "openinfer_stamp"
 
@@ -36,18 +33,5 @@ class AddTrace(ModulePass):
     name: ClassVar[str] = "add-trace"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        declared = {f.sym_name.data: f for f in op.body.ops if isinstance(f, llvm.FuncOp)}
-        mark = declared.get(MARK)
-        if mark is None or mark.body.blocks:
-            return
-        text = files("openinfer.lowering.cpu").joinpath("trace.mlir").read_text(encoding="utf-8")
-        context = Context()
-        for name, dialect in get_all_dialects().items():
-            context.register_dialect(name, dialect)
-        mark.detach()
-        mark.erase()
-        for function in list(Parser(context, text).parse_module().body.ops):
-            assert isinstance(function, llvm.FuncOp)
-            function.detach()
-            if function.sym_name.data not in declared or function.body.blocks:
-                op.body.block.add_op(function)
+        if lacks_body(op, MARK):
+            add_written(op, "trace.mlir")
