@@ -23,6 +23,7 @@ from openinfer.runtime.step_values import StepValues
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
+from openinfer.runtime.turns import Turn, Turns
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def stops(
                 hint='write oi.Breakpoint(op="matmul"), say',
             )
         breakpoint.check(executor, outline)
-    return _stops(Follower(executor, outline), nodes, list(breakpoints))
+    # A turn of its own: that of the executor is taken for each node and each condition.
+    return Turns(_stops(Follower(executor, outline), nodes, list(breakpoints)), Turn(), "iterate")
 
 
 def _stops(

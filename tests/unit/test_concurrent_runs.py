@@ -19,6 +19,7 @@ import openinfer as oi
 from openinfer.compiler.api import compile as compile_program
 from openinfer.runtime.devices.cpu_codegen import unavailable_reason
 from openinfer.runtime.options import available_cpus
+from openinfer.runtime.stepping import Follower
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
@@ -312,6 +313,38 @@ def test_other_methods_are_refused_while_a_thread_is_inside(make: Any, name: str
     assert int(results["now"]) == 7
     assert executor.fetch("sum") == 7
     assert int(executor.run(d=1, x=x)["now"]) == 8
+
+
+@pytest.mark.parametrize("make", [oi.compile, oi.Simulator])
+def test_an_iteration_with_breakpoints_is_for_one_thread_at_a_time(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = make(COUNTED).make_executor()
+    executor.insert(d=5, x=np.ones(3, np.float32))
+    nodes = executor.iterate([oi.Breakpoint(op="add")])
+    begun, gone = threading.Event(), threading.Event()
+    update = Follower.update
+
+    def slow(self: Follower, event: Any) -> None:
+        begun.set()
+        assert gone.wait(60)
+        update(self, event)
+
+    monkeypatch.setattr(Follower, "update", slow)
+    with ThreadPoolExecutor(1, thread_name_prefix="looker") as pool:
+        first = pool.submit(lambda: next(nodes).event.op_name)
+        try:
+            assert begun.wait(60)
+            for use in (lambda: next(nodes), nodes.close):
+                with pytest.raises(oi.InputError, match=r"thread \(looker_0\) is inside") as caught:
+                    use()
+                assert caught.value.code == "OI0564"
+        finally:
+            gone.set()
+        assert first.result(60) == "add"
+    # Nothing of it is lost: the rest of the step runs for whoever goes on.
+    assert [node.event.op_name for node in nodes] == ["add"]
+    assert executor.fetch("sum") == 5
 
 
 def test_run_waits_and_ctrl_c_ends_the_waiting() -> None:
