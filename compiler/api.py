@@ -7,7 +7,6 @@ second start neither imports xDSL nor compiles.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -32,6 +31,7 @@ from openinfer.runtime.errors import (
     UnsupportedError,
 )
 from openinfer.runtime.files import read_text
+from openinfer.runtime.locks import new_lock
 from openinfer.runtime.options import checked_threads
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Graph:
         self.file = file
         self.strict = strict
         self.form = form
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._refused: ParseResult | None = None
 
     @cached_property

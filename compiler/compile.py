@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from threading import get_ident
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision
 from openinfer.compiler.timings import current_timings
 from openinfer.lowering.options import PipelineOptions
+from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.target import TargetDescription
 
 
-_lowering = threading.RLock()
+_lowering = new_lock()
 """Lowering is for one thread at a time: Python gives it one processor anyway."""
 
 
@@ -97,24 +98,35 @@ def _no_collection() -> Generator[None]:
 class _Collector:
     """Stays off while any thread compiles, and is then as it was before the first of them."""
 
-    lock = threading.RLock()
-    stopped = 0
+    lock = new_lock()
+    threads: ClassVar[list[int]] = []
     enabled = True
 
     @classmethod
     def stop(cls) -> None:
         with cls.lock:
-            if not cls.stopped:
+            if not cls.threads:
                 cls.enabled = gc.isenabled()
                 gc.disable()
-            cls.stopped += 1
+            cls.threads.append(get_ident())
 
     @classmethod
     def go_on(cls) -> None:
         with cls.lock:
-            cls.stopped -= 1
-            if not cls.stopped and cls.enabled:
+            cls.threads.remove(get_ident())
+            if not cls.threads and cls.enabled:
                 gc.enable()
+
+    @classmethod
+    def forked(cls) -> None:
+        """The threads that compiled are not here any more."""
+        left = [thread for thread in cls.threads if thread == get_ident()]
+        if cls.threads and not left and cls.enabled:
+            gc.enable()
+        cls.threads[:] = left
+
+
+after_fork(_Collector.forked)
 
 
 def target_of(module: ModuleOp, options: PipelineOptions) -> TargetDescription:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
+from openinfer.runtime.locks import new_lock
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.options import checked_threads, default_threads
 from openinfer.runtime.sizes import THREADS, Size
@@ -60,7 +60,7 @@ class Program:
         """The same program for other processors, saved in the same file."""
         self.make_traced: Callable[[], Program] | None = None
         """Compiles the traced build of the same program; set by `openinfer.compile`."""
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         """For what is made once, when somebody first needs it."""
         self._loaded: LoadedProgram | None = None
         self._observed: Program | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar, cast
+
+from openinfer.runtime.locks import new_lock
 
 Context = TypeVar("Context")
 
@@ -21,7 +22,7 @@ class Beside(Generic[Context]):
         """By the thread that is inside."""
         self._make = make
         self._most = most
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._steps: dict[int, int] = {}
         """For a thread that has a context here: steps of the first one when the thread came last."""
 

@@ -11,6 +11,7 @@ that the middle result, an ELF object, can be kept on disk:
 from __future__ import annotations
 
 import itertools
+import os
 import platform
 import sys
 import threading
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
 from openinfer.runtime.host import last_cache
+from openinfer.runtime.locks import new_lock
 from openinfer.runtime.options import host_kind
 from openinfer.runtime.target import (
     TargetDescription,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _library_numbers = itertools.count()
-_making_linker = threading.RLock()
+_making_linker = new_lock()
 
 
 @cache
@@ -51,7 +53,28 @@ def _llvm() -> ModuleType:
         raise UnsupportedError(
             "OI0781", f"llvmlite cannot be imported: {error}", hint="pip install llvmlite==0.50.*"
         ) from error
+    _forks_between_calls(binding)
     return binding
+
+
+def _forks_between_calls(binding: ModuleType) -> None:
+    """Lets a fork wait for the call of LLVM that another thread is in: the child has no such thread, and LLVM
+    would stay as that call has left it."""
+    lock: Any = getattr(binding.ffi.lib, "_lock", None)
+    if lock is None or not hasattr(os, "register_at_fork"):
+        return
+    taken: list[bool] = []
+
+    def before() -> None:
+        lock.__enter__()
+        taken.append(True)
+
+    def after() -> None:
+        if taken:
+            taken.pop()
+            lock.__exit__()
+
+    os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
 
 
 def unavailable_reason() -> str | None:
