@@ -11,6 +11,7 @@ that the middle result, an ELF object, can be kept on disk:
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 import platform
 import sys
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _library_numbers = itertools.count()
 _making_linker = new_lock()
+_ROOM = 2 << 20
+"""Bytes that must be there before something is linked, besides four times its own."""
 
 
 @cache
@@ -271,6 +274,7 @@ def load_object(
     if not data.startswith(b"\x7fELF"):
         raise ArtefactError("OI0840", "the machine code is not an ELF object")
     binding = _llvm()
+    _check_room(_ROOM + 4 * len(data))
     _load_libm()
     builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
     wanted = list(symbols)
@@ -284,6 +288,18 @@ def load_object(
     except RuntimeError as error:
         raise ArtefactError("OI0840", f"the machine code cannot be linked: {error}") from error
     return LoadedObject(tracker, addresses)
+
+
+def _check_room(nbytes: int) -> None:
+    """Raises ArtefactError OI0813 where memory ends before: LLVM would end the process."""
+    try:
+        mmap.mmap(-1, nbytes).close()
+    except (OSError, MemoryError) as error:
+        raise ArtefactError(
+            "OI0813",
+            "not enough memory to link the code of a program",
+            hint="free some memory, or raise the limit of this process (`ulimit -v`)",
+        ) from error
 
 
 @cache

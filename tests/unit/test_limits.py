@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,3 +127,23 @@ def test_fewer_threads_than_asked_for(given: int, monkeypatch: pytest.MonkeyPatc
             np.testing.assert_array_equal(executor.run(x=x, w=w)["y"], expected)
         assert len(started) == given
     assert not any(thread.is_alive() for thread in started)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_limit_at_which_code_is_linked_is_an_error_and_no_abort() -> None:
+    program = oi.compile(TEXT)
+    program.loaded()
+    child = os.fork()
+    if not child:
+        code = ""
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        try:
+            for _ in range(50):
+                cpu_codegen.load_object(program.code, ["openinfer_step"])
+        except oi.ArtefactError as error:
+            code = error.code
+        finally:
+            os._exit(0 if code == "OI0813" else 1)
+    assert os.waitpid(child, 0)[1] == 0
