@@ -583,7 +583,9 @@ def no_memory_for_state(what: str) -> ArtefactError:
 
 def impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:
     """What a step that could not be laid out with its sizes is to be reported as."""
-    values = ", ".join(f"{name} = {value}" for name, value in sorted(sizes.items()))
+    values = ", ".join(
+        f"{name} = {value}" for name, value in sorted(sizes.items()) if "." not in name
+    )
     shown = f" with {values}" if values else ""
     if isinstance(error, MemoryError):
         return StepError(

@@ -28,6 +28,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -66,7 +67,8 @@ class DefineSizeOp(IRDLOperation):
 class RequireOp(IRDLOperation):
     """The step fails with `node` and two numbers when the condition does not hold.
 
-    `kind` is a row of `runtime/devices/failures.py`, which makes the message.
+    `kind` is a row of `runtime/devices/failures.py`, which makes the message. `axis` is the state and
+    the axis of it that the message names, where the numbers do not say it.
     """
 
     name = "nn.require"
@@ -75,16 +77,27 @@ class RequireOp(IRDLOperation):
     second = operand_def(IndexType())
     kind = prop_def(StringAttr)
     node = prop_def(IntegerAttr)
-    assembly_format = "$condition `else` $kind $first `,` $second `node` $node attr-dict"
+    axis = opt_prop_def(IntegerAttr)
+    assembly_format = (
+        "$condition `else` $kind $first `,` $second `node` $node (`axis` $axis^)? attr-dict"
+    )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(
-        self, condition: SSAValue, kind: str, first: SSAValue, second: SSAValue, node: int
+        self,
+        condition: SSAValue,
+        kind: str,
+        first: SSAValue,
+        second: SSAValue,
+        node: int,
+        axis: int | None = None,
     ) -> None:
-        super().__init__(
-            operands=[condition, first, second],
-            properties={"kind": StringAttr(kind), "node": int_setting(node)},
-        )
+        properties: dict[str, Attribute | None] = {
+            "kind": StringAttr(kind),
+            "node": int_setting(node),
+            "axis": None if axis is None else int_setting(axis),
+        }
+        super().__init__(operands=[condition, first, second], properties=properties)
 
 
 @irdl_op_definition

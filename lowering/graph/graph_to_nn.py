@@ -323,8 +323,9 @@ class Translator(CarriedValues):
     def _fail_here(self, problem: NoValue) -> None:
         """A step that comes here fails; what follows here never runs."""
         zero = self.constant_index(0)
+        number = self.constant_index(self.facts.number_of(problem.variable))
         never = self.add(arith.CmpiOp(zero, zero, "ne"))
-        self.insert(nn.RequireOp(never, problem.kind, zero, zero, self.node))
+        self.insert(nn.RequireOp(never, problem.kind, number, zero, self.node))
 
     def translate_node(self, op: Operation, scope: Scope, live: Names, at_return: Names) -> bool:
         match op:

@@ -81,9 +81,9 @@ class LateSizes:
             if ("checked", name) not in scope.late:
                 scope.late["checked", name] = ""
                 for op in self.unchecked[name]:
-                    again = nn.RequireOp(
-                        op.condition, op.kind.data, op.first, op.second, self.values.node
-                    )
+                    axis = op.axis.value.data if op.axis is not None else None
+                    kind, node = op.kind.data, self.values.node
+                    again = nn.RequireOp(op.condition, kind, op.first, op.second, node, axis)
                     self.values.insert(again)
 
     def finish(self) -> None:

@@ -316,6 +316,10 @@ class Facts:
         marks = IntegerAttr(int(self.resets_entries(state.name)), i64)
         return state.row({**first, "marks": marks, "touched": StringAttr(touched)})
 
+    def number_of(self, name: str) -> int:
+        """The place of a variable among the rows of the interface, for a message."""
+        return list(self.variables).index(name)
+
     def resets_entries(self, name: str) -> bool:
         """Whether some node resets single entries of a state, so that it matters which are there."""
         return any(

@@ -143,7 +143,8 @@ class _Access:
             return self.t.value_of(self.name, self.scope)
         if self.state.waits:
             extent = self.t.add(nn.ExtentOp(self.name, [], self.state.settled))
-            self._require("sge", extent, 1, "unwritten", extent, extent)
+            number = self.t.constant_index(self.t.facts.number_of(self.name))
+            self._require("sge", extent, 1, "unwritten", number, extent)
         elif self.state.open:
             self.now.load()
         place = self.place(writes=False)
@@ -320,29 +321,29 @@ class _Access:
                 behind = t.add(arith.CmpiOp(raw, t.constant_index(0), "slt"))
                 counted = t.add(arith.AddiOp(extent, raw))
                 stop = t.add(arith.SelectOp(behind, counted, raw))
-                self._require("sge", stop, 0, "slice-end", raw, extent)
+                self._require("sge", stop, 0, "slice-end", raw, extent, axis=axis)
             if constant is None or constant >= 0:
                 key = self._key(slot)
-            self._in_order(begin, stop)
+            self._in_order(axis, begin, stop)
             if grows:
                 end = self._grow(axis, entry, stop)
             else:
                 if extent is None:
                     extent = self._extent(axis, entry, lengths)
-                self._require("sle", stop, extent, "position", stop, extent)
+                self._require("sle", stop, extent, "position", stop, extent, axis=axis)
                 end = self._clamp(stop, extent)
         else:
             end = self._extent(axis, entry, lengths)
-            self._in_order(begin, end)
+            self._in_order(axis, begin, end)
         start = t.constant_index(0) if begin is None else self._clamp(begin, end)
         length = t.add(arith.SubiOp(end, start))
         size = t.late.define(self.name, length, self.scope, key)
         return start, length, size
 
-    def _in_order(self, begin: SSAValue | None, stop: SSAValue) -> None:
+    def _in_order(self, axis: int, begin: SSAValue | None, stop: SSAValue) -> None:
         """A slice ends where it starts, or behind; said before anything grows for it."""
         if begin is not None:
-            self._require("sle", begin, stop, "slice-order", begin, stop)
+            self._require("sle", begin, stop, "slice-order", begin, stop, axis=axis)
 
     def _key(self, slot: SliceAttr) -> object:
         """Equal bounds that do not depend on an extent give equal lengths."""
@@ -478,7 +479,8 @@ class _Access:
         one = t.constant_index(1)
         limit = t.add(arith.AddiOp(extent, one)) if writes else extent
         inside = t.add(arith.CmpiOp(number, limit, "ult"))
-        t.insert(nn.RequireOp(inside, "position", number, extent, t.node))
+        place = axis_number(self.state, axis)
+        t.insert(nn.RequireOp(inside, "position", number, extent, t.node, place))
         safe = t.add(arith.SelectOp(inside, number, t.constant_index(0)))
         if not writes:
             return safe
@@ -507,14 +509,15 @@ class _Access:
                 reached = self._reached(axis, slot, entry)
                 if isinstance(slot, SizeAttr):
                     holds = t.add(arith.CmpiOp(reached, extent, "ult"))
-                    t.insert(nn.RequireOp(holds, "position", reached, extent, t.node))
+                    place = axis_number(self.state, axis)
+                    t.insert(nn.RequireOp(holds, "position", reached, extent, t.node, place))
                 else:
-                    self._require("sle", reached, extent, "position", reached, extent)
+                    self._require("sle", reached, extent, "position", reached, extent, axis=axis)
 
         def alike(entry: Sequence[SSAValue]) -> None:
             for (axis, slot), wanted in zip(axes, first):
                 reached = self._reached(axis, slot, entry)
-                self._require("eq", reached, wanted, "stack", reached, wanted)
+                self._require("eq", reached, wanted, "stack", reached, wanted, axis=axis)
 
         self._each(entry, lengths, inside)
         self._each(entry, lengths, alike)
@@ -596,14 +599,22 @@ class _Access:
         return t.add(arith.MinSIOp(low, high))
 
     def _require(
-        self, predicate: str, a: SSAValue, b: SSAValue | int, kind: str, *shown: SSAValue
+        self,
+        predicate: str,
+        a: SSAValue,
+        b: SSAValue | int,
+        kind: str,
+        *shown: SSAValue,
+        axis: int | None = None,
     ) -> None:
+        """The step fails unless it holds; `axis` is named where the numbers shown do not say it."""
         t = self.t
+        place = None if axis is None else axis_number(self.state, axis)
         if b == 0 and predicate == "sge" and t.never_negative(a):
             return
         right = t.constant_index(b) if isinstance(b, int) else b
         holds = t.add(arith.CmpiOp(a, right, predicate))
-        t.insert(nn.RequireOp(holds, kind, shown[0], shown[1], t.node))
+        t.insert(nn.RequireOp(holds, kind, shown[0], shown[1], t.node, place))
 
     def _axis_number(self, axis: int) -> SSAValue:
         """State and axis as one number, for a message."""

@@ -58,8 +58,9 @@ class Problem(Exception):
 class NoValue(Problem):
     """What is read here has no shape on any way that leads here: a step that comes here fails."""
 
-    def __init__(self, code: str, message: str, hint: str, kind: str) -> None:
+    def __init__(self, code: str, message: str, hint: str, kind: str, variable: str) -> None:
         super().__init__(code, message, hint)
+        self.variable = variable
         self.kind = kind
         """The row of `runtime/devices/failures.py` for a step."""
 
@@ -292,6 +293,7 @@ class VariableValues:
                 f"a dimension of {name} names the index of a loop that does not run here",
                 "declare it where the loop is around it",
                 "unassigned",
+                name,
             )
         return [d if d.single_name == "_" else self.late.symbolic(d, scope) for d in dims]
 
@@ -326,11 +328,12 @@ class VariableValues:
     def _require_value(self, name: str, flag: SSAValue) -> None:
         """The step fails where a variable that may have no value has none."""
         zero = self.constant_index(0)
+        number = self.constant_index(self.facts.number_of(name))
         written = self.add(arith.CmpiOp(flag, zero, "ne"))
         sizes = self.facts.variables[name].sizes
         open_dims = any(dim.single_name == "_" for dim in sizes)
         kind = "unwritten" if open_dims else "unassigned"
-        self.insert(nn.RequireOp(written, kind, zero, zero, self.node))
+        self.insert(nn.RequireOp(written, kind, number, zero, self.node))
 
     def one_of(
         self,
@@ -478,6 +481,7 @@ class VariableValues:
                 f"{variable.variable.data} has an open dimension and was not written yet",
                 "write it before it is read",
                 "unwritten",
+                variable.variable.data,
             )
         self.require_dims(nn.dims_of(kind))
         fill = nn.FillOp([], [kind], properties={"value": fill_value(constant, kind)})

@@ -12,6 +12,10 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
 from openinfer.lowering.loops.numeric import compare_integers, index_to, select
 from openinfer.lowering.loops.runs import collapse, each, extent_of, view_around
+from openinfer.runtime.devices.failures import PLACE
+
+Report = Callable[[SSAValue, Index, SSAValue], None]
+"""Builds what notes a wrong index: its value, the bound, and which one of the indices it is."""
 
 
 def gather(
@@ -21,13 +25,13 @@ def gather(
     target: SSAValue,
     axis: int,
     lanes: int,
-    report: Callable[[SSAValue, Index], None] | None,
+    report: Report | None,
     *,
     unsigned: bool = False,
 ) -> None:
     """`target[outer, j…, inner] = table[outer, indices[j…], inner]`.
 
-    An index outside of the table reads row 0, and `report(index, bound)` is built for it. `unsigned`
+    An index outside of the table reads row 0, and `report(index, bound, j)` is built for it. `unsigned`
     says that the indices have no sign.
     """
     assert isinstance(table.type, MemRefType)
@@ -42,7 +46,7 @@ def gather(
 
     def element(outer: SSAValue, j: SSAValue) -> None:
         index = as_index(b, b.load(flat, [j] if index_rank else []), unsigned)
-        row = _checked(b, index, bound, report)
+        row = _checked(b, index, bound, j, report)
         copy_run(
             b,
             rows.inner,
@@ -66,7 +70,7 @@ def gather(
         assert tell is not None
 
         def first() -> None:
-            tell(as_index(b, b.load(flat, [0] if index_rank else []), unsigned), bound)
+            tell(as_index(b, b.load(flat, [0] if index_rank else []), unsigned), bound, b.index(0))
 
         b.when(b.compare("ne", count.value(b), 0), first)
 
@@ -85,12 +89,12 @@ def gather(
 
 
 def _checked(
-    b: LoopBuilder, index: SSAValue, bound: Index, report: Callable[[SSAValue, Index], None] | None
+    b: LoopBuilder, index: SSAValue, bound: Index, j: SSAValue, report: Report | None
 ) -> SSAValue:
     """The index if it lies in the table, else 0 and a report (unsigned: below 0 is too large)."""
     outside = b.compare("uge", index, bound)
     if report is not None:
-        b.when(outside, lambda: report(index, bound))
+        b.when(outside, lambda: report(index, bound, j))
     return select(b, outside, b.index(0), index)
 
 
@@ -100,14 +104,15 @@ def as_index(b: LoopBuilder, raw: SSAValue, unsigned: bool) -> SSAValue:
     return b.insert((IndexCastUIOp if unsigned else IndexCastOp)(raw, IndexType()))
 
 
-def report_into(b: LoopBuilder, errors: SSAValue, node: int) -> Callable[[SSAValue, Index], None]:
-    """Records a wrong index as `[1 + node, index, bound, 0]`, unless there is an error already."""
+def report_into(b: LoopBuilder, errors: SSAValue, node: int) -> Report:
+    """Records a wrong index as `[1 + node, index, bound, PLACE * (1 + j)]`, unless there is an error
+    already."""
 
-    def report(index: SSAValue, bound: Index) -> None:
+    def report(index: SSAValue, bound: Index, j: SSAValue) -> None:
         def record() -> None:
             b.store(index_to(b, index, i64), errors, [1])
             b.store(index_to(b, b.index(bound), i64), errors, [2])
-            b.store(b.constant(0, i64), errors, [3])
+            b.store(index_to(b, b.mul(b.add(j, 1), PLACE), i64), errors, [3])
             b.store(b.constant(1 + node, i64), errors, [0])
 
         first = b.load(errors, [0])

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
-from openinfer.lowering.loops.gathers import as_index
+from openinfer.lowering.loops.gathers import Report, as_index
 from openinfer.lowering.loops.numeric import is_float
 from openinfer.lowering.loops.runs import (
     collapse,
@@ -41,7 +41,7 @@ def scatter(
     axis: int,
     mode: str,
     lanes: int,
-    report: Callable[[SSAValue, Index], None] | None,
+    report: Report | None,
     *,
     unsigned: bool,
     unsigned_indices: bool = False,
@@ -49,7 +49,7 @@ def scatter(
     """`target = x`, then `target[outer, indices[j…], inner]` joined with `updates[outer, j…, inner]`.
 
     Indices come one after the other, so that equal ones have a fixed order; slices of different
-    `outer` go in parallel. For an index outside of x nothing is written, and `report(index, bound)`
+    `outer` go in parallel. For an index outside of x nothing is written, and `report(index, bound, j)`
     is built.
     """
     x, indices, updates = inputs
@@ -103,7 +103,7 @@ def scatter(
         if tell is None:
             b.when(inside, lambda: join(outer, j, index))
         else:
-            b.when(inside, lambda: join(outer, j, index), lambda: tell(index, bound))
+            b.when(inside, lambda: join(outer, j, index), lambda: tell(index, bound, j))
 
     # Not `each` around the indices: a loop is one share of the step's work, single ops are many.
     b.loop(

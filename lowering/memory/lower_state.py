@@ -124,7 +124,8 @@ class _Lowering(StateEmitter):
     def require(self, op: Operation) -> None:
         assert isinstance(op, nn.RequireOp)
         kind, node = op.kind.data, op.node.value.data
-        self.fail_unless(op.condition, kind, op.first, op.second, node)
+        axis = op.axis.value.data if op.axis is not None else None
+        self.fail_unless(op.condition, kind, op.first, op.second, node, axis)
         Rewriter.erase_op(op)
 
     def extent(self, op: Operation) -> None:

@@ -30,7 +30,7 @@ from openinfer.lowering.memory.state_layout import (
     layout_of,
 )
 from openinfer.lowering.memory.step_arguments import argument_roles
-from openinfer.runtime.devices.failures import FAILURES
+from openinfer.runtime.devices.failures import failure_word
 from openinfer.runtime.sizes import Size
 
 FAIL = "fail"
@@ -67,7 +67,13 @@ class StateEmitter:
     # Failures
 
     def fail_unless(
-        self, condition: SSAValue, kind: str, a: SSAValue | int, b: SSAValue | int, node: int
+        self,
+        condition: SSAValue,
+        kind: str,
+        a: SSAValue | int,
+        b: SSAValue | int,
+        node: int,
+        axis: int | None = None,
     ) -> None:
         """Records the first failure of the step and leaves it."""
         build = self.build
@@ -76,7 +82,7 @@ class StateEmitter:
 
         def record() -> None:
             place = build.constant(1 + node, i64)
-            number = build.constant(list(FAILURES).index(kind), i64)
+            number = build.constant(failure_word(kind, axis), i64)
             build.do(CallOp(FAIL, [self.roles["errors"], place, *words, number], []))
             self.fails = True
 

@@ -19,9 +19,12 @@ from openinfer.lowering.reference.cache_storage import (
     shape_text,
 )
 from openinfer.lowering.reference.contents import Contents
+from openinfer.lowering.reference.program import dtype_of
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
+from openinfer.runtime.sizes import memory_holds
 from openinfer.runtime.state import over_limit
-from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.storage import AnyArray, element_count
 
 
 @dataclass(frozen=True)
@@ -284,6 +287,14 @@ class Caches:
         others = sum(c.nbytes() for n, c in self.all().items() if n != name)
         if others + wanted > self.limit:
             raise over_limit(name, others + wanted, self.limit)
+
+    def check_shape(self, op: VariableOp, base: Base) -> None:
+        """Raises StepError OI0609 for a shape that no memory holds, also an empty one."""
+        extents = [extent for extent in base if extent is not None]
+        if not memory_holds(extents):
+            count = element_count([extent or 1 for extent in extents])
+            wanted = DTYPES[dtype_of(op)].nbytes(count)
+            raise over_limit(op.variable.data, wanted, self.limit)
 
     def committed(self) -> dict[str, Cache]:
         """What the next step starts from."""

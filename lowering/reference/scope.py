@@ -178,7 +178,10 @@ class Scope:
 
     def cache(self, op: VariableOp) -> Cache:
         """The cache of a persistent variable, for a node that touches it."""
-        return self.step.caches.touch(op, self.base(op.sizes))
+        base = self._declared(op.sizes)
+        cache = self.step.caches.touch(op, base)
+        self.step.caches.check_shape(op, base)
+        return cache
 
     def plain_cache(self, op: VariableOp) -> Cache:
         """The cache of a persistent variable that is read by its name."""
@@ -199,13 +202,17 @@ class Scope:
 
     def base(self, dims: Sequence[Size]) -> Base:
         """The extents of a declaration now, None for `_`. Raises StepError for a negative one."""
+        extents = self._declared(dims)
+        if not memory_holds(extent for extent in extents if extent is not None):
+            raise StepError("OI0604", "not enough memory", hint="use smaller sizes")
+        return extents
+
+    def _declared(self, dims: Sequence[Size]) -> Base:
+        """The extents of a declaration now, also where no memory holds them."""
         extents = tuple(None if d.single_name == OPEN else self._extent(d) for d in dims)
         for dim, extent in zip(dims, extents):
             if extent is not None and extent < 0:
                 raise StepError("OI0603", f"dimension {dim} is {extent}")
-        known = [extent for extent in extents if extent is not None]
-        if not memory_holds(known):
-            raise StepError("OI0604", "not enough memory", hint="use smaller sizes")
         return extents
 
     def _extent(self, dim: Size) -> int:

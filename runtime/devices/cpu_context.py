@@ -20,7 +20,7 @@ from openinfer.runtime.devices.cpu_shapes import check_shape
 from openinfer.runtime.devices.cpu_state import CpuState
 from openinfer.runtime.devices.cpu_team import Team
 from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
-from openinfer.runtime.devices.failures import FAILURES
+from openinfer.runtime.devices.failures import FAILURES, PLACE
 from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
@@ -36,6 +36,9 @@ MAX_ARENA = 1 << 46
 GUARD_SECONDS = 0.001
 """How often steps look whether the file of their mapped weights is as it was: what that costs is nothing
 beside a step that reads much of them, and a step that reads little is not slowed down."""
+
+_INDICES = {"gather": 1, "scatter": 1, "one_hot": 0}
+"""Which operand holds the indices."""
 
 
 class CpuContext:
@@ -327,10 +330,14 @@ class CpuContext:
         """
         node, a, b, kind = (int(v) for v in self._errors)
         self.quiesce()
+        where, kind = divmod(kind, PLACE) if kind >= 0 else (0, kind)
         name = list(FAILURES)[kind]
         failure = FAILURES[name]
         # What it says of the state is true before that is put back.
-        message = "" if failure.memory else self.state.describe(name, a, b)
+        place = ""
+        if name == "index" and where:
+            place, where = self._position(node - 1, where - 1), 0
+        message = "" if failure.memory else self.state.describe(name, a, b, place, where)
         self._undo()
         if not failure.memory:
             if self.state.give_up():
@@ -348,16 +355,36 @@ class CpuContext:
         try:
             self.state.provide(name, a, b)
             self._resize(sizes)
-        except StepError:
+        except StepError as error:
             self.state.give_up()
-            raise
+            said = f"{self._where(node - 1)}: {error.message}"
+            raise StepError(error.code, said, hint=error.hint) from error
         except (MemoryError, ValueError) as error:
             self.state.late_capacity.update(bounds)
             self.state.give_up()
-            raise MemoryError from error
+            said = f"{self._where(node - 1)}: not enough memory"
+            raise StepError("OI0604", said, hint="use smaller sizes") from error
         self.quick = quick
         if self.retry is not None:
             self.retry()
+
+    def _position(self, node: int, number: int) -> str:
+        """Which one of the indices of a node it is, with its number where their shape is not known here;
+        empty where the indices are no operand."""
+        found = next((row for row in self._manifest.nodes if row.index == node), None)
+        operand = _INDICES.get(found.op) if found is not None else None
+        if found is None or operand is None or operand >= len(found.params):
+            return ""
+        row = self.rows.get(found.params[operand])
+        sizes = {**self._plan_sizes, **self.state.late_sizes()}
+        dims = [Size.of(dim) for dim in row.dims] if row is not None else []
+        if row is None or any(dim.names - sizes.keys() for dim in dims):
+            return f" at position {number} of the indices in order"
+        place: list[int] = []
+        for dim in reversed(dims):
+            number, index = divmod(number, max(dim.evaluate(sizes), 1))
+            place.insert(0, index)
+        return f" at position {place} of the indices"
 
     def _undo(self) -> None:
         """Puts back what the failed step changed; once more from the start, where that was ended."""

@@ -376,24 +376,31 @@ class CpuState:
             name = self._manifest.states[number].name
             self._enlarge(self._growing[name], axis, a)
 
-    def describe(self, kind: str, a: int, b: int) -> str:
-        """The message of a failure."""
-        failure = FAILURES[kind]
+    def describe(self, kind: str, a: int, b: int, place: str = "", where: int = 0) -> str:
+        """The message of a failure; `where` is an axis of a state plus 1, `place` says another one."""
+        failure, state = FAILURES[kind], ""
+        variable = self._manifest.variables[a].name if "{variable}" in failure.message else ""
+        if where:
+            number, position = divmod(where - 1, 64)
+            row = self._manifest.states[number]
+            state, place = f" of {row.name}", f" of index {row.axes[position]} of {row.name}"
         if failure.held:
             return self._resized(a, *divmod(b, 64))
         axis = ""
         if failure.state:
-            number, place = divmod(b, 64)
+            number, position = divmod(b, 64)
             row = self._manifest.states[number]
-            index = row.axes[place]
+            index = row.axes[position]
             axis = f"index {index} = {a} of {row.name}"
-            limit = self._growing[row.name].limits[place] if kind == "fixed" else None
-            if limit is not None and place >= row.tables:
+            limit = self._growing[row.name].limits[position] if kind == "fixed" else None
+            if limit is not None and position >= row.tables:
                 return f"index {index} of {row.name} would reach extent {a}, its fixed bound is {limit}"
             if limit is not None:
                 axis = f"index {index} = {a - 1} of {row.name}"
                 return f"{axis} is outside 0..{limit}, the bound of @fixed({index}={limit})"
-        return failure.message.format(a=a, b=b, axis=axis)
+        return failure.message.format(
+            a=a, b=b, axis=axis, place=place, state=state, variable=variable
+        )
 
     def _resized(self, now: int, number: int, axis: int) -> str:
         """The message of a dimension that names scalars and has another value than it had."""

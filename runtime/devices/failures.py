@@ -1,6 +1,7 @@
 """What the fourth word of a step's error record means, and what is said of it.
 
-The record is node + 1, two numbers, and a row of this table. Rows that ask for memory never reach a
+The record is node + 1, two numbers, and a row of this table, with `PLACE` times where: an axis of a
+state, or which one of the indices of a gather, plus 1. Rows that ask for memory never reach a
 user: the executor gives the memory and runs the step again.
 """
 
@@ -12,10 +13,14 @@ INTERRUPTED = -1
 """The fourth word of a step that an interrupt ended: Python has the exception, and nothing is said."""
 
 
+PLACE = 256
+"""More than there are rows."""
+
+
 @dataclass(frozen=True)
 class Failure:
-    """A row: `message` may name the numbers `a` and `b`, and for states `axis`
-    (`index l = 3 of K`)."""
+    """A row: `message` may name the numbers `a` and `b`, for states `axis` (`index l = 3 of K`), and
+    `place` (` of index l of K`), `state` and `variable`."""
 
     code: str
     message: str
@@ -30,7 +35,7 @@ class Failure:
 
 FAILURES: dict[str, Failure] = {
     "index": Failure(
-        "OI0601", "index {a} is outside 0..{b}", "check the indices that the step is given"
+        "OI0601", "index {a}{place} is outside 0..{b}", "check the indices that the step is given"
     ),
     "late": Failure("OI0604", "a size of {a} needs more memory", "", memory=True),
     "capacity": Failure("OI0604", "an extent of {a} needs more memory", "", memory=True),
@@ -46,22 +51,24 @@ FAILURES: dict[str, Failure] = {
         "OI0606", "a slice starts below 0: {axis}", "slices start at 0 or later", state=True
     ),
     "slice-order": Failure(
-        "OI0606", "a slice {a}..{b} ends before it starts", "bounds are half-open: start <= end"
+        "OI0606",
+        "a slice {a}..{b}{place} ends before it starts",
+        "bounds are half-open: start <= end",
     ),
     "slice-end": Failure(
         "OI0606",
-        "a slice that ends at {a} reaches below 0: the present extent is {b}",
+        "a slice{place} that ends at {a} reaches below 0: the present extent is {b}",
         "a negative end counts from the present extent",
     ),
     "position": Failure(
-        "OI0606", "position {a} is outside the present extent {b}", "read what is there"
+        "OI0606", "position {a}{place} is outside 0..{b}, the present extent", "read what is there"
     ),
     "shape": Failure(
         "OI0602", "the value has extent {a} where {b} is declared", "both sides have one shape"
     ),
     "stack": Failure(
         "OI0607",
-        "matrices of different shapes cannot be stacked: {a} and {b}",
+        "matrices{state} cannot be stacked: extents {a} and {b}{place}",
         "let all entries of the slice grow alike",
     ),
     "negative-size": Failure("OI0603", "a dimension is {a}", "sizes are never negative"),
@@ -79,12 +86,12 @@ FAILURES: dict[str, Failure] = {
     "division": Failure("OI0603", "{a} is divided by {b}", "divide by a size that is not 0"),
     "unwritten": Failure(
         "OI0602",
-        "a variable with an open dimension was not written yet",
+        "{variable} has an open dimension and was not written yet",
         "write it before it is read",
     ),
     "unassigned": Failure(
         "OI0603",
-        "a dimension names the index of a loop that has not run",
+        "a dimension of {variable} names the index of a loop that has not run",
         "declare the variable where its dimensions have values",
     ),
     "resized": Failure(
@@ -111,3 +118,8 @@ FAILURES: dict[str, Failure] = {
     ),
 }
 """By name, in the order of their numbers."""
+
+
+def failure_word(kind: str, axis: int | None = None) -> int:
+    """The fourth word of a record: a row, and an axis of a state that its message names."""
+    return list(FAILURES).index(kind) + (0 if axis is None else PLACE * (1 + axis))

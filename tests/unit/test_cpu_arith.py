@@ -339,6 +339,21 @@ def test_numbers_in_and_out() -> None:
     assert run(0.5, 2.0, 5, False, -3) == 2.0
 
 
+@pytest.mark.parametrize("name", ["divsi", "floordivsi", "ceildivsi"])
+def test_the_quotient_that_no_word_holds_wraps_like_every_other_number(name: str) -> None:
+    text = f"""
+    func.func @f() -> i64 {{
+      %a = arith.constant {-(2**63)} : index
+      %b = arith.constant -1 : index
+      %q = arith.{name} %a, %b : index
+      %c2 = arith.constant 2 : index
+      %h = arith.{name} %q, %c2 : index
+      %r = arith.index_cast %h : index to i64
+      func.return %r : i64
+    }}"""
+    assert compile_loops(text, "f")() == -(2**62)
+
+
 def test_known_indices_leave_no_arithmetic() -> None:
     text = """
     func.func @f(%x: memref<?xi64>) {

@@ -287,7 +287,7 @@ def test_an_index_out_of_bounds(program: Program, index: int, threads: int) -> N
         with pytest.raises(oi.StepError) as caught:
             executor.run(**given)
         message = str(caught.value)
-        assert f"index {index} is outside 0..4" in message
+        assert f"index {index} at position [1] of the indices is outside 0..4" in message
         assert "op gather(W, rows) >> g" in message
         assert ":7:3: " in message
         given = inputs()
@@ -308,7 +308,9 @@ block entry {
 }
 """
     executor = oi.compile(text).make_executor()
-    with pytest.raises(oi.StepError, match=r"index 3 is outside 0\.\.3"):
+    with pytest.raises(
+        oi.StepError, match=r"index 3 at position \[1\] of the indices is outside 0\.\.3"
+    ):
         executor.run(x=np.zeros(3, np.float32), i=np.array([0, 3]))
     executor.run(x=np.zeros(3, np.float32), i=np.array([0, 2]))
 

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.llvm import FCmpOp, FPToSIOp, FPToUIOp, SelectOp, UIToFPOp
 from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
-from openinfer.lowering.cpu.to_llvm.converter import Converter, Int, Rule, fast_math_of
+from openinfer.lowering.cpu.to_llvm.converter import Converter, Int, Rule, fast_math_of, in_word
 from openinfer.lowering.cpu.to_llvm.half import (
     emit_float,
     is_half,
@@ -83,7 +83,7 @@ def _integer_binary(
 def _fold_divide(c: Converter, a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int) and b != 0:
         quotient = abs(a) // abs(b)
-        return quotient if (a < 0) == (b < 0) else -quotient
+        return in_word(quotient if (a < 0) == (b < 0) else -quotient)
     if b == 1:
         return a
     return c.emit(llvm.SDivOp, (c.as_value(a), c.as_value(b)), i64)
@@ -111,7 +111,7 @@ def _floor_divide(c: Converter, op: Operation) -> None:
     if isinstance(result.type, IndexType):
         x, y = c.integer(op.operands[0]), c.integer(op.operands[1])
         if isinstance(x, int) and isinstance(y, int) and y != 0:
-            c.set_integer(result, x // y)
+            c.set_integer(result, in_word(x // y))
             return
         if y == 1:
             c.set_integer(result, x)
@@ -126,7 +126,7 @@ def _ceil_divide(c: Converter, op: Operation) -> None:
     if isinstance(result.type, IndexType):
         x, y = c.integer(op.operands[0]), c.integer(op.operands[1])
         if isinstance(x, int) and isinstance(y, int) and y != 0:
-            c.set_integer(result, -(-x // y))
+            c.set_integer(result, in_word(-(-x // y)))
             return
         if y == 1:
             c.set_integer(result, x)

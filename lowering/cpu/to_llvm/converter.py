@@ -122,7 +122,7 @@ class Converter(State):
     def add(self, a: Int, b: Int) -> Int:
         if isinstance(a, int):
             if isinstance(b, int):
-                return _in_word(a + b)
+                return in_word(a + b)
             a, b = b, a
         if b == 0:
             return a
@@ -134,7 +134,7 @@ class Converter(State):
 
     def subtract(self, a: Int, b: Int) -> Int:
         if isinstance(a, int) and isinstance(b, int):
-            return _in_word(a - b)
+            return in_word(a - b)
         if b == 0:
             return a
         return self.share(
@@ -145,7 +145,7 @@ class Converter(State):
     def multiply(self, a: Int, b: Int) -> Int:
         if isinstance(a, int):
             if isinstance(b, int):
-                return _in_word(a * b)
+                return in_word(a * b)
             a, b = b, a
         if b == 1:
             return a
@@ -357,6 +357,6 @@ def _width(type: Attribute) -> int:
     return type.bitwidth if isinstance(type, IntegerType) else 0
 
 
-def _in_word(number: int) -> int:
+def in_word(number: int) -> int:
     """As 64 bits compute it. Only code that a check in front of it skips has numbers beyond them."""
     return (number + 2**63) % 2**64 - 2**63
