@@ -72,6 +72,8 @@ def expand(g: Pool, name: str) -> None:
     shape: list[object] = [-1 if g.maybe(0.2) and w == d else w for w, d in zip(wide, x.dims)]
     if g.maybe(0.3) or not shape:
         shape.insert(0, Size.of(g.pick([2, "N"])))
+    if g.edges and g.maybe(0.3):
+        shape[g.chance.randrange(len(shape))] = g.far()
     g.op(name, [x], {"shape": shape})
 
 
@@ -142,7 +144,9 @@ def pad(g: Pool, name: str) -> None:
         return
     mode = g.pick(["constant", "constant", "edge", "reflect"])
     most = 2 if mode != "reflect" else 1
-    pads = [g.chance.randint(0, most) for _ in range(2 * x.rank)]
+    pads: list[object] = [g.chance.randint(0, most) for _ in range(2 * x.rank)]
+    if pads and g.edges and g.maybe(0.4):
+        pads[g.chance.randrange(len(pads))] = g.far()
     settings: dict[str, object] = {"pads": pads}
     if mode != "constant":
         settings["mode"] = mode
@@ -216,6 +220,7 @@ def order(g: Pool, name: str) -> None:
         extent = x.dims[axis].constant
         settings["k"] = g.chance.randint(0, extent) if extent is not None else g.pick([0, 1, 2])
         settings |= {"largest": False} if g.maybe(0.4) else {}
+        settings |= {"k": g.far()} if g.edges and g.maybe(0.4) else {}
     g.op(name, [x], settings, outputs=g.pick([1, 2, 2]))
 
 
@@ -227,6 +232,8 @@ def iota(g: Pool, name: str) -> None:
         settings |= {"start": g.pick([-1, 2]), "step": g.pick([2, -1])}
     if g.edges and g.maybe(0.5):
         settings |= {"start": g.pick([0, -1, *EDGES]), "step": g.pick([1, -1, 0, *EDGES])}
+    if g.edges and g.maybe(0.2):
+        settings["shape"] = [g.far(), *(Size.of(s) for s in shape[1:])]
     if len(shape) > 1 and g.maybe(0.5):
         settings["axis"] = 0
     g.op(name, [], settings)

@@ -254,6 +254,11 @@ class Pool:
         var = Var(self.fresh("e"), dtype, (), "dynamic", role="edge")
         return self.declare("dynamic", var).name
 
+    def far(self) -> int | Size:
+        """The same as a setting of an op; at times negative."""
+        text = self.edge()
+        return int(text) * self.pick([1, 1, -1]) if text.isdigit() else Size.name(text)
+
     def init(self, dtype: str) -> str:
         """An `@init` that the dtype can hold."""
         row = DTYPES[dtype]
