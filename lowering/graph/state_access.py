@@ -500,6 +500,10 @@ class _Access:
         t = self.t
         axes = list(enumerate(slots, len(self.state.table)))
         first = [self._reached(axis, slot, entry) for axis, slot in axes]
+        begins = [(axis, slot.start, self._number(slot.start, entry))
+                  for axis, slot in axes
+                  if isinstance(slot, SliceAttr) and isinstance(slot.start, SizeAttr)
+                  and slot.start.data.names & set(self.state.auto)]  # fmt: skip
 
         def inside(entry: Sequence[SSAValue]) -> None:
             for axis, slot in axes:
@@ -512,12 +516,21 @@ class _Access:
                     place = axis_number(self.state, axis)
                     t.insert(nn.RequireOp(holds, "position", reached, extent, t.node, place))
                 else:
+                    self._require("sge", reached, 0, "slice-end", reached, extent, axis=axis)
                     self._require("sle", reached, extent, "position", reached, extent, axis=axis)
+            for axis, start, _ in begins:
+                begin = self._number(start, entry)
+                self._require("sge", begin, 0, "slice-start", begin, self._axis_number(axis))
+                stop = self._reached(axis, slots[axis - len(self.state.table)], entry)
+                self._require("sle", begin, stop, "slice-order", begin, stop, axis=axis)
 
         def alike(entry: Sequence[SSAValue]) -> None:
             for (axis, slot), wanted in zip(axes, first):
                 reached = self._reached(axis, slot, entry)
                 self._require("eq", reached, wanted, "stack", reached, wanted, axis=axis)
+            for axis, start, wanted in begins:
+                begin = self._number(start, entry)
+                self._require("eq", begin, wanted, "stack", begin, wanted, axis=axis)
 
         self._each(entry, lengths, inside)
         self._each(entry, lengths, alike)

@@ -42,6 +42,8 @@ FULL = Range()
 Slot = int | Range
 Inner = Callable[[Mapping[str, int]], Sequence[Slot]]
 """The slots of a matrix, given its present counts; none: the whole matrix as it is."""
+Lines = Sequence[int | slice]
+"""What slots select of a matrix, counted from 0."""
 
 
 class Cache(CacheStorage):
@@ -72,12 +74,14 @@ class Cache(CacheStorage):
         """
         places = self._places(slots)
         lengths = [len(place) for place in places if isinstance(place, range)]
-        pieces = [self._piece(entry, inner) for entry in entries_of(places)]
+        lines: list[Lines] = []
+        pieces = [self._piece(entry, inner, lines) for entry in entries_of(places)]
         if not lengths:
             return pieces[0]
         # An entry that cannot be there says what an empty slice would have held.
         first = pieces[0] if pieces else self.copy(self.room)._piece((-1,) * len(places), inner)
         self._same_shapes(piece.shape for piece in pieces)
+        self._same_lines(lines)
         stacked = np.empty((len(pieces), *first.shape), first.dtype)
         for number, piece in enumerate(pieces):
             stacked[number] = piece
@@ -177,8 +181,8 @@ class Cache(CacheStorage):
 
     # Matrices
 
-    def _piece(self, entry: Entry, inner: Inner) -> AnyArray:
-        """An entry of a table, or what the inner slots select of a matrix."""
+    def _piece(self, entry: Entry, inner: Inner, lines: list[Lines] | None = None) -> AnyArray:
+        """An entry of a table, or what the inner slots select of a matrix; `lines` takes what it was."""
         array = self._entry(entry)
         if not self.auto:
             return array
@@ -193,6 +197,8 @@ class Cache(CacheStorage):
             if not inside:
                 self._position(name, slot, extent)
             selected.append(place if isinstance(place, int) else slice(place.start, place.stop))
+        if lines is not None:
+            lines.append(selected)
         return array[tuple(selected)]
 
     def _grown(self, entry: Entry, values: Sequence[int]) -> AnyArray:
@@ -243,6 +249,17 @@ class Cache(CacheStorage):
 
     def _position(self, name: str, slot: Slot, extent: int) -> NoReturn:
         self._outside(f"position {slot} of {self.name} along {name} is outside 0..{extent}")
+
+    def _same_lines(self, lines: Sequence[Lines]) -> None:
+        """Raises StepError OI0607 where numbers that name counts select other lines of each matrix."""
+        other = next((each for each in lines if each != lines[0]), None)
+        if other is not None:
+            raise StepError(
+                "OI0607",
+                f"the matrices of {self.name} cannot be stacked: {_lines_text(lines[0])} of one and "
+                f"{_lines_text(other)} of another are read",
+                hint="read them one by one, or let them grow alike first",
+            )
 
     # Messages
 
@@ -305,3 +322,8 @@ class Caches:
     def all(self) -> dict[str, Cache]:
         """Every cache that has content, those of the last step among them."""
         return {**self._kept, **self._own}
+
+
+def _lines_text(lines: Lines) -> str:
+    shown = [f"{p.start}..{p.stop}" if isinstance(p, slice) else str(p) for p in lines]
+    return f"[{', '.join(shown)}]"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from both_executors import Inputs, agree, tensor
@@ -368,3 +370,22 @@ def test_nothing_is_finite_is_true_and_no_other_number(op: str) -> None:
     }}
     """
     agree(text, [{"a": np.array([False, True])}])
+
+
+@pytest.mark.parametrize(
+    "slots", ["m, ", ", n - 1", "m - 1..2, ", "0..m, ", "..-1, n..", "n - 2..2, ", "m - 2..-1, "]
+)
+def test_numbers_that_name_counts_select_the_same_lines_of_stacked_matrices(slots: str) -> None:
+    rank = 1 + sum(".." in slot or not slot.strip() for slot in slots.split(","))
+    text = f"""
+    dynamic {{ a: i64; b: i64; c: i64; d: i64; }}
+    persistent {{ C(p, m, n): f32[1, 2] @table @auto_dim(m, n) @init(1); }}
+    block entry {{
+        assign t: f32[_, _]; assign s: f32[{", ".join("_" * rank)}];
+        cache.read C[0, a, b] >> t; cache.read C[1, c, d] >> t; cache.read C[0..2, {slots}] >> s;
+        return s;
+    }}
+    """
+    counts = itertools.product((0, 2), (0, 3), (0, 1, 2), (0, 3))
+    steps = [dict(zip("abcd", map(np.int64, each))) for each in counts]
+    agree(text, [each for step in steps for each in (step, "reset")])
