@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DictionaryAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
     StringAttr,
     TensorType,
+    f32,
     i1,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -91,14 +93,26 @@ def _step(t: VariableValues, op: CacheStepOp, scope: Scope) -> None:
     amount = op.amount.data.substitute(t.facts.static).constant
     kind = value.type
     assert isinstance(kind, TensorType)
+    element = kind.element_type
+    # The amount is not rounded to a narrow float before it is added.
+    narrow = isinstance(element, AnyFloat) and element.bitwidth < 32
+    wide = nn.with_element(kind, f32) if narrow else kind
     if amount is not None and abs(amount) <= MAX_NUMBER:
-        by = t.add(nn.FillOp([], [kind], properties={"value": fill_value(amount, kind)}))
+        by = t.add(nn.FillOp([], [wide], properties={"value": fill_value(amount, wide)}))
     else:
-        by = _amount(t, op, kind, scope)
-    new = t.add(nn.ElementwiseOp([value, by], [kind], properties={"kind": StringAttr("add")}))
+        by = _amount(t, op, wide, scope)
+    value = _cast(t, value, wide)
+    new = t.add(nn.ElementwiseOp([value, by], [wide], properties={"kind": StringAttr("add")}))
+    new = _cast(t, new, kind)
     new.name_hint = name
     _Access(t, RefAttr.of(name), scope).write(new)
     t.watch(new, op, RefAttr.of(name))
+
+
+def _cast(t: VariableValues, value: SSAValue, kind: TensorType[Attribute]) -> SSAValue:
+    if value.type == kind:
+        return value
+    return t.add(nn.ElementwiseOp([value], [kind], properties={"kind": StringAttr("cast")}))
 
 
 def _amount(

@@ -11,7 +11,7 @@ from openinfer.dialects.extensions.arith import IndexCastOp, IndexCastUIOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
 from openinfer.lowering.loops.numeric import compare_integers, index_to, select
-from openinfer.lowering.loops.runs import collapse, each, extent_of, view_around
+from openinfer.lowering.loops.runs import Extent, collapse, each, extent_of, view_around
 from openinfer.runtime.devices.failures import PLACE
 
 Report = Callable[[SSAValue, Index, SSAValue], None]
@@ -63,6 +63,7 @@ def gather(
             lambda outer: each(b, count, lambda j: element(outer, j), parallel=not many),
             parallel=True,
         )
+        check_of_none(b, rows.outer, count, flat, bound, report, unsigned=unsigned)
 
     def report_first() -> None:
         """Any index into an empty table is wrong: the first one is reported."""
@@ -86,6 +87,31 @@ def gather(
         lambda: all_elements(),
         lambda: report_first() if report else None,
     )
+
+
+def check_of_none(
+    b: LoopBuilder,
+    outer: Extent,
+    count: Extent,
+    flat: SSAValue,
+    bound: Index,
+    report: Report | None,
+    *,
+    unsigned: bool,
+) -> None:
+    """Indices that select from nothing, since nothing stands around them, are looked at all the same."""
+    times = outer.value(b)
+    if report is None or (isinstance(times, int) and times):
+        return
+    rank = len(flat.type.get_shape()) if isinstance(flat.type, MemRefType) else 0
+
+    def check(j: SSAValue) -> None:
+        _checked(b, as_index(b, b.load(flat, [j] if rank else []), unsigned), bound, j, report)
+
+    if isinstance(times, int):
+        each(b, count, check)
+    else:
+        b.when(b.compare("eq", times, 0), lambda: each(b, count, check))
 
 
 def _checked(

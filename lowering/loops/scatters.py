@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.copies import copy_run
-from openinfer.lowering.loops.gathers import Report, as_index
+from openinfer.lowering.loops.gathers import Report, as_index, check_of_none
 from openinfer.lowering.loops.numeric import is_float
 from openinfer.lowering.loops.runs import (
     collapse,
@@ -113,6 +113,7 @@ def scatter(
         lambda outer: each(b, count, lambda j: element(outer, j)),
         parallel=result.outer.static != 1,
     )
+    check_of_none(b, result.outer, count, flat, bound, report, unsigned=unsigned_indices)
 
 
 def _copy(b: LoopBuilder, source: SSAValue, target: SSAValue, lanes: int) -> None:

@@ -389,3 +389,30 @@ def test_numbers_that_name_counts_select_the_same_lines_of_stacked_matrices(slot
     counts = itertools.product((0, 2), (0, 3), (0, 1, 2), (0, 3))
     steps = [dict(zip("abcd", map(np.int64, each))) for each in counts]
     agree(text, [each for step in steps for each in (step, "reset")])
+
+
+@pytest.mark.parametrize("op", ["gather(x, k, axis=1) >> y", "scatter(x, k, y, axis=1) >> x"])
+def test_indices_that_select_from_nothing_are_checked(op: str) -> None:
+    result = op.rsplit(" ", 1)[1]
+    text = f"""
+    dynamic {{ v: f32[N, M]; k: i64[2]; }}
+    block entry {{
+        assign x: f32[N, M]; assign y: f32[N, 2];
+        transfer v >> x; op {op}; return {result};
+    }}
+    """
+    shapes = ((0, 6), (3, 6), (6, 0))
+    indices = (np.array([1, 300]), np.array([1, 0]))
+    agree(text, [{"v": floats(*shape), "k": k} for shape in shapes for k in indices])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f8e4m3", "f16", "bf16", "f32"])
+@pytest.mark.parametrize("amount", ["257", "2147483648"])
+def test_amounts_are_not_rounded_before_they_are_added(dtype: str, amount: str) -> None:
+    text = f"""
+    dynamic {{ x: {dtype}; }}
+    persistent {{ p: {dtype}; }}
+    block entry {{ cache.write x >> p; cache.increment {amount} p; return p; }}
+    """
+    values = (1.0, 3.0, -0.0) if dtype == "f8e4m3" else (1.0, 3.0, -0.0, -np.inf)
+    agree(text, [{"x": tensor(dtype, [], [value])} for value in values])

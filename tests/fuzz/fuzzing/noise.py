@@ -102,6 +102,9 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
             terms = moved[:1] if spec.name in OF_OPERAND else [*found, np.ones(1)]
             size = unit * max(_largest(array) for array in terms)
             found = [a + (size * random.uniform(-1, 1, a.shape)).astype(a.dtype) for a in found]
+        if spec.name not in LINEAR:
+            # Functions may end in 0 where the exact value has no full digits any more.
+            found = [_or_nothing(a, random) for a in found]
         if spec.name == "silu":
             # A factor below the smallest normal number may be 0, and is multiplied by the operand.
             found = [_flushed(a, moved[0], random) for a in found]
@@ -141,6 +144,13 @@ def _moved(array: AnyArray, unit: float, random: np.random.Generator) -> AnyArra
         off = 1 + unit * random.uniform(-1, 1, array.shape)
         found = (array.astype(np.float64) * off).astype(array.dtype)
     return np.where(np.isfinite(array), found, array)
+
+
+def _or_nothing(array: AnyArray, random: np.random.Generator) -> AnyArray:
+    """0, at times, for what is below the smallest normal number."""
+    tiny = 2.0**-1022 if array.dtype == np.float64 else 2.0**-126
+    gone = (np.abs(array) < tiny) & (random.random(array.shape) < 0.5)
+    return np.where(gone, np.zeros_like(array), array)
 
 
 def _flushed(array: AnyArray, factor: AnyArray, random: np.random.Generator) -> AnyArray:
