@@ -1,108 +1,124 @@
-"""One HTML page of a trace: timeline, tables and program text, without network or other files."""
+"""One HTML page of a trace: the timeline of a step and the tables, without scripts or other files."""
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+from statistics import median_low
 
-from openinfer.compiler.tools.trace_profile import KEYS, Profile, duration
-from openinfer.compiler.tools.trace_script import SCRIPT, STYLE
+from openinfer.compiler.tools.trace_profile import BLOCKS, KEYS, Profile, duration
 from openinfer.runtime.trace import Event
 
-MAX_EVENTS = 20_000
-"""Events of the timeline: a browser draws so many at once; the tables count all of them."""
+MAX_BARS = 20_000
+"""Bars of the timeline: a browser shows so many at once; the tables count all events."""
+_MOST_PIXELS = 30_000
+_ROW, _BAR = 22, 12
+"""Pixels: the height of a row of bars, and the width of a median bar."""
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --bar: #4a90d9; }
+body { font: 14px/1.4 system-ui, sans-serif; margin: 1rem; }
+#timeline { overflow-x: auto; border: 1px solid var(--line); }
+#timeline > div { position: relative; min-width: 100%; }
+#timeline span { position: absolute; height: 20px; min-width: 1px; overflow: hidden;
+  font-size: 11px; white-space: pre; color: white; }
+#timeline .block { background: #8888; }
+summary { cursor: pointer; font-weight: bold; margin-top: .6rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: right; padding: .1rem .5rem; border-bottom: 1px solid var(--line); }
+th:nth-child(n + 5), td:nth-child(n + 5) { text-align: left; overflow-wrap: anywhere; }
+td:nth-child(6) { font-family: ui-monospace, monospace; font-size: 12px; }
+td:first-child { background:
+  linear-gradient(to right, var(--bar) var(--part), transparent var(--part)); }
+"""
 
 
 def page(profile: Profile, name: str) -> str:
-    """The page. Text of programs and names stands in it as data and is never read as HTML."""
-    title = html.escape(f"{name} — openinfer trace")
-    # A script element ends at the first `</`, wherever that stands.
-    data = json.dumps(_data(profile), ensure_ascii=True).replace("<", "\\u003c")
-    tabs = "".join(f'<button type="button" data-key="{key}">by {key}</button>' for key in KEYS)
+    """The page. Names and texts of programs are escaped wherever they stand in it."""
+    tables = "".join(_table(profile, key) for key in KEYS)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{STYLE}</style>
+<title>{escape(name)} — openinfer trace</title>
+<style>{_STYLE}</style>
 </head>
 <body>
-<header>
-<h1>{html.escape(name)}</h1>
-<p>{html.escape(profile.summary())}</p>
-</header>
-<section id="timeline">
-<canvas id="canvas" height="150"></canvas>
-<p class="hint">Wheel: zoom. Drag: move. Double click: all of it. Click: show the nodes.</p>
-<div id="detail"></div>
-</section>
-<main>
-<section id="tables">
-<nav>{tabs}</nav>
-<table><thead></thead><tbody></tbody></table>
-</section>
-<section id="source"></section>
-</main>
-<noscript>{_plain(profile)}</noscript>
-<script type="application/json" id="data">{data}</script>
-<script>{SCRIPT}</script>
+<h1>{escape(name)}</h1>
+<p>{escape(profile.summary())}</p>
+{_timeline(profile.events)}
+{tables}
 </body>
 </html>
 """
 
 
-def _plain(profile: Profile) -> str:
-    """The first table for readers without scripts."""
-    rows = "".join(
-        f"<tr><td>{html.escape(row.label)}</td><td>{duration(row.total_ns)}</td>"
-        f"<td>{row.calls}</td><td>{html.escape(row.detail)}</td></tr>"
-        for row in profile.rows("node")
+def _table(profile: Profile, key: str) -> str:
+    """The rows by one key; the first table is open."""
+    heads = "".join(f"<th>{head}</th>" for head in ("share", "total", "calls", "mean", key, "what"))
+    lines: list[str] = []
+    for row in profile.rows(key):
+        share = f"{100 * row.total_ns / profile.busy_ns:.1f}%"
+        times = duration(row.total_ns), str(row.calls), duration(row.total_ns / row.calls)
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in (*times, row.label, row.detail))
+        lines.append(f'<tr><td style="--part:{share}">{share}</td>{cells}</tr>')
+    opened = " open" if key == "node" else ""
+    return (
+        f"<details{opened}><summary>by {key}</summary>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></details>\n"
     )
-    return f"<table>{rows}</table>"
 
 
-def _data(profile: Profile) -> dict[str, object]:
-    """What the script draws."""
-    shown = profile.events[:MAX_EVENTS]
-    origin = min((event.start_ns for event in shown), default=0)
-    return {
-        "events": [_event(event, origin) for event in shown],
-        "cut": max(0, len(profile.events) - MAX_EVENTS),
-        "busy": profile.busy_ns,
-        "tables": {key: [row.json(profile.busy_ns) for row in profile.rows(key)] for key in KEYS},
-        "sources": profile.sources,
-        "lines": _line_times(profile.events),
-    }
+def _timeline(events: Sequence[Event]) -> str:
+    """The last step, from its first node to its last: the first one meets cold caches."""
+    step = [list(group) for _, group in groupby(events, lambda event: event.step)][-1:]
+    spans = list(_spans(step[0] if step else []))
+    work = [(e.start_ns, time) for e, _, time in spans if e.kind not in BLOCKS and time > 0]
+    if not work:
+        return "<p>No node took time.</p>"
+    start = min(begin for begin, _ in work)
+    end = max(begin + time for begin, time in work)
+    pixels = min(_MOST_PIXELS, _BAR * (end - start) // median_low(time for _, time in work))
+    shown = spans[:MAX_BARS]
+    bars = "".join(_bar(event, depth, time, start, end) for event, depth, time in shown)
+    height = _ROW * (1 + max(depth for _, depth, _ in shown))
+    rest = f"; {len(spans) - len(shown)} more bars are not drawn" if spans[MAX_BARS:] else ""
+    return (
+        f'<div id="timeline"><div style="width:{pixels}px;height:{height}px">{bars}</div></div>\n'
+        f"<p>Step {shown[0][0].step}, {duration(end - start)}{rest}. A bar tells its node under the "
+        "pointer. For Perfetto: <code>openinfer run --trace FILE --trace-format chrome</code>.</p>"
+    )
 
 
-def _event(event: Event, origin: int) -> dict[str, object]:
-    shapes = [
-        f"{name}: {event.dtypes.get(name, '')}{list(shape)}" for name, shape in event.shapes.items()
-    ]
-    return {
-        "kind": event.kind,
-        "block": event.block_name,
-        "name": event.op_name or event.kind,
-        "text": event.description,
-        "start": event.start_ns - origin,
-        "time": event.duration_ns,
-        "kernel": event.kernel,
-        "scope": event.scope,
-        "step": event.step,
-        "nodes": list(event.node_indices),
-        "shapes": shapes,
-        "places": [[place.file, place.line] for place in event.locations],
-    }
-
-
-def _line_times(events: Sequence[Event]) -> dict[str, dict[int, int]]:
-    """Nanoseconds by file and line; a kernel counts on each of its lines."""
-    found: dict[str, dict[int, int]] = {}
+def _spans(events: Sequence[Event]) -> Iterator[tuple[Event, int, int]]:
+    """Blocks and nodes with their depth and time; a block lasts until it is left."""
+    entered: list[Event] = []
     for event in events:
-        for file, line in dict.fromkeys((p.file, p.line) for p in event.locations):
-            if event.duration_ns:
-                lines = found.setdefault(file, {})
-                lines[line] = lines.get(line, 0) + event.duration_ns
-    return found
+        if event.kind == "BlockEnter":
+            entered.append(event)
+        elif event.kind != "BlockExit":
+            yield event, len(entered), event.duration_ns
+        elif entered:
+            begun = entered.pop()
+            yield begun, len(entered), event.start_ns - begun.start_ns
+
+
+def _bar(event: Event, depth: int, time: int, start: int, end: int) -> str:
+    """One bar; what a block lasts before its first node and after its last is cut."""
+    name = event.op_name or event.kind
+    colour = f"background:hsl({sum(map(ord, name)) * 47 % 360} 55% 45%)"
+    kind = ""
+    if event.kind in BLOCKS:
+        name, colour, kind = event.block_name, "", ' class="block"'
+    left, right = (
+        100 * (min(max(ns, start), end) - start) / (end - start)
+        for ns in (event.start_ns, event.start_ns + time)
+    )
+    box = f"left:{left:.4f}%;top:{_ROW * depth}px;width:{max(0, right - left):.4f}%;{colour}"
+    shapes = (f"{n}: {event.dtypes.get(n, '')}{list(s)}" for n, s in event.shapes.items())
+    places = dict.fromkeys(f"{place.file}:{place.line}" for place in event.locations)
+    about = (event.kernel, event.scope, event.description, ", ".join(shapes), " ".join(places))
+    title = "\n".join(filter(None, (f"{name} {duration(time)}", *about)))
+    return f'<span{kind} style="{box}" title="{escape(title)}">{escape(name)}</span>'

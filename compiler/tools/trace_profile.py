@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from openinfer.runtime.errors import Location
 from openinfer.runtime.trace import Event
 
-_BLOCKS = ("BlockEnter", "BlockExit")
+BLOCKS = ("BlockEnter", "BlockExit")
 
 
 @dataclass
@@ -66,14 +66,14 @@ class Profile:
                 begun["entry"] = event.start_ns
             elif event.kind == "BlockExit" and event.block_name == "entry" and begun:
                 step_ns += event.start_ns - begun.pop("entry")
-            if event.kind not in _BLOCKS:
+            if event.kind not in BLOCKS:
                 for uuid in event.node_uuids:
                     spent[uuid] = spent.get(uuid, 0) + event.duration_ns
         return Profile(
             events,
             len({event.step for event in events}) or 0,
             step_ns,
-            sum(event.duration_ns for event in events if event.kind not in _BLOCKS),
+            sum(event.duration_ns for event in events if event.kind not in BLOCKS),
             sum(time == 0 for time in spent.values()),
             _threads(events),
             _count(events, "arena_growths"),
@@ -86,7 +86,7 @@ class Profile:
         label, detail = KEYS[by]
         found: dict[str, Row] = {}
         for event in self.events:
-            if event.kind in _BLOCKS:
+            if event.kind in BLOCKS:
                 continue
             key = label(event)
             row = found.setdefault(key, Row(key))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-import openinfer as oi
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.trace_page import page
 from openinfer.compiler.tools.trace_profile import KEYS, Profile, duration
-from openinfer.compiler.tools.trace_script import SCRIPT
 from openinfer.runtime.errors import Location
 from openinfer.runtime.trace import Event
 
@@ -151,35 +147,51 @@ def test_compiled_trace_of_run(program: Path, tmp_path: Path, capsys: Capture) -
 
 
 class _Reader(HTMLParser):
-    """Checks that elements are closed, and collects what could point elsewhere."""
+    """Checks that elements are closed, and collects attributes and texts by element."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.references: list[str] = []
-        self.data: dict[str, str] = {}
-        self.elements: list[str] = []
-        self._kind = ""
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append(tag)
-        self._kind = dict(attrs).get("type") or tag
-        if tag not in ("meta", "br", "link", "img"):
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag != "meta":
             self.open.append(tag)
-        self.references += [v or "" for n, v in attrs if n in ("src", "href", "action", "srcset")]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.data[self._kind] = self.data.get(self._kind, "") + data
+        if self.open:
+            self.texts.append((self.open[-1], data))
+
+    def texts_of(self, tag: str) -> list[str]:
+        return [text for element, text in self.texts if element == tag]
+
+    @property
+    def bars(self) -> list[tuple[str, float, float, int]]:
+        """Of each bar of the timeline: name, left and right end in percent, and height."""
+        styles = [attributes["style"] for tag, attributes in self.elements if tag == "span"]
+        boxes = [dict(part.split(":") for part in style.split(";") if part) for style in styles]
+        ends = [(float(b["left"][:-1]), float(b["width"][:-1]), int(b["top"][:-2])) for b in boxes]
+        names = zip(self.texts_of("span"), ends, strict=True)
+        return [(name, left, left + width, top) for name, (left, width, top) in names]
 
 
 def read_page(text: str) -> _Reader:
+    """The page, of which nothing runs and which fetches nothing."""
     reader = _Reader()
     reader.feed(text)
     reader.close()
     assert reader.open == []
+    used = {tag for tag, _ in reader.elements}
+    named = {name for _, attributes in reader.elements for name in attributes}
+    assert not used & {"script", "link", "img", "iframe", "object"}
+    assert named <= {"lang", "charset", "name", "content", "id", "class", "style", "title", "open"}
+    (style,) = reader.texts_of("style")
+    assert not any(word in style for word in ("url(", "@import", "//"))
     return reader
 
 
@@ -194,91 +206,73 @@ def test_page(program: Path, tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "page.html"
     assert main(["trace", str(program), "--html", str(target), "--threads", "1"]) == 0
     capsys.readouterr()
-    text = target.read_text()
-    reader = read_page(text)
-    # Nothing is fetched: no address, no other file, no style that could name one.
-    assert "http" not in text.lower()
-    assert "//" not in text.replace("// ", "")
-    assert reader.references == []
-    assert "url(" not in text
-    assert "@import" not in text
-    assert not {"link", "img", "iframe", "object"} & set(reader.elements)
-    data = json.loads(reader.data["application/json"])
-    assert set(data["tables"]) == set(KEYS)
-    assert data["events"][0]["kind"] == "BlockEnter"
-    (lines,) = data["sources"].values()
-    assert "\n".join(lines) == PROGRAM
-    assert set(data["lines"][str(program)]) == {"5", "6", "9"}
+    reader = read_page(target.read_text())
+    assert reader.texts_of("summary") == [f"by {key}" for key in KEYS]
+    cells = reader.texts_of("td")
+    # A row of the tables by node and by line: the kernel, the place, the text of the program.
+    assert {"1-2 matmul_0", "p.oi:5-6", "matmul+relu", "entry/layer"} <= set(cells)
+    assert "op matmul(x, w) >> y; op relu(y) >> y;" in cells
+    assert {"matmul+relu", "exp", "entry"} <= {name for name, *_ in reader.bars}
+    titles = [attributes["title"] for tag, attributes in reader.elements if tag == "span"]
+    (product,) = [title for title in titles if title.startswith("matmul+relu ")]
+    assert product.splitlines()[1:] == [
+        "matmul_0", "layer", "op matmul(x, w) >> y; op relu(y) >> y",
+        "x: f32[8, 8], w: f32[8, 8], y: f32[8, 8]", f"{program}:5 {program}:6",
+    ]  # fmt: skip
 
 
 def test_nothing_in_a_trace_becomes_html() -> None:
-    evil = '</script><img src=x onerror=alert(1)>"&<!--'
-    text = page(Profile.of([hostile(evil)], {evil: evil}), evil)
-    reader = read_page(text)
-    assert "img" not in reader.elements
-    data = json.loads(reader.data["application/json"])
-    assert data["events"][0]["name"] == evil
-    assert data["sources"] == {evil: [evil]}
+    evil = '</style><img src=x onerror=alert(1)>"&<!--'
+    reader = read_page(page(Profile.of([hostile(evil)], {evil: evil}), evil))
+    assert reader.texts_of("span") == [evil]
+    assert reader.texts_of("h1") == [evil]
 
 
 def test_page_of_nothing() -> None:
     read_page(page(Profile.of([]), "empty"))
+    timeless = [Event("Return", "entry", 0, "u", duration_ns=0)]
+    assert "No node took time." in read_page(page(Profile.of(timeless), "p")).texts_of("p")
 
 
-def test_long_traces_are_cut_on_the_timeline_only() -> None:
+def test_the_timeline_shows_the_work_of_the_last_step() -> None:
+    """Neither earlier steps nor what the host does around the nodes takes room from them."""
+
+    def step(number: int, start: int) -> list[Event]:
+        def event(kind: str, block: str, at: int, time: int = 0) -> Event:
+            return Event(kind, block, 0, "u", start_ns=start + at, duration_ns=time, step=number)
+
+        return [
+            event("BlockEnter", "entry", 0),
+            event("Loop", "entry", 1_000, 60),
+            event("BlockEnter", "inner", 1_060),
+            event("Barrier", "inner", 1_070, 40),
+            event("BlockExit", "inner", 1_080),
+            event("Yield", "entry", 1_150, 50),
+            event("BlockExit", "entry", 9_000),
+        ]
+
+    reader = read_page(page(Profile.of([*step(0, 0), *step(1, 1_000_000)]), "p"))
+    assert sorted(reader.bars) == [
+        ("Barrier", 35.0, 55.0, 44),
+        ("Loop", 0.0, 30.0, 22),
+        ("Yield", 75.0, 100.0, 22),
+        ("entry", 0.0, 100.0, 0),
+        ("inner", 30.0, 40.0, 22),
+    ]
+    assert any(text.startswith("Step 1, 200ns.") for text in reader.texts_of("p"))
+
+
+def test_long_steps_are_cut_on_the_timeline_only() -> None:
     events = [Event("OpExecute", "entry", 0, "u", start_ns=i, duration_ns=1) for i in range(20_003)]
-    data = json.loads(read_page(page(Profile.of(events), "long")).data["application/json"])
-    assert (len(data["events"]), data["cut"]) == (20_000, 3)
-    assert data["tables"]["node"][0]["calls"] == 20_003
+    reader = read_page(page(Profile.of(events), "long"))
+    assert len(reader.bars) == 20_000
+    assert any("; 3 more bars are not drawn." in text for text in reader.texts_of("p"))
+    assert "20003" in reader.texts_of("td")
 
 
-# A document of nothing but what the script asks for.
-_DOM = """
-class Node { constructor() { this.children = []; this.dataset = {}; this.listeners = {};
-    this.clientWidth = 900; this.textContent = ""; this.style = { setProperty() {} };
-    this.classList = { add() {}, remove() {} }; }
-  append(...nodes) { this.children.push(...nodes); }
-  replaceChildren(...nodes) { this.children = nodes; }
-  get firstChild() { return this.children[0]; }
-  addEventListener(name, act) { this.listeners[name] = act; }
-  setAttribute() {} scrollIntoView() {} querySelectorAll() { return []; }
-  getBoundingClientRect() { return { left: 0, top: 0, width: 900 }; }
-  getContext() { return new Proxy({}, { get: () => () => {}, set: () => true }); } }
-const nodes = { data: new Node(), canvas: new Node(), detail: new Node(), source: new Node() };
-const head = new Node(), body = new Node(), button = new Node();
-button.dataset.key = "op";
-globalThis.window = new Node();
-globalThis.document = { createElement: () => new Node(), getElementById: (id) => nodes[id],
-  querySelectorAll: (what) => what === "nav button" ? [button] : [],
-  querySelector: (what) => what.includes("thead") ? head : body };
-"""
-_USE = """
-button.listeners.click();
-body.children[0].listeners.click();
-nodes.canvas.listeners.wheel({ preventDefault() {}, deltaY: 1, clientX: 9, clientY: 9 });
-nodes.canvas.listeners.dblclick();
-for (let x = 0; x < 900; x++) nodes.canvas.listeners.click({ clientX: x, clientY: 18 + 22 + 5 });
-console.log(body.children.length + " " + nodes.detail.textContent);
-"""
-
-
-def test_the_script_runs(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node to run the script of the page")
-    executor = oi.Simulator(oi.graph(PROGRAM), sizes={"B": 2}).make_executor()
-    import numpy as np
-
-    executor.run(x=np.ones((2, 8), np.float32), w=np.ones((8, 8), np.float32))
-    text = page(Profile.of(executor.trace(), {"<graph>": PROGRAM}), "p")
-    data = json.dumps(read_page(text).data["application/json"])
-    script = tmp_path / "page.js"
-    script.write_text(f"{_DOM}\nnodes.data.textContent = {data};\n{{{SCRIPT}\n{_USE}}}")
-    done = subprocess.run(
-        [node, str(script)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 node ")
+def test_numbers_of_any_length_make_a_page() -> None:
+    events = [Event("OpExecute", "entry", 0, "u", start_ns=0, duration_ns=10**n) for n in (0, 300)]
+    assert len(read_page(page(Profile.of(events), "p")).bars) == 2
 
 
 def test_durations() -> None:

@@ -25,7 +25,7 @@ examples:
   openinfer trace vit.oi --by line --by op --top 10
   openinfer run vit.oi --trace vit.trace.json
   openinfer trace vit.trace.json --by scope          … of a file that `run --trace` wrote
-  openinfer trace vit.oi --html vit.html             timeline, tables and text in one page
+  openinfer trace vit.oi --html vit.html             tables and the timeline of a step in one page
 """
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--top", type=int, metavar="N", help="show the N longest rows (default: all)")
     add("--executor", choices=("cpu", "simulator"), default="cpu", help="default cpu")
-    add("--html", type=Path, metavar="OUT", help="write a page that needs no network")
+    add("--html", type=Path, metavar="OUT", help="write a page: tables and a timeline")
     add("--save", type=Path, metavar="FILE", help="keep the trace, as `run --trace` does")
 
 
