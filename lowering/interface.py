@@ -1,18 +1,34 @@
 """The interface of a program as the entries of `nn.interface`: what `@step` takes and gives, by name.
 
 `graph-to-nn` writes it, passes that change arguments keep it true, and the runtime's manifest is
-read from it when code is made.
+read from it when code is made. Its rows are the dataclasses of `runtime/manifest.py`: a row is a
+dictionary of the fields that differ from their defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f64,
+    i1,
+)
 from xdsl.ir import Attribute
 
+from openinfer.dialects.graph import NameAttr, SizeAttr
 from openinfer.dialects.nn import interface_of, update_interface
+from openinfer.lowering.attributes import i64_attribute, text_attribute
+from openinfer.runtime.rows import row_of
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -28,13 +44,65 @@ class Weight:
     """The function that lays a member out when the program is loaded."""
 
 
+def as_attribute(value: object) -> Attribute:
+    """A row, or a value of one, as an attribute; attributes stay as they are."""
+    match value:
+        case Attribute():
+            return value
+        case bool():
+            return IntegerAttr(int(value), i1)
+        case int():
+            return i64_attribute(value)
+        case float():
+            return FloatAttr(value, f64)
+        case str():
+            return text_attribute(value)
+        case list() | tuple():
+            return ArrayAttr([as_attribute(item) for item in value])  # pyright: ignore[reportUnknownVariableType]
+        case Mapping():
+            return DictionaryAttr({str(name): as_attribute(item) for name, item in value.items()})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case _ if is_dataclass(value):
+            return DictionaryAttr(
+                {
+                    field.name: as_attribute(item)
+                    for field in fields(value)
+                    for item in (getattr(value, field.name),)
+                    if item != field.default
+                    and (field.default_factory is MISSING or item != field.default_factory())
+                }
+            )
+        case _:
+            raise TypeError(f"{value!r} is no value of a row")
+
+
+def as_data(value: Attribute) -> Any:
+    """What `row_of` reads: the opposite of `as_attribute`; names and sizes are their texts."""
+    match value:
+        case IntegerAttr():
+            return bool(value.value.data) if value.type == i1 else value.value.data
+        case FloatAttr():
+            return value.value.data
+        case StringAttr() | NameAttr():
+            return value.data
+        case SizeAttr():
+            return str(value.data)
+        case ArrayAttr():
+            return [as_data(item) for item in value]
+        case DictionaryAttr():
+            return {name: as_data(item) for name, item in value.data.items()}
+        case _:
+            raise TypeError(f"{value} is no value of a row")
+
+
+def read_rows(module: ModuleOp, key: str, kind: type[Row]) -> list[Row]:
+    """The rows of an entry. Raises ValueError that names what does not fit."""
+    rows = interface_of(module).get(key, ArrayAttr([]))
+    return row_of(dict[str, list[kind]], {key: as_data(rows)})[key]
+
+
 def strings(module: ModuleOp, key: str) -> list[str]:
-    """A list of names among the module's attributes."""
-    value = interface_of(module).get(key)
-    if value is None:
-        return []
-    assert isinstance(value, ArrayAttr)
-    return [item.data for item in value if isinstance(item, StringAttr)]
+    """An entry that is a list of names."""
+    return read_rows(module, key, str)
 
 
 def input_count(module: ModuleOp) -> int:
@@ -44,60 +112,18 @@ def input_count(module: ModuleOp) -> int:
 
 def read_weights(module: ModuleOp) -> list[Weight]:
     """The weight arguments of `@step`, in order."""
-    rows = interface_of(module).get("weights")
-    found: list[Weight] = []
-    for row in rows if isinstance(rows, ArrayAttr) else ():
-        assert isinstance(row, DictionaryAttr)
-        prepare = row.data.get("prepare")
-        found.append(
-            Weight(
-                _text(row.data["variable"]),
-                tuple(_text(s) for s in _items(row.data["sources"])),
-                tuple(_number(n) for n in _items(row.data.get("members", ArrayAttr([])))),
-                _text(prepare) if prepare is not None else None,
-            )
-        )
-    return found
+    return read_rows(module, "weights", Weight)
 
 
 def write_weights(module: ModuleOp, weights: Sequence[Weight]) -> None:
     """Sets the weight rows of a module."""
-    update_interface(module, {"weights": ArrayAttr([weight_row(w) for w in weights])})
-
-
-def weight_row(weight: Weight) -> DictionaryAttr:
-    """A weight as an attribute."""
-    entry: dict[str, Attribute] = {
-        "variable": StringAttr(weight.variable),
-        "sources": ArrayAttr([StringAttr(s) for s in weight.sources]),
-    }
-    if weight.members:
-        entry["members"] = ArrayAttr([IntegerAttr(n, i64) for n in weight.members])
-    if weight.prepare is not None:
-        entry["prepare"] = StringAttr(weight.prepare)
-    return DictionaryAttr(entry)
-
-
-def _items(value: Attribute) -> tuple[Attribute, ...]:
-    assert isinstance(value, ArrayAttr)
-    return value.data
-
-
-def _text(value: Attribute) -> str:
-    assert isinstance(value, StringAttr)
-    return value.data
-
-
-def _number(value: Attribute) -> int:
-    assert isinstance(value, IntegerAttr)
-    return value.value.data
+    update_interface(module, {"weights": as_attribute(weights)})
 
 
 def variable_dims(module: ModuleOp, name: str) -> list[str]:
     """The dimensions of a variable, as texts of size expressions. Raises KeyError."""
     rows = interface_of(module).get("variables")
     for row in rows if isinstance(rows, ArrayAttr) else ():
-        assert isinstance(row, DictionaryAttr)
-        if _text(row.data["name"]) == name:
-            return [_text(d) for d in _items(row.data["dims"])]
+        if isinstance(row, DictionaryAttr) and row.data["name"] == text_attribute(name):
+            return as_data(row.data["dims"])
     raise KeyError(name)

@@ -70,7 +70,7 @@ class RequirementRow:
     high: str
     node: int
     """Which node needs it, or BEFORE."""
-    kind: str = "bound"
+    kind: str
     """Why: a row of `runtime/devices/failures.py`."""
 
 
@@ -92,10 +92,10 @@ class StateRow:
     """Dimensions behind the growing axes."""
     sources: list[str]
     """The tensor of the package that it starts as."""
-    value: float | int | None
-    """What fills it when there is no source; None is zero."""
     marks: bool
     """Whether the step notes which entries are there."""
+    value: float | int | None = None
+    """What fills it when there is no source; None is zero."""
     cell: int = -1
     """The first of its extents among the cells."""
     fixed: dict[str, int] = field(default_factory=dict[str, int])
@@ -151,7 +151,7 @@ class StampRow:
     what: str
     """A block for "enter" and "exit", an index for "turn", a kernel for "begin" and "end", a size
     for "size"."""
-    nodes: list[int] = field(default_factory=list[int])
+    nodes: list[int]
 
 
 @dataclass(frozen=True)

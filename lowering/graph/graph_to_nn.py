@@ -10,14 +10,10 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
-    StringAttr,
     i1,
 )
 from xdsl.dialects.func import FuncOp
@@ -58,9 +54,10 @@ from openinfer.lowering.graph.scalars import scalar_settings
 from openinfer.lowering.graph.stamps import block_rows, block_stamp, node_stamp, turn_stamp
 from openinfer.lowering.graph.state_access import translate_cache
 from openinfer.lowering.graph.variable_values import Index, NoValue, Problem, Scope
+from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
-from openinfer.runtime.manifest import BEFORE
+from openinfer.runtime.manifest import BEFORE, RequirementRow
 from openinfer.runtime.sizes import Size
 
 _TRIED_NODES, _TRIES = 50_000, 20
@@ -185,41 +182,26 @@ class Translator(CarriedValues):
     def _replace_module(self, outputs: list[str], results: list[SSAValue]) -> None:
         types = FunctionType.from_lists(self.entry.arg_types, [r.type for r in results])
         function = FuncOp("step", types, Region(self.entry))
-        entries = self.facts.attributes(outputs, list(self.weights), self.touched)
+        entries = self.facts.interface(outputs, list(self.weights), self.touched)
         entries["blocks"] = block_rows(self.facts.blocks)
-        entries["held"] = ArrayAttr([StringAttr(name) for name in self.held])
+        entries["held"] = list(self.held)
         used = {o.size.data for o in function.walk() if isinstance(o, nn.DefineSizeOp)}
-        late = [name for name in self.late.names if name in used]
-        entries["late"] = ArrayAttr([StringAttr(name) for name in late])
-        entries["shapes"] = DictionaryAttr(
-            {n: ArrayAttr([StringAttr(d) for d in dims]) for n, dims in self.shapes.items()}
-        )
+        entries["late"] = [name for name in self.late.names if name in used]
+        entries["shapes"] = self.shapes
         if self.watched_dims:
-            entries["watched_dims"] = DictionaryAttr(
-                {
-                    key: ArrayAttr([StringAttr(d) for d in dims])
-                    for key, dims in self.watched_dims.items()
-                }
-            )
-        entries["requires"] = ArrayAttr(
-            [
-                DictionaryAttr(
-                    {
-                        "low": StringAttr(low),
-                        "high": StringAttr(high),
-                        "node": IntegerAttr(node, IntegerType(64)),
-                        "kind": StringAttr(kind),
-                    }
-                )
-                for (low, high, kind), node in self.requirements.items()
-            ]
-        )
+            entries["watched_dims"] = self.watched_dims
+        entries["requires"] = [
+            RequirementRow(low, high, node, kind)
+            for (low, high, kind), node in self.requirements.items()
+        ]
         block = self.module.body.block
         for op in list(block.ops):
             op.detach()
             op.erase()
         block.add_op(function)
-        nn.update_interface(self.module, entries)
+        nn.update_interface(
+            self.module, {key: as_attribute(value) for key, value in entries.items()}
+        )
 
     # Nodes
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     ModuleOp,
     StringAttr,
-    UnitAttr,
     i1,
-    i64,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
@@ -33,18 +29,18 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.dialects.opset import NameRef, find
-from openinfer.lowering.attributes import i64_attribute, text_attribute
 from openinfer.lowering.graph.expansion import expansion_problems, expansions
 from openinfer.lowering.graph.liveness import Flow, nodes_of
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
 from openinfer.lowering.graph.states import State, state_of
-from openinfer.lowering.interface import Weight, weight_row
+from openinfer.lowering.interface import Weight
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
 from openinfer.runtime.dtypes import ALIASES, DTYPES
-from openinfer.runtime.errors import Diagnostic
+from openinfer.runtime.errors import Diagnostic, Location
+from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
 from openinfer.runtime.sizes import Size
 
 NEVER = "never"
@@ -288,33 +284,26 @@ class Facts:
             return value.data
         return NameRef(name)
 
-    def attributes(
+    def interface(
         self, outputs: Sequence[str], weights: Sequence[str], touched: Mapping[str, str]
-    ) -> dict[str, Attribute]:
-        """The module attributes that tell every later level, and the runtime, the names."""
+    ) -> dict[str, object]:
+        """The entries of `nn.interface` that tell every later level, and the runtime, the names."""
         return {
-            "sizes": _strings(sorted(self.runtime)),
-            "inputs": _strings(v.variable.data for v in self.inputs()),
-            "outputs": _strings(outputs),
-            "returns": _strings(self.returned()),
-            "weights": ArrayAttr([self._weight(name) for name in weights]),
-            "variables": ArrayAttr([self._variable(v) for v in self.variables.values()]),
-            "nodes": ArrayAttr([self._node_row(op) for op in self.nodes]),
-            "states": ArrayAttr(
-                [self._state(s, touched.get(s.name, NEVER)) for s in self.states.values()]
-            ),
-            "fixed": DictionaryAttr(
-                {name: IntegerAttr(value, i64) for name, value in self.static.items()}
-            ),
+            "sizes": sorted(self.runtime),
+            "inputs": [v.variable.data for v in self.inputs()],
+            "outputs": list(outputs),
+            "returns": self.returned(),
+            "weights": [self._weight(name) for name in weights],
+            "variables": [self._variable(v) for v in self.variables.values()],
+            "nodes": [self._node_row(op) for op in self.nodes],
+            "states": [self._state(s, touched.get(s.name, NEVER)) for s in self.states.values()],
+            "fixed": self.static,
         }
 
-    def _state(self, state: State, touched: str) -> DictionaryAttr:
-        variable = self.variables[state.name]
-        assert isinstance(variable, VariableOp)
-        known = self._variable(variable).data
-        first = {k: v for k, v in known.items() if k in ("sources", "value")}
-        marks = IntegerAttr(int(self.resets_entries(state.name)), i64)
-        return state.row({**first, "marks": marks, "touched": StringAttr(touched)})
+    def _state(self, state: State, touched: str) -> StateRow:
+        first = self._variable(self.variables[state.name])
+        marks = self.resets_entries(state.name)
+        return state.row(sources=first.sources, value=first.value, marks=marks, touched=touched)
 
     def number_of(self, name: str) -> int:
         """The place of a variable among the rows of the interface, for a message."""
@@ -329,11 +318,11 @@ class Facts:
             for op in self.nodes
         )
 
-    def _weight(self, name: str) -> DictionaryAttr:
+    def _weight(self, name: str) -> Weight:
         variable = self.variables[name]
         assert isinstance(variable, VariableOp)
         members = tuple(self.extents.get(name, ()))
-        return weight_row(Weight(name, tuple(self.sources(variable)), members))
+        return Weight(name, tuple(self.sources(variable)), members)
 
     def sources(self, variable: VariableOp) -> list[str]:
         """The tensors of a weight; for a prefix table all members in row-major index order."""
@@ -348,30 +337,25 @@ class Facts:
         ranges = [range(n) for n in self.extents[variable.variable.data]]
         return [member_name(pattern, dict(zip(order, place))) for place in product(*ranges)]
 
-    def _variable(self, variable: VariableOp | AssignOp) -> DictionaryAttr:
+    def _variable(self, variable: VariableOp | AssignOp) -> VariableRow:
         dtype, dims = self.declared(variable)
         memory = variable.memory.data if isinstance(variable, VariableOp) else "temporary"
-        entry: dict[str, Attribute] = {
-            "name": variable.variable,
-            "memory": StringAttr(memory),
-            "dtype": StringAttr(dtype),
-            "dims": _strings(str(d) for d in dims),
-        }
-        if isinstance(variable, VariableOp):
-            if pattern_of(variable) is not None:
-                entry["indices"] = ArrayAttr(list(variable.indices))
-                entry["members"] = ArrayAttr(
-                    [IntegerAttr(n, i64) for n in self.extents[variable.variable.data]]
-                )
-                entry["sources"] = _strings(self.sources(variable))
-            elif (tensor := self.tensor_of(variable)) is not None:
-                entry["sources"] = _strings([tensor])
-            elif (value := self.constant_of(variable)) is not None:
-                number = FloatAttr(value, 64) if isinstance(value, float) else None
-                entry["value"] = number or IntegerAttr(int(value), i64)
-            elif memory == "constant" and package_name(variable) not in self.bindings.tensors:
-                entry["unfilled"] = UnitAttr()
-        return DictionaryAttr(entry)
+        row = VariableRow(variable.variable.data, memory, dtype, [str(dim) for dim in dims])
+        if not isinstance(variable, VariableOp):
+            return row
+        if pattern_of(variable) is not None:
+            return replace(
+                row,
+                indices=[index.data for index in variable.indices],
+                members=self.extents[row.name],
+                sources=self.sources(variable),
+            )
+        if (tensor := self.tensor_of(variable)) is not None:
+            return replace(row, sources=[tensor])
+        if (value := self.constant_of(variable)) is not None:
+            return replace(row, value=value if isinstance(value, float) else int(value))
+        known = package_name(variable) in self.bindings.tensors
+        return replace(row, unfilled=memory == "constant" and not known)
 
     def _loops_around(self, op: Operation) -> list[int]:
         """The numbers of the loops around a node, outermost first."""
@@ -383,7 +367,7 @@ class Facts:
             parent = parent.parent_op()
         return found
 
-    def _node_row(self, op: Operation) -> DictionaryAttr:
+    def _node_row(self, op: Operation) -> NodeRow:
         """What messages and events say of a node."""
         info = self.nodes[op]
         reads = [ref.text for ref in op.reads()] if isinstance(op, GraphOp) else []
@@ -392,24 +376,22 @@ class Facts:
             writes = [op.variable.data]
         elif isinstance(op, AwaitOp):
             reads, writes = [], reads
-        place = info.location
-        return DictionaryAttr(
-            {
-                "index": i64_attribute(info.index),
-                "uuid": text_attribute(info.uuid),
-                "block": text_attribute(info.block),
-                "kind": text_attribute(kind_of(op)),
-                "op": op.op_name if isinstance(op, OpOp) else text_attribute(""),
-                "text": text_attribute(info.text),
-                "settings": DictionaryAttr(dict(op.settings.data) if isinstance(op, OpOp) else {}),
-                "params": _strings(reads),
-                "output": _strings(writes),
-                "file": text_attribute(place.file if place else ""),
-                "line": i64_attribute(place.line if place else 0),
-                "column": i64_attribute(place.column if place else 0),
-                "scope": text_attribute(info.scope),
-                "loops": ArrayAttr([i64_attribute(n) for n in self._loops_around(op)]),
-            }
+        place = info.location or Location("", 0, 0)
+        return NodeRow(
+            block=info.block,
+            index=info.index,
+            uuid=info.uuid,
+            kind=kind_of(op),
+            op=op.op_name.data if isinstance(op, OpOp) else "",
+            text=info.text,
+            settings=dict(op.settings.data) if isinstance(op, OpOp) else {},
+            params=reads,
+            output=writes,
+            file=place.file,
+            line=place.line,
+            column=place.column,
+            scope=info.scope,
+            loops=self._loops_around(op),
         )
 
 
@@ -417,7 +399,3 @@ def _number(value: IntegerAttr | FloatAttr) -> int | float:
     """The number; an attribute of type i1 holds true as -1."""
     data = value.value.data
     return bool(data) if value.type == i1 else data
-
-
-def _strings(values: Iterable[object]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([text_attribute(str(v)) for v in values])

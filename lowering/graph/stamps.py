@@ -5,8 +5,7 @@ A watched build tells its host at once, a traced build writes it down; a plain b
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.graph import (
@@ -24,6 +23,8 @@ from openinfer.dialects.graph import (
 )
 from openinfer.lowering.options import current
 from openinfer.lowering.reference.nodes import block_info
+from openinfer.runtime.errors import Location
+from openinfer.runtime.manifest import BlockRow
 
 _CONTROL = (AssignOp, BarrierOp, DepOp, ReturnOp, YieldOp, AwaitOp, LoopOp, BranchOp)
 """Nodes that are passed: no kernel computes them."""
@@ -61,18 +62,11 @@ def block_stamp(op: BlockOp, phase: str) -> nn.StampOp | None:
     return nn.StampOp(phase, op.block_name.data)
 
 
-def block_rows(blocks: dict[str, BlockOp]) -> ArrayAttr[DictionaryAttr]:
+def block_rows(blocks: dict[str, BlockOp]) -> list[BlockRow]:
     """What events of entering and leaving say of each block."""
-    rows: list[DictionaryAttr] = []
+    rows: list[BlockRow] = []
     for op in blocks.values():
         info = block_info(op)
-        place = info.location
-        row: dict[str, Attribute] = {
-            "name": op.block_name,
-            "uuid": StringAttr(info.uuid),
-            "file": StringAttr(place.file if place else ""),
-            "line": IntegerAttr(place.line if place else 0, i64),
-            "column": IntegerAttr(place.column if place else 0, i64),
-        }
-        rows.append(DictionaryAttr(row))
-    return ArrayAttr(rows)
+        place = info.location or Location("", 0, 0)
+        rows.append(BlockRow(op.block_name.data, info.uuid, place.file, place.line, place.column))
+    return rows

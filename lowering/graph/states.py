@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 
 from openinfer.dialects.graph import VariableOp
 from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.manifest import StateRow
 from openinfer.runtime.sizes import Size
 
 
@@ -96,32 +97,22 @@ class State:
             return None
         return self.dims[place]
 
-    def row(self, extra: Mapping[str, Attribute]) -> DictionaryAttr:
-        """As an entry of `nn.interface`."""
+    def row(self, **others: Any) -> StateRow:
+        """As an entry of `nn.interface`; what a state does not know of itself is given."""
         limits = [self.limit(axis) for axis in range(len(self.axes))]
-        late = {"late": ArrayAttr([IntegerAttr(axis, i64) for axis in self.late])}
-        return DictionaryAttr(
-            {
-                "name": StringAttr(self.name),
-                "dtype": StringAttr(self.dtype),
-                "axes": _texts(self.axes),
-                "tables": IntegerAttr(len(self.table), i64),
-                "base": _texts(self.base(axis) for axis in range(len(self.axes))),
-                "limits": _texts("" if limit is None else limit for limit in limits),
-                "entry": _texts(self.entry),
-                "open": IntegerAttr(int(self.open), i64),
-                **(late if self.late else {}),
-                "fixed": DictionaryAttr(
-                    {key: IntegerAttr(bound, i64) for key, bound in self.fixed.items()}
-                ),
-                **extra,
-            }
+        return StateRow(
+            name=self.name,
+            dtype=self.dtype,
+            axes=list(self.axes),
+            tables=len(self.table),
+            base=[str(self.base(axis)) for axis in range(len(self.axes))],
+            limits=["" if limit is None else str(limit) for limit in limits],
+            entry=[str(dim) for dim in self.entry],
+            fixed=dict(self.fixed),
+            open=self.open,
+            late=list(self.late),
+            **others,
         )
-
-
-def _texts(values: object) -> ArrayAttr[StringAttr]:
-    assert hasattr(values, "__iter__")
-    return ArrayAttr([StringAttr(str(v)) for v in values])  # pyright: ignore
 
 
 def state_of(

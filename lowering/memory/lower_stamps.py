@@ -11,21 +11,22 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IndexType,
-    IntegerAttr,
     ModuleOp,
     StringAttr,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.memory.lower_checks import OBSERVER
 from openinfer.lowering.memory.stamp_kernels import TRACE
+from openinfer.runtime.manifest import StampRow
 
 STAMP = "openinfer_stamp"
 """Writes one entry of the record: (record, stamp, value)."""
@@ -50,7 +51,7 @@ class LowerStamps(ModulePass):
     name: ClassVar[str] = "lower-stamps"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rows: dict[DictionaryAttr, int] = {}
+        rows: dict[Attribute, int] = {}
         for function in list(op.body.ops):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 trace = _trace_argument(function)
@@ -63,9 +64,8 @@ class LowerStamps(ModulePass):
             nn.update_interface(op, {"stamps": ArrayAttr(list(rows))})
 
 
-def _row(op: nn.StampOp) -> DictionaryAttr:
-    nodes = ArrayAttr([IntegerAttr(number, i64) for number in op.numbers])
-    return DictionaryAttr({"phase": op.phase, "what": op.what, "nodes": nodes})
+def _row(op: nn.StampOp) -> Attribute:
+    return as_attribute(StampRow(op.phase.data, op.what.data, list(op.numbers)))
 
 
 def _trace_argument(function: FuncOp) -> SSAValue | None:

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     StringAttr,
-    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -27,10 +26,12 @@ from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
+from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.memory.arena import Buffer, Plan, place
 from openinfer.lowering.memory.state_layout import late_capacity_name, layout_of
 from openinfer.lowering.memory.uses import root_of, users
 from openinfer.lowering.options import current
+from openinfer.runtime.manifest import PlanRow
 from openinfer.runtime.sizes import Atom, Size
 
 
@@ -172,19 +173,11 @@ class _Planner:
 
     def _record(self, plan: Plan) -> None:
         rows = [
-            DictionaryAttr(
-                {
-                    "name": StringAttr(buffer.name),
-                    "offset": StringAttr(str(offset)),
-                    "size": StringAttr(str(buffer.size)),
-                    "first": IntegerAttr(buffer.first, i64),
-                    "last": IntegerAttr(buffer.last, i64),
-                }
-            )
+            PlanRow(buffer.name, str(offset), str(buffer.size), buffer.first, buffer.last)
             for buffer, offset in zip(plan.buffers, plan.offsets)
         ]
         nn.update_interface(
-            self.module, {"plan": ArrayAttr(rows), "arena": StringAttr(str(plan.size))}
+            self.module, {"plan": as_attribute(rows), "arena": StringAttr(str(plan.size))}
         )
 
 

@@ -12,18 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-)
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp
 
-from openinfer.dialects.nn import interface_of
-from openinfer.lowering.interface import strings
+from openinfer.lowering.interface import read_rows, strings
+from openinfer.runtime.manifest import StateRow
 from openinfer.runtime.sizes import Size
 
 
@@ -123,48 +115,25 @@ class StateLayout:
 def layout_of(module: ModuleOp) -> StateLayout:
     """The layout that the interface of a module asks for."""
     sizes = strings(module, "late")
-    rows = interface_of(module).get("states")
     cell = len(sizes)
     states: dict[str, StatePlace] = {}
-    given: tuple[Attribute, ...] = rows.data if isinstance(rows, ArrayAttr) else ()
-    for number, row in enumerate(given):
-        assert isinstance(row, DictionaryAttr)
-        axes = _texts(row.data["axes"])
-        if not axes:
+    for number, row in enumerate(read_rows(module, "states", StateRow)):
+        if not row.axes:
             continue
-        value: Attribute | None = row.data.get("value")
-        late = row.data.get("late")
-        dims = len(late.data) if isinstance(late, ArrayAttr) else 0
-        place = StatePlace(
-            _text(row.data["name"]),
+        states[row.name] = place = StatePlace(
+            row.name,
             number,
-            _text(row.data["dtype"]),
-            len(axes),
-            _int(row.data["tables"]),
-            tuple(Size.of(t) for t in _texts(row.data["base"])),
-            tuple(Size.of(t) if t else None for t in _texts(row.data["limits"])),
-            tuple(Size.of(t) for t in _texts(row.data["entry"])),
-            value.value.data if isinstance(value, IntegerAttr | FloatAttr) else 0,
-            bool(_int(row.data["marks"])),
-            "open" in row.data and bool(_int(row.data["open"])),
+            row.dtype,
+            len(row.axes),
+            row.tables,
+            tuple(Size.of(text) for text in row.base),
+            tuple(Size.of(text) if text else None for text in row.limits),
+            tuple(Size.of(text) for text in row.entry),
+            row.value or 0,
+            row.marks,
+            row.open,
             cell,
-            1 + dims if dims else 0,
+            1 + len(row.late) if row.late else 0,
         )
-        states[place.name] = place
         cell += 2 * (place.shared + place.facts)
     return StateLayout(tuple(sizes), states, cell)
-
-
-def _texts(value: Attribute) -> list[str]:
-    assert isinstance(value, ArrayAttr)
-    return [item.data for item in value if isinstance(item, StringAttr)]  # pyright: ignore
-
-
-def _text(value: Attribute) -> str:
-    assert isinstance(value, StringAttr)
-    return value.data
-
-
-def _int(value: Attribute) -> int:
-    assert isinstance(value, IntegerAttr)
-    return value.value.data

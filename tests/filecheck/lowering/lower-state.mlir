@@ -22,7 +22,7 @@
 // CHECK: func.func private @fail
 nn.interface {
   late = [],
-  states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, marks = 0 : i64}]
+  states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<3xi64> {openinfer.arg = "cells"}, %state_K: memref<?xi8> {openinfer.arg = "state K"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
   %g = nn.grow "K"[] axis 0 : i64 to %n node 3 : i64
@@ -51,7 +51,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %c
 // CHECK: memref.copy %v, %held_s
 nn.interface {
   late = [],
-  states = [{name = "s", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, marks = 0 : i64}]
+  states = [{name = "s", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%v: memref<4xf32>, %held_s: memref<4xf32> {openinfer.arg = "held s"}, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
   %c0 = arith.constant 0 : index
@@ -78,7 +78,7 @@ func.func @step(%x: memref<4xf32>) {
 // CHECK: memref.store %[[WORD]], %cells
 nn.interface {
   late = [],
-  states = [{name = "P", dtype = "f32", axes = ["settled", "0"], tables = 0 : i64, base = ["0", "0"], limits = ["1", ""], entry = [], fixed = {}, open = 1 : i64, marks = 0 : i64}]
+  states = [{name = "P", dtype = "f32", axes = ["settled", "0"], tables = 0 : i64, base = ["0", "0"], limits = ["1", ""], entry = [], fixed = {}, open = true, sources = [], marks = false}]
 }
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<5xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
   nn.set_extent "P" axis 1 : i64 to %n node 3 : i64
@@ -101,7 +101,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %c
 // CHECK-NEXT: func.return
 nn.interface {
   late = [],
-  states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = 1 : i64, late = [0], fixed = {}, marks = 0 : i64}]
+  states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = true, late = [0], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<11xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
   %touched = nn.extent "P"[] axis 3 : i64
