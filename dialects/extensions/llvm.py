@@ -57,19 +57,10 @@ from xdsl.utils.exceptions import VerifyException
 from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.extend import extended_dialect, extended_op
 from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp, CmpXchgOp, FenceOp, StoreOp
-from openinfer.dialects.extensions.llvm_intrinsics import (
-    INTRINSICS,
-    MaskedGatherOp,
-    MaskedLoadOp,
-    MaskedStoreOp,
-    MemcpyOp,
-    PrefetchOp,
-)
+from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS, MaskedStoreOp
 
 _FLOAT_LIKE = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
-_INTEGER_LIKE = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _BOOL_LIKE = base(IntegerType) | VectorType.constr(base(IntegerType))
-_VECTOR = base(VectorType)
 
 
 @extended_op(
@@ -135,19 +126,12 @@ class GEPOp(llvm.GEPOp):
     """Address arithmetic; a vector of indices gives a vector of addresses."""
 
 
-@irdl_op_definition
-class FPToSIOp(GenericCastOp):
-    name = "llvm.fptosi"
+def _cast_op(name: str) -> type[GenericCastOp]:
+    body = {"name": f"llvm.{name}", "__module__": __name__, "__annotations__": {}}
+    return irdl_op_definition(type(name, (GenericCastOp,), body))
 
 
-@irdl_op_definition
-class FPToUIOp(GenericCastOp):
-    name = "llvm.fptoui"
-
-
-@irdl_op_definition
-class UIToFPOp(GenericCastOp):
-    name = "llvm.uitofp"
+FPToSIOp, FPToUIOp, UIToFPOp = (_cast_op(name) for name in ("fptosi", "fptoui", "uitofp"))
 
 
 @irdl_op_definition
@@ -335,12 +319,8 @@ LLVM = extended_dialect(
         FenceOp,
         FreezeOp,
         GEPOp,
-        MaskedGatherOp,
-        MaskedLoadOp,
         MaskedStoreOp,
-        MemcpyOp,
         PoisonOp,
-        PrefetchOp,
         SelectOp,
         StoreOp,
         SwitchOp,

@@ -1,9 +1,12 @@
-"""Intrinsic operations of `llvm` that xDSL 0.74 lacks, under MLIR's names."""
+"""Intrinsic operations of `llvm`: a row for each that xDSL 0.74 lacks, under MLIR's names, and a row
+for each intrinsic, added or not, whose call is not named after the type of its first operand.
+"""
 
 from __future__ import annotations
 
-from abc import ABC
-from typing import ClassVar, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -14,14 +17,11 @@ from xdsl.dialects.builtin import (
     SignlessIntegerConstraint,
     VectorType,
     i1,
-    i32,
 )
-from xdsl.dialects.llvm import (
-    FastMathAttr,
-    LLVMPointerType,
-)
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.llvm import FastMathAttr, LLVMPointerType
+from xdsl.ir import OpTrait
 from xdsl.irdl import (
+    AttrConstraint,
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
@@ -33,248 +33,154 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import (
-    MemoryReadEffect,
-    MemoryWriteEffect,
-    Pure,
-)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from openinfer.dialects.extensions.extend import extended_op
 
-_FLOAT_LIKE = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
-_INTEGER_LIKE = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
-_BOOL_LIKE = base(IntegerType) | VectorType.constr(base(IntegerType))
-_VECTOR = base(VectorType)
+_FLOATS = VarConstraint("T", AnyFloatConstr | VectorType.constr(AnyFloatConstr))
+_INTEGERS = VarConstraint(
+    "T", SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
+)
+_ELEMENT = VarConstraint("ELEMENT", AnyFloatConstr | SignlessIntegerConstraint)
+_VECTOR = VarConstraint("V", base(VectorType))
+_MASK = VectorType.constr(i1)
+_POINTER = base(LLVMPointerType)
+
+_CALL = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
+_LIST = "operands attr-dict `:` functional-type(operands, results)"
 
 
-@extended_op(operands={"value": _VECTOR})
+@extended_op(operands={"value": base(VectorType)})
 class MaskedStoreOp(llvm.MaskedStoreOp):
     """Masked store of a vector of any element type."""
 
 
-@irdl_op_definition
-class MaskedLoadOp(IRDLOperation):
-    name = "llvm.intr.masked.load"
-
-    V: ClassVar = VarConstraint("V", base(VectorType))
-
-    data = operand_def(LLVMPointerType)
-    mask = operand_def(VectorType.constr(i1))
-    pass_thru = operand_def(V)
-    res = result_def(V)
-    alignment = prop_def(IntegerAttr[IntegerType])
-
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(MemoryReadEffect())
-
-    def __init__(
-        self,
-        data: SSAValue | Operation,
-        mask: SSAValue | Operation,
-        pass_thru: SSAValue | Operation,
-        alignment: int,
-    ):
-        super().__init__(
-            operands=[data, mask, pass_thru],
-            result_types=[SSAValue.get(pass_thru).type],
-            properties={"alignment": IntegerAttr(alignment, i32)},
-        )
+def _op(
+    name: str,
+    operands: Mapping[str, AttrConstraint],
+    result: AttrConstraint | None = None,
+    properties: Mapping[str, Any] = {},
+    traits: tuple[OpTrait, ...] = (Pure(),),
+    syntax: str | None = _CALL,
+) -> tuple[str, type[IRDLOperation]]:
+    """The row of `llvm.intr.NAME`; without a syntax it prints in the generic one."""
+    body: dict[str, Any] = {
+        "name": f"llvm.intr.{name}",
+        "__module__": __name__,
+        "__annotations__": {},
+        **{operand: operand_def(constraint) for operand, constraint in operands.items()},
+        **properties,
+        "traits": traits_def(*traits),
+    }
+    if result is not None:
+        body["res"] = result_def(result)
+    if syntax is not None:
+        body["assembly_format"] = syntax
+    if syntax is not None and properties:
+        body["irdl_options"] = (ParsePropInAttrDict(),)
+    class_name = "".join(part.capitalize() for part in name.split(".")) + "Op"
+    return name, irdl_op_definition(type(class_name, (IRDLOperation,), body))
 
 
-@irdl_op_definition
-class MaskedGatherOp(IRDLOperation):
-    name = "llvm.intr.masked.gather"
+_FLAGS = {"fastmathFlags": prop_def(FastMathAttr, default_value=FastMathAttr(None))}
+_MAYBE_FLAGS = {"fastmathFlags": opt_prop_def(FastMathAttr)}
+_ALIGNMENT = {"alignment": prop_def(IntegerAttr[IntegerType])}
+_READS = (MemoryReadEffect(),)
+_READS_AND_WRITES = (MemoryReadEffect(), MemoryWriteEffect())
 
-    V: ClassVar = VarConstraint("V", base(VectorType))
-
-    ptrs = operand_def(VectorType.constr(base(LLVMPointerType)))
-    mask = operand_def(VectorType.constr(i1))
-    pass_thru = operand_def(V)
-    res = result_def(V)
-    alignment = prop_def(IntegerAttr[IntegerType])
-
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(MemoryReadEffect())
-
-    def __init__(
-        self,
-        pointers: SSAValue | Operation,
-        mask: SSAValue | Operation,
-        pass_thru: SSAValue | Operation,
-        alignment: int,
-    ):
-        super().__init__(
-            operands=[pointers, mask, pass_thru],
-            result_types=[SSAValue.get(pass_thru).type],
-            properties={"alignment": IntegerAttr(alignment, i32)},
-        )
-
-
-@irdl_op_definition
-class MemcpyOp(IRDLOperation):
-    name = "llvm.intr.memcpy"
-
-    dst = operand_def(LLVMPointerType)
-    src = operand_def(LLVMPointerType)
-    len = operand_def(SignlessIntegerConstraint)
-    is_volatile = prop_def(BoolAttr, prop_name="isVolatile")
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(
-        self, dst: SSAValue | Operation, src: SSAValue | Operation, length: SSAValue | Operation
-    ):
-        super().__init__(
-            operands=[dst, src, length], properties={"isVolatile": BoolAttr.from_bool(False)}
-        )
-
-
-@irdl_op_definition
-class PrefetchOp(IRDLOperation):
-    """Fetch a line into the cache: `rw` 1 to write it, `hint` 0 to 3 to keep it, `cache` 1 data."""
-
-    name = "llvm.intr.prefetch"
-
-    addr = operand_def(LLVMPointerType)
-    rw = prop_def(IntegerAttr[IntegerType])
-    hint = prop_def(IntegerAttr[IntegerType])
-    cache = prop_def(IntegerAttr[IntegerType])
-
-    # A prefetch changes nothing that a program sees, but it must stay where it stands.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self, address: SSAValue | Operation, rw: int, hint: int, cache: int = 1):
-        super().__init__(
-            operands=[address],
-            properties={
-                "rw": IntegerAttr(rw, i32),
-                "hint": IntegerAttr(hint, i32),
-                "cache": IntegerAttr(cache, i32),
-            },
-        )
+INTRINSICS: dict[str, type[IRDLOperation]] = dict(
+    (
+        *(
+            _op(name, {"arg": _FLOATS}, _FLOATS, _FLAGS)
+            for name in (
+                *("acos", "asin", "atan", "cosh", "log10", "rint", "round", "roundeven", "sinh"),
+                *("tan", "tanh", "trunc"),
+            )
+        ),
+        *(
+            _op(name, {"a": _FLOATS, "b": _FLOATS}, _FLOATS, _FLAGS)
+            for name in ("atan2", "maximum", "minimum")
+        ),
+        *(
+            _op(name, {"a": _INTEGERS, "b": _INTEGERS}, _INTEGERS)
+            for name in ("smax", "smin", "umax", "umin")
+        ),
+        *(
+            _op(
+                f"vector.reduce.{kind}",
+                {"arg": VectorType.constr(_ELEMENT)},
+                _ELEMENT,
+                _MAYBE_FLAGS,
+            )
+            for kind in (
+                *("add", "and", "fmax", "fmaximum", "fmin", "fminimum", "mul", "or"),
+                *("smax", "smin", "umax", "umin", "xor"),
+            )
+        ),
+        *(
+            _op(
+                f"masked.{kind}",
+                {address: constraint, "mask": _MASK, "pass_thru": _VECTOR},
+                _VECTOR,
+                _ALIGNMENT,
+                _READS,
+                _LIST,
+            )
+            for kind, address, constraint in (
+                ("load", "data", _POINTER),
+                ("gather", "ptrs", VectorType.constr(_POINTER)),
+            )
+        ),
+        _op(
+            "memcpy",
+            {"dst": _POINTER, "src": _POINTER, "len": SignlessIntegerConstraint},
+            properties={"isVolatile": prop_def(BoolAttr)},
+            traits=_READS_AND_WRITES,
+            syntax=None,
+        ),
+        # A line into the cache: `rw` 1 to write it, `hint` 0 to 3 to keep it, `cache` 1 for data. It
+        # changes nothing that a program sees, but it must stay where it stands.
+        _op(
+            "prefetch",
+            {"addr": _POINTER},
+            properties={key: prop_def(IntegerAttr[IntegerType]) for key in ("rw", "hint", "cache")},
+            traits=_READS_AND_WRITES,
+            syntax=None,
+        ),
+    )
+)
+"""The added intrinsic ops by their name after `llvm.intr.`."""
 
 
-class FloatUnaryIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.NAME` of one float or vector of floats."""
+@dataclass(frozen=True)
+class IntrinsicCall:
+    """How an op `llvm.intr.NAME` is a call of `@llvm.NAME.TYPES`."""
 
-    T: ClassVar = VarConstraint("T", _FLOAT_LIKE)
-
-    arg = operand_def(T)
-    res = result_def(T)
-    fastmathFlags = prop_def(FastMathAttr, default_value=FastMathAttr(None))
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure())
-
-    def __init__(self, arg: SSAValue | Operation, fastmath: FastMathAttr | None = None):
-        super().__init__(
-            operands=[arg],
-            result_types=[SSAValue.get(arg).type],
-            properties={"fastmathFlags": fastmath or FastMathAttr(None)},
-        )
+    types: tuple[int, ...] = (0,)
+    """Whose types end the name: numbers of operands, `RESULT` for the result."""
+    aligned: int | None = None
+    """The operand that `alignment` is about."""
+    constants: tuple[str, ...] = ()
+    """Properties that are arguments behind the operands."""
 
 
-class FloatBinaryIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.NAME` of two floats or vectors of floats."""
+RESULT = -1
 
-    T: ClassVar = VarConstraint("T", _FLOAT_LIKE)
-
-    a = operand_def(T)
-    b = operand_def(T)
-    res = result_def(T)
-    fastmathFlags = prop_def(FastMathAttr, default_value=FastMathAttr(None))
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        a: SSAValue | Operation,
-        b: SSAValue | Operation,
-        fastmath: FastMathAttr | None = None,
-    ):
-        super().__init__(
-            operands=[a, b],
-            result_types=[SSAValue.get(a).type],
-            properties={"fastmathFlags": fastmath or FastMathAttr(None)},
-        )
-
-
-class IntegerBinaryIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.NAME` of two integers or vectors of integers."""
-
-    T: ClassVar = VarConstraint("T", _INTEGER_LIKE)
-
-    a = operand_def(T)
-    b = operand_def(T)
-    res = result_def(T)
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    traits = traits_def(Pure())
-
-    def __init__(self, a: SSAValue | Operation, b: SSAValue | Operation):
-        super().__init__(operands=[a, b], result_types=[SSAValue.get(a).type])
-
-
-class VectorReduceIntrinsic(IRDLOperation, ABC):
-    """`llvm.intr.vector.reduce.NAME`: the elements of a vector combined into one."""
-
-    ELEMENT: ClassVar = VarConstraint("ELEMENT", AnyFloatConstr | SignlessIntegerConstraint)
-
-    arg = operand_def(VectorType.constr(ELEMENT))
-    res = result_def(ELEMENT)
-    fastmathFlags = opt_prop_def(FastMathAttr)
-
-    assembly_format = "`(` operands `)` attr-dict `:` functional-type(operands, results)"
-
-    irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure())
-
-    def __init__(self, arg: SSAValue | Operation, fastmath: FastMathAttr | None = None):
-        super().__init__(
-            operands=[arg],
-            result_types=[cast(VectorType, SSAValue.get(arg).type).element_type],
-            properties={"fastmathFlags": fastmath},
-        )
-
-
-def _intrinsics(base_class: type[IRDLOperation], *names: str) -> dict[str, type[IRDLOperation]]:
-    """One op class per intrinsic name, all with the shape of `base_class`."""
-    made: dict[str, type[IRDLOperation]] = {}
-    for name in names:
-        class_name = "".join(part.capitalize() for part in name.split(".")) + "Op"
-        body = {"name": f"llvm.intr.{name}", "__module__": __name__, "__annotations__": {}}
-        made[name] = irdl_op_definition(type(class_name, (base_class,), body))
-    return made
-
-
-INTRINSICS: dict[str, type[IRDLOperation]] = {
-    **_intrinsics(
-        FloatUnaryIntrinsic,
-        *("acos", "asin", "atan", "cosh", "log10", "rint", "round", "roundeven", "sinh"),
-        *("tan", "tanh", "trunc"),
+CALLS: dict[str, IntrinsicCall] = {
+    **dict.fromkeys(
+        (
+            *("ceil", "copysign", "cos", "exp", "exp2", "fabs", "floor", "fma", "log", "log2"),
+            *("maxnum", "minnum", "pow", "sin", "sqrt", "stackrestore", *INTRINSICS),
+        ),
+        IntrinsicCall(),
     ),
-    **_intrinsics(FloatBinaryIntrinsic, "atan2", "maximum", "minimum"),
-    **_intrinsics(IntegerBinaryIntrinsic, "smax", "smin", "umax", "umin"),
-    **_intrinsics(
-        VectorReduceIntrinsic,
-        *(f"vector.reduce.{kind}" for kind in ("add", "and", "fmax", "fmaximum", "fmin")),
-        *(f"vector.reduce.{kind}" for kind in ("fminimum", "mul", "or", "smax", "smin")),
-        *(f"vector.reduce.{kind}" for kind in ("umax", "umin", "xor")),
-    ),
+    # A reduction with a start value is named after its vector.
+    **dict.fromkeys(("vector.reduce.fadd", "vector.reduce.fmul"), IntrinsicCall((1,))),
+    "masked.gather": IntrinsicCall((RESULT, 0), aligned=0),
+    "masked.load": IntrinsicCall((RESULT, 0), aligned=0),
+    "masked.store": IntrinsicCall((0, 1), aligned=1),
+    "memcpy": IntrinsicCall((0, 1, 2), constants=("isVolatile",)),
+    "prefetch": IntrinsicCall(constants=("rw", "hint", "cache")),
+    "stacksave": IntrinsicCall((RESULT,)),
 }
-"""The added intrinsic ops of uniform shape, by their name after `llvm.intr.`."""
+"""Every intrinsic, by its name after `llvm.intr.`."""

@@ -22,13 +22,9 @@ from openinfer.dialects.extensions.llvm_atomics import (
     CmpXchgOp,
     FenceOp,
 )
-from openinfer.dialects.extensions.llvm_intrinsics import (
-    INTRINSICS,
-    MaskedGatherOp,
-    MaskedLoadOp,
-    PrefetchOp,
-)
+from openinfer.dialects.extensions.llvm_intrinsics import CALLS, RESULT, IntrinsicCall
 from openinfer.lowering.cpu.llvm_ir.literals import (
+    constant_text,
     mangled_type,
     string_text,
     symbol_text,
@@ -89,57 +85,42 @@ def _flags(op: Operation) -> str:
     return "".join(f"{flag} " for flag in _FLAG_ORDER if flag in attribute.data)
 
 
+_MARKS = {"isDisjoint": "disjoint ", "isExact": "exact ", "nonNeg": "nneg "}
+
+
+def _marks(op: Operation) -> str:
+    """What properties put between the opcode and the operands."""
+    found = ""
+    for name, value in op.properties.items():
+        if name in _MARKS:
+            found += _MARKS[name]
+        elif name == "fastmathFlags":
+            found += _flags(op)
+        elif name == "overflowFlags" and isinstance(value, llvm.OverflowAttr):
+            found += "".join(f"{flag} " for flag in ("nuw", "nsw") if flag in value.data)
+        elif name == "overflowFlags" and isinstance(value, IntegerAttr):
+            found += ("", "nsw ", "nuw ", "nuw nsw ")[value.value.data]
+    return found
+
+
 def _binary(opcode: str) -> Formatter:
-    def text(o: Operands, op: Operation) -> str:
-        a, b = op.operands
-        return f"{opcode} {o.typed(a)}, {o.name(b)}"
-
-    return text
-
-
-def _overflowing(opcode: str) -> Formatter:
-    spelled = ("", " nsw", " nuw", " nuw nsw")
+    """Two operands of one type, which is written once."""
 
     def text(o: Operands, op: Operation) -> str:
         a, b = op.operands
-        flags = op.properties.get("overflowFlags")
-        number = flags.value.data if isinstance(flags, IntegerAttr) else 0
-        return f"{opcode}{spelled[number]} {o.typed(a)}, {o.name(b)}"
+        return f"{opcode} {_marks(op)}{o.typed(a)}, {o.name(b)}"
 
     return text
 
 
-def _marked(opcode: str, prop: str, mark: str) -> Formatter:
-    def text(o: Operands, op: Operation) -> str:
-        a, b = op.operands
-        marked = f" {mark}" if prop in op.properties else ""
-        return f"{opcode}{marked} {o.typed(a)}, {o.name(b)}"
-
-    return text
-
-
-def _float_binary(opcode: str) -> Formatter:
-    def text(o: Operands, op: Operation) -> str:
-        a, b = op.operands
-        return f"{opcode} {_flags(op)}{o.typed(a)}, {o.name(b)}"
-
-    return text
-
-
-def _float_unary(opcode: str) -> Formatter:
-    def text(o: Operands, op: Operation) -> str:
-        return f"{opcode} {_flags(op)}{o.typed(op.operands[0])}"
-
-    return text
+def _listed(opcode: str) -> Formatter:
+    """Each operand with its type."""
+    return lambda o, op: f"{opcode} {_marks(op)}{o.list(op.operands)}"
 
 
 def _conversion(opcode: str) -> Formatter:
     def text(o: Operands, op: Operation) -> str:
-        marks = " nneg" if "nonNeg" in op.properties else ""
-        flags = op.properties.get("overflowFlags")
-        if isinstance(flags, llvm.OverflowAttr):
-            marks += "".join(f" {flag}" for flag in ("nuw", "nsw") if flag in flags.data)
-        return f"{opcode}{marks} {o.typed(op.operands[0])} to {o.type(op.results[0].type)}"
+        return f"{opcode} {_marks(op)}{o.typed(op.operands[0])} to {o.type(op.results[0].type)}"
 
     return text
 
@@ -154,14 +135,6 @@ def _fcmp(o: Operands, op: Operation) -> str:
     assert isinstance(op, llvm.FCmpOp)
     predicate = ALL_FCMP_FLAGS[op.predicate.value.data].value.lstrip("_")
     return f"fcmp {_flags(op)}{predicate} {o.typed(op.lhs)}, {o.name(op.rhs)}"
-
-
-def _select(o: Operands, op: Operation) -> str:
-    return f"select {_flags(op)}{o.list(op.operands)}"
-
-
-def _freeze(o: Operands, op: Operation) -> str:
-    return f"freeze {o.typed(op.operands[0])}"
 
 
 def _gep(o: Operands, op: Operation) -> str:
@@ -225,15 +198,6 @@ def _compare_exchange(o: Operands, op: Operation) -> str:
 def _fence(o: Operands, op: Operation) -> str:
     assert isinstance(op, FenceOp)
     return f"fence {ATOMIC_ORDERING_KEYWORDS[op.ordering.value.data]}"
-
-
-def _extract_element(o: Operands, op: Operation) -> str:
-    return f"extractelement {o.list(op.operands)}"
-
-
-def _insert_element(o: Operands, op: Operation) -> str:
-    assert isinstance(op, llvm.InsertElementOp)
-    return f"insertelement {o.list((op.vector, op.value, op.index))}"
 
 
 def _shuffle(o: Operands, op: Operation) -> str:
@@ -322,84 +286,22 @@ def _inline_assembly(o: Operands, op: Operation) -> str:
     return f"call {result} asm{marks} {code}, {constraints}({o.list(op.operands_)})"
 
 
-def _simple_intrinsic(name: str) -> Formatter:
-    """An intrinsic named after the type of its first operand."""
-
+def _intrinsic(name: str, call: IntrinsicCall) -> Formatter:
     def text(o: Operands, op: Operation) -> str:
+        types = [op.results[0].type if n == RESULT else op.operands[n].type for n in call.types]
         arguments = [(o.type(v.type), o.name(v)) for v in op.operands]
-        mangled = mangled_type(op.operands[0].type)
-        return o.intrinsic(
-            f"llvm.{name}.{mangled}", o.type(op.results[0].type), arguments, _flags(op)
-        )
+        if call.aligned is not None:
+            type, address = arguments[call.aligned]
+            alignment = cast(IntegerAttr, op.properties["alignment"]).value.data
+            arguments[call.aligned] = (f"{type} align {alignment}", address)
+        for constant in call.constants:
+            value = cast(IntegerAttr, op.properties[constant])
+            arguments.append((o.type(value.type), constant_text(value, value.type)))
+        mangled = ".".join(mangled_type(type) for type in types)
+        result = o.type(op.results[0].type) if op.results else "void"
+        return o.intrinsic(f"llvm.{name}.{mangled}", result, arguments, _flags(op))
 
     return text
-
-
-def _ordered_reduction(name: str) -> Formatter:
-    """A reduction with a start value: named after the type of its vector."""
-
-    def text(o: Operands, op: Operation) -> str:
-        arguments = [(o.type(v.type), o.name(v)) for v in op.operands]
-        mangled = mangled_type(op.operands[1].type)
-        return o.intrinsic(
-            f"llvm.{name}.{mangled}", o.type(op.results[0].type), arguments, _flags(op)
-        )
-
-    return text
-
-
-def _masked_alignment(op: Operation) -> str:
-    return f" align {cast(IntegerAttr, op.properties['alignment']).value.data}"
-
-
-def _masked_load(o: Operands, op: Operation) -> str:
-    assert isinstance(op, MaskedLoadOp)
-    result = o.type(op.res.type)
-    pointer = (f"ptr{_masked_alignment(op)}", o.name(op.data))
-    others = [(o.type(v.type), o.name(v)) for v in (op.mask, op.pass_thru)]
-    return o.intrinsic(
-        f"llvm.masked.load.{mangled_type(op.res.type)}.p0", result, [pointer, *others]
-    )
-
-
-def _masked_store(o: Operands, op: Operation) -> str:
-    assert isinstance(op, llvm.MaskedStoreOp)
-    value = (o.type(op.value.type), o.name(op.value))
-    pointer = (f"ptr{_masked_alignment(op)}", o.name(op.data))
-    mask = (o.type(op.mask.type), o.name(op.mask))
-    name = f"llvm.masked.store.{mangled_type(op.value.type)}.p0"
-    return o.intrinsic(name, "void", [value, pointer, mask])
-
-
-def _masked_gather(o: Operands, op: Operation) -> str:
-    assert isinstance(op, MaskedGatherOp)
-    type = op.res.type
-    length = type.get_shape()[0]
-    pointers = (f"<{length} x ptr>{_masked_alignment(op)}", o.name(op.ptrs))
-    others = [(o.type(v.type), o.name(v)) for v in (op.mask, op.pass_thru)]
-    name = f"llvm.masked.gather.{mangled_type(type)}.v{length}p0"
-    return o.intrinsic(name, o.type(type), [pointers, *others])
-
-
-def _memcpy(o: Operands, op: Operation) -> str:
-    arguments = [(o.type(v.type), o.name(v)) for v in op.operands]
-    name = f"llvm.memcpy.p0.p0.{mangled_type(op.operands[2].type)}"
-    return o.intrinsic(name, "void", [*arguments, ("i1", "false")])
-
-
-def _prefetch(o: Operands, op: Operation) -> str:
-    assert isinstance(op, PrefetchOp)
-    numbers = [str(p.value.data) for p in (op.rw, op.hint, op.cache)]
-    arguments = [("ptr", o.name(op.addr)), *(("i32", number) for number in numbers)]
-    return o.intrinsic("llvm.prefetch.p0", "void", arguments)
-
-
-def _stack_save(o: Operands, op: Operation) -> str:
-    return o.intrinsic("llvm.stacksave.p0", "ptr", [])
-
-
-def _stack_restore(o: Operands, op: Operation) -> str:
-    return o.intrinsic("llvm.stackrestore.p0", "void", [("ptr", o.name(op.operands[0]))])
 
 
 def _return(o: Operands, op: Operation) -> str:
@@ -410,21 +312,18 @@ def _unreachable(o: Operands, op: Operation) -> str:
     return "unreachable"
 
 
-_NAMED_INTRINSICS = (
-    *("ceil", "copysign", "cos", "exp", "exp2", "fabs", "floor", "fma", "log", "log2"),
-    *("maxnum", "minnum", "pow", "sin", "sqrt"),
-)
-
 INSTRUCTIONS: dict[str, Formatter] = {
-    **{f"llvm.{name}": _overflowing(name) for name in ("add", "mul", "shl", "sub")},
     **{
-        f"llvm.{name}": _marked(name, "isExact", "exact")
-        for name in ("ashr", "lshr", "sdiv", "udiv")
+        f"llvm.{name}": _binary(name)
+        for name in (
+            *("add", "and", "ashr", "fadd", "fdiv", "fmul", "frem", "fsub", "lshr", "mul", "or"),
+            *("sdiv", "shl", "srem", "sub", "udiv", "urem", "xor"),
+        )
     },
-    **{f"llvm.{name}": _binary(name) for name in ("and", "srem", "urem", "xor")},
-    "llvm.or": _marked("or", "isDisjoint", "disjoint"),
-    **{f"llvm.{name}": _float_binary(name) for name in ("fadd", "fdiv", "fmul", "frem", "fsub")},
-    "llvm.fneg": _float_unary("fneg"),
+    **{
+        f"llvm.{name}": _listed(name)
+        for name in ("extractelement", "fneg", "freeze", "insertelement", "select")
+    },
     **{
         f"llvm.{name}": _conversion(name)
         for name in (
@@ -432,35 +331,21 @@ INSTRUCTIONS: dict[str, Formatter] = {
             *("sitofp", "trunc", "uitofp", "zext"),
         )
     },
-    **{f"llvm.intr.{name}": _simple_intrinsic(name) for name in _NAMED_INTRINSICS},
-    **{f"llvm.intr.{name}": _simple_intrinsic(name) for name in INTRINSICS},
-    "llvm.intr.vector.reduce.fadd": _ordered_reduction("vector.reduce.fadd"),
-    "llvm.intr.vector.reduce.fmul": _ordered_reduction("vector.reduce.fmul"),
+    **{f"llvm.intr.{name}": _intrinsic(name, call) for name, call in CALLS.items()},
     "llvm.alloca": _alloca,
     "llvm.atomicrmw": _atomic_update,
     "llvm.call": _call,
     "llvm.call_intrinsic": _call_intrinsic,
     "llvm.cmpxchg": _compare_exchange,
-    "llvm.extractelement": _extract_element,
     "llvm.extractvalue": _extract_value,
     "llvm.fcmp": _fcmp,
     "llvm.fence": _fence,
-    "llvm.freeze": _freeze,
     "llvm.getelementptr": _gep,
     "llvm.icmp": _icmp,
     "llvm.inline_asm": _inline_assembly,
-    "llvm.insertelement": _insert_element,
     "llvm.insertvalue": _insert_value,
-    "llvm.intr.masked.gather": _masked_gather,
-    "llvm.intr.masked.load": _masked_load,
-    "llvm.intr.masked.store": _masked_store,
-    "llvm.intr.memcpy": _memcpy,
-    "llvm.intr.prefetch": _prefetch,
-    "llvm.intr.stackrestore": _stack_restore,
-    "llvm.intr.stacksave": _stack_save,
     "llvm.load": _load,
     "llvm.return": _return,
-    "llvm.select": _select,
     "llvm.shufflevector": _shuffle,
     "llvm.store": _store,
     "llvm.unreachable": _unreachable,

@@ -17,7 +17,7 @@ from xdsl.dialects.llvm import LLVMArrayType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp
-from openinfer.dialects.extensions.llvm_intrinsics import MemcpyOp, PrefetchOp
+from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.dialects.extensions.memref import ATOMIC_KINDS
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.cpu.to_llvm import packed
@@ -190,7 +190,7 @@ def _copy_dimensions(
     for extent in target.sizes[contiguous:]:
         length = c.multiply(length, extent)
     properties: dict[str, Attribute] = {"isVolatile": IntegerAttr.from_bool(False)}
-    c.emit(MemcpyOp, (to_address, from_address, c.as_value(length)), None, properties)
+    c.emit(INTRINSICS["memcpy"], (to_address, from_address, c.as_value(length)), None, properties)
 
 
 def _atomic(c: Converter, op: Operation) -> None:
@@ -216,7 +216,9 @@ def _prefetch(c: Converter, op: Operation) -> None:
     write = cast(IntegerAttr, op.properties["isWrite"]).value.data
     hint = cast(IntegerAttr, op.properties["localityHint"]).value.data
     data = cast(IntegerAttr, op.properties["isDataCache"]).value.data
-    c.append(PrefetchOp(address, int(bool(write)), hint, int(bool(data))))
+    rows = {"rw": int(bool(write)), "hint": hint, "cache": int(bool(data))}
+    properties = {name: IntegerAttr(value, 32) for name, value in rows.items()}
+    c.emit(INTRINSICS["prefetch"], (address,), None, properties)
 
 
 def convert_global(op: memref.GlobalOp) -> llvm.GlobalOp:

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.extensions.llvm_intrinsics import MemcpyOp
+from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import to_storage
@@ -137,7 +137,7 @@ def copy(c: Converter, op: memref.CopyOp) -> None:
             length = c.as_value(-(-count // 8))
         else:
             length = c.emit(llvm.LShrOp, (c.as_value(c.add(count, 7)), c.as_value(3)), i64)
-        c.emit(MemcpyOp, (target.pointer, source.pointer, length), None, properties)
+        c.emit(INTRINSICS["memcpy"], (target.pointer, source.pointer, length), None, properties)
         return
     _copy_elements(c, source, target, source.offset, target.offset, 0)
 

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.llvm import ExtractElementOp, GEPOp, SelectOp
-from openinfer.dialects.extensions.llvm_intrinsics import MaskedGatherOp
+from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int
 from openinfer.lowering.cpu.to_llvm.packed import (
@@ -90,12 +90,14 @@ def gather(
     c.append(addresses)
     truth = _lanes(type, IntegerType(1))
     mask = masked[0] if masked is not None else c.splat(-1, truth)
-    loaded = MaskedGatherOp(addresses.result, mask, c.splat(0, narrow), 1)
-    c.append(loaded)
+    operands = (addresses.result, mask, c.splat(0, narrow))
+    loaded = c.emit(
+        INTRINSICS["masked.gather"], operands, narrow, {"alignment": IntegerAttr(1, 32)}
+    )
     rest = c.emit(llvm.AndOp, (positions, c.splat(each - 1, wide)), wide)
     short = c.emit(llvm.TruncOp, (rest,), narrow)
     shifts = c.emit(llvm.ShlOp, (short, c.splat(log2(width), narrow)), narrow, NO_WRAP)
-    fields = c.emit(llvm.LShrOp, (loaded.res, shifts), narrow)
+    fields = c.emit(llvm.LShrOp, (loaded, shifts), narrow)
     found = c.emit(llvm.TruncOp, (fields,), type)
     return found if masked is None else c.emit(SelectOp, (mask, found, masked[1]), type, _NO_FLAGS)
 

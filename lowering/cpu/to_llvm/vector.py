@@ -21,8 +21,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.extensions.llvm import ExtractElementOp, GEPOp, PoisonOp
 from openinfer.dialects.extensions.llvm_intrinsics import (
     INTRINSICS,
-    MaskedGatherOp,
-    MaskedLoadOp,
     MaskedStoreOp,
 )
 from openinfer.dialects.nn.elements import is_packed
@@ -109,7 +107,7 @@ def _masked_load(c: Converter, op: Operation) -> None:
     properties = {"alignment": IntegerAttr(alignment_of(op, buffer.element), 32)}
     type = convert_type(op.result.type)
     operands = (address, c.value(op.mask), c.value(op.pass_thru))
-    c.set(op.result, c.emit(MaskedLoadOp, operands, type, properties))
+    c.set(op.result, c.emit(INTRINSICS["masked.load"], operands, type, properties))
 
 
 def _is_first_lane(c: Converter, mask: SSAValue) -> bool:
@@ -160,11 +158,10 @@ def _gather(c: Converter, op: Operation) -> None:
         },
     )
     c.append(addresses)
-    gathered = MaskedGatherOp(
-        addresses.result, c.value(mask), c.value(pass_thru), element_bytes(buffer.element)
-    )
-    c.append(gathered)
-    c.set(op.results[0], gathered.res)
+    operands = (addresses.result, c.value(mask), c.value(pass_thru))
+    properties = {"alignment": IntegerAttr(element_bytes(buffer.element), 32)}
+    gathered = c.emit(INTRINSICS["masked.gather"], operands, operands[-1].type, properties)
+    c.set(op.results[0], gathered)
 
 
 def _broadcast(c: Converter, op: Operation) -> None:

@@ -70,6 +70,15 @@ llvm.func @masked(%p: !llvm.ptr, %m: vector<8xi1>, %v: vector<8xf16>) {
 // CHECK:         %l = call <8 x half> @llvm.masked.load.v8f16.p0(ptr align 2 %p, <8 x i1> %m, <8 x half> %v)
 // CHECK-NEXT:    call void @llvm.masked.store.v8f16.p0(<8 x half> %l, ptr align 2 %p, <8 x i1> %m)
 
+// Properties of an intrinsic are its last arguments.
+llvm.func @copied(%p: !llvm.ptr, %q: !llvm.ptr, %n: i64) {
+  "llvm.intr.memcpy"(%p, %q, %n) <{isVolatile = true}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  "llvm.intr.prefetch"(%p) <{rw = 1 : i32, hint = 3 : i32, cache = 0 : i32}> : (!llvm.ptr) -> ()
+  llvm.return
+}
+// CHECK:         call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %q, i64 %n, i1 true)
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr %p, i32 1, i32 3, i32 0)
+
 // CHECK:       declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
 // CHECK-NEXT:  declare <8 x half> @llvm.masked.load.v8f16.p0(ptr, <8 x i1>, <8 x half>)
 // CHECK:       attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" "target-cpu"="x86-64-v4" }
