@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 import openinfer as oi
 from openinfer.dialects.opset import TensorSpec, find, infer_outputs
@@ -17,6 +18,28 @@ Array = np.ndarray[Any, Any]
 Settings = Mapping[str, Any]
 Names = Mapping[int, Sequence[str]]
 """For some operands, their dimensions as written: names of sizes that only the inputs fix."""
+
+
+class Draws:
+    """Random arrays and settings of one test file."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def normal(self, *shape: int) -> Array:
+        return self.random.normal(size=shape)
+
+    def pick(self, low: int, high: int, count: int = 2) -> list[int]:
+        return [int(n) for n in self.random.integers(low, high + 1, count)]
+
+
+def torch_functions() -> Any:
+    """PyTorch's functions; without PyTorch the test is skipped."""
+    return pytest.importorskip("torch.nn.functional", reason="PyTorch is not installed")
+
+
+def to_torch(array: Array) -> Any:
+    return pytest.importorskip("torch").from_numpy(array)
 
 
 def by_twin(

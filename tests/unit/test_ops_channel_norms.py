@@ -6,26 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_runs import Array, by_program, by_twin
+from op_runs import Draws, by_program, by_twin, to_torch, torch_functions
 
 from openinfer.dialects.ops.base import OpDTypeError, OpError, SettingError, ShapeError
 from openinfer.dialects.opset import TensorSpec, find, infer_outputs
 
-RANDOM = np.random.default_rng(3)
-
-
-def normal(*shape: int) -> Array:
-    return RANDOM.normal(size=shape)
-
-
-def torch_functions() -> Any:
-    return pytest.importorskip("torch.nn.functional", reason="PyTorch is not installed")
-
-
-def to_torch(array: Array) -> Any:
-    import torch
-
-    return torch.from_numpy(array)
+DRAWS = Draws(3)
+normal = DRAWS.normal
 
 
 SHAPES = [(2, 6), (2, 6, 5), (3, 4, 2, 3), (1, 2, 3, 4, 2)]

@@ -6,31 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_runs import Array, by_program, by_twin, program
+from op_runs import Array, Draws, by_program, by_twin, program, to_torch, torch_functions
 
 import openinfer as oi
 from openinfer.dialects.ops.base import OpDTypeError, OpError, SettingError, ShapeError
 from openinfer.dialects.opset import TensorSpec, find, infer_outputs
 
-RANDOM = np.random.default_rng(7)
-
-
-def normal(*shape: int) -> Array:
-    return RANDOM.normal(size=shape)
-
-
-def torch_functions() -> Any:
-    return pytest.importorskip("torch.nn.functional", reason="PyTorch is not installed")
-
-
-def to_torch(array: Array) -> Any:
-    import torch
-
-    return torch.from_numpy(array)
-
-
-def pick(low: int, high: int, count: int = 2) -> list[int]:
-    return [int(n) for n in RANDOM.integers(low, high + 1, count)]
+DRAWS = Draws(7)
+RANDOM, normal, pick = DRAWS.random, DRAWS.normal, DRAWS.pick
 
 
 def drawn_convolution() -> tuple[list[Array], dict[str, Any]]:

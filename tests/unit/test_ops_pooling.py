@@ -6,30 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_runs import Array, by_program, by_twin
+from op_runs import Array, Draws, by_program, by_twin, to_torch, torch_functions
 
 from openinfer.dialects.ops.base import OpDTypeError, OpError, SettingError, ShapeError
 from openinfer.dialects.opset import TensorSpec, find, infer_outputs
 
-RANDOM = np.random.default_rng(11)
-
-
-def normal(*shape: int) -> Array:
-    return RANDOM.normal(size=shape)
-
-
-def torch_functions() -> Any:
-    return pytest.importorskip("torch.nn.functional", reason="PyTorch is not installed")
-
-
-def to_torch(array: Array) -> Any:
-    import torch
-
-    return torch.from_numpy(array)
-
-
-def pick(low: int, high: int, count: int = 2) -> list[int]:
-    return [int(n) for n in RANDOM.integers(low, high + 1, count)]
+DRAWS = Draws(11)
+RANDOM, normal, pick = DRAWS.random, DRAWS.normal, DRAWS.pick
 
 
 def drawn_pool() -> tuple[Array, dict[str, Any]]:
