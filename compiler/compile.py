@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import get_ident
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision
 from openinfer.compiler.timings import current_timings
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.program import Program
@@ -45,7 +45,7 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
         with _lowering:
             text, manifest, target = _lowered(graph, package, options)
         code = _machine_code(text, target)
-    program = Program(replace(manifest, strict_math=options.strict_math), code, package)
+    program = Program(manifest, code, package)
     program.compiled = True
     return program
 
@@ -63,11 +63,11 @@ def _lowered(
         context = registry.make_context()
     name = "cpu" if options.optimise else "cpu-plain"
     pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
-    target = target_of(module, options)
+    target = Facts.of(module).target
     with timings.measured("object", "(write LLVM IR)"):
         text = emit_llvm(module, target)
     with timings.measured("object", "(manifest)"):
-        manifest = manifest_of(module, target, graph.file, package)
+        manifest = manifest_of(module, graph.file, package)
     return text, manifest, target
 
 
@@ -127,10 +127,3 @@ class _Collector:
 
 
 after_fork(_Collector.forked)
-
-
-def target_of(module: ModuleOp, options: PipelineOptions) -> TargetDescription:
-    """The processor that a module was lowered for: this machine's own when it is of that kind."""
-    from openinfer.lowering.cpu.llvm_target import module_target
-
-    return module_target(module, options.target_name, options.target_name)

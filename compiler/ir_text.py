@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -20,12 +20,15 @@ from openinfer.runtime.errors import Diagnostic, Location, ProgramError
 
 
 class _PositionParser(Parser):
-    """xDSL's parser that remembers where each op begins."""
+    """xDSL's parser that remembers where each op begins, and that knows where those come from which do
+    not say so: where the op before it in the text does (`compiler/text.py`)."""
 
     def __init__(self, context: Context, text: str, name: str) -> None:
         super().__init__(context, text, name)
         self.starts: dict[Operation, int] = {}
         self.open: list[int] = []
+        self.known: LocationAttr = UnknownLoc()
+        self.said: LocationAttr | None = None
 
     def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
         element = super()._parse_tensor_literal_element()
@@ -47,9 +50,20 @@ class _PositionParser(Parser):
 
     def parse_operation(self) -> Operation:
         self.open.append(self.pos)
+        before = self.known
         op = super().parse_operation()
         self.starts[op] = self.open.pop()
+        # The location of an op is the last thing of its text.
+        op.location = self.known = before if self.said is None else self.said
+        for region in op.regions:
+            end = region.blocks.last.last_op if region.blocks.last is not None else None
+            if end is not None and end not in self.starts:
+                end.location = op.location
         return op
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        self.said = super().parse_optional_location()
+        return self.said
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 
 from openinfer.dialects.nn import interface_of
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_data
 from openinfer.lowering.memory.state_layout import layout_of
 from openinfer.runtime.manifest import Manifest
@@ -16,17 +17,15 @@ from openinfer.runtime.version import openinfer_version
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
-    from openinfer.runtime.target import TargetDescription
 
 _FIELDS = frozenset(row.name for row in fields(Manifest))
 _LISTS = ("variables", "returns", "outputs", "frame", "plan", "nodes")
 """What has no default in a manifest, and may be missing where a program has none."""
 
 
-def manifest_of(
-    module: ModuleOp, target: TargetDescription, name: str, package: Package | None
-) -> Manifest:
+def manifest_of(module: ModuleOp, name: str, package: Package | None) -> Manifest:
     """The manifest of a module of level `loops` or `llvm`."""
+    facts = Facts.of(module)
     entries = {key: as_data(value) for key, value in interface_of(module).items()}
     cells = layout_of(module).states
     data: dict[str, Any] = {
@@ -36,7 +35,8 @@ def manifest_of(
         **{key: value for key, value in entries.items() if key in _FIELDS},
         "name": name,
         "version": openinfer_version(),
-        "target": target.key,
+        "target": facts.target.key,
+        "strict_math": facts.strict_math,
         "package": package.header_hash() if package is not None else None,
         "package_path": str(package.path) if package is not None else None,
         "sizes": entries.get("fixed", {}),

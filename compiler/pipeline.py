@@ -286,12 +286,17 @@ def run(
 ) -> None:
     """Lowers a module in place, from level `start` (None: as the frontend built it) to `stop`.
 
-    Raises what the passes find wrong with the program (ProgramError and others, unchanged), and
+    Raises InputError OI0524 for options that contradict a module that is bound, what the passes find
+    wrong with the program (ProgramError and others, unchanged), and
     CompileError for a failure of the compiler itself, wrapped once with phase, pass and op.
     `timings` takes down what each pass and check cost. `emitted` says that the module becomes LLVM
     IR at once: LLVM's own verifier then does again what the check of level `llvm` would.
     """
     timings = timings if timings is not None else Timings()
+    if options is not None:
+        from openinfer.compiler.start_level import settle_options
+
+        settle_options(module, options, binds=start is None)
     with using(options if options is not None else current()):
         for phase in phases(pipeline, start, stop):
             for step in phase.steps:

@@ -1,14 +1,17 @@
-"""Whether a module is of the level from which a pipeline is to start: a wrong `--from` is no bug."""
+"""Whether a module is what a pipeline is to start from: its level, and the options it was bound with."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.lowering.facts import Facts, is_bound
 from openinfer.lowering.legality import LEVELS, illegal_ops, levels_of
 from openinfer.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from openinfer.lowering.options import PipelineOptions
 
 STEP = "step"
 """The function of a program from level `nn` on."""
@@ -48,7 +51,7 @@ def _wrong_level(
             hint="lowering/legality.py lists what each level may hold; -p runs passes on any IR",
         )
     best = stated if stated in found and stated != start else found[0]
-    bound = best != "graph" or "openinfer.target" in module.attributes
+    bound = best != "graph" or is_bound(module)
     return InputError(
         "OI0515",
         f"this is a module of level {best}, {asked}: {reason}",
@@ -58,7 +61,7 @@ def _wrong_level(
 
 def _check_bound(module: ModuleOp, start: str | None) -> None:
     """A module of level `graph` says what its package holds; the frontend's does not yet."""
-    if start is not None and "openinfer.target" not in module.attributes:
+    if start is not None and not is_bound(module):
         raise InputError(
             "OI0515",
             "this program does not say what its package holds: it is not of level graph yet",
@@ -76,3 +79,71 @@ def _check_interface(module: ModuleOp, level: str) -> None:
             "what the function takes and gives",
             hint="start from a file that --dump-dir wrote, and keep its nn.interface",
         )
+
+
+def settle_options(
+    module: ModuleOp, options: PipelineOptions, *, binds: bool, named_host: bool = False
+) -> None:
+    """Makes sure that what options ask for is what the module says, which is what passes read.
+
+    A module that says nothing, written by hand, says it from now on, unless `bind-model` is to run on it.
+    Options that are left at their defaults ask for nothing; `named_host` says that the target "host" was
+    asked for. Raises InputError OI0524 where options contradict a module that is bound.
+    """
+    from openinfer.lowering.graph.bind_model import chosen_facts
+
+    names_target = options.target_name != "host" or named_host
+    if not is_bound(module):
+        if not binds and (names_target or chosen_facts(options, "generic") != Facts()):
+            chosen_facts(options, None if names_target else "generic").write(module)
+        return
+    said = Facts.of(module)
+    chosen = chosen_facts(options, None if names_target else said.target.name)
+    if names_target:
+        target = chosen.target.with_bf16_dot() if said.target.bf16_dot else chosen.target
+        if target != said.target:
+            found = f"for {said.target.name} ({said.target.cpu})"
+            raise _contradiction(f"the target {options.target_name} is", found)
+    for asked, wanted, same in (
+        ("strict mathematics are", chosen.strict_math, said.strict_math),
+        ("the watched build is", chosen.observed, said.observed),
+        ("the traced build is", chosen.traced, said.traced),
+        ("products in bf16 are", chosen.precision is not None, said.precision is not None),
+        ("measured tiles are", bool(chosen.tiles), chosen.tiles == said.tiles),
+    ):
+        if wanted and not same:
+            raise _contradiction(asked, "without")
+    fixed = _fixed_sizes(module)
+    for name, value in options.sizes.items():
+        if fixed.get(name) != value:
+            found = f"with {name}={fixed[name]}" if name in fixed else "without"
+            raise _contradiction(f"the size {name}={value} is", found)
+
+
+def _contradiction(asked: str, found: str) -> InputError:
+    return InputError(
+        "OI0524",
+        f"{asked} asked for, but the module was bound {found}",
+        hint="give the option when the program is bound to its model, or leave it out",
+    )
+
+
+def _fixed_sizes(module: ModuleOp) -> dict[str, int]:
+    """The sizes that the package and the caller fixed when a module was bound."""
+    from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+
+    from openinfer.dialects.graph import PackageSizeOp
+    from openinfer.dialects.nn import InterfaceOp, interface_of
+
+    found: dict[str, int] = {}
+    for op in module.body.ops:
+        if isinstance(op, PackageSizeOp):
+            number = op.value.data.constant
+            if number is not None:
+                found[op.size.data] = number
+        elif isinstance(op, InterfaceOp):
+            rows = interface_of(module).get("fixed")
+            for name, value in rows.data.items() if isinstance(rows, DictionaryAttr) else ():
+                assert isinstance(value, IntegerAttr)
+                found[name] = value.value.data
+    return found

@@ -1,7 +1,8 @@
-"""What a pass may ask about the compilation beyond its own options: the package, sizes, target.
+"""What the caller of a compilation chooses: the package, sizes, the target.
 
 A pass is built from a text (`name{option=1}`), so a package object cannot be one of its fields. The
-pipeline sets `CURRENT` around its run instead; a pass reads it with `current()`.
+pipeline sets `CURRENT` around its run instead; `bind-model` reads it with `current()` and writes into the
+module what later passes ask for (`lowering/facts.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _no_sizes() -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """The choices of one compilation that more than one pass reads."""
+    """The choices of one compilation."""
 
     package: Package | None = None
     """The model package; None compiles a program that needs none."""
@@ -58,11 +59,6 @@ CURRENT: ContextVar[PipelineOptions] = ContextVar("openinfer_pipeline_options")
 def current() -> PipelineOptions:
     """The options of the compilation that runs, or the defaults outside of one."""
     return CURRENT.get(PipelineOptions())
-
-
-def strict_math() -> bool:
-    """Whether the compilation that runs must not reassociate, contract or approximate."""
-    return current().strict_math
 
 
 @contextmanager

@@ -90,13 +90,10 @@ def numbered(text: str) -> str:
 
 def llvm_text(source: Source, target: str, build: str) -> str:
     """The LLVM IR of a program, for a processor that this machine need not be."""
-    from xdsl.dialects.builtin import UnitAttr
-
     import openinfer as oi
     from openinfer.compiler import pipeline, registry
     from openinfer.lowering.cpu.emit_llvm import emit_llvm
-    from openinfer.lowering.cpu.llvm_target import module_target
-    from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
+    from openinfer.lowering.facts import Facts
 
     kind, _, feature = target.partition("-")
     graph = oi.graph_file(source.program)
@@ -106,9 +103,10 @@ def llvm_text(source: Source, target: str, build: str) -> str:
         name = "cpu" if options.optimise else "cpu-plain"
         pipeline.run(module, context, name, stop="graph", options=options)
         if feature:
-            module.attributes[BF16_DOT_ATTRIBUTE] = UnitAttr()
-        pipeline.run(module, context, name, start="graph", options=options, emitted=True)
-        return emit_llvm(module, module_target(module, kind, kind))
+            facts = Facts.of(module)
+            replace(facts, target=facts.target.with_bf16_dot()).write(module)
+        pipeline.run(module, context, name, start="graph", emitted=True)
+        return emit_llvm(module, Facts.of(module).target)
 
 
 def _row(work: tuple[Source, str, str, Path | None]) -> tuple[str, str]:

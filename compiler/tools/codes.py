@@ -48,6 +48,16 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "input file cannot be read",
         "`--input NAME=FILE.npy` takes an array that `numpy.save` wrote, without Python objects.",
     ),
+    "OI0524": (
+        "option of a module that is bound",
+        "A dump says what it was bound with: target, strict mathematics, precision, sizes and their like. "
+        "What goes on from it repeats no option, and cannot take another one. Bind the program again.",
+    ),
+    "OI0531": (
+        "attribute of a module that says nothing",
+        "The attributes `openinfer.…` of a module are the facts that passes read (`lowering/facts.py`). One "
+        "that no pass knows, or with a value that means nothing, is refused, since it would be ignored.",
+    ),
     "OI0525": (
         "wrong kind of argument",
         "A function of the Python interface was given something else than a program, an opened "

@@ -21,7 +21,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision, checked_sizes
 from openinfer.compiler.ir_text import parse_ir
-from openinfer.compiler.start_level import check_start
+from openinfer.compiler.start_level import check_start, settle_options
 from openinfer.compiler.suggest import near
 from openinfer.compiler.text import module_text
 from openinfer.compiler.timings import Timings
@@ -43,7 +43,8 @@ from openinfer.compiler.tools.report import (
     know_source,
     render,
 )
-from openinfer.lowering.options import PipelineOptions, using
+from openinfer.lowering.facts import is_bound
+from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.runtime.errors import Diagnostic, InputError, ProgramError
 from openinfer.runtime.files import TEXT_LIMIT, read_all
 
@@ -110,7 +111,7 @@ class OpenInferOptMain(xDSLOptMain):
         )
         add("--model", type=Path, metavar="FILE", help="the model package (default: beside it)")
         add("--size", action="append", default=[], metavar="NAME=N", help="fix a size (repeatable)")
-        add("--target-cpu", choices=TARGET_CPUS, default="host", help="the CPU to lower for")
+        add("--target-cpu", choices=TARGET_CPUS, help="the CPU to lower for (default: host)")
         add("--observe", action="store_true", help="the build whose every node can be watched")
         add("--trace", action="store_true", help="the build that stamps a clock around its kernels")
         add("--strict", action="store_true", help="unknown hints and attributes are errors")
@@ -227,7 +228,7 @@ class OpenInferOptMain(xDSLOptMain):
         return PipelineOptions(
             package=package,
             sizes=sizes,
-            target_name=args.target_cpu,
+            target_name=args.target_cpu or "host",
             observe=args.observe,
             trace=args.trace,
             strict=args.strict,
@@ -235,8 +236,23 @@ class OpenInferOptMain(xDSLOptMain):
             precision=args.precision,
         )
 
+    def _settle_options(self, prog: ModuleOp) -> None:
+        """Raises InputError OI0524 for options that contradict what a module says that is bound."""
+        args = self.args
+        for name in ("model", "strict"):
+            if getattr(args, name) and is_bound(prog):
+                raise InputError(
+                    "OI0524",
+                    f"--{name} is for binding a program to its model, and this module is bound",
+                    hint="leave it out, or start from the program",
+                )
+        starts = self.pipeline_name is not None and args.start is None
+        binds = starts or any(item.name == "bind-model" for item in self.passes)
+        settle_options(prog, current(), binds=binds, named_host=args.target_cpu == "host")
+
     def apply_passes(self, prog: ModuleOp) -> None:
         args = self.args
+        self._settle_options(prog)
         timings = Timings()
         verify = not args.disable_verify
 
@@ -280,7 +296,10 @@ class OpenInferOptMain(xDSLOptMain):
         plain = not (args.print_no_properties or args.syntax_highlight)
         if args.target == "mlir" and plain:
             return module_text(
-                prog, self.ctx, locations=args.print_debuginfo, generic=args.print_op_generic
+                prog,
+                self.ctx,
+                locations="all" if args.print_debuginfo else "changes",
+                generic=args.print_op_generic,
             )
         return super().output_resulting_program(prog)
 

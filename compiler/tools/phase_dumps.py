@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from openinfer.compiler.pipeline import PIPELINES
-from openinfer.compiler.text import module_text
+from openinfer.compiler.text import Locations, module_text
 from openinfer.lowering.locations import has_location, location_of
 from openinfer.runtime.errors import Location
 from openinfer.runtime.files import write_text
@@ -46,9 +46,7 @@ class PhaseDumps:
     folder: Path
     pipeline: str
     context: Context
-    flags: tuple[str, ...]
-    """Arguments that the continuing command repeats."""
-    locations: bool
+    locations: Locations
     files: list[Path] = field(default_factory=list[Path])
     """What was written so far."""
 
@@ -58,29 +56,15 @@ class PhaseDumps:
         if args.dump_dir is None:
             return None
         args.dump_dir.mkdir(parents=True, exist_ok=True)
-        flags: list[str] = []
-        for size in args.size:
-            flags += ["--size", size]
-        if args.target_cpu != "host":
-            flags += ["--target-cpu", args.target_cpu]
-        for name in ("observe", "trace", "strict", "strict_math"):
-            if getattr(args, name):
-                flags.append(f"--{name.replace('_', '-')}")
-        if args.precision:
-            flags += ["--precision", args.precision]
-        # A traced build keeps in locations which nodes an op computes.
-        locations = args.print_debuginfo or args.trace
-        return PhaseDumps(args.dump_dir, pipeline, context, tuple(flags), locations)
+        locations = "all" if args.print_debuginfo else "changes"
+        return PhaseDumps(args.dump_dir, pipeline, context, locations)
 
     def write(self, phase: str, module: ModuleOp) -> None:
         """Writes `NN-phase.mlir`, and one file per function but the step at the low levels."""
         names = [item.name for item in PIPELINES[self.pipeline]]
         stem = f"{names.index(phase):02}-{phase}"
         path = self.folder / f"{stem}.mlir"
-        # Passes of the first phases read locations, so the program's own level keeps them; below
-        # it they would bury the code, and its node table has them already.
-        locations = self.locations or phase == names[0]
-        text = module_text(module, self.context, locations=locations)
+        text = module_text(module, self.context, locations=self.locations)
         write_text(path, self._header(phase, path.name, names[-1] == phase) + text)
         self.files.append(path)
         if phase not in KERNEL_PHASES:
@@ -109,7 +93,7 @@ class PhaseDumps:
     def _header(self, phase: str, name: str, last: bool) -> str:
         if last:
             return f"// pipeline {self.pipeline}, after phase {phase}, the last one\n"
-        command = ["openinfer-opt", name, "--pipeline", self.pipeline, "--from", phase, *self.flags]
+        command = ["openinfer-opt", name, "--pipeline", self.pipeline, "--from", phase]
         return f"// pipeline {self.pipeline}, after phase {phase}; continue with\n//   " + (
             f"{shlex.join(command)}\n"
         )

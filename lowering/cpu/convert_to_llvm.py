@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func, llvm, memref
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.llvm import LinkageAttr, LLVMFunctionType
 from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
@@ -25,7 +25,7 @@ from openinfer.lowering.cpu.to_llvm import vector as vector_rules
 from openinfer.lowering.cpu.to_llvm import views as view_rules
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
-from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
+from openinfer.lowering.facts import Facts
 from openinfer.runtime.errors import CompileError
 
 RULES: dict[str, Rule] = {
@@ -76,11 +76,11 @@ class ConvertToLlvm(ModulePass):
         needed: dict[str, LLVMFunctionType] = {}
         defined: set[str] = set()
         # Every target but the plain x86-64 has F16C and fused multiply-adds.
-        has_half_conversions = op.attributes.get("openinfer.target") != StringAttr("generic")
-        has_bf16_dot = BF16_DOT_ATTRIBUTE in op.attributes
+        target = Facts.of(op).target
+        has_half_conversions = target.name != "generic"
         for child in list(op.ops):
             if isinstance(child, func.FuncOp):
-                converter = Converter(RULES, functions, has_half_conversions, has_bf16_dot)
+                converter = Converter(RULES, functions, has_half_conversions, target.bf16_dot)
                 converted: Operation = _convert_function(child, converter)
                 needed.update(converter.needed)
             elif isinstance(child, memref.GlobalOp):

@@ -26,7 +26,7 @@ from openinfer.dialects.extensions.arith import ExtFOp, TruncFOp
 from openinfer.lowering.cpu.circular import CIRCULAR
 from openinfer.lowering.cpu.expansions import EXPANSIONS
 from openinfer.lowering.cpu.lanes import Constants, Lanes
-from openinfer.lowering.options import strict_math
+from openinfer.lowering.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,14 @@ class ExpandMath(ModulePass):
     name: ClassVar[str] = "expand-math"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        strict = Facts.of(op).strict_math
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                _expand_function(function)
+                _expand_function(function, strict=strict)
 
 
-def _expand_function(function: FuncOp) -> None:
-    if strict_math():
+def _expand_function(function: FuncOp, *, strict: bool) -> None:
+    if strict:
         for op in [op for op in function.walk() if op.name in ROUNDED]:
             _compute_in_f64(op)
         return

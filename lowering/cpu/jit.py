@@ -40,6 +40,7 @@ from openinfer.lowering.cpu.emit_llvm import emit_llvm
 from openinfer.lowering.cpu.expand_f8 import ExpandF8
 from openinfer.lowering.cpu.expand_math import ExpandMath
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
+from openinfer.lowering.facts import TARGET
 from openinfer.runtime.devices.cpu_codegen import compile_llvm_text, host_target, load_object
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.errors import InputError
@@ -82,7 +83,7 @@ def compile_loops(
     type = function.function_type
     target = target or host_target()
     check_target(target.key)
-    module.attributes.setdefault("openinfer.target", StringAttr(target.name))
+    module.attributes.setdefault(TARGET, StringAttr(target.name))
     context = make_context()
     for step in (*passes, AddEntry(symbol=name)):
         step.apply(context, module)

@@ -1,4 +1,4 @@
-"""The processor that a module was lowered for; the formats `llvm-ir` and `asm` of `openinfer-opt -t`."""
+"""The formats `llvm-ir` and `asm` of `openinfer-opt -t`."""
 
 from __future__ import annotations
 
@@ -6,38 +6,12 @@ from dataclasses import dataclass
 from typing import IO, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from openinfer.lowering.cpu.emit_llvm import emit_llvm
-from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
-from openinfer.lowering.options import current
+from openinfer.lowering.facts import Facts
 from openinfer.runtime.target import TargetDescription, named_target
-
-
-def module_target(module: ModuleOp, chosen: str, otherwise: str) -> TargetDescription:
-    """The processor of the kind that `openinfer.target` of a module says, else of `otherwise`.
-
-    It is this machine's own when `chosen`, the option of the compilation, is "host" and this
-    machine is of that kind. What the module was lowered to, it has. Raises UnsupportedError (OI0710)
-    for an unknown kind.
-    """
-    target = _kind_target(module, chosen, otherwise)
-    return target.with_bf16_dot() if BF16_DOT_ATTRIBUTE in module.attributes else target
-
-
-def _kind_target(module: ModuleOp, chosen: str, otherwise: str) -> TargetDescription:
-    kind = module.attributes.get("openinfer.target")
-    name = kind.data if isinstance(kind, StringAttr) else otherwise
-    if chosen == "host" or name == "host":
-        from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
-
-        # Text can be written for any processor where no code can be made.
-        if name == "host" or unavailable_reason() is None:
-            host = host_target()
-            if name in ("host", host.name):
-                return host
-    return named_target(name)
 
 
 @dataclass(frozen=True)
@@ -81,14 +55,14 @@ class AssemblyTarget(Target):
 
 def _description(module: ModuleOp, target: str | None) -> TargetDescription:
     """The processor to write for; see `LlvmIrTarget`."""
-    if target is None and "openinfer.target" in module.attributes:
-        description = module_target(module, current().target_name, "generic")
-    elif target == "host":
+    own = Facts.of(module).target
+    if target is None:
+        return own
+    if target == "host":
         from openinfer.runtime.devices.cpu_codegen import host_target
 
-        description = host_target()
+        chosen = host_target()
     else:
-        description = named_target(target or "generic")
-    if BF16_DOT_ATTRIBUTE in module.attributes:
-        description = description.with_bf16_dot()
-    return description
+        chosen = named_target(target)
+    # What the module was lowered to, the processor has.
+    return chosen.with_bf16_dot() if own.bf16_dot else chosen

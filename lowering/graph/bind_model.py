@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     Signedness,
     StringAttr,
-    UnitAttr,
     f64,
     i1,
     i64,
@@ -34,6 +33,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.lowering.facts import Facts, is_bound
 from openinfer.lowering.graph.infer_types import with_types
 from openinfer.lowering.graph.settings import attribute_of
 from openinfer.lowering.graph.sources import (
@@ -41,8 +41,7 @@ from openinfer.lowering.graph.sources import (
     pattern_of,
 )
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.loops.target import BF16_DOT_ATTRIBUTE
-from openinfer.lowering.options import current
+from openinfer.lowering.options import PipelineOptions, current
 from openinfer.lowering.reference.checks import check_program
 from openinfer.lowering.reference.metadata_settings import as_list
 from openinfer.lowering.reference.program import ProgramView
@@ -58,11 +57,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BindModel(ModulePass):
-    """Records what the program may know of its package, so that no later pass opens it.
+    """Records what the program may know of its package and of the options, so that no later pass asks.
 
     Before:
         graph.variable W(l) constant f32 [D, D] {pattern = "W.{l}"}
     After:
+        builtin.module attributes {openinfer.target = "avx2"} { …
         graph.package_size "D" = 4
         graph.package_tensor "W.0" f32 [4, 4]
         graph.variable W(l) constant f32 [D, D] {pattern = "W.{l}"}
@@ -70,27 +70,39 @@ class BindModel(ModulePass):
     Requires: level `graph`; every mistake of the program that shows now is reported at once.
     Leaves: no type is open (`infer_types`); every tensor of the package that a declaration names
         stands in the module, with the declaration's dtype and shape; every size that the package or
-        the caller fixes, too.
+        the caller fixes, too. The module says the facts of the compilation (`lowering/facts.py`).
     """
 
     name: ClassVar[str] = "bind-model"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, PackageSizeOp | PackageTensorOp) for o in op.body.ops):
-            return  # Bound already: a dump that is resumed.
+        if is_bound(op):
+            return  # A dump that is resumed.
         options = current()
-        op.attributes["openinfer.target"] = StringAttr(target_kind(options.target_name))
-        if options.precision == "bf16" and described_target(options.target_name).bf16_dot:
-            op.attributes[BF16_DOT_ATTRIBUTE] = UnitAttr()
+        chosen_facts(options).write(op)
+        if any(isinstance(o, PackageSizeOp | PackageTensorOp) for o in op.body.ops):
+            return  # Written by hand, with what a package would say.
         _Binder(op, options.package, options.sizes).bind()
 
 
 _UI64 = IntegerType(64, Signedness.UNSIGNED)
 
 
-def target_kind(name: str) -> str:
-    """The kind of a target name: that of this machine for "host"."""
-    return described_target(name).name
+def chosen_facts(options: PipelineOptions, target_name: str | None = None) -> Facts:
+    """What the options of a compilation ask for, the target by another name if one is given.
+
+    This is the only place where "host" becomes a processor.
+    """
+    target = described_target(target_name or options.target_name)
+    tuning = options.tuning
+    return Facts(
+        target,
+        strict_math=options.strict_math,
+        precision="bf16" if options.precision == "bf16" else None,
+        tiles=tuning.tiles if tuning is not None and tuning.target == target.name else {},
+        observed=options.observe,
+        traced=options.trace,
+    )
 
 
 def described_target(name: str) -> TargetDescription:

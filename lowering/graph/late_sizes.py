@@ -15,7 +15,6 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects import nn
 from openinfer.lowering.graph.index_arithmetic import constant_number
-from openinfer.lowering.graph.stamps import size_stamp
 from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
 
 if TYPE_CHECKING:
@@ -49,7 +48,8 @@ class LateSizes:
             value = self._or_zero(value, self.values.postponed)
             self.unchecked[name] = self.values.postponed
         self.values.insert(nn.DefineSizeOp(name, value, self.values.node))
-        self.values.say(size_stamp(name, value))
+        if self.values.trace:
+            self.values.insert(nn.StampOp("size", name, (), value))
         if key is not None:
             scope.late[key] = name
         return Size.name(name)

@@ -21,7 +21,7 @@ from openinfer.dialects.graph import (
     ScopeOp,
     YieldOp,
 )
-from openinfer.lowering.options import current
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.reference.nodes import block_info
 from openinfer.runtime.errors import Location
 from openinfer.runtime.manifest import BlockRow
@@ -32,32 +32,27 @@ _CONTROL = (AssignOp, BarrierOp, DepOp, ReturnOp, YieldOp, AwaitOp, LoopOp, Bran
 
 def node_stamp(op: Operation, number: int) -> nn.StampOp | None:
     """What is said in front of a node; a scope is no event, its nodes are."""
-    options = current()
-    if isinstance(op, ScopeOp) or not (options.trace or options.observe):
+    facts = Facts.of(op)
+    if isinstance(op, ScopeOp) or not (facts.traced or facts.observed):
         return None
     # A watched build shows the values of all others, and a reset has none.
-    if options.observe and not isinstance(op, (*_CONTROL, CacheResetOp)):
+    if facts.observed and not isinstance(op, (*_CONTROL, CacheResetOp)):
         return None
     return nn.StampOp("pass" if isinstance(op, _CONTROL) else "node", "", [number])
 
 
 def turn_stamp(op: LoopOp, number: int, index: SSAValue) -> nn.StampOp | None:
     """What is said at the start of a round of a loop."""
-    options = current()
-    if not (options.trace or options.observe):
+    facts = Facts.of(op)
+    if not (facts.traced or facts.observed):
         return None
     return nn.StampOp("turn", op.index.data, [number], index)
 
 
-def size_stamp(name: str, value: SSAValue) -> nn.StampOp | None:
-    """What a traced build says of a size that the step itself fixes; a watched one looks it up."""
-    return nn.StampOp("size", name, (), value) if current().trace else None
-
-
 def block_stamp(op: BlockOp, phase: str) -> nn.StampOp | None:
     """What is said at the start ("enter") and the end ("exit") of a block."""
-    options = current()
-    if not (options.trace or options.observe):
+    facts = Facts.of(op)
+    if not (facts.traced or facts.observed):
         return None
     return nn.StampOp(phase, op.block_name.data)
 

@@ -33,6 +33,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.nn.elements import element_type
+from openinfer.lowering.facts import Facts as CompilationFacts
 from openinfer.lowering.graph.hints import Hints
 from openinfer.lowering.graph.index_arithmetic import (
     LARGEST_WORD,
@@ -42,7 +43,6 @@ from openinfer.lowering.graph.index_arithmetic import (
 from openinfer.lowering.graph.late_sizes import LateSizes
 from openinfer.lowering.graph.program_facts import Facts
 from openinfer.lowering.locations import node_location
-from openinfer.lowering.options import current
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
 
@@ -107,7 +107,8 @@ class VariableValues:
         self.builder = Builder(InsertPoint.at_end(self.entry))
         self.where: Operation | None = None
         self.weights: dict[str, SSAValue] = {}
-        self.observe, self.trace = current().observe, current().trace
+        compilation = CompilationFacts.of(module)
+        self.observe, self.trace = compilation.observed, compilation.traced
         self.late = LateSizes(self)
         self.watched_dims: dict[str, list[str]] = {}
         """`NODE NAME` to the dimensions of what a watched or traced build shows there; `NODE NAME#1`,
@@ -145,7 +146,7 @@ class VariableValues:
 
     def place_of(self, node: Operation) -> LocationAttr:
         """The location of what a node becomes; in a traced build it names the node."""
-        info = self.facts.nodes.get(node) if current().trace else None
+        info = self.facts.nodes.get(node) if self.trace else None
         return node.location if info is None else node_location(node.location, info.index)
 
     def say(self, stamp: nn.StampOp | None) -> None:

@@ -14,12 +14,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes, give_location
 from openinfer.lowering.loops.conv_shape import ConvShape, fills_lines
 from openinfer.lowering.loops.lower_convolution import sums_of
 from openinfer.lowering.loops.target import lanes_of
-from openinfer.lowering.options import strict_math
 from openinfer.runtime.sizes import Size
 
 SIDE = 2
@@ -47,6 +47,8 @@ class FusePooling(ModulePass):
     name: ClassVar[str] = "fuse-pooling"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if Facts.of(op).strict_math:
+            return
         for pool in [o for o in op.walk() if isinstance(o, nn.PoolOp)]:
             conv = pool.inputs[0].owner
             if isinstance(conv, nn.ConvOp) and _squares(pool) and _may_fuse(conv, pool):
@@ -69,7 +71,7 @@ def _may_fuse(conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
     result = conv.result[0]
     if not result.has_one_use() or conv.parent_block() is not pool.parent_block():
         return False
-    if conv.pool is not None or not may_join(conv, pool) or strict_math():
+    if conv.pool is not None or not may_join(conv, pool):
         return False
     if nn.element_of(result) != nn.element_of(pool.result[0]):
         return False

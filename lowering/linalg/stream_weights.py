@@ -13,9 +13,8 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
-from openinfer.lowering.graph.bind_model import described_target
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.loops.target import bits_of
-from openinfer.lowering.options import current
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class StreamWeights(ModulePass):
     """Bytes of the last cache; 0 takes that of the target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        cache = self.cache or described_target(current().target_name).last_cache
+        cache = self.cache or Facts.of(op).target.last_cache
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 found = dict(_constant_products(function))

@@ -48,7 +48,6 @@ from openinfer.lowering.loops.numeric import (
     select,
 )
 from openinfer.lowering.loops.packing import transpose_into
-from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Attention:
         self.thread = build.insert(ThreadOp())
         self.lowest = build.constant(-INF, self.how.vector)
         # Scores are counted in units of log 2 where weights may be powers of two: they are quicker.
-        self.unit = None if strict_math() else 1 / log(2)
+        self.unit = None if build.facts.strict_math else 1 / log(2)
         self.scale = build.constant(op.scale.value.data * (self.unit or 1), self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
         self.key_count = build.dim(self.k.buffer, self.k.axis("l"))
@@ -124,7 +123,9 @@ class Attention:
 
     def _may_be_one(self) -> bool:
         # The form for one query adds up along the lanes, and from several of them.
-        if strict_math() or (isinstance(self.query_count, int) and self.query_count != 1):
+        if self.build.facts.strict_math or (
+            isinstance(self.query_count, int) and self.query_count != 1
+        ):
             return False
         return fits_one_query(self.q, self.k, self.v, self.build, self.how.lanes)
 
@@ -279,7 +280,7 @@ class Attention:
                     build.vload(self.queries, self._at(d, number), lanes)
                     for number in range(vectors)
                 ],
-                split=split_for(self.machine.accumulators, count, vectors),
+                split=split_for(self.build, self.machine.accumulators, count, vectors),
             )
             tops = list(tops)
             for key, scores in zip(keys, sums):
@@ -404,7 +405,7 @@ class Attention:
                     for start, mask in zip(starts, masks)
                 ]
 
-            split = split_for(self.machine.accumulators, count, len(masks))
+            split = split_for(self.build, self.machine.accumulators, count, len(masks))
             sums = contract(
                 build, self.how, count, len(masks), block.keys, elements, columns, split=split
             )

@@ -347,7 +347,7 @@ class OneQuery:
                     for start, mask in columns
                 ]
 
-            split = split_for(self.machine.accumulators, rows, len(columns))
+            split = split_for(self.build, self.machine.accumulators, rows, len(columns))
             sums = contract(build, how, rows, len(columns), self.keys, weights, values, split=split)
             for row, line in zip(places, sums):
                 for (start, mask), value in zip(columns, line):

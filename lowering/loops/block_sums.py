@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from openinfer.lowering.attributes import INDEX
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops import builder
 from openinfer.lowering.loops.builder import Index, LoopBuilder
@@ -41,7 +42,6 @@ from openinfer.lowering.loops.sum_chains import (
     rounds_of,
     sums_of,
 )
-from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,10 @@ class BlockSums(ModulePass):
     name: ClassVar[str] = "block-sums"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        strict = Facts.of(op).strict_math
         for function in op.body.ops:
             if isinstance(function, FuncOp) and not function.is_declaration:
-                if not strict_math():
+                if not strict:
                     _Function(function).rewrite()
                 for inner in function.walk():
                     for note in (builder.SUMS, builder.BESIDE, builder.ROUNDS):

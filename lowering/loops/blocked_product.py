@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.memref import PrefetchOp
 from openinfer.dialects.nn import MatmulOp, dims_of, element_of
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import accumulator_of
 from openinfer.lowering.loops.long_sums import PRODUCTS
@@ -36,7 +37,6 @@ from openinfer.lowering.loops.product import Part, Product, Strip
 from openinfer.lowering.loops.runs import Extent, vector_run
 from openinfer.lowering.loops.streaming import LINE, share_of_next
 from openinfer.lowering.loops.target import bits_of
-from openinfer.lowering.options import strict_math
 from openinfer.runtime.sizes import THREADS, Size
 
 STEP_BYTES = 4096
@@ -116,16 +116,17 @@ def block_scratch(op: MatmulOp) -> list[Scratch]:
     gap = APART // width
     place = (steps, height + gap) if transposed else (height, steps + gap)
     threads = Size.name(THREADS)
-    kept = f64 if _is_long(depth, body) else body
+    is_long = _is_long(depth, body, strict=Facts.of(op).strict_math)
+    kept = f64 if is_long else body
     return [
         (kind, (threads, Size.of(place[0]), Size.of(place[1]))),
         (kept, (threads, panels, Size.of(height), Size.of(machine.tile))),
     ]
 
 
-def _is_long(depth: int, kind: Attribute) -> bool:
+def _is_long(depth: int, kind: Attribute, *, strict: bool) -> bool:
     """Whether sums of so many products are kept in f64."""
-    return depth > PRODUCTS.most and kind == f32 and not strict_math()
+    return depth > PRODUCTS.most and kind == f32 and not strict
 
 
 def _rows(op: MatmulOp, output: Sequence[Size]) -> int | None:
@@ -182,7 +183,8 @@ class BlockedProduct(Product):
         """Whether sums are kept in f64."""
         depth = self.extents.depth
         assert isinstance(depth, int)
-        return _is_long(depth * (2 if self._pairs else 1), self.how.kind)
+        depth *= 2 if self._pairs else 1
+        return _is_long(depth, self.how.kind, strict=self.build.facts.strict_math)
 
     def _groups(self, row_blocks: Index, panels: Index) -> int:
         """How many groups the panels are cut into, so that threads find enough tasks."""

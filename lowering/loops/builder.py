@@ -32,7 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.lowering.attributes import INDEX, index_attribute, vector_of
-from openinfer.lowering.options import strict_math
+from openinfer.lowering.facts import Facts
 
 Index = SSAValue | int
 """An index value: SSA, or a Python int that becomes a constant."""
@@ -62,6 +62,17 @@ class LoopBuilder:
 
     def __init__(self, point: InsertPoint) -> None:
         self.builder = Builder(point)
+        self._home = point.block
+        self._facts: Facts | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of the module that is built in; asked for once."""
+        if self._facts is None:
+            around = self._home.parent_op()
+            assert around is not None, "the block to build in has to stand in a module"
+            self._facts = Facts.of(around)
+        return self._facts
 
     def insert(self, op: Operation) -> SSAValue:
         """Inserts an op and returns its only result."""
@@ -276,7 +287,7 @@ class LoopBuilder:
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
         """a·b + c on vectors of floats; with strict mathematics the product is rounded first."""
-        if strict_math():
+        if self.facts.strict_math:
             return self.insert(arith.AddfOp(self.insert(arith.MulfOp(a, b)), c))
         return self.insert(vector.FMAOp.create(operands=(a, b, c), result_types=(a.type,)))
 

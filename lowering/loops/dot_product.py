@@ -18,7 +18,6 @@ from openinfer.lowering.loops.microkernel import Arithmetic, Carried, over_tiles
 from openinfer.lowering.loops.numeric import reduction
 from openinfer.lowering.loops.packing import Matrix
 from openinfer.lowering.loops.product import Extents
-from openinfer.lowering.options import strict_math
 
 # Columns that share each vector of the left operand; as many sums are in flight.
 COLUMNS_AT_ONCE = 4
@@ -38,7 +37,7 @@ class DotProduct:
     batch: tuple[Index, ...]
 
     def __post_init__(self) -> None:
-        if self.left_transposed or strict_math():
+        if self.left_transposed or self.build.facts.strict_math:
             # Neighbours along the shared dimension are not neighbours in memory; or sums go in order.
             self.how = replace(self.how, lanes=1)
 

@@ -25,7 +25,6 @@ from openinfer.lowering.loops.runs import (
     reduce_run,
     vector_run,
 )
-from openinfer.lowering.options import strict_math
 
 
 @dataclass
@@ -93,7 +92,7 @@ class Line:
                 return new
             return [select(self.b, mask, n, o) for n, o in zip(new, old)]
 
-        width = bank_count(self.extent, self.lanes, banks)
+        width = bank_count(self.b, self.extent, self.lanes, banks)
         results = reduce_run(self.b, self.extent, self.lanes, [start] * width, guarded)
         total = results[0]
         for bank in results[1:]:
@@ -121,7 +120,7 @@ def over_lines(
 
     With strict mathematics a line of floats is walked element by element: its sums go in order.
     """
-    if not view.parts[2] and isinstance(computed, AnyFloat) and strict_math():
+    if not view.parts[2] and isinstance(computed, AnyFloat) and b.facts.strict_math:
         lanes = 1
     lanes = fitting_lanes(view.inner if view.parts[2] else view.count, lanes)
 

@@ -27,7 +27,6 @@ from openinfer.lowering.loops.numeric import (
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.runs import AxisView, view_around
 from openinfer.lowering.loops.target import lanes_of
-from openinfer.lowering.options import strict_math
 
 FAR = 8.0
 """Standard deviations from 0 beyond which the rounding of a mean is taken out: nearer rows lose 5e-7 of
@@ -90,7 +89,7 @@ class _Row:
         b, kind = self.line.b, square.type
         shifted = b.insert(arith.AddfOp(square, b.constant(self.eps, kind)))
         root = b.insert(SqrtOp(shifted))
-        if strict_math():
+        if b.facts.strict_math:
             roots = b.splat(root, self.line.lanes)
             return lambda x: b.insert(arith.DivfOp(x, roots))
         factor = b.insert(arith.DivfOp(b.constant(1.0, kind), root))
@@ -163,7 +162,7 @@ def _layer_norm(b: LoopBuilder, op: Operation) -> bool:
             difference = centred(x)
             return b.fma(difference, difference, old)
 
-        if strict_math():
+        if b.facts.strict_math:
             variance = r.mean(add_square)
             scaled = r.scaled(variance)
         else:

@@ -25,7 +25,6 @@ from openinfer.lowering.loops.runs import (
     vector_run,
 )
 from openinfer.lowering.loops.target import lanes_of
-from openinfer.lowering.options import strict_math
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
 
@@ -97,7 +96,7 @@ class _Layer:
         self.hidden = b.dim(self.weight, 1)
         self.extent = Extent((self.hidden,))
         # Sums go in the order of their indices where mathematics are strict.
-        lanes = 1 if strict_math() else lanes_of(op, self.computed)
+        lanes = 1 if b.facts.strict_math else lanes_of(op, self.computed)
         self.lanes = fitting_lanes(self.extent, lanes)
         self.thread = b.insert(ThreadOp())
 
@@ -172,7 +171,7 @@ class _Layer:
             return found
 
         zero = b.splat(b.constant(0, self.computed), self.lanes)
-        width = bank_count(self.extent, self.lanes, 2)
+        width = bank_count(self.b, self.extent, self.lanes, 2)
         banks = reduce_run(b, self.extent, self.lanes, [[zero] * gates] * width, add)
         for gate, row in enumerate(rows):
             total = banks[0][gate]

@@ -19,7 +19,6 @@ from openinfer.lowering.loops.numeric import INF, greater, reduction, wide_type
 from openinfer.lowering.loops.rules import lower_by_rules
 from openinfer.lowering.loops.runs import AxisView, view_around
 from openinfer.lowering.loops.target import lanes_of
-from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def _softmax(line: Line, source: AxisView, target: AxisView, keeps: bool) -> Non
     b = line.b
     largest = _maximum(line, source)
     total = _sum(line, source, largest, target if keeps else None)
-    strict = strict_math()
+    strict = b.facts.strict_math
     scale = total if strict else b.insert(arith.DivfOp(b.constant(1.0, total.type), total))
     scales = b.splat(scale, line.lanes) if line.along else scale
     apply = arith.DivfOp if strict else arith.MulfOp

@@ -8,9 +8,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, MemRefType, TensorTyp
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.nn import MatmulOp
-from openinfer.lowering.loops.target import bits_of, target_name_of
-from openinfer.lowering.options import current, strict_math
-from openinfer.runtime.target import named_target
+from openinfer.lowering.facts import Facts
+from openinfer.lowering.loops.target import bits_of
 from openinfer.runtime.tuning import product_key
 
 
@@ -71,14 +70,14 @@ def machine_of(op: Operation) -> Machine:
 
     Raises UnsupportedError OI0710 when the module names an unknown one.
     """
-    target = named_target(target_name_of(op))
-    fused = target.name != "generic" and not strict_math()
+    facts = Facts.of(op)
+    target = facts.target
+    fused = target.name != "generic" and not facts.strict_math
     machine = Machine(target.vector_bits, target.registers, fused)
-    tuning = current().tuning
-    if tuning is None or tuning.target != target.name or not isinstance(op, MatmulOp):
+    if not facts.tiles or not isinstance(op, MatmulOp):
         return machine
     key = key_of(op)
-    tile = tuning.tiles.get(key) if key is not None else None
+    tile = facts.tiles.get(key) if key is not None else None
     if tile is None:
         return machine
     return replace(

@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.elements import add, convert, multiply_add
-from openinfer.lowering.options import strict_math
 
 Tile = list[list[SSAValue]]
 """One list of vectors for each row."""
@@ -135,13 +134,13 @@ def contract(
     return [parts[0][row * vectors : (row + 1) * vectors] for row in range(rows)]
 
 
-def split_for(accumulators: int, rows: int, vectors: int) -> int:
+def split_for(build: LoopBuilder, accumulators: int, rows: int, vectors: int) -> int:
     """How many k at a time keep `accumulators` additions in flight, at most 4.
 
     One where sums have to go in order.
     """
     split = 1
-    if strict_math():
+    if build.facts.strict_math:
         return split
     while split < 4 and 2 * split * rows * vectors <= accumulators:
         split *= 2

@@ -30,7 +30,6 @@ from xdsl.ir import Attribute, SSAValue
 from openinfer.dialects.extensions import arith as extended
 from openinfer.dialects.extensions.vector import ReductionOp
 from openinfer.lowering.loops.builder import Index, LoopBuilder
-from openinfer.lowering.options import strict_math
 from openinfer.runtime.errors import UnsupportedError
 
 REASSOCIATE = FastMathFlagsAttr((FastMathFlag.REASSOC,))
@@ -143,7 +142,7 @@ def largest(b: LoopBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
 def reduction(b: LoopBuilder, kind: str, value: SSAValue) -> SSAValue:
     """The elements of a vector combined into one, in any order; in that of the lanes if strict."""
     sums = kind in ("add", "mul") and is_float(value)
-    flags = REASSOCIATE if sums and not strict_math() else None
+    flags = REASSOCIATE if sums and not b.facts.strict_math else None
     return b.insert(ReductionOp(value, kind, fastmath=flags))
 
 

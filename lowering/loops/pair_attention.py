@@ -230,7 +230,7 @@ class PairAttention:
                     build.vload(self.queries, [self.thread, d, 2 * n * lanes], 2 * lanes)
                     for n in range(vectors)
                 ],
-                split=split_for(self.machine.accumulators, count, vectors),
+                split=split_for(self.build, self.machine.accumulators, count, vectors),
             )
             tops = list(tops)
             for key, row in zip(keys, sums):
@@ -351,7 +351,7 @@ class PairAttention:
                     build.vload(values.buffer, values.at(panel, k, 2 * n * lanes), 2 * lanes)
                     for n in range(vectors)
                 ],
-                split=split_for(self.machine.accumulators, count, vectors),
+                split=split_for(self.build, self.machine.accumulators, count, vectors),
             )
             for query, row in zip(queries, sums):
                 share = build.load(self.scores, self._at(self._weight_rows, query))

@@ -85,7 +85,7 @@ class _Pairs(Product):
             whole = stop if even else build.minimum(stop, elements // 2)
         else:
             whole = build.minimum(stop, build.floordiv(elements, 2))
-        split = split_for(self.machine.accumulators, rows, strip.vectors)
+        split = split_for(self.build, self.machine.accumulators, rows, strip.vectors)
         sums = contract(
             build,
             self.how,

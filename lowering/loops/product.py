@@ -252,7 +252,7 @@ class Product:
             (0, self.extents.depth if part is None else part.length),
             scalars,
             columns,
-            split=split_for(self.machine.accumulators, rows, strip.vectors),
+            split=split_for(self.build, self.machine.accumulators, rows, strip.vectors),
             before=None if part is None else part.before,
             most=None if part is None else part.most,
             long=part is not None and part.long,

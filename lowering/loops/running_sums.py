@@ -11,7 +11,6 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.lines import Line, over_lines
 from openinfer.lowering.loops.numeric import resize_float
 from openinfer.lowering.loops.runs import view_around
-from openinfer.lowering.options import strict_math
 
 
 def running_sums(
@@ -33,7 +32,7 @@ def running_sums(
     view, result = view_around(b, source, axis), view_around(b, target, axis)
     floats = isinstance(element, AnyFloat)
     # Of f32 they are kept in f64, so that the last one is as good as the first.
-    kind = f64 if floats and not strict_math() else element
+    kind = f64 if floats and not b.facts.strict_math else element
     # -0.0 + x is x, also for -0.0.
     first = -0.0 if floats and not exclusive else 0
 

@@ -19,7 +19,6 @@ from xdsl.dialects.memref import CollapseShapeOp
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.loops.builder import Index, LoopBuilder
-from openinfer.lowering.options import strict_math
 
 
 @dataclass(frozen=True)
@@ -193,9 +192,9 @@ def reduce_run(
     return [tuple(first), *current[1:]]
 
 
-def bank_count(extent: Extent, lanes: int, most: int = 4) -> int:
+def bank_count(b: LoopBuilder, extent: Extent, lanes: int, most: int = 4) -> int:
     """How many sets of accumulators a run keeps busy."""
-    if strict_math():
+    if b.facts.strict_math:
         return 1
     if extent.static is None:
         return most

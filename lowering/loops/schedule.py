@@ -20,7 +20,6 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.nest import Access, Nest
 from openinfer.lowering.loops.numeric import positions, reduction, select
 from openinfer.lowering.loops.runs import bank_count, fitting_lanes, reduce_run, vector_run
-from openinfer.lowering.options import strict_math
 
 Values = Sequence[SSAValue]
 Body = Callable[[LoopBuilder, Values, Values, Callable[[int], SSAValue]], Values]
@@ -89,7 +88,7 @@ class _Emitter:
         parallel, along_reduction = self.vector_dims()
         if parallel is not None:
             self.vectors_along_parallel(parallel)
-        elif along_reduction is not None and not strict_math():
+        elif along_reduction is not None and not self.b.facts.strict_math:
             self.vectors_along_reduction(along_reduction)
         else:
             self.scalars()
@@ -283,7 +282,7 @@ class _Emitter:
         others = [d for d in self.reductions if d != dim]
         extent = self.nest.extents[dim]
         lanes = self.lanes = fitting_lanes(extent, self.lanes)
-        width = bank_count(extent, lanes)
+        width = bank_count(self.b, extent, lanes)
         combiners = [c for c in self.kernel.combiners if c is not None]
 
         def step(start: SSAValue, mask: SSAValue | None, old: Values) -> Values:

@@ -23,13 +23,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import MemoryEffectKind, get_effects
 
 from openinfer.dialects import nn
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import strings
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.fork_kernels import fork_step, one_by_one
 from openinfer.lowering.loops.packed_loops import writes_own_bytes
 from openinfer.lowering.loops.team import CHUNKS, TEAM, THREADS, Team, team_functions
-from openinfer.lowering.options import current
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ShareLoops(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         step = functions.get("step")
-        if step is None or current().observe:
+        if step is None or Facts.of(op).observed:
             _flatten(op)
             _alone(op)
             return

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FixedBitwidthType, IndexType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FixedBitwidthType, IndexType
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.facts import Facts
 from openinfer.runtime.errors import CompileError
-from openinfer.runtime.target import named_target
 
 PACKED_LANES = 16
-TARGET_ATTRIBUTE = "openinfer.target"
-"""The module attribute that names the CPU description: "avx512", "avx2" or "generic"."""
-BF16_DOT_ATTRIBUTE = "openinfer.bf16_dot"
-"""The module attribute that says that the target has the instruction for `nn.dot_pairs`."""
-
-
-def target_name_of(op: Operation) -> str:
-    """The target of the module around `op`; "generic" when the module names none."""
-    parent: Operation | None = op
-    while parent is not None:
-        if isinstance(parent, ModuleOp):
-            name = parent.attributes.get(TARGET_ATTRIBUTE)
-            if isinstance(name, StringAttr):
-                return name.data
-        parent = parent.parent_op()
-    return "generic"
 
 
 def bits_of(element: Attribute) -> int:
@@ -49,4 +33,4 @@ def lanes_of(op: Operation, element: Attribute) -> int:
     """
     if is_packed(element):
         return PACKED_LANES
-    return named_target(target_name_of(op)).vector_bits // bits_of(element)
+    return Facts.of(op).target.vector_bits // bits_of(element)

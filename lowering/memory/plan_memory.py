@@ -26,11 +26,11 @@ from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.memory.arena import Buffer, Plan, place
 from openinfer.lowering.memory.state_layout import late_capacity_name, layout_of
 from openinfer.lowering.memory.uses import root_of, users
-from openinfer.lowering.options import current
 from openinfer.runtime.manifest import PlanRow
 from openinfer.runtime.sizes import Atom, Size
 
@@ -76,7 +76,7 @@ class _Planner:
     def run(self) -> None:
         allocations = [op for op in self.function.walk() if isinstance(op, memref.AllocOp)]
         buffers = [self._buffer(op, i) for i, op in enumerate(allocations)]
-        if current().observe:
+        if Facts.of(self.module).observed:
             # Watched programs keep every value until the end.
             last = max(self.order.values(), default=0)
             buffers = [Buffer(b.name, b.size, 0, last) for b in buffers]

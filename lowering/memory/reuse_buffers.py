@@ -13,10 +13,10 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import holds_barrier
 from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise_on_buffers
 from openinfer.lowering.memory.uses import ancestor_in, positions, root_of, users
-from openinfer.lowering.options import current
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ReuseBuffers(ModulePass):
     name: ClassVar[str] = "reuse-buffers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if current().observe:
+        if Facts.of(op).observed:
             return  # Every value is to stay visible.
         for function in op.body.ops:
             if isinstance(function, FuncOp):

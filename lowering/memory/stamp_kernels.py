@@ -13,8 +13,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import give_location, nodes_in
-from openinfer.lowering.options import current
 
 TRACE = MemRefType(i64, [8])
 """The head of the record that a traced step writes (`lowering/cpu/trace.mlir`)."""
@@ -40,7 +40,7 @@ class StampKernels(ModulePass):
     name: ClassVar[str] = "stamp-kernels"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not current().trace:
+        if not Facts.of(op).traced:
             return
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":

@@ -30,10 +30,10 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.matching import elementwise
-from openinfer.lowering.options import current
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.sizes import Size
 
@@ -59,7 +59,7 @@ class AbsorbConversions(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         patterns: list[RewritePattern] = [MatmulOfWidened(), AttentionOfWidened()]
-        if not current().strict_math:
+        if not Facts.of(op).strict_math:
             patterns.append(MatmulOfScaled())
         rewrite(op, patterns, erase_dead=True)
 

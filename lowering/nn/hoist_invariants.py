@@ -14,9 +14,9 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import dtype_name
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import NO_FUSE, holds_barrier
 from openinfer.lowering.interface import strings
-from openinfer.lowering.options import current
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
@@ -56,7 +56,7 @@ class HoistInvariants(ModulePass):
     name: ClassVar[str] = "hoist-invariants"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if current().observe:
+        if Facts.of(op).observed:
             return  # Every node is shown where it stands.
         late = frozenset(strings(op, "late")) if _has_interface(op) else frozenset[str]()
         # Inner loops first: what leaves one may leave the next.

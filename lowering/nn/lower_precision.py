@@ -23,9 +23,9 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn import update_interface
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import input_count
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.options import current
 
 _ROUNDED = (Float32Type, Float16Type, BFloat16Type)
 """What rounding to bf16 makes narrower, or leaves as it is."""
@@ -56,8 +56,7 @@ class LowerPrecision(ModulePass):
     name: ClassVar[str] = "lower-precision"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        options = current()
-        if options.precision != "bf16":
+        if Facts.of(op).precision != "bf16":
             return
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":

@@ -25,9 +25,9 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.matching import elementwise, parts_of, scaled, single_use
-from openinfer.lowering.options import strict_math
 from openinfer.lowering.rewriting import rewrite
 from openinfer.runtime.sizes import Size
 
@@ -53,7 +53,7 @@ class RecognizeAttention(ModulePass):
     name: ClassVar[str] = "recognize-attention"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not strict_math():
+        if not Facts.of(op).strict_math:
             rewrite(op, [_Attention()], erase_dead=True)
 
 

@@ -16,10 +16,10 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.dialects import nn
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes
 from openinfer.lowering.nn.matching import constant_of, elementwise, parts_of
-from openinfer.lowering.options import strict_math
 from openinfer.lowering.rewriting import rewrite
 
 
@@ -41,7 +41,7 @@ class RecognizeLayerNorm(ModulePass):
     name: ClassVar[str] = "recognize-layer-norm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not strict_math():
+        if not Facts.of(op).strict_math:
             rewrite(op, [Normalise(), ScaleAndShift()], erase_dead=True)
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 
 import pytest
-from source_tree import REPOSITORY, all_sources, parsed, shown
+from source_tree import REPOSITORY, all_sources, imports, parsed, shown
 
 from openinfer.compiler.diagnostic_codes import CODES
 
@@ -42,6 +42,20 @@ def test_options_are_documented() -> None:
     text = (REPOSITORY / "runtime/options.py").read_text(encoding="utf-8")
     documented = set(re.findall(r"OPENINFER_[A-Z_]+", text.split('"""')[1]))
     assert set(re.findall(r"OPENINFER_[A-Z_]+", text)) == documented
+
+
+def test_options_end_where_a_program_is_bound() -> None:
+    """Later passes read the facts of the module: a dump is the whole program."""
+    binding = "lowering/graph/bind_model.py"
+    wrong = [
+        f"{shown(path)}:{line}"
+        for path in all_sources()
+        for line, module in imports(path)
+        if module.startswith("openinfer.lowering.options")
+        and shown(path).startswith("lowering/")
+        and shown(path) != binding
+    ]
+    assert not wrong, f"only {binding} asks for options, others Facts.of: " + ", ".join(wrong)
 
 
 def used_codes() -> dict[str, str]:

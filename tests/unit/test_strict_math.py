@@ -14,7 +14,6 @@ from host_runs import skip_unless_it_runs
 
 import openinfer as oi
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.options import PipelineOptions, using
 from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
@@ -224,6 +223,7 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_within_one_unit_of_the_last_place(name: str) -> None:
     text = f"""
+    builtin.module attributes {{openinfer.strict_math}} {{
     func.func @f(%x: memref<?xf32>, %y: memref<?xf32>) {{
       %c0 = arith.constant 0 : index
       %c8 = arith.constant 8 : index
@@ -234,9 +234,8 @@ def test_functions_are_within_one_unit_of_the_last_place(name: str) -> None:
         vector.store %w, %y[%i] : memref<?xf32>, vector<8xf32>
       }}
       func.return
-    }}"""
-    with using(PipelineOptions(strict_math=True)):
-        function = compile_loops(text, "f")
+    }}}}"""
+    function = compile_loops(text, "f")
     bits = np.arange(0, 2**32, 2**32 // 2048, dtype=np.uint64) + np.arange(2048, dtype=np.uint64)
     near = np.linspace(-9, 9, 1024).astype(np.float32)
     x = np.concatenate([bits.astype(np.uint32).view(np.float32), near])

@@ -27,8 +27,7 @@ def resuming(on: bool) -> Generator[None]:
         ) -> None:
             def read_again(phase: str, done: ModuleOp) -> None:
                 # As `openinfer-opt --dump-dir` writes files, and as `--from` reads them.
-                locations = phase == "graph"
-                text = module_text(done, context, locations=locations)
+                text = module_text(done, context)
                 source = parse_ir(text, f"{phase}.mlir", registry.make_context())
                 source.verify()
                 check_start(source.module, [p.name for p in pipeline.PIPELINES[name]], phase)

@@ -1,0 +1,186 @@
+"""What a module says of its own compilation: the target, strict mathematics, tiles and their like.
+
+`bind-model` writes it once, as attributes of the module; passes read it with `Facts.of`. So a dump is the
+whole program: what goes on from it needs no option repeated. An absent attribute means the plain thing.
+
+    builtin.module attributes {openinfer.target = "avx2", openinfer.strict_math} { … }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from weakref import WeakKeyDictionary
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Operation
+
+from openinfer.runtime.errors import CompileError, InputError
+from openinfer.runtime.target import TARGETS, TargetDescription, named_target
+from openinfer.runtime.tuning import Tile
+
+PREFIX = "openinfer."
+TARGET = "openinfer.target"
+"""The kind of processor: "avx512", "avx2" or "generic". Every module that `bind-model` saw has it."""
+BF16_DOT = "openinfer.bf16_dot"
+"""The target multiplies pairs of bf16 in one instruction: short for that feature."""
+
+_PLAIN = TARGETS["generic"]
+_DESCRIBED = ("triple", "cpu", "last_cache", "features")
+"""Fields of a target description that a module repeats where they are not those of its kind. The
+longest text comes last."""
+_FLAGS = ("strict_math", "observed", "traced")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The choices of a compilation that passes ask for."""
+
+    target: TargetDescription = _PLAIN
+    """The processor, with all that LLVM is told of it."""
+    strict_math: bool = False
+    """No reassociation, contraction or approximation (`docs/numerics.md`)."""
+    precision: str | None = None
+    """Float dtype to compute products in; None for the declared one."""
+    tiles: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
+    """Measured tiles of products, by `product_key`."""
+    observed: bool = False
+    """The build whose every node can be watched: no buffer reuse."""
+    traced: bool = False
+    """The build that stamps a clock around its kernels."""
+
+    @staticmethod
+    def of(op: Operation) -> Facts:
+        """The facts of the module that `op` is, or stands in.
+
+        Raises InputError OI0531 for attributes that say nothing sensible, UnsupportedError OI0710 for
+        an unknown target, CompileError OI0962 for an op outside of every module.
+        """
+        module: Operation | None = op
+        while (parent := module.parent_op()) is not None:
+            module = parent
+        if not isinstance(module, ModuleOp):
+            raise CompileError("OI0962", f"'{op.name}' stands in no module, which has its facts")
+        known = _KNOWN.get(module)
+        # Attributes are values: where nothing was replaced, they are the same objects.
+        if known is None or known[0] != module.attributes:
+            known = (dict(module.attributes), _read(module.attributes))
+            _KNOWN[module] = known
+        return known[1]
+
+    def write(self, module: ModuleOp) -> None:
+        """Says these facts in `module`, instead of those that it says now."""
+        for name in [n for n in module.attributes if n.startswith(PREFIX)]:
+            del module.attributes[name]
+        module.attributes.update(self._attributes())
+
+    def _attributes(self) -> dict[str, Attribute]:
+        """The attributes that mean these facts; none for what is plain."""
+        found: dict[str, Attribute] = {TARGET: StringAttr(self.target.name)}
+        for name in _FLAGS:
+            if getattr(self, name):
+                found[PREFIX + name] = UnitAttr()
+        if self.precision is not None:
+            found[PREFIX + "precision"] = StringAttr(self.precision)
+        if self.tiles:
+            rows = {key: _tile_attribute(tile) for key, tile in sorted(self.tiles.items())}
+            found[PREFIX + "tiles"] = DictionaryAttr(rows)
+        kind = named_target(self.target.name)
+        for name in _DESCRIBED:
+            value: str | int = getattr(self.target, name)
+            if value != getattr(kind, name):
+                number = isinstance(value, int)
+                found[PREFIX + name] = IntegerAttr(value, i64) if number else StringAttr(value)
+        return found
+
+
+_KNOWN: WeakKeyDictionary[ModuleOp, tuple[dict[str, Attribute], Facts]] = WeakKeyDictionary()
+"""What was read of each module, and from which attributes."""
+
+
+def is_bound(module: ModuleOp) -> bool:
+    """Whether `bind-model` has written facts into a module, or somebody who wrote it by hand."""
+    return TARGET in module.attributes
+
+
+def _read(attributes: Mapping[str, Attribute]) -> Facts:
+    """The facts that the attributes of a module mean."""
+    said = {n.removeprefix(PREFIX): a for n, a in attributes.items() if n.startswith(PREFIX)}
+    target = named_target(_text(said, "target") or _PLAIN.name)
+    described: dict[str, str | int | None] = {
+        "triple": _text(said, "triple"),
+        "cpu": _text(said, "cpu"),
+        "features": _text(said, "features"),
+        "last_cache": _number(said, "last_cache"),
+    }
+    target = replace(target, **{n: v for n, v in described.items() if v is not None})  # pyright: ignore
+    if _flag(said, "bf16_dot"):
+        target = target.with_bf16_dot()
+    precision = _text(said, "precision")
+    if precision not in (None, "bf16"):
+        raise _refused("precision", f'is "{precision}"', 'the only one is "bf16"')
+    flags = {name: _flag(said, name) for name in _FLAGS}
+    facts = Facts(target, precision=precision, tiles=_tiles(said), **flags)
+    if said:
+        raise _refused(min(said), "is none that passes know", "take it out, or mend its name")
+    return facts
+
+
+def _refused(name: str, found: str, fix: str) -> InputError:
+    return InputError("OI0531", f"the attribute '{PREFIX}{name}' of the module {found}", hint=fix)
+
+
+def _flag(said: dict[str, Attribute], name: str) -> bool:
+    value = said.pop(name, None)
+    if value is not None and not isinstance(value, UnitAttr):
+        raise _refused(name, f"is {value}", "it is there or not, without a value")
+    return value is not None
+
+
+def _text(said: dict[str, Attribute], name: str) -> str | None:
+    value = said.pop(name, None)
+    if value is not None and not isinstance(value, StringAttr):
+        raise _refused(name, f"is {value}", "write a text in quotes")
+    return value.data if value is not None else None
+
+
+def _number(said: dict[str, Attribute], name: str) -> int | None:
+    value = said.pop(name, None)
+    if value is not None and not isinstance(value, IntegerAttr):
+        raise _refused(name, f"is {value}", "write a number")
+    return value.value.data if value is not None else None
+
+
+def _tile_attribute(tile: Tile) -> DenseArrayBase:
+    """`[rows, vectors]`, and the block of the contraction where there is one."""
+    depth = [] if tile.depth is None else [tile.depth]
+    return DenseArrayBase.from_list(i64, [tile.rows, tile.vectors, *depth])
+
+
+def _tiles(said: dict[str, Attribute]) -> Mapping[str, Tile]:
+    value = said.pop("tiles", None)
+    if value is None:
+        return MappingProxyType({})
+    found: dict[str, Tile] = {}
+    for key, row in value.data.items() if isinstance(value, DictionaryAttr) else ():
+        numbers = row.get_values() if isinstance(row, DenseArrayBase) else ()
+        if len(numbers) not in (2, 3) or any(n < 0 or n % 1 for n in numbers):
+            break
+        rows, vectors, *depth = map(int, numbers)
+        if not rows or not vectors:
+            break
+        found[key] = Tile(vectors, rows, depth[0] if depth else None)
+    else:
+        if isinstance(value, DictionaryAttr):
+            return MappingProxyType(found)
+    fix = 'write {"4x64x32 f32" = array<i64: rows, vectors>}, with the depth as a third number'
+    raise _refused("tiles", f"is {value}", fix)
