@@ -1,6 +1,9 @@
 // RUN: python %S/Inputs/make_package.py %t.oinf
 // RUN: openinfer-opt %s --to graph --model %t.oinf --target-cpu avx2 --split-input-file | filecheck %s
+// RUN: openinfer-opt %s --to graph --model %t.oinf --target-cpu avx2 --strict-math --trace --split-input-file | filecheck %s --check-prefix FACTS
 
+// What the options ask for stands in the module; what they leave at the default does not.
+// FACTS: builtin.module attributes {openinfer.target = "avx2", openinfer.strict_math, openinfer.traced} {
 // What the program names stands in the module: sizes, also those that a shape gives, the members of
 // a family, metadata. What it does not name does not.
 // CHECK: builtin.module attributes {openinfer.target = "avx2"} {
@@ -25,6 +28,8 @@ graph.block entry {
 // -----
 // A module that is bound already, a dump that is resumed, stays as it is; and a dynamic variable
 // takes nothing from the package.
+// FACTS: builtin.module attributes {openinfer.target = "avx2", openinfer.strict_math, openinfer.traced} {
+// FACTS-NEXT: graph.package_size "depth" = 7
 // CHECK: builtin.module
 // CHECK-NEXT: graph.package_size "depth" = 7
 // CHECK-NEXT: graph.variable b dynamic f32 [depth]
