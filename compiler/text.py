@@ -9,14 +9,11 @@ terminator that is not written comes from where the op around it does.
 from __future__ import annotations
 
 from io import StringIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.ir import Attribute, BlockArgument, Operation, Region
-
-Locations = Literal["none", "changes", "all"]
-"""Which ops say where they come from: those where that changes, or all that know it."""
 
 _LEFT_OUT = "\0"
 """Stands for a location that says nothing new; the printer escapes it everywhere else."""
@@ -26,12 +23,13 @@ def module_text(
     module: Operation,
     context: Context | None = None,
     *,
-    locations: Locations = "changes",
+    all_locations: bool = False,
     generic: bool = False,
 ) -> str:
     """The text of a module or op, ending in one newline.
 
-    `generic` uses the form that every MLIR tool reads.
+    With `all_locations` every op that knows where it comes from says so; `generic` uses the form that every
+    MLIR tool reads.
     """
     from xdsl.dialects.builtin import LocationAttr, UnknownLoc
     from xdsl.printer import Printer
@@ -56,7 +54,7 @@ def module_text(
             print_empty_block: bool = True,
             print_block_terminators: bool = True,
         ) -> None:
-            if not print_block_terminators and locations != "none":
+            if not print_block_terminators:
                 # One that is not written comes from where the op around it does.
                 around = region.parent_op()
                 ends = [block.last_op for block in region.blocks]
@@ -70,20 +68,18 @@ def module_text(
         def print_block_argument(self, arg: BlockArgument, print_type: bool = True) -> None:
             self.print_debuginfo = False
             super().print_block_argument(arg, print_type)
-            self.print_debuginfo = locations != "none"
+            self.print_debuginfo = True
 
         def print_attribute(self, attribute: Attribute) -> None:
             if isinstance(attribute, LocationAttr) and not self.printing_location:
-                said = locations == "all" and not isinstance(attribute, UnknownLoc)
+                said = all_locations and not isinstance(attribute, UnknownLoc)
                 if attribute == self.at_start and not said:
                     self.print_string(_LEFT_OUT)
                     return
             super().print_attribute(attribute)
 
     stream = StringIO()
-    printer = LocationPrinter(
-        stream=stream, print_generic_format=generic, print_debuginfo=locations != "none"
-    )
+    printer = LocationPrinter(stream=stream, print_generic_format=generic, print_debuginfo=True)
     printer.print_op(module)
     if context is not None:
         printer.print_metadata(context.loaded_dialects)

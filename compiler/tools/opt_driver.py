@@ -298,7 +298,7 @@ class OpenInferOptMain(xDSLOptMain):
             return module_text(
                 prog,
                 self.ctx,
-                locations="all" if args.print_debuginfo else "changes",
+                all_locations=args.print_debuginfo,
                 generic=args.print_op_generic,
             )
         return super().output_resulting_program(prog)

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from openinfer.compiler.pipeline import PIPELINES
-from openinfer.compiler.text import Locations, module_text
+from openinfer.compiler.text import module_text
 from openinfer.lowering.locations import has_location, location_of
 from openinfer.runtime.errors import Location
 from openinfer.runtime.files import write_text
@@ -46,7 +46,7 @@ class PhaseDumps:
     folder: Path
     pipeline: str
     context: Context
-    locations: Locations
+    all_locations: bool
     files: list[Path] = field(default_factory=list[Path])
     """What was written so far."""
 
@@ -56,15 +56,14 @@ class PhaseDumps:
         if args.dump_dir is None:
             return None
         args.dump_dir.mkdir(parents=True, exist_ok=True)
-        locations = "all" if args.print_debuginfo else "changes"
-        return PhaseDumps(args.dump_dir, pipeline, context, locations)
+        return PhaseDumps(args.dump_dir, pipeline, context, args.print_debuginfo)
 
     def write(self, phase: str, module: ModuleOp) -> None:
         """Writes `NN-phase.mlir`, and one file per function but the step at the low levels."""
         names = [item.name for item in PIPELINES[self.pipeline]]
         stem = f"{names.index(phase):02}-{phase}"
         path = self.folder / f"{stem}.mlir"
-        text = module_text(module, self.context, locations=self.locations)
+        text = module_text(module, self.context, all_locations=self.all_locations)
         write_text(path, self._header(phase, path.name, names[-1] == phase) + text)
         self.files.append(path)
         if phase not in KERNEL_PHASES:
@@ -78,7 +77,7 @@ class PhaseDumps:
             kernel.parent.mkdir(exist_ok=True)
             head = f"{_KERNEL}{name}, after phase {phase} of pipeline {self.pipeline}\n"
             head += "".join(f"// called for {place}\n" for place in places.get(name, ()))
-            write_text(kernel, head + module_text(function, locations=self.locations))
+            write_text(kernel, head + module_text(function, all_locations=self.all_locations))
             self.files.append(kernel)
 
     @staticmethod
