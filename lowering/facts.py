@@ -109,7 +109,7 @@ _KNOWN: WeakKeyDictionary[ModuleOp, tuple[dict[str, Attribute], Facts]] = WeakKe
 
 def is_bound(module: ModuleOp) -> bool:
     """Whether `bind-model` has written facts into a module, or somebody who wrote it by hand."""
-    return TARGET in module.attributes
+    return any(name.startswith(PREFIX) for name in module.attributes)
 
 
 def _read(attributes: Mapping[str, Attribute]) -> Facts:

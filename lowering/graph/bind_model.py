@@ -76,12 +76,11 @@ class BindModel(ModulePass):
     name: ClassVar[str] = "bind-model"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if is_bound(op):
-            return  # A dump that is resumed.
         options = current()
-        chosen_facts(options).write(op)
+        if not is_bound(op):
+            chosen_facts(options).write(op)
         if any(isinstance(o, PackageSizeOp | PackageTensorOp) for o in op.body.ops):
-            return  # Written by hand, with what a package would say.
+            return  # A dump that is resumed, or somebody wrote what a package would say.
         _Binder(op, options.package, options.sizes).bind()
 
 

@@ -328,6 +328,29 @@ def test_a_module_that_says_nothing_takes_the_options(tmp_path: Path, capsys: Ca
     assert capsys.readouterr().out.startswith("builtin.module {")
 
 
+def test_options_do_not_replace_what_a_module_says(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "m.mlir"
+    said = "builtin.module attributes {openinfer.strict_math} {"
+    path.write_text(f"{said}\n  func.func @f() {{ func.return }}\n}}\n")
+    assert main([str(path), "-p", "cse", "--observe"]) == 1
+    assert "error[OI0524]" in capsys.readouterr().err
+    assert main([str(path), "-p", "cse", "--strict-math"]) == 0
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_binding_keeps_the_facts_of_a_program(tmp_path: Path, capsys: Capture) -> None:
+    """A program that names nothing of a package is bound again without a word of the options."""
+    path = tmp_path / "p.mlir"
+    path.write_text(
+        'builtin.module attributes {openinfer.target = "generic", openinfer.strict_math} {\n'
+        "  graph.variable x dynamic f32 [4]\n  graph.variable y volatile f32 [4]\n"
+        "  graph.block entry {\n    graph.op exp(x) -> (y)\n    graph.return\n  }\n}\n"
+    )
+    assert main([str(path), "--to", "nn"]) == 0
+    out = capsys.readouterr().out
+    assert 'attributes {openinfer.target = "generic", openinfer.strict_math} {' in out
+
+
 # Attributes.
 
 
