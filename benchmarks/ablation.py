@@ -104,7 +104,7 @@ class _Row:
         acting = acting_passes(self.workload, self.folder, names)
         found: dict[str, dict[str, Any]] = {}
         noise = 0.0
-        with self._package() as model, Pool(self.folder, self.scratch, THREADS) as pool:
+        with self._package() as model, self._pool() as pool:
             full, seconds = self._full(model)
             for name in acting:
                 try:
@@ -121,16 +121,22 @@ class _Row:
                     found[name] = {"error": " ".join(str(error).split())[:300]}
         return found, noise
 
+    def _pool(self) -> Pool:
+        return Pool(self.folder, self.scratch, THREADS, device=self.choices.device)
+
     def _package(self) -> Package:
         return oi.open_model(self.workload.package(self.folder))
 
     def _compiled(self, model: Package, *without: str) -> Program:
         graph = oi.graph_file(self.workload.program)
-        return compiled(graph, model, sizes=self.workload.sizes() or None, without=without)
+        sizes = self.workload.sizes() or None
+        return compiled(graph, model, self.choices.device, sizes, without=without)
 
     def _full(self, model: Package) -> tuple[Program, float]:
         """The program with all passes, and the seconds that it takes to compile."""
-        options = PipelineOptions(package=model, sizes=self.workload.sizes())
+        options = PipelineOptions(
+            package=model, sizes=self.workload.sizes(), device=self.choices.device
+        )
         graph = oi.graph_file(self.workload.program)
         _, seconds = _timed(partial(compile_module, graph, model, options))
         return self._compiled(model), seconds
@@ -195,7 +201,7 @@ def _content(module: ModuleOp) -> list[Any]:
 
 def _runs_alike(one: Program, other: Program) -> bool:
     """Whether the processor does the same in both: code, weights as laid out, places in memory."""
-    return one.code == other.code and all(
+    return one.parts == other.parts and all(
         getattr(one.manifest, name) == getattr(other.manifest, name)
         for name in ("weights", "arena", "offsets", "frame")
     )
@@ -213,14 +219,15 @@ def _costs(workload: Workload, full: Program, less: Program) -> dict[str, float]
     arenas = arena_of(workload, less)[0], arena_of(workload, full)[0]
     return {
         "arena": arenas[0] / arenas[1] if arenas[1] else 1.0,
-        "code": len(less.code) / len(full.code),
+        "code": less.code_bytes / full.code_bytes,
     }
 
 
 def _prepare(pool: Pool, peer: str, key: str, workload: Workload, *without: str) -> None:
     """Raises WorkerError when the answer is not the simulator's."""
     answer = answer_file(workload, key, pool.scratch)
-    order = {"prepare": workload.name, "answer": str(answer), "options": {"without": without}}
+    options = {"without": without, "device": pool.device}
+    order = {"prepare": workload.name, "answer": str(answer), "options": options}
     pool.worker(peer, key).ask(**order)
     if peer != REFERENCE:
         reference = answer_file(workload, REFERENCE, pool.scratch)

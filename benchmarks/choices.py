@@ -14,6 +14,7 @@ from benchmarks.workloads.base import Workload
 from openinfer.compiler.suggest import near
 from openinfer.compiler.tools.extras import missing_library
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.devices.cpu_codegen import host_target
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.target import TARGETS
@@ -42,6 +43,8 @@ class Choices:
     """Whether compile and start-up times are measured too."""
     target: str = HOST
     """The target that programs are compiled for, and peers are held to."""
+    device: str = DEFAULT_DEVICE
+    """The device that our programs run on."""
 
     def peers_of(self, workload: Workload) -> list[str]:
         """The peers of a row; those with a reason of their own not to run it say so later."""
@@ -73,6 +76,7 @@ def chosen(args: argparse.Namespace) -> Choices:
         seconds=seconds,
         start=not args.no_start and args.workload is None and target == HOST,
         target=target,
+        device=args.device,
     )
 
 

@@ -26,6 +26,7 @@ from benchmarks.rounds import MISSING, TRIES
 from benchmarks.suite import bench_folder, scratch_folder
 from benchmarks.workloads.base import Workload
 from openinfer.compiler.tools.report import UsageError, guard
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 
 class Side:
@@ -133,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--limit", type=float, default=1.02, metavar="R", help="what is called slower (1.02)")
     add("--folder", type=Path, metavar="DIR", help="for weights (default: cache)")
     add("--traceback", action="store_true", help="show Python tracebacks")
-    parser.set_defaults(peers=["none"], quick=False, no_start=True)
+    parser.set_defaults(peers=["none"], quick=False, no_start=True, device=DEFAULT_DEVICE)
     args = parser.parse_args(arguments)
     return guard(lambda: run(args), traceback=args.traceback)
 

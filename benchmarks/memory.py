@@ -65,7 +65,7 @@ def planned(asked: Asked) -> Told:
     with oi.open_model(workload.package(setting.folder)) as model:
         sizes = workload.sizes() or None
         options: dict[str, Any] = {"precision": setting.precision} if setting.precision else {}
-        program = compiled(oi.graph_file(workload.program), model, sizes=sizes, **options)
+        program = compiled(oi.graph_file(workload.program), model, setting.device, sizes, **options)
         late: dict[str, int] = {}
         if program.manifest.late:
             executor: Any

@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.instruction_sets import HOST
 from benchmarks.workloads.base import Arrays, Workload
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 OURS = "openinfer"
 REFERENCE = "simulator"
@@ -37,6 +38,8 @@ class Setting:
     """Our `precision`."""
     target: str = HOST
     """The target that programs are compiled for, and peers are held to."""
+    device: str = DEFAULT_DEVICE
+    """The device that our programs run on."""
 
 
 Make = Callable[[Workload, Setting], Run]

@@ -21,7 +21,8 @@ def openinfer(workload: Workload, setting: Setting) -> Run:
         options["target"] = setting.target
     if setting.precision is not None:
         options["precision"] = setting.precision
-    executor = compiled(graph, model, sizes=sizes, **options).make_executor(setting.threads)
+    program = compiled(graph, model, setting.device, sizes=sizes, **options)
+    executor = program.make_executor(setting.threads)
     workload.start(executor)
     result = workload.result
     return lambda inputs: executor.run(**inputs)[result]

@@ -25,6 +25,7 @@ from benchmarks.limits import beyond, limit_seconds, read_name
 from benchmarks.peers import OURS, PEERS, REFERENCE, takes_part
 from benchmarks.rounds import LIMITS, Round, collect
 from benchmarks.workloads.base import Workload
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -99,11 +100,19 @@ class Worker:
 class Pool:
     """The workers of one number of threads; each starts when it is first asked for."""
 
-    def __init__(self, folder: Path, scratch: Path, threads: int, target: str = HOST) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scratch: Path,
+        threads: int,
+        target: str = HOST,
+        device: str = DEFAULT_DEVICE,
+    ) -> None:
         self.folder = folder
         self.scratch = scratch
         self.threads = threads
         self.target = target
+        self.device = device
         self._workers: dict[str, Worker] = {}
 
     def __enter__(self) -> Pool:
@@ -231,7 +240,9 @@ def rivals(running: Iterable[str]) -> list[str]:
 def _ask(pool: Pool, peer: str, workload: Workload) -> float:
     """Seconds until a peer had its first answer, which lies in a file then."""
     answer = str(answer_file(workload, peer, pool.scratch))
-    options = {"precision": "bf16"} if peer == "openinfer-bf16" else {}
+    options = {"device": pool.device}
+    if peer == "openinfer-bf16":
+        options["precision"] = "bf16"
     worker = pool.worker(peer)
     return worker.ask(prepare=workload.name, answer=answer, options=options)["seconds"]
 

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     status = 0
     with scratch_folder() as scratch:
         for threads in choices.threads:
-            with Pool(folder, scratch, threads, choices.target) as pool:
+            with Pool(folder, scratch, threads, choices.target, choices.device) as pool:
                 for row in _races(args, choices, data, pool):
                     data["rows"].append(row | {"target": data["environment"]["target"]})
                     _write(args.json, data)
@@ -116,6 +116,7 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
     peers = sorted({peer for row in choices.workloads for peer in choices.peers_of(row)})
     data: dict[str, Any] = {
         "environment": describe(peers, choices.target),
+        "device": choices.device,
         "held": None if choices.target == HOST else choices.target,
         "rounds": choices.rounds,
         "slice": choices.seconds,
@@ -130,9 +131,9 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
     if not args.json.exists():
         return data
     old = json.loads(args.json.read_text(encoding="utf-8"))
-    same = ("rounds", "slice", "held")
+    same = ("rounds", "slice", "held", "device")
     fixed = ("cpu", "flags", "target")
-    differing = [key for key in same if old.get(key) != data[key]]
+    differing = [key for key in same if old.get(key, data[key]) != data[key]]
     differing += [
         key for key in fixed if old.get("environment", {}).get(key) != data["environment"][key]
     ]

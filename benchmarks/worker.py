@@ -24,6 +24,7 @@ from benchmarks.environment import described
 from benchmarks.peers import PEERS, SIMULATOR, Asked, Peer, Run, Setting, peer_inputs
 from benchmarks.processors import Watch
 from benchmarks.workloads import find
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 LEAST = 3
 MOST = 20_000
@@ -108,7 +109,12 @@ class Session:
         inputs = peer_inputs(self._peer, workload)
         without = frozenset(options.get("without", ()))
         setting = Setting(
-            self._folder, self._threads, without, options.get("precision"), self._target
+            self._folder,
+            self._threads,
+            without,
+            options.get("precision"),
+            self._target,
+            options.get("device", DEFAULT_DEVICE),
         )
         start = time.perf_counter()
         run = self._peer.make(workload, setting)

@@ -23,12 +23,12 @@ from openinfer.compiler.arguments import (
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
+from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of
 from openinfer.runtime.errors import (
     ArtefactError,
     Diagnostic,
     InputError,
     ProgramError,
-    UnsupportedError,
 )
 from openinfer.runtime.files import read_text
 from openinfer.runtime.locks import new_lock
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from openinfer.runtime.program import Program
     from openinfer.runtime.tuning import Tuning
 
-DEVICES = ("cpu",)
 PROGRAM_SUFFIXES = (".oi", ".json")
 
 
@@ -290,7 +289,7 @@ class Simulator:
 def compile(
     graph: Graph | str | os.PathLike[str],
     model: Package | None = None,
-    device: str = "cpu",
+    device: str = DEFAULT_DEVICE,
     sizes: Mapping[str, int] | None = None,
     precision: str | None = None,
     strict: bool = False,
@@ -328,7 +327,7 @@ def compile(
 
         options = replace(options, without=removable(without))
     if tuning is not None:
-        options = replace(options, tuning=_tuning(tuning, options.target_name))
+        options = replace(options, tuning=_tuning(tuning, options))
     if strict:
         program.module_with(model, options.sizes)
     compiled = _compiled(program, model, options)
@@ -346,14 +345,13 @@ def compile(
     return compiled
 
 
-def _tuning(source: str | os.PathLike[str], target_name: str) -> Tuning | None:
-    """The measured schedules for a target, which "host" stands for this machine's."""
+def _tuning(source: str | os.PathLike[str], options: PipelineOptions) -> Tuning | None:
+    """The measured schedules for the target of the options, where "host" is this machine's."""
     from openinfer.runtime.tuning import tuning_for
 
+    target_name = options.target_name
     if target_name == "host":
-        from openinfer.runtime.devices.cpu_codegen import host_target
-
-        target_name = host_target().name
+        target_name = device_of(options.device).host_target().name
     return tuning_for(source, target_name)
 
 
@@ -423,13 +421,9 @@ def _options(
     observe: bool,
     optimise: bool,
 ) -> PipelineOptions:
-    from openinfer.compiler.suggest import near
     from openinfer.runtime.target import named_target
 
-    if device not in DEVICES:
-        raise UnsupportedError(
-            "OI0730", f"there is no device '{device}'", hint=near(device, DEVICES, "devices")
-        )
+    checked_device(device)
     if target != "host":
         named_target(target)
     check_precision(precision, strict_math=strict_math)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision
+from openinfer.compiler.backends import Finish, backend_of
 from openinfer.compiler.timings import current_timings
-from openinfer.lowering.facts import Facts
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.program import Program
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from openinfer.runtime.manifest import Manifest
     from openinfer.runtime.packages.base import Package
-    from openinfer.runtime.target import TargetDescription
 
 
 _lowering = new_lock()
@@ -38,50 +37,39 @@ class HasModule(Protocol):
 
 
 def compile_module(graph: HasModule, package: Package | None, options: PipelineOptions) -> Program:
-    """Compiles a program for the CPU. Raises ProgramError, PackageError, UnsupportedError."""
+    """Compiles a program for the device of the options.
+
+    Raises ProgramError, PackageError, UnsupportedError.
+    """
     check_precision(options.precision)
     with _no_collection():
         # The module is gone when this returns.
         with _lowering:
-            text, manifest, target = _lowered(graph, package, options)
-        code = _machine_code(text, target)
-    program = Program(manifest, code, package)
+            finish, manifest = _lowered(graph, package, options)
+        # Meanwhile the IR is given back: only the collector can, and everything that was made since it
+        # was turned off is young.
+        parts = finish(current_timings().measured, lambda: gc.collect(0))
+    program = Program(manifest, parts, package)
     program.compiled = True
     return program
 
 
 def _lowered(
     graph: HasModule, package: Package | None, options: PipelineOptions
-) -> tuple[str, Manifest, TargetDescription]:
-    """The LLVM IR of a program and what its runtime has to know."""
+) -> tuple[Finish, Manifest]:
+    """What makes the parts of a program, and what its runtime has to know."""
     from openinfer.compiler.manifest_of import manifest_of
-    from openinfer.lowering.cpu.emit_llvm import emit_llvm
 
-    timings = current_timings()
+    timings, backend = current_timings(), backend_of(options.device)
     with timings.measured("", "(frontend)"):
         module = graph.module.clone()
         context = registry.make_context()
-    name = "cpu" if options.optimise else "cpu-plain"
+    name = backend.pipeline_for(options)
     pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
-    target = Facts.of(module).target
-    with timings.measured("object", "(write LLVM IR)"):
-        text = emit_llvm(module, target)
+    finish = backend.emit(module, timings.measured)
     with timings.measured("object", "(manifest)"):
-        manifest = manifest_of(module, graph.file, package)
-    return text, manifest, target
-
-
-def _machine_code(text: str, target: TargetDescription) -> bytes:
-    """The object that LLVM makes of a text. Meanwhile the IR is given back: only the collector can,
-    and everything that was made since it was turned off is young."""
-    from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
-    from openinfer.runtime.devices.object_symbols import check_symbols
-
-    measured = current_timings().measured
-    code = compile_llvm_text(text, target, measured=measured, meanwhile=lambda: gc.collect(0))
-    # Here, and not first on the machine that lacks one of them.
-    check_symbols(code)
-    return code
+        manifest = manifest_of(module, backend.name, graph.file, package)
+    return finish, manifest
 
 
 @contextmanager

@@ -189,6 +189,10 @@ _ARTEFACTS: Final[dict[str, tuple[str, str]]] = {
     "OI0804": ("package missing", "The program needs the package that it was compiled with."),
     "OI0805": ("other package", "The package has other tensors than the compiled program's."),
     "OI0806": ("other processor", "The program was compiled for instructions that are not here."),
+    "OI0807": (
+        "no build for this device",
+        "The compiled program is for another device: compile its text again with `--device`.",
+    ),
     "OI0811": (
         "snapshot file unusable",
         "The file is missing, cannot be written, is damaged, or holds no snapshot.",

@@ -23,7 +23,9 @@ _LISTS = ("variables", "returns", "outputs", "frame", "plan", "nodes")
 """What has no default in a manifest, and may be missing where a program has none."""
 
 
-def manifest_of(module: ModuleOp, name: str, package: Package | None) -> Manifest:
+def manifest_of(
+    module: ModuleOp, device: str, name: str, package: Package | None
+) -> Manifest:
     """The manifest of a module of level `loops` or `llvm`."""
     facts = Facts.of(module)
     entries = {key: as_data(value) for key, value in interface_of(module).items()}
@@ -35,6 +37,7 @@ def manifest_of(module: ModuleOp, name: str, package: Package | None) -> Manifes
         **{key: value for key, value in entries.items() if key in _FIELDS},
         "name": name,
         "version": openinfer_version(),
+        "device": device,
         "target": facts.target.key,
         "strict_math": facts.strict_math,
         "package": package.header_hash() if package is not None else None,

@@ -148,15 +148,20 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
 }
 
 SPEED_ONLY = frozenset(
-    step.name for phase in PIPELINES["cpu"] for step in phase.steps if step.optional
+    step.name
+    for pipeline in PIPELINES.values()
+    for phase in pipeline
+    for step in phase.steps
+    if step.optional
 )
 """Passes that make a program faster and nothing else: no program needs them to compile."""
 
-PIPELINES["cpu-plain"] = tuple(
-    replace(phase, steps=tuple(step for step in phase.steps if not step.optional))
-    for phase in PIPELINES["cpu"]
-)
-"""Every node of a program by itself: what `compile(…, optimise=False)` runs."""
+for _name, _phases in list(PIPELINES.items()):
+    # Every node of a program by itself: what `compile(…, optimise=False)` runs.
+    PIPELINES[f"{_name}-plain"] = tuple(
+        replace(phase, steps=tuple(step for step in phase.steps if not step.optional))
+        for phase in _phases
+    )
 
 
 PhaseCallback = Callable[[str, "ModuleOp"], None]

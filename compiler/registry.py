@@ -102,6 +102,11 @@ PASSES: dict[str, str] = {
     "scf-for-loop-unroll": "xdsl.transforms.scf_for_loop_unroll:ScfForLoopUnrollPass",
 }
 
+BACKENDS: dict[str, str] = {
+    "cpu": "openinfer.compiler.backends.cpu:CPU",
+}
+"""By the name of the device (`openinfer.runtime.devices`)."""
+
 TARGETS: dict[str, str] = {
     "asm": "openinfer.lowering.cpu.llvm_target:AssemblyTarget",
     "llvm-ir": "openinfer.lowering.cpu.llvm_target:LlvmIrTarget",

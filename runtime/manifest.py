@@ -12,7 +12,7 @@ from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.sizes import Size
 
-FORMAT = 3
+FORMAT = 4
 """Raised when the meaning of a field changes; other numbers are refused."""
 
 
@@ -161,6 +161,8 @@ class Manifest:
     name: str
     version: str
     """Version of openinfer that compiled it."""
+    device: str
+    """The device that runs it, by the name of `openinfer.runtime.devices`."""
     target: str
     """Key of the processor that the code is for."""
     package: str | None

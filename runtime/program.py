@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from openinfer.runtime.devices import device_of
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.manifest import Manifest
@@ -16,7 +17,6 @@ from openinfer.runtime.trace import TraceLog
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.cpu import CpuExecutor
-    from openinfer.runtime.devices.cpu_loaded import LoadedProgram
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
 
@@ -37,16 +37,23 @@ class SourceText:
         return lines[number - 1] if 1 <= number <= len(lines) else None
 
 
-class Program:
-    """Machine code and its manifest, bound to the package that holds its weights.
+HOST = "host"
+"""The part of a program that the processor runs: an object of machine code. Every program has it."""
 
-    The code is linked and the weights are laid out when the first executor is made; executors share
+
+class Program:
+    """What a device runs and its manifest, bound to the package that holds its weights.
+
+    The parts are loaded and the weights are laid out when the first executor is made; executors share
     both and nothing else.
     """
 
-    def __init__(self, manifest: Manifest, code: bytes, package: Package | None = None) -> None:
+    def __init__(
+        self, manifest: Manifest, parts: Mapping[str, bytes], package: Package | None = None
+    ) -> None:
         self.manifest = manifest
-        self.code = code
+        self.parts = dict(parts)
+        """By name: `HOST`, and what else the device of the manifest takes."""
         self.package = package
         self.compiled = False
         """Whether this process compiled it, as opposed to loading it."""
@@ -62,7 +69,7 @@ class Program:
         """Compiles the traced build of the same program; set by `openinfer.compile`."""
         self._lock = new_lock()
         """For what is made once, when somebody first needs it."""
-        self._loaded: LoadedProgram | None = None
+        self._loaded: Any = None
         self._observed: Program | None = None
         self._traced: Program | None = None
 
@@ -79,13 +86,11 @@ class Program:
         `trace` it runs the traced build of the program, whose steps leave events (default: when
         OPENINFER_TRACE asks for log lines). Raises InputError for what is no number from 1 to 1024,
         PackageError when a weight cannot be read, ArtefactError when the code is for another
-        processor, UnsupportedError for a trace of a saved program.
+        processor, UnsupportedError for a trace of a saved program, or a device that this build lacks.
         """
-        from openinfer.runtime.devices.cpu import CpuExecutor
-
         count = checked_threads(threads) or default_threads()
         program = self._for_trace() if trace is None else self.traced() if trace else self
-        return CpuExecutor(self, program.loaded(), count, max_state_bytes)
+        return device_of(self.manifest.device).make_executor(self, program, count, max_state_bytes)
 
     def traced(self) -> Program:
         """The build of the same program whose steps write down what they do, with the clock.
@@ -117,15 +122,13 @@ class Program:
             log.error(error.message)
             return self
 
-    def loaded(self) -> LoadedProgram:
-        """The linked code with its weights; made on first use."""
-        from openinfer.runtime.devices.cpu_loaded import LoadedProgram
-
+    def loaded(self) -> Any:
+        """What its device made of the parts and the weights, on first use: for the device's executors."""
         with self._lock:
             if self._loaded is None:
                 self.check_package()
                 try:
-                    self._loaded = LoadedProgram(self)
+                    self._loaded = device_of(self.manifest.device).load(self)
                 except MemoryError as error:
                     needed = sum(row.nbytes for row in self.manifest.weights)
                     raise ArtefactError(
@@ -134,6 +137,35 @@ class Program:
                         hint="free some memory, or use a smaller model",
                     ) from error
             return self._loaded
+
+    def part(self, name: str) -> bytes:
+        """A part that its device needs. Raises ArtefactError OI0802 where it is missing."""
+        data = self.parts.get(name)
+        if data is None:
+            from openinfer.runtime.program_file import damaged
+
+            raise damaged(f"a build for {self.manifest.device} has no part {name!r}")
+        return data
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(map(len, self.parts.values()))
+
+    def for_device(self, name: str) -> Program:
+        """This program, or that of its alternatives which is for a device.
+
+        Raises ArtefactError OI0807 where there is none.
+        """
+        for build in (self, *self.alternatives):
+            if build.manifest.device == name:
+                return build
+        known = dict.fromkeys(build.manifest.device for build in (self, *self.alternatives))
+        raise ArtefactError(
+            "OI0807",
+            f"the compiled program has no build for the device '{name}', only for {', '.join(known)}",
+            hint=f"compile its text again: `openinfer compile --device {name}`",
+        )
 
     def observed(self) -> Program:
         """The build of the same program whose every node can be watched."""
@@ -228,7 +260,7 @@ class Program:
         return Size.of(self.manifest.arena).evaluate({THREADS: 1, **bounds, **sizes})
 
     def to_bytes(self) -> bytes:
-        """The saved form: manifest, machine code, text, each with a checksum; no weights."""
+        """The saved form: manifest, parts, text, each with a checksum; no weights."""
         from openinfer.runtime.program_io import program_chunks
 
         return b"".join(program_chunks(self))

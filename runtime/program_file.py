@@ -29,9 +29,11 @@ from openinfer.runtime.errors import ArtefactError
 
 SUFFIX = ".oip"
 """How the files of compiled programs are called."""
-MAGIC = b"OIPROG\0\2"
+MAGIC = b"OIPROG\0\3"
 _COMMON = MAGIC[:7]
 """How a file of any version begins."""
+_NAMED = b"\2"
+"""The first version whose header says which openinfer wrote the file."""
 _HEADER = struct.Struct("<8s32sIIQ32s")
 _ROW = struct.Struct("<IIQQ32s")
 _SIGNED = 56
@@ -40,11 +42,11 @@ ALIGNMENT = 64
 MAX_SECTIONS = 256
 AGAIN = "compile the program again"
 
-INFO, MANIFEST, CODE, SOURCE, OUTLINE, PACKAGE, WEIGHTS = range(1, 8)
+INFO, MANIFEST, PART, SOURCE, OUTLINE, PACKAGE, WEIGHTS = range(1, 8)
 NAMES = {
     INFO: "info",
     MANIFEST: "manifest",
-    CODE: "machine code",
+    PART: "part",
     SOURCE: "source text",
     OUTLINE: "outline",
     PACKAGE: "package",
@@ -53,7 +55,7 @@ NAMES = {
 LIMITS = {
     INFO: 64 << 20,
     MANIFEST: 256 << 20,
-    CODE: 1 << 30,
+    PART: 1 << 30,
     SOURCE: 64 << 20,
     OUTLINE: 256 << 20,
     PACKAGE: 1 << 30,
@@ -63,7 +65,7 @@ LIMITS = {
 
 Piece = bytes | memoryview
 Key = tuple[int, int]
-"""Kind and number of a section; builds are numbered, the others are 0."""
+"""Kind and number of a section; builds and parts are numbered, the others are 0."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,7 @@ def _read_table(source: Source) -> tuple[str, dict[Key, Section]]:
             hint="give a file that Program.save or `openinfer compile` wrote",
         )
     if start[:8] != MAGIC:
-        # From the second version on, the version that wrote the file stands at one place.
-        raise other_version(_text(start[8:40]) if start[7:8] > MAGIC[7:] else "")
+        raise other_version(_text(start[8:40]) if start[7:8] >= _NAMED else "")
     if len(start) < _HEADER.size:
         raise damaged(f"it is cut off after {len(start)} bytes")
     _, writer, count, zero, size, digest = _HEADER.unpack(start)

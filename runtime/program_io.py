@@ -1,11 +1,11 @@
 """Compiled programs to files and back: what of a program stands in which section.
 
 A file holds one or more builds: the program for each processor that it was compiled for, each with
-or without its watched and traced builds. `info` lists them; build number n has the sections
-`manifest` n and `machine code` n. The program's text goes along, and the outline where there are
-further builds, so that messages and breakpoints can show lines; the package goes along only if that
-was asked for. A compiled program is native code that runs with the rights of the process: checksums
-find damage, not malice.
+or without its watched and traced builds. `info` lists them with the names of their parts; build
+number n has the section `manifest` n, and its parts are the next of the sections `part`. The
+program's text goes along, and the outline where there are further builds, so that messages and
+breakpoints can show lines; the package goes along only if that was asked for. A compiled program is
+native code that runs with the rights of the process: checksums find damage, not malice.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from openinfer.runtime.devices import DEVICES, device_of
 from openinfer.runtime.errors import ArtefactError, InputError, OpenInferError
 from openinfer.runtime.files import write_file
 from openinfer.runtime.manifest import Manifest
@@ -25,11 +27,11 @@ from openinfer.runtime.packages.base import Package, checked_package
 from openinfer.runtime.packages.mapped import MappedFile
 from openinfer.runtime.program import Program, SourceText
 from openinfer.runtime.program_file import (
-    CODE,
     INFO,
     MANIFEST,
     OUTLINE,
     PACKAGE,
+    PART,
     SOURCE,
     Container,
     Key,
@@ -51,6 +53,8 @@ class BuildRow:
 
     kind: str
     """"plain", or else "observed" or "traced": a build of the plain one before it."""
+    parts: list[str]
+    """Their names: `host`, and what else the device takes."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,11 @@ def program_chunks(
         if "traced" in kinds:
             builds.append((plain.traced(), "traced"))
     payloads: dict[Key, Payload] = {}
+    rows = [BuildRow(kind, list(build.parts)) for build, kind in builds]
     for number, (build, _) in enumerate(builds):
         payloads[MANIFEST, number] = Payload.of(build.manifest.to_json().encode())
-        payloads[CODE, number] = Payload.of(build.code)
+    for number, part in enumerate(part for build, _ in builds for part in build.parts.values()):
+        payloads[PART, number] = Payload.of(part)
     source = None
     if program.source is not None:
         source = SourceRow(program.source.file, program.source.form)
@@ -114,7 +120,7 @@ def program_chunks(
     outline = program.outline() if kinds else None
     if outline is not None:
         payloads[OUTLINE, 0] = Payload.of(_json(outline))
-    info = InfoRows([BuildRow(kind) for _, kind in builds], source)
+    info = InfoRows(rows, source)
     payloads[INFO, 0] = Payload.of(_json(info))
     if embed_weights and program.manifest.package is not None:
         from openinfer.runtime.packages.embedded import package_payloads
@@ -190,8 +196,13 @@ def _read(container: Container, package: Package | None) -> Program:
         source = SourceText(info.source.file, text, info.source.form)
     outline = _read_outline(container)
     programs: list[Program] = []
+    numbers = count()
     for number, row in enumerate(info.builds):
-        program = Program(_read_manifest(container, number), container.read(CODE, number), package)
+        manifest = _read_manifest(container, number)
+        if len(set(row.parts)) != len(row.parts):
+            raise damaged(f"build {number} has two parts of one name")
+        parts = {name: container.read(PART, next(numbers)) for name in row.parts}
+        program = Program(manifest, parts, package)
         program.source = source
         if row.kind == "plain":
             program.make_outline = (lambda: outline) if outline is not None else None
@@ -236,14 +247,22 @@ def _rows(kind: type[T], data: bytes, what: str) -> T:
 
 
 def _best_first(programs: Sequence[Program]) -> Program:
-    """The build for the best processor that this one can stand in for, with the others behind."""
+    """The build that runs best here, with the others behind."""
     if len(programs) == 1:
         return programs[0]
-    from openinfer.runtime.devices.cpu_support import rank_here
-
-    ordered = sorted(programs, key=lambda program: rank_here(program.manifest.target))
+    ordered = sorted(programs, key=_rank)
     ordered[0].alternatives = tuple(ordered[1:])
     return ordered[0]
+
+
+def _rank(program: Program) -> tuple[int, ...]:
+    """Builds for devices that are not here, or that cannot run, stand behind the others."""
+    manifest = program.manifest
+    if manifest.device not in DEVICES:
+        return (len(DEVICES),)
+    device = device_of(manifest.device)
+    place = len(DEVICES) if device.unavailable_reason() else list(DEVICES).index(manifest.device)
+    return (place, *device.rank(manifest.target))
 
 
 def _bind(program: Program, package: Package | None) -> None:

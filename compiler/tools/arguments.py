@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.devices import DEFAULT_DEVICE, DEVICES, SIMULATOR, checked_device
 from openinfer.runtime.suggest import did_you_mean
 
 
@@ -47,6 +49,25 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
     add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
+
+
+def add_device(
+    parser: argparse.ArgumentParser, *, simulator: bool = False, default: str | None = None
+) -> None:
+    """`--device`; with `simulator`, that is one of them, and `--executor` another spelling.
+
+    Without a `default` the option is None when it is not given: then a compiled program says for which
+    device it is, and a text is compiled for the first of the table.
+    """
+    names = [*DEVICES, SIMULATOR] if simulator else list(DEVICES)
+    parser.add_argument(
+        *(("--device", "--executor") if simulator else ("--device",)),
+        dest="device",
+        type=partial(checked_device, simulator=simulator),
+        default=default,
+        metavar="NAME",
+        help=f"what runs it: {', '.join(names)} (default {default or DEFAULT_DEVICE})",
+    )
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, int]:

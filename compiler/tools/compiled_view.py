@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.runtime.errors import OpenInferError
+from openinfer.runtime.devices import DEVICES, device_of
 from openinfer.runtime.packages.mapped import MappedFile
 from openinfer.runtime.plan import plan_table
 from openinfer.runtime.program_file import NAMES, WEIGHTS, Container
@@ -59,7 +59,8 @@ def compiled_text(facts: dict[str, Any]) -> str:
     for build in facts["builds"]:
         further = "".join(f", {kind} {size}" for kind, size in build["further"].items())
         here = "runs here" if build["obstacle"] is None else f"not here: {build['obstacle']}"
-        lines.append(f"build {build['target']}: {build['code']} bytes of code{further}; {here}")
+        name = f"{build['device']} {build['target']}"
+        lines.append(f"build {name}: {build['code']} bytes of code{further}; {here}")
     lines += [f"package: {facts['package']['text']}", ""]
     fixed = ", ".join(f"{name} = {value}" for name, value in facts["sizes"].items())
     lines.append(f"sizes: {fixed or 'none'}")
@@ -110,23 +111,21 @@ def _container_facts(path: Path) -> dict[str, Any]:
 def _build(program: Program) -> dict[str, Any]:
     manifest: Manifest = program.manifest
     return {
+        "device": manifest.device,
         "target": manifest.target.partition(";")[0],
         "key": manifest.target,
         "version": manifest.version,
-        "code": len(program.code),
-        "further": {kind: len(build.code) for kind, build in program.further_builds.items()},
-        "obstacle": _obstacle(manifest.target),
+        "code": program.code_bytes,
+        "parts": {name: len(part) for name, part in program.parts.items()},
+        "further": {kind: build.code_bytes for kind, build in program.further_builds.items()},
+        "obstacle": _obstacle(manifest),
     }
 
 
-def _obstacle(target: str) -> str | None:
-    from openinfer.runtime.devices.cpu_support import check_target
-
-    try:
-        check_target(target)
-    except OpenInferError as error:
-        return error.message
-    return None
+def _obstacle(manifest: Manifest) -> str | None:
+    if manifest.device not in DEVICES:
+        return f"this build of openinfer has no device '{manifest.device}'"
+    return device_of(manifest.device).obstacle(manifest.target)
 
 
 def _package(program: Program) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from openinfer.runtime.devices import DEVICES, SIMULATOR, device_of
 from openinfer.runtime.errors import UnsupportedError
 
 
@@ -32,7 +33,7 @@ class DeviceReport:
 
 def device_reports() -> list[DeviceReport]:
     """Every device of this build; the simulator needs no more than the compiler's library."""
-    return [_cpu(), _simulator()]
+    return [*map(_compiled, DEVICES), _simulator()]
 
 
 def _simulator() -> DeviceReport:
@@ -41,31 +42,16 @@ def _simulator() -> DeviceReport:
     try:
         require_compiler()
     except UnsupportedError as error:
-        return DeviceReport("simulator", f"{error.message}: {error.hint}")
-    return DeviceReport("simulator", facts={"kind": "NumPy, the reference semantics"})
+        return DeviceReport(SIMULATOR, f"{error.message}: {error.hint}")
+    return DeviceReport(SIMULATOR, facts={"kind": "NumPy, the reference semantics"})
 
 
-def _cpu() -> DeviceReport:
-    from openinfer.runtime.host import cpu_unavailable_reason
-    from openinfer.runtime.options import default_threads, host_kind
-
-    reason = cpu_unavailable_reason()
+def _compiled(name: str) -> DeviceReport:
+    device = device_of(name)
+    reason = device.unavailable_reason()
     if reason is not None:
-        return DeviceReport("cpu", reason)
+        return DeviceReport(name, reason)
     try:
-        import llvmlite
-        from llvmlite import binding
-    except (ImportError, OSError) as error:
-        return DeviceReport("cpu", f"llvmlite cannot be imported ({error}): pip install llvmlite")
-    from openinfer.runtime.devices.cpu_codegen import host_cpu
-
-    cpu, features = host_cpu(host_kind())
-    vectors = [name for name in ("avx2", "fma", "avx512f", "avx512bf16") if features.get(name)]
-    facts = {
-        "cpu": cpu,
-        "vectors": ", ".join(vectors) or "baseline",
-        "threads": str(default_threads()),
-        "llvm": ".".join(str(part) for part in binding.llvm_version_info)
-        + f" (llvmlite {llvmlite.__version__})",
-    }
-    return DeviceReport("cpu", None, facts)
+        return DeviceReport(name, facts=device.facts())
+    except UnsupportedError as error:
+        return DeviceReport(name, f"{error.message}: {error.hint}")

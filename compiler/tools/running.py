@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.compiler.api import Graph, Simulator, compile
 from openinfer.compiler.arguments import checked_sizes
 from openinfer.compiler.timings import timed
-from openinfer.compiler.tools.arguments import add_model, add_program, parse_sizes
+from openinfer.compiler.tools.arguments import add_device, add_model, add_program, parse_sizes
 from openinfer.compiler.tools.program_argument import (
     PACKAGE_SUFFIXES,
     STDIN_NAME,
@@ -21,6 +21,7 @@ from openinfer.compiler.tools.program_argument import (
 )
 from openinfer.compiler.tools.progress import waiting
 from openinfer.compiler.tools.report import AdvisedError, UsageError
+from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, device_of
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.options import checked_threads
 
@@ -30,11 +31,17 @@ if TYPE_CHECKING:
     from openinfer.runtime.tensors import Tensor
 
 
-def add_program_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of every command that runs a program."""
+def add_program_arguments(
+    parser: argparse.ArgumentParser, *, simulator: bool = True, device: str | None = None
+) -> None:
+    """The arguments of every command that runs a program; `device` is the default one.
+
+    `simulator`: whether it may run on the simulator alone.
+    """
     add = parser.add_argument
     add_program(parser, compiled=True)
     add_model(parser)
+    add_device(parser, simulator=simulator, default=device)
     add(
         "--copy-model",
         action="store_true",
@@ -79,10 +86,13 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
     program = open_program(args.program.path, args.model, copy=args.copy_model)
+    device = args.device or program.manifest.device
+    if device != SIMULATOR:
+        program = program.for_device(device)
     graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
     rest = (given, args.seed, args.steps, args.threads, args.strict)
     precision = program.manifest.precision
-    return CompiledSession(graph, package, sizes, *rest, precision, program=program)
+    return CompiledSession(graph, package, sizes, *rest, precision, device=device, program=program)
 
 
 def read_program(program: ProgramArgument) -> Graph:
@@ -117,6 +127,8 @@ class Session:
     precision: str | None = None
     tuning: str | None = None
     strict_math: bool = False
+    device: str = DEFAULT_DEVICE
+    """What the program runs on, the simulator included."""
     _warned: bool = False
 
     @staticmethod
@@ -154,7 +166,17 @@ class Session:
             args.precision,
             args.tuning,
             args.strict_math,
+            args.device or DEFAULT_DEVICE,
         )
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the program runs on the simulator."""
+        return self.device == SIMULATOR
+
+    def executor(self, trace: bool | None = None) -> BaseExecutor:
+        """An executor on the device of the command line; for `trace` see `compiled`."""
+        return self.simulator() if self.simulated else self.compiled(trace)
 
     def simulator(self) -> BaseExecutor:
         """An executor with the reference semantics."""
@@ -171,16 +193,13 @@ class Session:
 
         With `trace` its steps leave events (None: as the environment asks).
         """
-        from openinfer.runtime.host import cpu_unavailable_reason
-
-        reason = cpu_unavailable_reason()
-        if reason is not None:
-            raise UnsupportedError("OI0733", reason, hint="use --executor simulator")
+        check_available(self.device, "`openinfer run --device simulator` runs it node by node")
         try:
             with waiting(f"compiling {self.graph.file}"):
                 program = compile(
                     self.graph,
                     self.package,
+                    self.device,
                     sizes=self.sizes,
                     precision=self.precision,
                     tuning=self.tuning,
@@ -205,6 +224,13 @@ class Session:
         if self.graph.parsed and not self._warned:
             self._warned = True
             show_warnings(self.graph)
+
+
+def check_available(device: str, hint: str) -> None:
+    """Raises UnsupportedError OI0733 where a device cannot run here."""
+    reason = device_of(device).unavailable_reason()
+    if reason is not None:
+        raise UnsupportedError("OI0733", reason, hint=hint)
 
 
 @contextmanager

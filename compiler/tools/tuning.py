@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.compiler.backends import backend_of
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.tuning import Tile, Tuning
 
@@ -79,7 +80,8 @@ def shapes_of(
     from openinfer.lowering.loops.machine import key_of
 
     module = graph.module.clone()
-    pipeline.run(module, registry.make_context(), "cpu", stop="linalg", options=options)
+    name = backend_of(options.device).pipeline
+    pipeline.run(module, registry.make_context(), name, stop="linalg", options=options)
     found: dict[str, Shape] = {}
     for op in module.walk():
         if not isinstance(op, MatmulOp):

@@ -1,1 +1,52 @@
-"""Devices that run compiled programs."""
+"""The devices of this build: a name, and the module and class behind it. Nothing is imported before a
+device is asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from openinfer.runtime.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from openinfer.runtime.devices.base import Device
+
+DEVICES: dict[str, str] = {
+    "cpu": "openinfer.runtime.devices.cpu_device:CpuDevice",
+}
+"""By name; the first one is what programs are compiled for unless another one is named."""
+
+DEFAULT_DEVICE = next(iter(DEVICES))
+SIMULATOR = "simulator"
+"""What the tools take in place of a device where they run a program without compiling it."""
+
+
+def checked_device(name: str, *, simulator: bool = False) -> str:
+    """The name itself, when there is such a device (or the simulator, where it may be).
+
+    Raises UnsupportedError OI0730 with the names that there are.
+    """
+    known = [*DEVICES, SIMULATOR] if simulator else list(DEVICES)
+    if name in known:
+        return name
+    from openinfer.runtime.suggest import did_you_mean
+
+    guess = did_you_mean(str(name), known, quote="'")
+    raise UnsupportedError(
+        "OI0730",
+        f"there is no device '{name}'",
+        hint=f"{guess}the devices are: {', '.join(known)}",
+    )
+
+
+@cache
+def _loaded(entry: str) -> Device:
+    from importlib import import_module
+
+    module, _, name = entry.partition(":")
+    return getattr(import_module(module), name)()
+
+
+def device_of(name: str) -> Device:
+    """The device of a name. Raises UnsupportedError OI0730 for one that this build lacks."""
+    return _loaded(DEVICES[checked_device(name)])

@@ -120,6 +120,14 @@ def host_cpu(kind: str) -> tuple[str, dict[str, bool]]:
     return named_target(describe_target("", "", masked).name).cpu, masked
 
 
+def llvm_version() -> str:
+    """LLVM's version, and that of the library that brings it."""
+    import llvmlite
+
+    numbers = ".".join(str(part) for part in _llvm().llvm_version_info)
+    return f"{numbers} (llvmlite {llvmlite.__version__})"
+
+
 def _target_machine(target: TargetDescription, codegen_level: int) -> Any:
     binding = _llvm()
     # The small code model with PIC: calls to the C library go through stubs that the loader makes.

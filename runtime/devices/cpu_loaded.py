@@ -13,6 +13,7 @@ from openinfer.runtime.devices.cpu_growing import aligned_bytes
 from openinfer.runtime.devices.cpu_observer import observer_address
 from openinfer.runtime.devices.cpu_support import check_target
 from openinfer.runtime.manifest import WeightRow
+from openinfer.runtime.program import HOST
 from openinfer.runtime.storage import AnyArray
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class LoadedProgram:
 
     def __init__(self, program: Program) -> None:
         """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
-        manifest = program.manifest
+        manifest, code = program.manifest, program.part(HOST)
         check_target(manifest.target)
         self.manifest = manifest
         self.package = program.package
@@ -48,13 +49,13 @@ class LoadedProgram:
         if "team" in manifest.frame:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
         imports: dict[str, int] = {}
-        self.watched = OBSERVER.encode() in program.code
+        self.watched = OBSERVER.encode() in code
         """Whether this is the build that shows its values (`watched_by`)."""
         if self.watched:
             imports[OBSERVER] = observer_address()
-        if INTERRUPTED.encode() in program.code:
+        if INTERRUPTED.encode() in code:
             imports[INTERRUPTED] = interrupted_address()
-        self._library = load_object(program.code, symbols, imports)
+        self._library = load_object(code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
         self.shared = "team" in manifest.frame
         """Whether several threads can run a step."""

@@ -50,8 +50,8 @@ def linked(batch: tuple[str, ...], options: PipelineOptions) -> oi.Program:
             except CompileError as own:
                 pytest.fail(f"{name} for {options.target_name}: {own}")
         pytest.fail(f"{batch} for {options.target_name}: {error}")
-    assert set(undefined_symbols(program.code)) <= PROVIDED
-    load_object(program.code, ["openinfer_step"])
+    assert set(undefined_symbols(program.parts["host"])) <= PROVIDED
+    load_object(program.parts["host"], ["openinfer_step"])
     return program
 
 
@@ -108,13 +108,13 @@ def test_moved_floats_of_every_length_link(target: str, dtype: str) -> None:
     )
     text = f"dynamic {{ {inputs} t: bool; }} volatile {{ {results} }} block entry {{ {nodes} return; }}"
     program = compile_module(oi.graph(text), None, PipelineOptions(target_name=target))
-    load_object(program.code, ["openinfer_step"])
+    load_object(program.parts["host"], ["openinfer_step"])
 
 
 def test_what_is_not_provided_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself: an object that calls something else, and bytes that are none."""
     graph = oi.graph(text_of(BATCHES[0][:1]))
-    code = compile_module(graph, None, PipelineOptions()).code
+    code = compile_module(graph, None, PipelineOptions()).parts["host"]
     assert "syscall" in undefined_symbols(code)
     for cut in (0, 3, 20, 60, len(code) // 2):
         with pytest.raises(ArtefactError, match="OI0840"):

@@ -674,8 +674,8 @@ def test_programs_compiled_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def code_of(number: int) -> list[bytes]:
         text = PRODUCT.replace("64", str(32 + 16 * number))
         return [
-            *(compile_program(same_graph, **way).code for way in ways[number::2]),
-            oi.compile(text).code,
+            *(compile_program(same_graph, **way).parts["host"] for way in ways[number::2]),
+            oi.compile(text).parts["host"],
         ]
 
     alone = [code_of(number) for number in range(2)]

@@ -16,13 +16,13 @@ from saved_programs import TEXT, write_model
 import openinfer as oi
 from openinfer.runtime.program import Program
 from openinfer.runtime.program_file import (
-    CODE,
     INFO,
     LIMITS,
     MANIFEST,
     NAMES,
     OUTLINE,
     PACKAGE,
+    PART,
     WEIGHTS,
     Container,
     Memory,
@@ -128,8 +128,15 @@ def test_other_versions_are_named(saved: bytes, load: Callable[[bytes], Program]
     with pytest.raises(oi.ArtefactError, match="by another version of openinfer") as caught:
         load(b"OIPROG\0\1" + bytes(100))
     assert caught.value.code == "OI0803"
+    earlier = bytearray(saved)
+    earlier[7] = 2
+    with pytest.raises(
+        oi.ArtefactError, match=f"openinfer {oi.__version__}, whose files"
+    ) as caught:
+        load(bytes(earlier))
+    assert caught.value.code == "OI0803"
     later = bytearray(saved)
-    later[7], later[8:40] = 3, b"9.8.7\x1b[31m".ljust(32, b"\0")
+    later[7], later[8:40] = 4, b"9.8.7\x1b[31m".ljust(32, b"\0")
     with pytest.raises(oi.ArtefactError, match=r"openinfer 9\.8\.7\?\[31m, whose files") as caught:
         load(bytes(later))
     assert f"openinfer {oi.__version__} cannot read" in caught.value.message
@@ -168,9 +175,12 @@ def changed_json(
     ("rows", "message"),
     [
         ({"builds": []}, "it has no build"),
-        ({"builds": [{"kind": "observed"}]}, "build 0 belongs to no plain one"),
-        ({"builds": [{"kind": "fast"}]}, "build 0 is of the unknown kind 'fast'"),
-        ({"builds": [{"kind": "plain"}] * 9}, "it has no manifest 3"),
+        ({"builds": [{"kind": "observed", "parts": []}]}, "build 0 belongs to no plain one"),
+        ({"builds": [{"kind": "fast", "parts": []}]}, "build 0 is of the unknown kind 'fast'"),
+        ({"builds": [{"kind": "plain", "parts": ["host"]}] * 9}, "it has no manifest 3"),
+        ({"builds": [{"kind": "plain", "parts": ["a"] * 2}]}, "build 0 has two parts of one name"),
+        ({"builds": [{"kind": "plain", "parts": [*"abcd"]}]}, "it has no part 3"),
+        ({"builds": [{"kind": "plain"}]}, r"info: builds\[0\].parts is missing"),
         ({"builds": [{}]}, r"info: builds\[0\].kind is missing"),
         ({"builds": 3}, "info: builds is 3, not a list"),
         ({"more": 3}, "info: more is unknown"),
@@ -230,7 +240,7 @@ def test_the_outline_is_checked(saved: bytes, load: Callable[[bytes], Program]) 
 
 
 def test_code_that_is_none(saved: bytes, load: Callable[[bytes], Program]) -> None:
-    loaded = load(rebuilt({**parts(saved), (CODE, 0): b"no code"}))
+    loaded = load(rebuilt({**parts(saved), (PART, 0): b"no code"}))
     with pytest.raises(oi.ArtefactError, match="not an ELF object") as caught:
         loaded.make_executor()
     assert caught.value.code == "OI0840"

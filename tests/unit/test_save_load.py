@@ -68,7 +68,7 @@ def test_writing_is_whole_or_not_at_all(program: Program, tmp_path: Path) -> Non
     path = tmp_path / "p.oip"
     program.save(path)
     before = path.read_bytes()
-    loaded = Program(program.manifest, program.code)
+    loaded = Program(program.manifest, program.parts)
     with pytest.raises(oi.UnsupportedError):
         loaded.save(path, observed=True)
     with pytest.raises(oi.ArtefactError, match="needs the model package"):
@@ -281,7 +281,7 @@ def test_code_for_other_processors_is_refused(program: Program) -> None:
         with pytest.raises(oi.ArtefactError, match="unknown processor"):
             check_target(key)
     changed = plain_data(program.manifest) | {"target": more}
-    moved = Program(row_of(Manifest, changed), program.code, program.package)
+    moved = Program(row_of(Manifest, changed), program.parts, program.package)
     with pytest.raises(oi.ArtefactError, match="amx-future") as caught:
         moved.make_executor()
     assert caught.value.code == "OI0806"

@@ -20,7 +20,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_program_arguments(parser)
+    add_program_arguments(parser, simulator=False)
     parser.add_argument(
         "--tolerance",
         type=float,

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.tools.arguments import add_model, add_program, parse_sizes
+from openinfer.compiler.tools.arguments import add_device, add_model, add_program, parse_sizes
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser, compiled=False)
     add("-o", "--output", type=Path, metavar="OUT", help="default: FILE with the ending .oip")
     add_model(parser)
+    add_device(parser, default=DEFAULT_DEVICE)
     add(
         "--target",
         action="append",
@@ -111,6 +113,7 @@ def _compiled(args: argparse.Namespace, package: Package | None, targets: list[s
                 program = compile(
                     graph,
                     package,
+                    args.device,
                     sizes=sizes,
                     precision=precision,
                     target=target,
@@ -136,6 +139,7 @@ def _report(args: argparse.Namespace, program: Program, output: Path) -> None:
         "program": program.manifest.name,
         "output": str(output),
         "bytes": output.stat().st_size,
+        "device": args.device,
         "targets": [build.manifest.target.partition(";")[0] for build in builds],
         "further": list(program.further_builds),
         "embedded": args.embed_weights,

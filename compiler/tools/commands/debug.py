@@ -11,12 +11,13 @@ import sys
 
 from openinfer.compiler.tools.report import UsageError
 from openinfer.compiler.tools.running import Session, add_program_arguments
+from openinfer.runtime.devices import SIMULATOR
 from openinfer.runtime.errors import UnsupportedError
 
 EXAMPLES = """\
 examples:
   openinfer debug examples/mlp.oi                 the simulator, drawn inputs; then: break matmul
-  openinfer debug mlp.oi --executor cpu --input x=x.npy
+  openinfer debug mlp.oi --device cpu --input x=x.npy
   openinfer debug decode.oi --steps 8             `continue` goes through eight steps
   openinfer debug mlp.oi --command "break 24" --command continue --command "print h.max"
   echo "watch y" | openinfer debug mlp.oi         commands from a pipe
@@ -24,9 +25,8 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_program_arguments(parser)
+    add_program_arguments(parser, device=SIMULATOR)
     add = parser.add_argument
-    add("--executor", choices=("simulator", "cpu"), default="simulator", help="default simulator")
     add(
         "--command",
         action="append",
@@ -48,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
             "give them by --command, or the program as a file",
         )
     program = Session.of(args)
-    executor = program.simulator() if args.executor == "simulator" else program.compiled()
-    with executor:
+    with program.executor() as executor:
         outline = executor.outline()
         if outline is None:
             raise UnsupportedError(
@@ -66,6 +65,6 @@ def run(args: argparse.Namespace) -> int:
         if not sys.stdin.isatty():
             return console.script(sys.stdin)
         if not args.json:
-            name = "the simulator" if args.executor == "simulator" else "the compiled program"
+            name = "the simulator" if program.simulated else "the compiled program"
             print(f"{program.graph.file} on {name}; `help` lists the commands")
         return console.interactive()

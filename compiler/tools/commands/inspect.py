@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.tools.arguments import add_model, parse_sizes
+from openinfer.compiler.tools.arguments import add_device, add_model, parse_sizes
 from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.compiler.tools.report import (
     BAD_INPUT,
@@ -25,6 +25,7 @@ from openinfer.compiler.tools.report import (
     finding_json,
     render,
 )
+from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.errors import OpenInferError, ProgramError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a package, or a program; - reads a text from standard input",
     )
     add_model(parser)
+    add_device(parser)
     add("--dot", action="store_true", help="control flow in Graphviz's language")
     add("--mermaid", action="store_true", help="control flow as a Mermaid flowchart")
     add("--svg", type=Path, metavar="FILE", help="control flow drawn by Graphviz")
@@ -70,9 +72,10 @@ def run(args: argparse.Namespace) -> int:
     if args.file.is_compiled():
         return _compiled(args)
     pictures = args.dot or args.mermaid or args.svg
-    if args.model is not None or args.size or pictures or args.plan or args.kernels:
+    compiled = args.device is not None or args.plan or args.kernels
+    if args.model is not None or args.size or pictures or compiled:
         raise UsageError(
-            "--model, --size, --dot, --mermaid, --svg, --plan and --kernels are about programs",
+            "--model, --size, --device, --dot, --mermaid, --svg, --plan and --kernels are about programs",
             f"{args.file.name} is taken for a model package; programs end in .oi, .json or .oip",
         )
     from openinfer.runtime.packages import open_model
@@ -99,6 +102,8 @@ def _compiled(args: argparse.Namespace) -> int:
         graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))
         return _show(args, graph, package, sizes)
     facts = compiled_facts(args.file.path, program)
+    if args.device is not None:
+        program = program.for_device(args.device)
     more: dict[str, Any] = {}
     texts = [compiled_text(facts)]
     if args.plan:
@@ -155,7 +160,7 @@ def _show(
         from openinfer.compiler.tools.inspecting.kernels import kernels_json, kernels_text
         from openinfer.compiler.tools.inspecting.plan import compiled_program, plan_json
 
-        program = compiled_program(graph, package, sizes)
+        program = compiled_program(graph, package, sizes, args.device or DEFAULT_DEVICE)
         if args.plan:
             facts["plan"] = plan_json(program)
             compiled.append(f"{program.plan_text()}\n")

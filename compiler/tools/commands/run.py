@@ -29,7 +29,7 @@ examples:
   openinfer run mlp.oi --model other.oinf --size B=4 --seed 7
   openinfer run mlp.oi --input x=x.npy --output y=y.npy
   openinfer run axpy.oi --input x=1,2,3 --input a=0.5 --json
-  openinfer run decode.oi --steps 5 --executor simulator --trace trace.json --trace-format chrome
+  openinfer run decode.oi --steps 5 --device simulator --trace trace.json --trace-format chrome
 """
 
 
@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE.npy",
         help="write a variable after the last step (repeatable)",
     )
-    add("--executor", choices=("cpu", "simulator"), default="cpu", help="default cpu")
     add("--trace", type=Path, metavar="FILE", help="write what ran, node by node")
     add("--time-passes", action="store_true", help="what each pass of compiling cost, on stderr")
     add("--trace-format", choices=("json", "chrome"), default="json", help="default json")
@@ -52,9 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     files = output_files(args.output)
     session = Session.of(args)
-    simulated = args.executor == "simulator"
-    executor = session.simulator() if simulated else _compiled(session, args)
-    with executor:
+    with _executor(session, args) as executor:
         for step in range(session.steps):
             executor.insert(**session.inputs(executor, step))
             executor.step()
@@ -66,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         data = {
             "program": session.graph.file,
-            "executor": args.executor,
+            "executor": session.device,
             "steps": session.steps,
             "outputs": {name: tensor_json(value) for name, value in values.items()},
         }
@@ -87,7 +84,7 @@ def _save(path: str, value: object) -> None:
     write_file(path, [data.getbuffer()])
 
 
-def _compiled(session: Session, args: argparse.Namespace) -> BaseExecutor:
-    """The compiled program; its traced build when a trace is asked for."""
-    with passes_timed(args.time_passes):
-        return session.compiled(trace=True if args.trace is not None else None)
+def _executor(session: Session, args: argparse.Namespace) -> BaseExecutor:
+    """On the device; the traced build of a compiled program when a trace is asked for."""
+    with passes_timed(args.time_passes and not session.simulated):
+        return session.executor(trace=True if args.trace is not None else None)

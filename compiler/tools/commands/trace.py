@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to sum by (repeatable; default node)",
     )
     add("--top", type=int, metavar="N", help="show the N longest rows (default: all)")
-    add("--executor", choices=("cpu", "simulator"), default="cpu", help="default cpu")
     add("--html", type=Path, metavar="OUT", help="write a page: tables and a timeline")
     add("--save", type=Path, metavar="FILE", help="keep the trace, as `run --trace` does")
 
@@ -92,9 +91,7 @@ def _stored(program: ProgramArgument) -> list[Event] | None:
 def _traced(args: argparse.Namespace) -> tuple[list[Event], dict[str, str], int]:
     """The events of a run, the program text, and how many events were dropped."""
     session = Session.of(args)
-    simulated = args.executor == "simulator"
-    executor = session.simulator() if simulated else session.compiled(trace=True)
-    with executor:
+    with session.executor(trace=True) as executor:
         for step in range(session.steps):
             executor.insert(**session.inputs(executor, step))
             executor.step()

@@ -13,8 +13,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from openinfer.compiler.tools.arguments import add_program, parse_sizes
+from openinfer.compiler.tools.arguments import add_device, add_program, parse_sizes
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.devices import DEFAULT_DEVICE, device_of
 
 EXAMPLES = """\
 examples:
@@ -28,6 +29,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_program(parser, compiled=False)
+    add_device(parser, default=DEFAULT_DEVICE)
     add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
     add(
         "--size",
@@ -46,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.compiler.tools.progress import waiting
     from openinfer.compiler.tools.tuning import findings, shapes_of, table
     from openinfer.lowering.options import PipelineOptions
-    from openinfer.runtime.devices.cpu_codegen import host_target
     from openinfer.runtime.options import checked_threads
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.tuning import Tuning, cached_path
@@ -56,14 +57,15 @@ def run(args: argparse.Namespace) -> int:
     if not args.seconds > 0:
         raise UsageError("--seconds takes a number above 0")
     threads = checked_threads(args.threads) or 1
-    target = host_target()
+    target = device_of(args.device).host_target()
     path = args.output if args.output is not None else cached_path(target.name)
     # Read first: a file that is none is found before anything is measured.
     old = Tuning.load(path) if path.is_file() else Tuning(target.name, "")
     model = args.model if args.model is not None else args.program.package_beside()
     package = open_model(model) if model is not None else None
     sizes = checked_sizes(parse_sizes(args.size))
-    shapes = shapes_of(args.program.graph(), package, PipelineOptions(package=package), sizes)
+    options = PipelineOptions(package=package, device=args.device)
+    shapes = shapes_of(args.program.graph(), package, options, sizes)
     found = []
     measuring = findings(shapes, target, threads, args.seconds)
     for number, shape in enumerate(shapes, 1):

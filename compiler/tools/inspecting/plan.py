@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.api import compile
 from openinfer.compiler.tools.progress import waiting
-from openinfer.runtime.errors import UnsupportedError
-from openinfer.runtime.host import cpu_unavailable_reason
+from openinfer.compiler.tools.running import check_available
 from openinfer.runtime.plan import lower_bound, nominal_sizes
 from openinfer.runtime.sizes import THREADS, Size
 
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
     from openinfer.runtime.program import Program
 
 
-def compiled_program(graph: Graph, package: Package | None, sizes: Mapping[str, int]) -> Program:
+def compiled_program(
+    graph: Graph, package: Package | None, sizes: Mapping[str, int], device: str
+) -> Program:
     """The compiled program, from the cache when it is there. Raises what `compile` raises."""
-    reason = cpu_unavailable_reason()
-    if reason is not None:
-        raise UnsupportedError("OI0733", reason, hint="leave out --plan")
+    check_available(device, "leave out --plan and --kernels")
     with waiting(f"compiling {graph.file}"):
-        return compile(graph, package, sizes=sizes)
+        return compile(graph, package, device, sizes)
 
 
 def plan_json(program: Program) -> dict[str, Any]:

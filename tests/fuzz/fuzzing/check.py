@@ -166,7 +166,9 @@ class _Check:
             return program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT, trace=trace)
 
         if foreign(program):
-            cpu_codegen.load_object(program.code, ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8})
+            cpu_codegen.load_object(
+                program.parts["host"], ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8}
+            )
             return None
         if variant.callers > 1:
             return seen_calls(make, self.program, variant.callers)

@@ -1,0 +1,77 @@
+"""The device `cpu`: where its parts are. Imports llvmlite when something is compiled or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from openinfer.runtime.devices.base import Device
+from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.host import cpu_unavailable_reason
+from openinfer.runtime.options import default_threads, host_kind
+
+if TYPE_CHECKING:
+    from openinfer.runtime.devices.cpu import CpuExecutor
+    from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+    from openinfer.runtime.program import Program
+    from openinfer.runtime.target import TargetDescription
+
+_SHOWN = ("avx2", "fma", "avx512f", "avx512bf16")
+"""The instruction sets that `openinfer devices` names."""
+
+
+class CpuDevice(Device):
+    """Native code of this process, and as many threads of it as there are CPUs."""
+
+    name = "cpu"
+
+    def unavailable_reason(self) -> str | None:
+        """See `Device.unavailable_reason`."""
+        return cpu_unavailable_reason()
+
+    def facts(self) -> Mapping[str, str]:
+        """See `Device.facts`."""
+        from openinfer.runtime.devices.cpu_codegen import host_cpu, llvm_version
+
+        cpu, features = host_cpu(host_kind())
+        return {
+            "cpu": cpu,
+            "vectors": ", ".join(name for name in _SHOWN if features.get(name)) or "baseline",
+            "threads": str(default_threads()),
+            "llvm": llvm_version(),
+        }
+
+    def host_target(self) -> TargetDescription:
+        """See `Device.host_target`."""
+        from openinfer.runtime.devices.cpu_codegen import host_target
+
+        return host_target()
+
+    def obstacle(self, target: str) -> str | None:
+        """See `Device.obstacle`."""
+        from openinfer.runtime.devices.cpu_support import obstacle
+
+        try:
+            return obstacle(target, self.host_target())
+        except UnsupportedError as error:
+            return error.message
+
+    def rank(self, target: str) -> tuple[int, ...]:
+        """See `Device.rank`."""
+        from openinfer.runtime.devices.cpu_support import rank_here
+
+        return rank_here(target)
+
+    def load(self, program: Program) -> LoadedProgram:
+        """See `Device.load`."""
+        from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+
+        return LoadedProgram(program)
+
+    def make_executor(
+        self, program: Program, build: Program, threads: int, max_state_bytes: int | None
+    ) -> CpuExecutor:
+        """See `Device.make_executor`."""
+        from openinfer.runtime.devices.cpu import CpuExecutor
+
+        return CpuExecutor(program, build.loaded(), threads, max_state_bytes)
