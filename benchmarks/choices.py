@@ -15,7 +15,7 @@ from openinfer.compiler.suggest import near
 from openinfer.compiler.tools.extras import missing_library
 from openinfer.compiler.tools.report import UsageError
 from openinfer.runtime.devices import DEFAULT_DEVICE
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.target import TARGETS
 

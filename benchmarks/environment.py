@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.instruction_sets import HOST
 from benchmarks.limits import caches
 from benchmarks.peers import PEERS
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.target import TargetDescription, named_target
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,7 +29,7 @@ from openinfer.lowering.loops.lower_convolution import LowerConvolution, conv_sc
 from openinfer.lowering.loops.lower_matmul import LowerMatmul
 from openinfer.lowering.loops.lower_pack import LowerPack
 from openinfer.lowering.loops.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
 PASSES = (LowerMatmul(), LowerConvolution(), LowerPack(), LowerAttention(), ShareLoops())

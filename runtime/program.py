@@ -16,7 +16,7 @@ from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.trace import TraceLog
 
 if TYPE_CHECKING:
-    from openinfer.runtime.devices.cpu import CpuExecutor
+    from openinfer.runtime.devices.compiled.executor import CpuExecutor
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
 

@@ -1,7 +1,7 @@
 """What the code generator knows about a processor: one description, decided in one place.
 
 A description is data: it names the instruction set, the vector width and the number of registers,
-and nothing in a pass asks the host for them. `host_target` in `runtime/devices/cpu_codegen.py`
+and nothing in a pass asks the host for them. `host_target` in `runtime/devices/cpu/codegen.py`
 makes the one of this machine; `named_target` gives fixed ones, so that tests can compile for
 others.
 """

@@ -22,8 +22,8 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
         text = emit_llvm(module, target)
 
     def finish(measured: Measured, meanwhile: Callable[[], object]) -> dict[str, bytes]:
-        from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
-        from openinfer.runtime.devices.object_symbols import check_symbols
+        from openinfer.runtime.devices.cpu.codegen import compile_llvm_text
+        from openinfer.runtime.devices.cpu.object_symbols import check_symbols
 
         code = compile_llvm_text(text, target, measured=measured, meanwhile=meanwhile)
         # Here, and not first on the machine that lacks one of them.

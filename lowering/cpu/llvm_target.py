@@ -46,7 +46,7 @@ class AssemblyTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         # Where the compiler does, and nowhere else, llvmlite is imported.
-        from openinfer.runtime.devices.cpu_codegen import assembly_text, host_target
+        from openinfer.runtime.devices.cpu.codegen import assembly_text, host_target
 
         host_target()  # Says why where there is no compiled device.
         description = _description(module, self.target)
@@ -59,7 +59,7 @@ def _description(module: ModuleOp, target: str | None) -> TargetDescription:
     if target is None:
         return own
     if target == "host":
-        from openinfer.runtime.devices.cpu_codegen import host_target
+        from openinfer.runtime.devices.cpu.codegen import host_target
 
         chosen = host_target()
     else:

@@ -108,7 +108,7 @@ def described_target(name: str) -> TargetDescription:
     """The processor that a target name means: this machine's own for "host"."""
     if name != "host":
         return named_target(name)
-    from openinfer.runtime.devices.cpu_codegen import host_target
+    from openinfer.runtime.devices.cpu.codegen import host_target
 
     return host_target()
 

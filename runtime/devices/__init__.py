@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.devices.base import Device
 
 DEVICES: dict[str, str] = {
-    "cpu": "openinfer.runtime.devices.cpu_device:CpuDevice",
+    "cpu": "openinfer.runtime.devices.cpu.device:CpuDevice",
 }
 """By name; the first one is what programs are compiled for unless another one is named."""
 

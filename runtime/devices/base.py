@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from openinfer.runtime.devices.cpu import CpuExecutor
+    from openinfer.runtime.devices.compiled.executor import CpuExecutor
     from openinfer.runtime.program import Program
     from openinfer.runtime.target import TargetDescription
 

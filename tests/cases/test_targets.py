@@ -1,5 +1,5 @@
 """The case table for every kind of processor, whatever this one is: lowered and linked, and run where
-this one can. An object may call only what openinfer provides (`runtime/devices/object_symbols.py`)."""
+this one can. An object may call only what openinfer provides (`runtime/devices/cpu/object_symbols.py`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from openinfer.compiler.compile import compile_module
 from openinfer.dialects.opset import find
 from openinfer.lowering.graph import bind_model
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.devices.cpu_codegen import load_object, unavailable_reason
-from openinfer.runtime.devices.cpu_support import host_can_run
-from openinfer.runtime.devices.object_symbols import PROVIDED, undefined_symbols
+from openinfer.runtime.devices.cpu.codegen import load_object, unavailable_reason
+from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
+from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, CompileError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
@@ -120,7 +120,7 @@ def test_what_is_not_provided_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ArtefactError, match="OI0840"):
             undefined_symbols(code[:cut])
     fewer = PROVIDED - {"syscall"}
-    monkeypatch.setattr("openinfer.runtime.devices.object_symbols.PROVIDED", fewer)
+    monkeypatch.setattr("openinfer.runtime.devices.cpu.object_symbols.PROVIDED", fewer)
     with pytest.raises(CompileError, match="syscall") as refused:
         compile_module(graph, None, PipelineOptions())
     assert refused.value.code == "OI0573"

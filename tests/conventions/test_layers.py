@@ -32,7 +32,7 @@ def test_runtime_names_no_compiler_library() -> None:
     """xDSL nowhere in the runtime; llvmlite only where the CPU device links an object."""
     wrong: list[str] = []
     for path in sources("runtime"):
-        device = shown(path).startswith("runtime/devices/cpu")
+        device = shown(path).startswith("runtime/devices/cpu/")
         for line, module in imports(path):
             library = module.partition(".")[0]
             if library == "xdsl" or (library == "llvmlite" and not device):

@@ -18,7 +18,7 @@ from fuzzing.ways import TAGS, variants_of
 from fuzzing.workers import run_seeds
 
 from openinfer.dialects import opset
-from openinfer.runtime.devices.cpu_codegen import unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.dtypes import DTYPES
 
 FIRST, CHUNKS, CHUNK = 5000, 10, 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openinfer.runtime.devices.cpu_support import host_can_run
+from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.target import TargetDescription
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.object_symbols import PROVIDED, undefined_symbols
+from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.plan import lower_bound
 from openinfer.runtime.program import Program
 from openinfer.runtime.sizes import THREADS

@@ -18,7 +18,7 @@ from benchmarks.workloads import WORKLOADS
 from openinfer.compiler.api import compile
 from openinfer.compiler.pipeline import SPEED_ONLY
 from openinfer.compiler.tools.openinfer import main
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.errors import InputError
 
 CACHES = {"l2": 1 << 20, "l3": 32 << 20}

@@ -22,7 +22,7 @@ from benchmarks.peers import OURS, PEERS, SIMULATOR, Setting
 from benchmarks.racing import environment
 from benchmarks.workloads import WORKLOADS
 from openinfer.compiler.tools.openinfer import main
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 
 HAS_AVX2 = host_target().name != "generic"
 

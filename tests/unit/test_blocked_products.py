@@ -10,7 +10,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.lowering.loops import blocked_product
-from openinfer.runtime.devices.cpu_codegen import unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 pytestmark = pytest.mark.skipif(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices import cpu_context
+from openinfer.runtime.devices.compiled import context
 from openinfer.runtime.packages.mapped import MappedFile
 
 PROGRAM = """
@@ -93,7 +93,7 @@ def test_a_compiled_program_over_a_changed_package(package: Path, change: Change
         assert program.loaded().mapped_bytes == W.nbytes
         model.close()  # What was read stays mapped.
         change(package)
-        time.sleep(2 * cpu_context.GUARD_SECONDS)
+        time.sleep(2 * context.GUARD_SECONDS)
         for _ in range(2):
             with pytest.raises(oi.PackageError, match="OI0414"):
                 executor.run(i=ROWS, x=X)
@@ -126,7 +126,7 @@ def test_a_program_whose_own_file_changes(tmp_path: Path, change: Change) -> Non
     executor = loaded.make_executor()
     executor.run(i=ROWS, x=X)
     change(saved)
-    time.sleep(2 * cpu_context.GUARD_SECONDS)
+    time.sleep(2 * context.GUARD_SECONDS)
     with pytest.raises(oi.PackageError, match=r"OI0414.*p\.oip"):
         executor.run(i=ROWS, x=X)
     np.testing.assert_array_equal(copied.make_executor().run(i=ROWS, x=X)["row"], W[:4])
@@ -156,7 +156,7 @@ def test_a_package_that_was_replaced_or_removed_stays_in_use(package: Path, how:
         oi.write_oinf({"W": W + 1, "b": np.zeros(512, np.float32)}, package)
     else:
         package.unlink()
-    time.sleep(2 * cpu_context.GUARD_SECONDS)
+    time.sleep(2 * context.GUARD_SECONDS)
     np.testing.assert_array_equal(executor.run(i=ROWS, x=X)["row"], W[:4])
     np.testing.assert_array_equal(model.read("W"), W)
 

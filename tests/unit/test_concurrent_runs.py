@@ -17,7 +17,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_program
-from openinfer.runtime.devices.cpu_codegen import unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.stepping import Follower
 

@@ -31,7 +31,7 @@ from openinfer.lowering.linalg.scalar_bodies import emit_body, memory_type
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.lower_generic import LowerGeneric
 from openinfer.lowering.reference.twins import evaluate
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import round_values, to_storage, to_values
 from openinfer.runtime.target import named_target

@@ -12,7 +12,7 @@ import pytest
 from openinfer.lowering.cpu.convert_to_llvm import ConvertToLlvm
 from openinfer.lowering.cpu.emit_llvm import emit_llvm
 from openinfer.lowering.cpu.jit import make_context, parse_module
-from openinfer.runtime.devices.cpu_codegen import (
+from openinfer.runtime.devices.cpu.codegen import (
     assembly_text,
     compile_llvm_text,
     host_target,
@@ -118,7 +118,7 @@ def test_host_is_one_of_the_kinds() -> None:
 
 def test_llvmlite_is_imported_late() -> None:
     code = (
-        "import sys, openinfer.runtime.devices.cpu_codegen, openinfer.runtime.target\n"
+        "import sys, openinfer.runtime.devices.cpu.codegen, openinfer.runtime.target\n"
         "assert 'llvmlite' not in sys.modules and 'xdsl' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

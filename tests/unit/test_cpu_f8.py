@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openinfer.lowering.cpu.jit import compile_loops, parse_module
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import round_values, to_storage, to_values
 from openinfer.runtime.target import named_target

@@ -10,7 +10,7 @@ from host_runs import skip_unless_it_runs
 
 import openinfer
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.runtime.devices.cpu_codegen import host_target, load_object
+from openinfer.runtime.devices.cpu.codegen import host_target, load_object
 from openinfer.runtime.target import TargetDescription, named_target
 
 Array = np.ndarray[Any, Any]

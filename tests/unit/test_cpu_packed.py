@@ -11,7 +11,7 @@ import pytest
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops, parse_module
 from openinfer.lowering.memory.clear_tails import ClearTails
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.storage import to_storage, to_values

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.runtime.devices.cpu_codegen import assembly_text
+from openinfer.runtime.devices.cpu.codegen import assembly_text
 from openinfer.runtime.target import named_target
 
 

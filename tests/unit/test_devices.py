@@ -18,7 +18,7 @@ from openinfer.compiler import registry
 from openinfer.compiler.backends import backend_of
 from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.devices import DEVICES, checked_device, device_of
-from openinfer.runtime.devices.cpu_device import CpuDevice
+from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.program import HOST, Program
 
 Capture = pytest.CaptureFixture[str]

@@ -117,7 +117,7 @@ def test_what_goes_on_from_a_level_is_what_was_not_stopped(
     levels = built(build)
     # A traced build names nodes instead.
     assert build == "traced" or "; p.oi:7" in levels["llvm-ir"]
-    monkeypatch.setattr("openinfer.runtime.devices.cpu_codegen.host_target", _no_host)
+    monkeypatch.setattr("openinfer.runtime.devices.cpu.codegen.host_target", _no_host)
     for level in LEVELS:
         module = resumed(levels[level], level)
         assert emit_llvm(module, Facts.of(module).target) == levels["llvm-ir"], level
@@ -212,7 +212,7 @@ def test_an_op_without_a_location_has_that_of_the_op_before() -> None:
 @cache
 def program_from(level: str, traced: bool) -> Program:
     """The program compiled as a whole (`level` is empty) or on from the text of a level."""
-    from openinfer.runtime.devices.cpu_codegen import compile_llvm_text
+    from openinfer.runtime.devices.cpu.codegen import compile_llvm_text
 
     options = replace(PipelineOptions(), trace=traced)
     context = registry.make_context()

@@ -20,7 +20,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler import compile as compiling
-from openinfer.runtime.devices import cpu_codegen
+from openinfer.runtime.devices.cpu import codegen
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -94,7 +94,7 @@ def test_a_child_compiles_while_another_thread_lowers_a_program() -> None:
 
 
 def test_a_child_compiles_while_another_thread_makes_the_linker() -> None:
-    with another_thread_inside(lambda: cpu_codegen._making_linker):
+    with another_thread_inside(lambda: codegen._making_linker):
         assert in_a_child(lambda: compiled(2)) == "well"
 
 

@@ -10,8 +10,8 @@ import pytest
 import openinfer
 from openinfer.compiler.tools.device_report import device_reports
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
-from openinfer.runtime.devices.cpu_support import host_can_run
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, InputError
 from openinfer.runtime.host import cpu_identity, target_identity
 from openinfer.runtime.options import HOST_KINDS

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu_codegen import unavailable_reason
-from openinfer.runtime.devices.cpu_support import host_can_run
+from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import value_range
 from openinfer.runtime.target import TARGETS

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices import cpu_call, cpu_observer
-from openinfer.runtime.devices.cpu_watch import Watcher
+from openinfer.runtime.devices.compiled.watching import Watcher
+from openinfer.runtime.devices.cpu import native_call, observer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -253,7 +253,7 @@ import os, signal, sys, threading
 # Ignored where the tests run in the background of a shell.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from openinfer.compiler.tools.openinfer import main
-from openinfer.runtime.devices.cpu_context import CpuContext
+from openinfer.runtime.devices.compiled.context import CpuContext
 whole = CpuContext._call
 def call(self):
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -318,10 +318,10 @@ def test_what_a_watcher_raises_ends_a_long_step(
 ) -> None:
     """Without the builtins, as on other interpreters, the step runs to its end first."""
     if not builtins:
-        monkeypatch.setattr(cpu_call, "_builtins", lambda: None)
-        cpu_observer.observer_address.cache_clear()
+        monkeypatch.setattr(native_call, "_builtins", lambda: None)
+        observer.observer_address.cache_clear()
     executor = observed(PRODUCTS)
-    cpu_observer.observer_address.cache_clear()
+    observer.observer_address.cache_clear()
     calls: list[int] = []
 
     def fails(self: Watcher, node: int, output: int, value: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu_codegen import unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"

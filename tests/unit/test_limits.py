@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices import cpu_codegen, cpu_growing, cpu_loaded, cpu_state
+from openinfer.runtime.devices.compiled import growing
+from openinfer.runtime.devices.compiled import state as compiled_state
+from openinfer.runtime.devices.cpu import codegen, loaded
 
 TEXT = """
 dynamic { x: f32[B, 64]; }
@@ -57,7 +59,7 @@ def test_a_snapshot_that_memory_does_not_hold(after: int, monkeypatch: pytest.Mo
         executor.run(x=x)
         before = executor.snapshot()
         with monkeypatch.context() as patch:
-            patch.setattr(cpu_state, "aligned_bytes", failing(cpu_growing.aligned_bytes, after))
+            patch.setattr(compiled_state, "aligned_bytes", failing(growing.aligned_bytes, after))
             try:
                 executor.restore(state)
             except oi.ArtefactError as error:
@@ -84,7 +86,7 @@ def test_weights_that_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_
     text += " assign y: f32[B, 64]; op matmul(x, W) >> y; return y; }"
     program = oi.compile(text, oi.open_model(tmp_path / "m.oinf"))
     with monkeypatch.context() as patch:
-        patch.setattr(cpu_loaded, "aligned_bytes", failing(cpu_growing.aligned_bytes, 0))
+        patch.setattr(loaded, "aligned_bytes", failing(growing.aligned_bytes, 0))
         with pytest.raises(oi.ArtefactError, match=r"OI0813.* bytes"):
             program.make_executor(threads=1)
     result = program.make_executor(threads=1).run(x=np.ones((1, 64), np.float32))["y"]
@@ -98,11 +100,11 @@ def test_a_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> Non
         raise OSError("cannot allocate memory in static TLS block")
 
     monkeypatch.setattr(binding, "initialize_native_target", broken)
-    cpu_codegen._llvm.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    codegen._llvm.cache_clear()  # pyright: ignore[reportPrivateUsage]
     try:
-        assert "static TLS" in str(cpu_codegen.unavailable_reason())
+        assert "static TLS" in str(codegen.unavailable_reason())
     finally:
-        cpu_codegen._llvm.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        codegen._llvm.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("given", range(3))
@@ -141,7 +143,7 @@ def test_a_limit_at_which_code_is_linked_is_an_error_and_no_abort() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         try:
             for _ in range(50):
-                cpu_codegen.load_object(program.code, ["openinfer_step"])
+                codegen.load_object(program.parts["host"], ["openinfer_step"])
         except oi.ArtefactError as error:
             code = error.code
         finally:

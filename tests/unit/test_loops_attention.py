@@ -14,7 +14,7 @@ from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
 from openinfer.lowering.loops.lower_attention import LowerAttention, attention_scratch
 from openinfer.lowering.loops.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target
 

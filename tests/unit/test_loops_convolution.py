@@ -15,7 +15,7 @@ from openinfer.dialects.nn import ConvOp
 from openinfer.lowering.cpu.jit import compile_loops
 from openinfer.lowering.loops.lower_convolution import LowerConvolution, conv_scratch, schedule_of
 from openinfer.lowering.loops.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.target import named_target
 
 pytestmark = pytest.mark.skipif(

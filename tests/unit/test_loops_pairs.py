@@ -17,7 +17,7 @@ from openinfer.lowering.loops.lower_attention import LowerAttention
 from openinfer.lowering.loops.lower_matmul import LowerMatmul
 from openinfer.lowering.loops.lower_pack import LowerPack
 from openinfer.lowering.loops.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target
 from openinfer.runtime.tensors import Tensor

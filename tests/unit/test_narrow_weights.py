@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 pytestmark = pytest.mark.skipif(

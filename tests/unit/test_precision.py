@@ -13,7 +13,7 @@ import openinfer as oi
 from openinfer.compiler.api import compile as compile_with
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as opt_main
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.packages.oinf_writer import OinfContent

@@ -12,8 +12,8 @@ import pytest
 
 import openinfer as oi
 from benchmarks import overhead
-from openinfer.runtime.devices import cpu_call
-from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
+from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
+from openinfer.runtime.devices.cpu import native_call
 from openinfer.runtime.tensors import Tensor, as_tensor
 
 PROGRAM = """
@@ -207,7 +207,7 @@ def test_arrays_by_builtins_and_without(
     arrays: oi.Program, builtins: bool, apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not builtins:
-        monkeypatch.setattr(cpu_call, "_builtins", lambda: None)
+        monkeypatch.setattr(native_call, "_builtins", lambda: None)
     plain: dict[str, Any] = {
         "x": np.arange(8, dtype=np.float32).reshape(2, 4),
         "n": np.array(2),

@@ -13,8 +13,8 @@ import pytest
 from saved_programs import TEXT, agree, inputs, tensors, two_steps, write_model
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu_codegen import host_target
-from openinfer.runtime.devices.cpu_support import check_target, obstacle
+from openinfer.runtime.devices.cpu.codegen import host_target
+from openinfer.runtime.devices.cpu.support import check_target, obstacle
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.outline import Outline
 from openinfer.runtime.packages.embedded import EmbeddedPackage

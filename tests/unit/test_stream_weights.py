@@ -11,7 +11,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_without
-from openinfer.runtime.devices.cpu_codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.host import cache_sizes, last_cache
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.target import TARGETS, describe_target, named_target

@@ -367,7 +367,7 @@ def test_llvm_ir_is_for_the_target_of_the_module(
 
 @pytest.mark.skipif(cpu_unavailable_reason() is not None, reason="no native code here")
 def test_llvm_ir_is_for_this_machine(program: Path, capsys: Capture) -> None:
-    from openinfer.runtime.devices.cpu_codegen import host_target
+    from openinfer.runtime.devices.cpu.codegen import host_target
 
     assert main([str(program), "--pipeline", "cpu", "-t", "llvm-ir"]) == 0
     assert host_target().cpu in capsys.readouterr().out

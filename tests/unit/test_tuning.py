@@ -15,7 +15,7 @@ from openinfer.compiler.api import program_key
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.tuning import Finding, Shape, depths_for, shapes_of, table, tiles_for
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.target import named_target
 from openinfer.runtime.tuning import Tile, Tuning, cached_path, product_key, tuning_for

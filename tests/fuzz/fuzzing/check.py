@@ -20,9 +20,9 @@ from fuzzing.tree import Program
 from fuzzing.ways import Variant
 from openinfer.compiler import pipeline
 from openinfer.compiler.api import compile as compile_program
-from openinfer.runtime.devices import cpu_codegen
-from openinfer.runtime.devices.cpu_call import INTERRUPTED, OBSERVER
-from openinfer.runtime.devices.cpu_support import check_target
+from openinfer.runtime.devices.cpu import codegen
+from openinfer.runtime.devices.cpu.native_call import INTERRUPTED, OBSERVER
+from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.program import Program as Compiled
 from openinfer.runtime.target import TargetDescription
@@ -166,7 +166,7 @@ class _Check:
             return program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT, trace=trace)
 
         if foreign(program):
-            cpu_codegen.load_object(
+            codegen.load_object(
                 program.parts["host"], ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8}
             )
             return None
@@ -248,18 +248,18 @@ def _verified(on: bool) -> Generator[None]:
 @contextmanager
 def _quick(on: bool) -> Generator[None]:
     """With LLVM's least effort: what it does for the code's speed is half of a compilation."""
-    full = cpu_codegen.compile_llvm_text
+    full = codegen.compile_llvm_text
 
     def quickly(text: str, target: TargetDescription, **more: Any) -> bytes:
         least: dict[str, Any] = {**more, "opt_level": 0, "codegen_level": 0}
         return full(text, target, **least)
 
     if on:
-        cpu_codegen.compile_llvm_text = quickly
+        codegen.compile_llvm_text = quickly
     try:
         yield
     finally:
-        cpu_codegen.compile_llvm_text = full
+        codegen.compile_llvm_text = full
 
 
 def _blame(error: Exception) -> str:

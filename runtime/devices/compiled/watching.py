@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from openinfer.runtime.devices.cpu_trace import (
+from openinfer.runtime.devices.compiled.trace_events import (
     Place,
     TraceReader,
     block_event,

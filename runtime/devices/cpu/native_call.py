@@ -1,4 +1,4 @@
-"""The way into a step without ctypes: two builtins in machine code, `cpu_call.ll`, and what a step asks.
+"""The way into a step without ctypes: two builtins in machine code, `native_call.ll`, and what a step asks.
 
 Taking an array in costs 0.5 µs with ctypes, which describes its whole buffer for the address, and a
 call 0.15 µs. The builtins read NumPy's array interface and call the step, in less than a tenth of that.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_codegen import compile_llvm_text, host_target, load_object
+from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
 from openinfer.runtime.errors import OpenInferError
 
 _PLACE, _CALL = "openinfer_place", "openinfer_call"
@@ -57,7 +57,7 @@ class _Builtins:
     """The code, and what makes a builtin of a function in it and the tuple that it gets."""
 
     def __init__(self) -> None:
-        text = files("openinfer.runtime.devices").joinpath("cpu_call.ll").read_text("utf-8")
+        text = files("openinfer.runtime.devices.cpu").joinpath("native_call.ll").read_text("utf-8")
         # Without LLVM's passes: it is made in every process, and calls most of the time.
         code = compile_llvm_text(text, host_target(), opt_level=0, codegen_level=0)
         self._library = load_object(code, [_PLACE, _CALL, INTERRUPTED, OBSERVER, _CALLABLE])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from openinfer.runtime.devices.cpu_call import native_observer
+from openinfer.runtime.devices.cpu.native_call import native_observer
 
 Record = Callable[[int, int, int], object]
 """What takes what a watched step shows: a node, one of its outputs and its address."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openinfer.runtime.devices.cpu_codegen import host_target
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_growing import (
+from openinfer.runtime.devices.compiled.growing import (
     Growing,
     aligned_bytes,
     facts_of,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_call import Row, native_place
+from openinfer.runtime.devices.cpu.native_call import Row, native_place
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.storage import AnyArray, value_range
 from openinfer.runtime.tensors import Tensor

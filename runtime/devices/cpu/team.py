@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from openinfer.runtime.devices.cpu_call import native_call
+from openinfer.runtime.devices.cpu.native_call import native_call
 from openinfer.runtime.storage import AnyArray
 
 _FRAME = 64

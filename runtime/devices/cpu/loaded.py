@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_call import INTERRUPTED, OBSERVER, interrupted_address
-from openinfer.runtime.devices.cpu_codegen import load_object
-from openinfer.runtime.devices.cpu_growing import aligned_bytes
-from openinfer.runtime.devices.cpu_observer import observer_address
-from openinfer.runtime.devices.cpu_support import check_target
+from openinfer.runtime.devices.compiled.growing import aligned_bytes
+from openinfer.runtime.devices.cpu.codegen import load_object
+from openinfer.runtime.devices.cpu.native_call import INTERRUPTED, OBSERVER, interrupted_address
+from openinfer.runtime.devices.cpu.observer import observer_address
+from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.program import HOST
 from openinfer.runtime.storage import AnyArray

@@ -12,16 +12,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu_call import native_call
-from openinfer.runtime.devices.cpu_growing import aligned_bytes
-from openinfer.runtime.devices.cpu_loaded import LoadedProgram
-from openinfer.runtime.devices.cpu_results import Room, Rooms
-from openinfer.runtime.devices.cpu_shapes import check_shape
-from openinfer.runtime.devices.cpu_state import CpuState
-from openinfer.runtime.devices.cpu_team import Team
-from openinfer.runtime.devices.cpu_trace import Growths, TraceReader, TraceRecord
+from openinfer.runtime.devices.compiled.growing import aligned_bytes
+from openinfer.runtime.devices.compiled.outputs import Room, Rooms
+from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
+from openinfer.runtime.devices.compiled.sizes import check_shape
+from openinfer.runtime.devices.compiled.state import CpuState
+from openinfer.runtime.devices.compiled.trace_events import Growths, TraceReader, TraceRecord
+from openinfer.runtime.devices.cpu.loaded import LoadedProgram
+from openinfer.runtime.devices.cpu.native_call import native_call
+from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.failures import FAILURES, PLACE
-from openinfer.runtime.devices.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.executor import NUMPY_DTYPES, impossible

@@ -11,8 +11,8 @@ from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.options import default_threads, host_kind
 
 if TYPE_CHECKING:
-    from openinfer.runtime.devices.cpu import CpuExecutor
-    from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+    from openinfer.runtime.devices.compiled.executor import CpuExecutor
+    from openinfer.runtime.devices.cpu.loaded import LoadedProgram
     from openinfer.runtime.program import Program
     from openinfer.runtime.target import TargetDescription
 
@@ -31,7 +31,7 @@ class CpuDevice(Device):
 
     def facts(self) -> Mapping[str, str]:
         """See `Device.facts`."""
-        from openinfer.runtime.devices.cpu_codegen import host_cpu, llvm_version
+        from openinfer.runtime.devices.cpu.codegen import host_cpu, llvm_version
 
         cpu, features = host_cpu(host_kind())
         return {
@@ -43,13 +43,13 @@ class CpuDevice(Device):
 
     def host_target(self) -> TargetDescription:
         """See `Device.host_target`."""
-        from openinfer.runtime.devices.cpu_codegen import host_target
+        from openinfer.runtime.devices.cpu.codegen import host_target
 
         return host_target()
 
     def obstacle(self, target: str) -> str | None:
         """See `Device.obstacle`."""
-        from openinfer.runtime.devices.cpu_support import obstacle
+        from openinfer.runtime.devices.cpu.support import obstacle
 
         try:
             return obstacle(target, self.host_target())
@@ -58,13 +58,13 @@ class CpuDevice(Device):
 
     def rank(self, target: str) -> tuple[int, ...]:
         """See `Device.rank`."""
-        from openinfer.runtime.devices.cpu_support import rank_here
+        from openinfer.runtime.devices.cpu.support import rank_here
 
         return rank_here(target)
 
     def load(self, program: Program) -> LoadedProgram:
         """See `Device.load`."""
-        from openinfer.runtime.devices.cpu_loaded import LoadedProgram
+        from openinfer.runtime.devices.cpu.loaded import LoadedProgram
 
         return LoadedProgram(program)
 
@@ -72,6 +72,6 @@ class CpuDevice(Device):
         self, program: Program, build: Program, threads: int, max_state_bytes: int | None
     ) -> CpuExecutor:
         """See `Device.make_executor`."""
-        from openinfer.runtime.devices.cpu import CpuExecutor
+        from openinfer.runtime.devices.compiled.executor import CpuExecutor
 
         return CpuExecutor(program, build.loaded(), threads, max_state_bytes)

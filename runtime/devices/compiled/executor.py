@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from openinfer.runtime.devices.beside import Beside
-from openinfer.runtime.devices.cpu_context import CpuContext
-from openinfer.runtime.devices.cpu_loaded import LoadedProgram
-from openinfer.runtime.devices.cpu_observer import watched_by
-from openinfer.runtime.devices.cpu_shapes import check_shape, dims_now, no_shape
-from openinfer.runtime.devices.cpu_trace import TRACED_THREADS
-from openinfer.runtime.devices.cpu_watch import Handed, Watcher, start_numbers
+from openinfer.runtime.devices.compiled.beside import Beside
+from openinfer.runtime.devices.compiled.context import CpuContext
+from openinfer.runtime.devices.compiled.sizes import check_shape, dims_now, no_shape
+from openinfer.runtime.devices.compiled.trace_events import TRACED_THREADS
+from openinfer.runtime.devices.compiled.watching import Handed, Watcher, start_numbers
+from openinfer.runtime.devices.cpu.loaded import LoadedProgram
+from openinfer.runtime.devices.cpu.observer import watched_by
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.executor import (

@@ -1,0 +1,1 @@
+"""What every compiled executor does, whatever device it runs on."""

@@ -1,0 +1,1 @@
+"""The device `cpu`: the only place that loads llvmlite."""
