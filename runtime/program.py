@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openinfer.runtime.devices import device_of
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
@@ -16,7 +16,8 @@ from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.trace import TraceLog
 
 if TYPE_CHECKING:
-    from openinfer.runtime.devices.compiled.executor import CpuExecutor
+    from openinfer.runtime.devices.base import LoadedProgram
+    from openinfer.runtime.devices.compiled.executor import CompiledExecutor
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
 
@@ -69,7 +70,7 @@ class Program:
         """Compiles the traced build of the same program; set by `openinfer.compile`."""
         self._lock = new_lock()
         """For what is made once, when somebody first needs it."""
-        self._loaded: Any = None
+        self._loaded: LoadedProgram | None = None
         self._observed: Program | None = None
         self._traced: Program | None = None
 
@@ -79,7 +80,7 @@ class Program:
         *,
         max_state_bytes: int | None = None,
         trace: bool | None = None,
-    ) -> CpuExecutor:
+    ) -> CompiledExecutor:
         """A fresh executor with state of its own.
 
         `threads`: how many CPUs a step may use (default: those that this process may use). With
@@ -122,7 +123,7 @@ class Program:
             log.error(error.message)
             return self
 
-    def loaded(self) -> Any:
+    def loaded(self) -> LoadedProgram:
         """What its device made of the parts and the weights, on first use: for the device's executors."""
         with self._lock:
             if self._loaded is None:

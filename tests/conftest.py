@@ -29,6 +29,15 @@ def repository() -> Path:
     return REPOSITORY
 
 
+@pytest.fixture
+def unseen_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of the CPU a device whose memory the host does not see (`conformance/unseen.py`)."""
+    from openinfer.runtime.devices import DEVICES
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "conformance"))
+    monkeypatch.setitem(DEVICES, "cpu", "unseen:UnseenDevice")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Tests neither use nor fill the cache of the person who runs them."""

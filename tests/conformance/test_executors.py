@@ -10,7 +10,8 @@ import pytest
 
 import openinfer as oi
 
-DEVICES = ("simulator", "cpu")
+DEVICES = ("simulator", "cpu", "unseen")
+"""The last one is the CPU with a memory that the host does not see (`unseen.py`)."""
 
 PROGRAM = """
 dynamic { x: f32[B, 4]; k: i64[B]; }
@@ -34,10 +35,13 @@ Make = Callable[[str], Any]
 def make(request: pytest.FixtureRequest) -> Make:
     """An executor of a program text on one device."""
 
+    if request.param == "unseen":
+        request.getfixturevalue("unseen_memory")
+
     def build(text: str) -> Any:
         if request.param == "simulator":
             return oi.Simulator(text).make_executor()
-        return oi.compile(text, device=request.param).make_executor()
+        return oi.compile(text, device=DEVICES[1]).make_executor()
 
     return build
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from source_tree import LAYERS, all_sources, imports, shown, sources
+from source_tree import LAYERS, REPOSITORY, all_sources, imports, shown, sources
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -37,6 +37,21 @@ def test_runtime_names_no_compiler_library() -> None:
             library = module.partition(".")[0]
             if library == "xdsl" or (library == "llvmlite" and not device):
                 wrong.append(f"{shown(path)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_table_of_devices_names_one() -> None:
+    """What every compiled executor does asks `Device` and `Memory`; devices know nothing of each other."""
+    folders = (REPOSITORY / "runtime/devices").glob("*/__init__.py")
+    devices = {path.parent.name for path in folders} - {"compiled"}
+    assert "cpu" in devices
+    wrong: list[str] = []
+    for path in sources("runtime"):
+        for line, module in imports(path):
+            for name in devices:
+                inside = f"{shown(path.parent)}/".startswith(f"runtime/devices/{name}/")
+                if f"{module}.".startswith(f"openinfer.runtime.devices.{name}.") and not inside:
+                    wrong.append(f"{shown(path)}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -253,12 +253,12 @@ import os, signal, sys, threading
 # Ignored where the tests run in the background of a shell.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from openinfer.compiler.tools.openinfer import main
-from openinfer.runtime.devices.compiled.context import CpuContext
-whole = CpuContext._call
+from openinfer.runtime.devices.compiled.context import Context
+whole = Context._call
 def call(self):
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     whole(self)
-CpuContext._call = call
+Context._call = call
 sys.exit(main(["run", {str(path)!r}, "--input", "n=1", "--threads", "1"]))
 """
     done = subprocess.run(

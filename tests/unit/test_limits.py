@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.compiled import growing
-from openinfer.runtime.devices.compiled import state as compiled_state
-from openinfer.runtime.devices.cpu import codegen, loaded
+from openinfer.runtime.devices.cpu import codegen, loaded, memory
 
 TEXT = """
 dynamic { x: f32[B, 64]; }
@@ -59,7 +57,7 @@ def test_a_snapshot_that_memory_does_not_hold(after: int, monkeypatch: pytest.Mo
         executor.run(x=x)
         before = executor.snapshot()
         with monkeypatch.context() as patch:
-            patch.setattr(compiled_state, "aligned_bytes", failing(growing.aligned_bytes, after))
+            patch.setattr(memory, "aligned_bytes", failing(memory.aligned_bytes, after))
             try:
                 executor.restore(state)
             except oi.ArtefactError as error:
@@ -86,7 +84,7 @@ def test_weights_that_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_
     text += " assign y: f32[B, 64]; op matmul(x, W) >> y; return y; }"
     program = oi.compile(text, oi.open_model(tmp_path / "m.oinf"))
     with monkeypatch.context() as patch:
-        patch.setattr(loaded, "aligned_bytes", failing(growing.aligned_bytes, 0))
+        patch.setattr(loaded, "aligned_bytes", failing(memory.aligned_bytes, 0))
         with pytest.raises(oi.ArtefactError, match=r"OI0813.* bytes"):
             program.make_executor(threads=1)
     result = program.make_executor(threads=1).run(x=np.ones((1, 64), np.float32))["y"]

@@ -14,6 +14,7 @@ import openinfer as oi
 from benchmarks import overhead
 from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.devices.cpu import native_call
+from openinfer.runtime.devices.cpu.native_call import native_place
 from openinfer.runtime.tensors import Tensor, as_tensor
 
 PROGRAM = """
@@ -265,7 +266,7 @@ def test_a_closed_executor_is_freed(arrays: oi.Program) -> None:
 def test_numbers_go_to_other_memory_while_a_worker_may_read_them() -> None:
     entry = QuickInput.of(as_tensor(5, "i32"))
     frame = [0]
-    quick = QuickInputs({"t": entry}, {"t": 0}, frame)
+    quick = QuickInputs({"t": entry}, {"t": 0}, frame, native_place)
     assert quick.place({"t": 7})
     before = frame[0]
     assert quick.place({"t": 8})
@@ -282,7 +283,7 @@ def test_numbers_go_to_other_memory_while_a_worker_may_read_them() -> None:
     assert not quick.place({"u": 1})
     assert not quick.place({})
     # What is looked at more closely every time is never placed.
-    assert not QuickInputs({"p": None}, {"p": 0}, frame).place({"p": PACKED})
+    assert not QuickInputs({"p": None}, {"p": 0}, frame, native_place).place({"p": PACKED})
 
 
 @MISTAKES

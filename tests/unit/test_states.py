@@ -15,6 +15,13 @@ from openinfer.runtime.state import State
 F32 = np.float32
 
 
+@pytest.fixture(autouse=True, params=["seen", "unseen"])
+def memory(request: pytest.FixtureRequest) -> None:
+    """All of it also on a device whose memory the host does not see."""
+    if request.param == "unseen":
+        request.getfixturevalue("unseen_memory")
+
+
 def f(*shape: int, seed: int) -> Any:
     return np.random.default_rng(seed).normal(size=shape).astype(F32)
 

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 
 import openinfer as oi
 from openinfer.compiler.tools.openinfer import main
-from openinfer.runtime.devices.compiled.trace_events import TraceRecord
+from openinfer.runtime.devices.cpu.trace_record import TraceRecord
 from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.program import Program
 from openinfer.runtime.trace import Event

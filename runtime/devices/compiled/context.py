@@ -12,15 +12,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from openinfer.runtime.devices.compiled.growing import aligned_bytes
+from openinfer.runtime.devices.base import Block, LoadedProgram, TraceRecord
 from openinfer.runtime.devices.compiled.outputs import Room, Rooms
 from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
 from openinfer.runtime.devices.compiled.sizes import check_shape
-from openinfer.runtime.devices.compiled.state import CpuState
-from openinfer.runtime.devices.compiled.trace_events import Growths, TraceReader, TraceRecord
-from openinfer.runtime.devices.cpu.loaded import LoadedProgram
-from openinfer.runtime.devices.cpu.native_call import native_call
-from openinfer.runtime.devices.cpu.team import Team
+from openinfer.runtime.devices.compiled.state import CompiledState
+from openinfer.runtime.devices.compiled.trace_events import Growths, TraceReader
 from openinfer.runtime.devices.failures import FAILURES, PLACE
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
@@ -41,7 +38,7 @@ _INDICES = {"gather": 1, "scatter": 1, "one_hot": 0}
 """Which operand holds the indices."""
 
 
-class CpuContext:
+class Context:
     """Runs steps, one at a time: who calls makes sure that nobody else is inside."""
 
     def __init__(
@@ -71,8 +68,9 @@ class CpuContext:
             for name in self.offsets
         }
         self._arena_size = Size.of(manifest.arena)
-        self._arena = aligned_bytes(0)
-        self.rooms = Rooms()
+        self._memory = loaded.memory
+        self._arena: Block = self._memory.allocate(0)
+        self.rooms = Rooms(self._memory)
         self._errors = np.zeros(4, np.int64)
         self._error_words: Any = memoryview(cast(Any, self._errors))
         # Two words more than the frame: what the step gives back, and one that nobody reads.
@@ -90,9 +88,9 @@ class CpuContext:
         self._arena_size_slots: list[int] = []
         self.done = False
         """Whether the last step ended well, and its results are there."""
-        self.state = CpuState(manifest, loaded.package, max_state_bytes)
+        self.state = CompiledState(manifest, loaded.package, loaded.memory, max_state_bytes)
         self.retry: Callable[[], object] | None = None
-        self.record = TraceRecord() if manifest.traced else None
+        self.record = loaded.make_record() if manifest.traced else None
         self.muted = False
         """Whether the step that runs leaves no events: they were given already."""
         self._store, self._log = store, log
@@ -101,7 +99,7 @@ class CpuContext:
         """How often the arena grew: between steps, when a run-time size grew."""
         self._shown_growths = (0, 0)
         """Growths of arena and state that the trace has counted."""
-        self.team = Team(loaded, threads) if loaded.shared else None
+        self.team = loaded.make_team(threads) if loaded.shared else None
         self._helped = self.team is not None and threads > 1
         self._guard, self._guard_due = loaded.guard, 0.0
         self._native: Callable[[], object] | None = None
@@ -116,7 +114,7 @@ class CpuContext:
         for slot, text in enumerate(self._manifest.frame):
             role, _, rest = text.partition(" ")
             if role == "weight":
-                self._frame[slot] = self._loaded.weights[int(rest)].ctypes.data
+                self._frame[slot] = self._loaded.weight_address(int(rest))
             elif role == "errors":
                 self._frame[slot] = self._errors.ctypes.data
             elif role == "team" and self.team is not None:
@@ -152,7 +150,7 @@ class CpuContext:
             raise MemoryError
         if wanted > self._arena.nbytes or self.rooms.taken:
             self.quiesce()
-            self._arena = aligned_bytes(wanted)
+            self._arena = self._memory.allocate(wanted)
             self.arena_growths += 1
         for slot, text in enumerate(self._manifest.frame):
             role, _, rest = text.partition(" ")
@@ -174,14 +172,17 @@ class CpuContext:
 
     def _enter(self, room: Room) -> None:
         """Steps work in the arena of `room` from here on."""
-        self._arena, self.views = room.memory, room.views
+        self._arena, self.views = room.block, room.views
         for slot in self._arena_slots:
             self._frame[slot] = room.address
         for slot in self._arena_size_slots:
-            self._frame[slot] = room.memory.nbytes
+            self._frame[slot] = room.block.nbytes
 
-    def _output_views(self, arena: AnyArray) -> dict[str, AnyArray]:
-        """The outputs whose shapes are known before the step, where they lie."""
+    def _output_views(self, arena: Block) -> dict[str, AnyArray]:
+        """The outputs whose shapes are known before the step, where they lie; none where the host cannot see
+        that."""
+        if self._memory.owner(arena) is None:
+            return {}
         return {
             name: self.output(self.rows[name], arena).storage
             for name in self.offsets
@@ -190,9 +191,9 @@ class CpuContext:
             and min(self._shape(self.rows[name]), default=0) >= 0
         }
 
-    def _another_arena(self) -> AnyArray:
+    def _another_arena(self) -> Block:
         self.arena_growths += 1
-        return aligned_bytes(self._arena.nbytes)
+        return self._memory.allocate(self._arena.nbytes)
 
     # A step
 
@@ -227,7 +228,7 @@ class CpuContext:
         if self.quick is None or self.quick.all_entries != entries:
             slots = dict.fromkeys(entries, len(self._frame) - 1)
             slots.update((name, slot) for slot, name in self.input_slots)
-            self.quick = QuickInputs(entries, slots, self._frame)
+            self.quick = QuickInputs(entries, slots, self._frame, self._loaded.place)
 
     def _keep(self, given: Mapping[str, Any]) -> None:
         """Inputs stay as they are until nobody can read them any more."""
@@ -275,8 +276,8 @@ class CpuContext:
 
     def native_call(self) -> Callable[[], object]:
         """What runs the code with the frame, made when it is first needed: it starts threads."""
-        team, step = self.team, self._loaded.step
-        self._native = native_call(step, self._frame) if team is None else team.call(self._frame)
+        runner = self.team if self.team is not None else self._loaded
+        self._native = runner.call(self._frame)
         return self._native
 
     def _collect(self, record: TraceRecord) -> None:
@@ -399,7 +400,7 @@ class CpuContext:
         late = set(self._manifest.late)
         return any(d.names & late for d in self._dims[name])
 
-    def output(self, row: VariableRow, arena: AnyArray | None = None) -> Tensor:
+    def output(self, row: VariableRow, arena: Block | None = None) -> Tensor:
         """An output of the last step, where it lies."""
         arena = self._arena if arena is None else arena
         sizes = {**self._plan_sizes, **self.state.late_sizes()}
@@ -408,7 +409,7 @@ class CpuContext:
         check_shape(row.name, shape)
         dtype = DTYPES[row.dtype]
         nbytes = dtype.nbytes(int(np.prod(shape, dtype=np.int64)))
-        data = arena[start : start + nbytes].view(np.dtype(dtype.storage))
+        data = self._memory.read(arena, start, nbytes).view(np.dtype(dtype.storage))
         return Tensor(dtype, shape, data if dtype.packed else data.reshape(shape))
 
     def _shape(self, row: VariableRow) -> tuple[int, ...]:
@@ -442,8 +443,8 @@ class CpuContext:
         """Lets the threads go and frees memory."""
         if self.team is not None:
             self.team.close()
-        self._arena = aligned_bytes(0)
-        self.rooms = Rooms()
+        self._arena = self._memory.allocate(0)
+        self.rooms = Rooms(self._memory)
         self.views.clear()
         self.quick, self._native = None, None
 

@@ -1,4 +1,4 @@
-"""The device `cpu`: runs the steps of a compiled program, each in one native call."""
+"""The executor of compiled programs: a step is one native call, whatever device it works on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
+from openinfer.runtime.devices.base import LoadedProgram
 from openinfer.runtime.devices.compiled.beside import Beside
-from openinfer.runtime.devices.compiled.context import CpuContext
+from openinfer.runtime.devices.compiled.context import Context
 from openinfer.runtime.devices.compiled.sizes import check_shape, dims_now, no_shape
 from openinfer.runtime.devices.compiled.trace_events import TRACED_THREADS
 from openinfer.runtime.devices.compiled.watching import Handed, Watcher, start_numbers
-from openinfer.runtime.devices.cpu.loaded import LoadedProgram
-from openinfer.runtime.devices.cpu.observer import watched_by
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.executor import (
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.program import Program
 
 
-class CpuExecutor(BaseExecutor):
+class CompiledExecutor(BaseExecutor):
     """Runs a compiled program: one native call per step.
 
     All but `run` works in the first of its contexts, which has the team of threads and all that is
@@ -80,11 +79,11 @@ class CpuExecutor(BaseExecutor):
         loaded = self._loaded
         self._taking = self._turn.taking
         given = self.sizes, self.max_state_bytes, self._trace, self._log
-        self._first = CpuContext(loaded, self.threads, *given)
+        self._first = Context(loaded, self.threads, *given)
         self._state = self._first.state
         single = self._has_state() or self._manifest.traced or loaded.watched
         # The first one has the threads. What runs beside it has one: the bits are the same.
-        make = partial(CpuContext, loaded, 1, *given)
+        make = partial(Context, loaded, 1, *given)
         self._beside = None if single else Beside(make, available_cpus() - 1)
 
     @property
@@ -103,7 +102,7 @@ class CpuExecutor(BaseExecutor):
         return self._state.growths
 
     @property
-    def _contexts(self) -> list[CpuContext]:
+    def _contexts(self) -> list[Context]:
         return [self._first, *(self._beside.all if self._beside is not None else ())]
 
     # The quick way: inputs of the dtypes and shapes of the last step.
@@ -272,7 +271,7 @@ class CpuExecutor(BaseExecutor):
         super()._run_whole(unnamed, inputs)
 
     def _run_beside(
-        self, context: CpuContext, unnamed: Sequence[object], inputs: Mapping[str, Any]
+        self, context: Context, unnamed: Sequence[object], inputs: Mapping[str, Any]
     ) -> Results:
         """A run in another context than the first one."""
         self._check_open()
@@ -346,7 +345,7 @@ class CpuExecutor(BaseExecutor):
                 first.views[name].flags.writeable = False
         return value
 
-    def _fetch_from(self, context: CpuContext, name: str, copy: bool) -> AnyArray | Tensor:
+    def _fetch_from(self, context: Context, name: str, copy: bool) -> AnyArray | Tensor:
         """A value after the last step of a context that is not the first one."""
         name, info = self._asked_for(name)
         row = self._rows[info.name]
@@ -382,9 +381,7 @@ class CpuExecutor(BaseExecutor):
     ) -> Iterator[Event]:
         watched = self._program.observed()
         loaded = watched.loaded()
-        context = CpuContext(
-            loaded, 1, self.sizes, self.max_state_bytes, EventStore(), TraceLog("")
-        )
+        context = Context(loaded, 1, self.sizes, self.max_state_bytes, EventStore(), TraceLog(""))
         if self._manifest.states:
             context.state.restore(self._state.snapshot(), sizes)
             context.state.take_facts(self._state)
@@ -396,7 +393,7 @@ class CpuExecutor(BaseExecutor):
             start_numbers(self.variables, self._fetch),
         )
         context.retry = watcher.clear
-        with watched_by(watcher.record):
+        with loaded.watched_by(watcher.record):
             context.run_step(inputs, sizes)
         self._live.clear()
         try:

@@ -8,19 +8,11 @@ from math import prod
 
 import numpy as np
 
+from openinfer.runtime.devices.base import Block, Box, Memory
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.manifest import StateRow
 from openinfer.runtime.storage import AnyArray, first_value, to_storage
 from openinfer.runtime.tensors import Tensor
-
-ALIGNMENT = 64
-
-
-def aligned_bytes(count: int) -> AnyArray:
-    """Zeroed bytes that start at a cache line."""
-    block = np.zeros(count + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
-    return block[start : start + count]
 
 
 def facts_of(row: StateRow) -> int:
@@ -31,7 +23,7 @@ def facts_of(row: StateRow) -> int:
 
 @dataclass
 class Growing:
-    """One growing state: its memory, dense up to `capacity`."""
+    """One growing state: its block, dense up to `capacity`."""
 
     row: StateRow
     number: int
@@ -40,7 +32,7 @@ class Growing:
     base: tuple[int, ...]
     limits: tuple[int | None, ...]
     capacity: list[int]
-    memory: AnyArray = field(default_factory=lambda: aligned_bytes(0))
+    block: Block
     counts: AnyArray = field(default_factory=lambda: np.zeros(0, np.int64))
     marks: AnyArray = field(default_factory=lambda: np.zeros(0, np.uint8))
 
@@ -88,9 +80,13 @@ class Growing:
     def total_bytes(self, capacity: Sequence[int]) -> int:
         return prod(capacity) * self.entry_bytes()
 
-    def grid(self) -> AnyArray:
-        """The memory as an array [capacities…, bytes of an entry]."""
-        return self.memory.reshape(*self.capacity, self.entry_bytes())
+    def box(self, index: Sequence[int], extents: Sequence[int] | None = None) -> Box:
+        """The entries of a part of the block: one at each of the leading indices, then so many from the
+        start of each axis (None: all that there is memory for)."""
+        capacity = tuple(self.capacity)
+        rest = capacity[len(index) :] if extents is None else tuple(extents)
+        first = (*index, *[0] * len(rest))
+        return Box(self.block, capacity, self.entry_bytes(), first, (*[1] * len(index), *rest))
 
     def filler(self) -> AnyArray:
         """The bytes of an entry with the initial content."""
@@ -116,9 +112,12 @@ def single_elements(tensor: Tensor) -> AnyArray:
 
 
 def fill_outside(
-    grid: AnyArray, used: Sequence[int], capacity: Sequence[int], filler: AnyArray
+    memory: Memory, whole: Box, lead: int, used: Sequence[int], filler: AnyArray
 ) -> None:
-    """Initial content everywhere outside of a box that starts at 0."""
-    for axis, (inside, whole) in enumerate(zip(used, capacity)):
-        ranges = [slice(0, n) for n in used[:axis]]
-        grid[(*ranges, slice(inside, whole))] = filler
+    """Initial content everywhere in a box of whole axes, but where the axes behind the first `lead` ones are
+    below `used`."""
+    for axis, inside in enumerate(used, lead):
+        first, extents = list(whole.first), list(whole.extents)
+        extents[lead:axis] = used[: axis - lead]
+        first[axis], extents[axis] = inside, max(whole.extents[axis] - inside, 0)
+        memory.fill(whole._replace(first=tuple(first), extents=tuple(extents)), filler)

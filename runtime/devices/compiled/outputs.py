@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from openinfer.runtime.devices.base import Block, Memory
 from openinfer.runtime.storage import AnyArray
 
 LEAST_BYTES = 1 << 15
@@ -29,7 +30,7 @@ Ways = list[tuple[str, Callable[[], AnyArray] | None]]
 class Room:
     """An arena, views of the outputs in it, and the references to it when nobody else has any."""
 
-    memory: AnyArray
+    block: Block
     address: int
     views: dict[str, AnyArray]
     copies: Ways
@@ -37,34 +38,39 @@ class Room:
     loans: Ways
     """How they are handed out where they lie, if they are large enough."""
     owner: object
-    """What all arrays that lie in the memory refer to."""
+    """What all arrays that lie in the block refer to; None where the host cannot see it."""
     references: int
 
     @staticmethod
     def of(
-        memory: AnyArray, views: dict[str, AnyArray], results: Iterable[str], large: Iterable[str]
+        memory: Memory,
+        block: Block,
+        views: dict[str, AnyArray],
+        results: Iterable[str],
+        large: Iterable[str],
     ) -> Room:
-        """The room of `memory`, where the outputs lie at `views` and `large` may be handed out."""
+        """The room of `block`, where the outputs lie at `views` and `large` may be handed out."""
         copies: Ways = [(n, views[n].copy if n in views else None) for n in results]
         lent = {name: views[name].view for name in large}
         loans: Ways = [(name, lent.get(name, copy)) for name, copy in copies]
-        owner = memory.base
+        owner = memory.owner(block)
         # Counted from what the room holds, not measured: somebody may hold other arrays in the memory
         # by now, and let go of them later. One is the room's own, one that of the call that asks.
-        own = sum(array.base is owner for array in (memory, *views.values()))
-        references = own + 2
-        return Room(memory, memory.ctypes.data, views, copies, loans, owner, references)
+        held = (block, *views.values()) if owner is not None else ()
+        references = sum(array.base is owner for array in held) + 2
+        return Room(block, memory.address(block), views, copies, loans, owner, references)
 
     @property
     def held(self) -> bool:
         """Whether there are arrays in it that are not the executor's."""
-        return sys.getrefcount(self.owner) > self.references
+        return self.owner is not None and sys.getrefcount(self.owner) > self.references
 
 
 class Rooms:
     """The arenas of an executor: the one that steps work in, and those that callers hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self._now: Room | None = None
         self._others: list[Room] = []
         self._results: tuple[str, ...] = ()
@@ -73,15 +79,15 @@ class Rooms:
         self.lent = False
         """Whether the caller was given parts of the present arena at some time."""
 
-    def lay_out(self, memory: AnyArray, views: dict[str, AnyArray], results: Iterable[str]) -> Room:
-        """Steps work in `memory` from here on, where the outputs lie at `views`."""
+    def lay_out(self, block: Block, views: dict[str, AnyArray], results: Iterable[str]) -> Room:
+        """Steps work in `block` from here on, where the outputs lie at `views`."""
         self._results = tuple(results)
         large = [n for n in self._results if n in views and views[n].nbytes >= LEAST_BYTES]
         apart = [n for n in large if _lies_apart(n, views)]
         whole = sum(views[n].nbytes for n in apart)
-        self._large = tuple(apart) if whole * LEAST_SHARE >= memory.nbytes else ()
+        self._large = tuple(apart) if whole * LEAST_SHARE >= block.nbytes else ()
         self._others, self.lent = [], False
-        self._now = Room.of(memory, views, self._results, self._large)
+        self._now = Room.of(self._memory, block, views, self._results, self._large)
         return self._now
 
     @property
@@ -101,9 +107,7 @@ class Rooms:
         self.lent = True
         return now.loans
 
-    def move(
-        self, make: Callable[[], AnyArray], look: Callable[[AnyArray], dict[str, AnyArray]]
-    ) -> Room:
+    def move(self, make: Callable[[], Block], look: Callable[[Block], dict[str, AnyArray]]) -> Room:
         """Another arena than the present one, parts of which the caller holds (`taken`).
 
         `make` allocates an arena, `look` gives its views. What `make` raises leaves all as it is.
@@ -115,10 +119,10 @@ class Rooms:
                 others[number], self._now = now, room
                 break
         else:
-            memory = make()
+            block = make()
             # What is held by the caller alone goes when they let go of it.
             self._others = [*others, now][-MOST_HELD:]
-            room = self._now = Room.of(memory, look(memory), self._results, self._large)
+            room = self._now = Room.of(self._memory, block, look(block), self._results, self._large)
         self.lent = False
         return room
 

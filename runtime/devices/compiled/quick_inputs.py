@@ -7,13 +7,12 @@ fit, so a value of the same dtype and shape needs only to lie as storage does.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.cpu.native_call import Row, native_place
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.storage import AnyArray, value_range
 from openinfer.runtime.tensors import Tensor
@@ -31,6 +30,20 @@ def address_of(array: AnyArray) -> int:
     except (TypeError, ValueError):
         # A read-only array gives no buffer to write to, an empty one has no byte.
         return array.ctypes.data
+
+
+@dataclass(frozen=True)
+class Row:
+    """An array that a step takes: what it has to be, and where its address is put."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    address: int
+
+
+Place = Callable[[Sequence[Row], int, object], "Callable[[Mapping[str, Any]], bool] | None"]
+"""`LoadedProgram.place`."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +113,14 @@ class QuickInputs:
     """
 
     def __init__(
-        self, entries: Mapping[str, QuickInput | None], slots: Mapping[str, int], frame: Any
+        self,
+        entries: Mapping[str, QuickInput | None],
+        slots: Mapping[str, int],
+        frame: Any,
+        place: Place,
     ) -> None:
-        """`entries` are None for inputs that always need the full check, `frame` is an array of ctypes."""
+        """`entries` are None for inputs that always need the full check, `frame` is an array of ctypes,
+        `place` makes native code for the arrays."""
         self.all_entries = dict(entries)
         self.entries = {name: entry for name, entry in entries.items() if entry is not None}
         self._frame = frame
@@ -118,7 +136,7 @@ class QuickInputs:
         if self._arrays:
             start = ctypes.addressof(frame)
             rows = [Row(n, dtype, shape, start + 8 * at) for n, at, shape, dtype, _ in self._arrays]
-            self._native = native_place(rows, self._count, frame)
+            self._native = place(rows, self._count, frame)
         known = {name for name, *_ in self._arrays}
         others = [name for name in self.entries if complete and name not in known]
         self._others = [(name, slots[name], self.entries[name]) for name in others]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.runtime.devices.base import Block, Box, Memory
 from openinfer.runtime.devices.compiled.growing import (
     Growing,
-    aligned_bytes,
     facts_of,
     fill_outside,
     single_elements,
@@ -44,17 +44,24 @@ def _names(row: StateRow) -> set[str]:
     return {name for text in texts if text for name in Size.of(text).names}
 
 
+def _bytes(tensor: Tensor) -> AnyArray:
+    return np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
+
+
 def _real(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape that memory may have, for one that the sizes of a step make negative: steps that use
     the variable fail, others run."""
     return tuple(max(extent, 0) for extent in shape)
 
 
-class CpuState:
+class CompiledState:
     """The persistent variables of one executor."""
 
-    def __init__(self, manifest: Manifest, package: Package | None, max_bytes: int) -> None:
+    def __init__(
+        self, manifest: Manifest, package: Package | None, memory: Memory, max_bytes: int
+    ) -> None:
         self._manifest = manifest
+        self._memory = memory
         self._package = package
         self._max_bytes = max_bytes
         self._rows = {row.name: row for row in manifest.states}
@@ -65,8 +72,9 @@ class CpuState:
         self.cells = np.zeros(max(cells, len(manifest.late)) + 1, np.int64)
         self._log_cell = len(self.cells) - 1
         self.late_capacity = dict.fromkeys(manifest.late, _FIRST_CAPACITY)
-        self.log = aligned_bytes(0)
-        self._held: dict[str, AnyArray] = {}
+        self._nothing: Block = memory.allocate(0)
+        self.log: Block = self._nothing
+        self._held: dict[str, Block] = {}
         self._growing: dict[str, Growing] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._kept: list[tuple[AnyArray, AnyArray]] = []
@@ -154,8 +162,8 @@ class CpuState:
         dtype = DTYPES[row.dtype]
         if not row.axes:
             first = self._first(row, shape)
-            own = aligned_bytes(max(first.nbytes, 1))
-            own[: first.nbytes] = first.storage.reshape(-1).view(np.uint8)
+            own = self._memory.allocate(max(first.nbytes, 1))
+            self._memory.write(own, 0, first.storage.reshape(-1).view(np.uint8))
             self._held[row.name] = own
             return
         limits = tuple(Size.of(t).evaluate(sizes) if t else None for t in row.limits)
@@ -163,7 +171,7 @@ class CpuState:
             max(start, 1) + _FIRST_CAPACITY if limit is None else max(min(limit, start + 64), 1)
             for start, limit in zip(base, limits)
         ]
-        growing = Growing(row, number, dtype, shape, base, limits, capacity)
+        growing = Growing(row, number, dtype, shape, base, limits, capacity, self._nothing)
         for axis in range(len(capacity)):
             if row.open and row.late and limits[axis] is None:
                 # How large the entries are nobody knows yet.
@@ -179,20 +187,19 @@ class CpuState:
         values = np.full(shape, first_value(dtype, row.value), np.dtype(dtype.value))
         return Tensor.from_values(row.dtype, values)
 
-    @staticmethod
-    def _new_memory(growing: Growing, capacity: list[int]) -> None:
+    def _new_memory(self, growing: Growing, capacity: list[int]) -> None:
         """Memory with the initial content, all of it or none: Raises MemoryError, or is ended by Ctrl-C."""
-        memory = CpuState._filled(growing, capacity)
-        growing.memory, growing.capacity = memory, capacity
+        new = self._with_memory(growing, capacity)
+        growing.block, growing.capacity = new.block, capacity
 
-    @staticmethod
-    def _filled(growing: Growing, capacity: Sequence[int]) -> AnyArray:
-        """Memory of its own for a capacity, with the initial content."""
-        memory = aligned_bytes(growing.total_bytes(capacity))
+    def _with_memory(self, growing: Growing, capacity: list[int]) -> Growing:
+        """The state with a block of its own for a capacity, with the initial content."""
+        block = self._memory.allocate(growing.total_bytes(capacity))
+        new = replace(growing, block=block, capacity=capacity)
         filler = growing.filler()
         if filler.any():
-            memory.reshape(*capacity, growing.entry_bytes())[...] = filler
-        return memory
+            self._memory.fill(new.box(()), filler)
+        return new
 
     def _clear(self, growing: Growing) -> None:
         """The state as at the start, in new memory."""
@@ -216,7 +223,7 @@ class CpuState:
         return growing.counts.reshape(*tables, 2, len(growing.capacity) - growing.tables)
 
     def _check_limit(self, growing: Growing, capacity: Sequence[int]) -> None:
-        others = sum(g.memory.nbytes for g in self._growing.values() if g is not growing)
+        others = sum(g.block.nbytes for g in self._growing.values() if g is not growing)
         held = sum(a.nbytes for a in self._held.values())
         # Entries without bytes count, too: they are numbered, and listed by a snapshot.
         slots = prod(capacity[: growing.tables]) if growing.tables else 0
@@ -239,11 +246,11 @@ class CpuState:
         except StepError:
             capacity[axis] = need
             self._check_limit(growing, capacity)
-        old_grid, old_capacity = growing.grid(), growing.capacity
+        old_capacity = growing.capacity
         extents = self._matrix_extents(growing) if growing.counted else None
         marks = growing.marks.reshape(old_capacity[: growing.tables]) if growing.row.marks else None
-        grown = replace(growing, memory=self._filled(growing, capacity), capacity=capacity)
-        grown.grid()[tuple(slice(0, n) for n in old_capacity)] = old_grid
+        grown = self._with_memory(growing, capacity)
+        self._memory.copy(growing.box(()), grown.box((), old_capacity))
         tables = tuple(slice(0, n) for n in old_capacity[: growing.tables])
         if extents is not None:
             grown.counts = np.zeros(self._count_words(growing, capacity), np.int64)
@@ -253,7 +260,7 @@ class CpuState:
             grown.marks = np.zeros(grown.slots, np.uint8)
             grown.marks.reshape(capacity[: growing.tables])[tables] = marks
         # All at once: what ends this before, Ctrl-C too, leaves everything as it was.
-        growing.memory, growing.capacity = grown.memory, grown.capacity
+        growing.block, growing.capacity = grown.block, grown.capacity
         growing.counts, growing.marks = grown.counts, grown.marks
         self.growths += 1
 
@@ -264,18 +271,21 @@ class CpuState:
         if role == "cells":
             return self.cells.ctypes.data
         if role == "log":
-            return self.log.ctypes.data
+            return self._memory.address(self.log)
         if role == "held":
-            return self._held[name].ctypes.data
+            return self._memory.address(self._held[name])
         if role == "length":
             kind, _, name = name.partition(" ")
-            array = self.log if kind == "log" else self._array(kind, name)
-            return array.size
-        return self._array(role, name).ctypes.data
+            if kind in ("log", "state"):
+                return (self.log if kind == "log" else self._growing[name].block).nbytes
+            return self._numbers(kind, name).size
+        if role == "state":
+            return self._memory.address(self._growing[name].block)
+        return self._numbers(role, name).ctypes.data
 
-    def _array(self, kind: str, name: str) -> AnyArray:
+    def _numbers(self, kind: str, name: str) -> AnyArray:
         growing = self._growing[name]
-        return {"state": growing.memory, "counts": growing.counts, "marks": growing.marks}[kind]
+        return {"counts": growing.counts, "marks": growing.marks}[kind]
 
     def capacities(self) -> dict[str, int]:
         """The run-time sizes that the plan and the code know capacities by."""
@@ -324,27 +334,29 @@ class CpuState:
         parts: list[tuple[Growing, int, int, int]] = []
         by_number = {g.number: g for g in self._growing.values()}
         at, end = 0, int(self.cells[self._log_cell])
+        log = self._memory.read(self.log, 0, end)
         while at < end:
-            number, start, length = (int(v) for v in self.log[at : at + _HEADER].view(np.int64))
+            number, start, length = (int(v) for v in log[at : at + _HEADER].view(np.int64))
             parts.append((by_number[number], start, length, at + _HEADER))
             at += _HEADER + -(-length // 8) * 8
         for growing, start, length, saved in reversed(parts):
-            growing.memory[start : start + length] = self.log[saved : saved + length]
+            source = Box.of_bytes(self.log, saved, length)
+            self._memory.copy(source, Box.of_bytes(growing.block, start, length))
         self.cells[self._log_cell] = 0
 
     def _forget_new(self, growing: Growing) -> None:
         """What lies outside of the extents at the start gets the initial content again."""
         cell, shared = growing.row.cell, growing.shared
         start = [int(n) for n in self.cells[cell + shared : cell + 2 * shared]]
-        filler, grid = growing.filler(), growing.grid()
+        filler = growing.filler()
         # How far the step got nobody knows: what it reset later has no extent any more.
-        fill_outside(grid, start, growing.capacity[:shared], filler)
+        fill_outside(self._memory, growing.box(()), 0, start, filler)
         if growing.counted:
             extents = self._matrix_extents(growing)
-            capacity = growing.capacity[growing.tables :]
             extents[..., 0, :] = extents[..., 1, :]
             for index in product(*(range(n) for n in start)):
-                fill_outside(grid[index], extents[index][1].tolist(), capacity, filler)
+                inside = extents[index][1].tolist()
+                fill_outside(self._memory, growing.box(index), len(index), inside, filler)
         for now, before in growing.words:
             self.cells[now] = self.cells[before]
 
@@ -369,7 +381,7 @@ class CpuState:
                 raise MemoryError
             self.late_capacity[late] = min(max(a, 2 * self.late_capacity[late]), MAX_SIZE)
         elif kind == "log":
-            self.log = aligned_bytes(max(a, 2 * self.log.nbytes, 4096))
+            self.log = self._memory.allocate(max(a, 2 * self.log.nbytes, 4096))
             self.growths += 1
         else:
             number, axis = divmod(b, 64)
@@ -451,7 +463,8 @@ class CpuState:
         row = self._rows[name]
         dtype = DTYPES[row.dtype]
         if not row.axes:
-            return self._tensor(dtype, self._shapes[name], self._held[name])
+            held = self._held[name]
+            return self._tensor(dtype, self._shapes[name], self._memory.read(held, 0, held.nbytes))
         growing = self._growing[name]
         extents = self._extents(growing)
         late = self.late_dims(name) or late or {}
@@ -469,7 +482,7 @@ class CpuState:
         if index is None and row.late and not growing.counted:
             return self._entry(growing, (), late)
         if index is None and not growing.counted:
-            return self._box(growing, extents, growing.entry)
+            return self._gathered(growing, growing.box((), extents), (*extents, *growing.entry))
         if index is None:
             indices = list(product(*(range(n) for n in extents)))
             shapes = {self._matrix_shape(growing, i, late) for i in indices} or {
@@ -573,7 +586,7 @@ class CpuState:
         self, growing: Growing, index: tuple[int, ...], late: Mapping[int, int] | None = None
     ) -> Tensor:
         if growing.tables == len(growing.capacity):
-            raw = np.ascontiguousarray(growing.grid()[index])
+            raw = self._memory.gather(growing.box(index))
             return self._tensor(growing.dtype, growing.entry, raw)
         if growing.row.open:
             shape = tuple(self._extents(growing)[growing.tables + 1 :])
@@ -582,26 +595,21 @@ class CpuState:
         if any(n > most for n, most in zip(shape, growing.capacity[growing.tables :])):
             # No step has made it so large: nothing is in it.
             return self._first(growing.row, shape)
-        return self._gathered(growing, (*index, *(slice(0, n) for n in shape)), shape)
+        return self._gathered(growing, growing.box(index, shape), shape)
 
-    def _open_part(self, growing: Growing, index: tuple[int, ...]) -> tuple[int | slice, ...]:
+    def _open_part(self, growing: Growing, index: tuple[int, ...]) -> Box:
         """The place of an entry with open dimensions, or of all entries."""
         extents = self._extents(growing)
-        lead = index or tuple(slice(0, n) for n in extents[: growing.tables])
-        return (*lead, 0, *(slice(0, n) for n in extents[growing.tables + 1 :]))
+        lead = () if index else extents[: growing.tables]
+        return growing.box(index, (*lead, 1, *extents[growing.tables + 1 :]))
 
-    def _box(self, growing: Growing, extents: Sequence[int], entry: tuple[int, ...]) -> Tensor:
-        return self._gathered(growing, tuple(slice(0, n) for n in extents), (*extents, *entry))
-
-    def _gathered(
-        self, growing: Growing, part: tuple[int | slice, ...], shape: tuple[int, ...]
-    ) -> Tensor:
+    def _gathered(self, growing: Growing, part: Box, shape: tuple[int, ...]) -> Tensor:
         """Some entries as one tensor; packed entries that end within a byte are joined."""
-        raw = np.ascontiguousarray(growing.grid()[part])
+        raw = self._memory.gather(part)
         dtype, count = growing.dtype, prod(growing.entry)
         if not dtype.packed or count * dtype.bits % 8 == 0:
             return self._tensor(dtype, shape, raw)
-        each = raw.reshape(-1, raw.shape[-1])
+        each = raw.reshape(-1, part.entry)
         values = [to_values(dtype, entry, growing.entry) for entry in each]
         joined = np.stack(values) if values else np.zeros(0, np.dtype(dtype.value))
         return Tensor.from_values(dtype, joined.reshape(shape))
@@ -609,7 +617,7 @@ class CpuState:
     @staticmethod
     def _tensor(dtype: DType, shape: tuple[int, ...], raw: AnyArray) -> Tensor:
         nbytes = dtype.nbytes(prod(shape))
-        storage = raw.reshape(-1)[:nbytes].view(np.dtype(dtype.storage))
+        storage = raw[:nbytes].view(np.dtype(dtype.storage))
         return Tensor(dtype, shape, storage if dtype.packed else storage.reshape(shape))
 
     # Snapshots
@@ -645,7 +653,7 @@ class CpuState:
             values[name] = StateValue(dtype, extents, entries).copy()
         return State(values)
 
-    def take_facts(self, other: CpuState) -> None:
+    def take_facts(self, other: CompiledState) -> None:
         """After `restore` of a snapshot of the other one: dimensions that it has fixed stay so."""
         for name, growing in self._growing.items():
             if name in other._growing:
@@ -699,8 +707,7 @@ class CpuState:
             self._restore_growing(self._growing[row.name], value)
             return
         for tensor in value.entries.values():
-            raw = np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8)
-            self._held[row.name][: raw.size] = raw
+            self._memory.write(self._held[row.name], 0, _bytes(tensor))
 
     def _restore_growing(self, growing: Growing, value: StateValue) -> None:
         cell, tables = growing.row.cell, growing.tables
@@ -712,15 +719,13 @@ class CpuState:
             self._restore_open(growing, value)
             return
         for index, tensor in value.entries.items():
-            raw = np.ascontiguousarray(tensor.storage)
             if tables == len(growing.capacity):
-                growing.grid()[index] = raw.reshape(-1).view(np.uint8)
+                self._memory.scatter(growing.box(index), _bytes(tensor))
             else:
                 for position, extent in enumerate(tensor.shape):
                     if extent > growing.capacity[tables + position]:
                         self._enlarge(growing, tables + position, extent)
-                part = growing.grid()[(*index, *(slice(0, n) for n in tensor.shape))]
-                part[...] = single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
+                self._memory.scatter(growing.box(index, tensor.shape), single_elements(tensor))
                 if growing.counted:
                     self._matrix_extents(growing)[index][0] = tensor.shape
                 else:
@@ -739,8 +744,8 @@ class CpuState:
             dims = (1, *(tensor.shape[axis] for axis in growing.row.late))
             for fact, number in zip(growing.facts, dims):
                 self.cells[fact] = number
-            part = growing.grid()[(*index, 0, *(slice(0, n) for n in tensor.shape))]
-            part[...] = single_elements(tensor).reshape(*tensor.shape, growing.entry_bytes())
+            part = growing.box((*index, 0), tensor.shape)
+            self._memory.scatter(part, single_elements(tensor))
             if growing.row.marks:
                 growing.marks[growing.place(index)] = 1
 

@@ -11,8 +11,7 @@ from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.options import default_threads, host_kind
 
 if TYPE_CHECKING:
-    from openinfer.runtime.devices.compiled.executor import CpuExecutor
-    from openinfer.runtime.devices.cpu.loaded import LoadedProgram
+    from openinfer.runtime.devices.cpu.loaded import CpuProgram
     from openinfer.runtime.program import Program
     from openinfer.runtime.target import TargetDescription
 
@@ -62,16 +61,8 @@ class CpuDevice(Device):
 
         return rank_here(target)
 
-    def load(self, program: Program) -> LoadedProgram:
+    def load(self, program: Program) -> CpuProgram:
         """See `Device.load`."""
-        from openinfer.runtime.devices.cpu.loaded import LoadedProgram
+        from openinfer.runtime.devices.cpu.loaded import CpuProgram
 
-        return LoadedProgram(program)
-
-    def make_executor(
-        self, program: Program, build: Program, threads: int, max_state_bytes: int | None
-    ) -> CpuExecutor:
-        """See `Device.make_executor`."""
-        from openinfer.runtime.devices.compiled.executor import CpuExecutor
-
-        return CpuExecutor(program, build.loaded(), threads, max_state_bytes)
+        return CpuProgram(program)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.runtime.devices.compiled.growing import aligned_bytes
+from openinfer.runtime.devices.base import LoadedProgram, Record
+from openinfer.runtime.devices.compiled.quick_inputs import Row
 from openinfer.runtime.devices.cpu.codegen import load_object
-from openinfer.runtime.devices.cpu.native_call import INTERRUPTED, OBSERVER, interrupted_address
-from openinfer.runtime.devices.cpu.observer import observer_address
+from openinfer.runtime.devices.cpu.memory import HostMemory, aligned_bytes
+from openinfer.runtime.devices.cpu.native_call import (
+    INTERRUPTED,
+    OBSERVER,
+    interrupted_address,
+    native_call,
+    native_place,
+)
+from openinfer.runtime.devices.cpu.observer import observer_address, watched_by
 from openinfer.runtime.devices.cpu.support import check_target
+from openinfer.runtime.devices.cpu.team import Team
+from openinfer.runtime.devices.cpu.trace_record import TraceRecord
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.program import HOST
 from openinfer.runtime.storage import AnyArray
@@ -30,18 +42,15 @@ _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
-class LoadedProgram:
-    """The linked code of a program and its weights in the layout that the code wants.
-
-    `mapped_bytes` are read where the package file is mapped, `packed_bytes` were laid out anew, and
-    `copied_bytes` are small weights that were copied as they are.
-    """
+class CpuProgram(LoadedProgram):
+    """The linked code of a program and its weights in the layout that the code wants."""
 
     def __init__(self, program: Program) -> None:
         """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
         manifest, code = program.manifest, program.part(HOST)
         check_target(manifest.target)
         self.manifest = manifest
+        self.memory = HostMemory()
         self.package = program.package
         self.variables = {row.name: row for row in manifest.variables}
         prepares = sorted({row.prepare for row in manifest.weights if row.prepare is not None})
@@ -50,7 +59,6 @@ class LoadedProgram:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
         imports: dict[str, int] = {}
         self.watched = OBSERVER.encode() in code
-        """Whether this is the build that shows its values (`watched_by`)."""
         if self.watched:
             imports[OBSERVER] = observer_address()
         if INTERRUPTED.encode() in code:
@@ -58,32 +66,45 @@ class LoadedProgram:
         self._library = load_object(code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
         self.shared = "team" in manifest.frame
-        """Whether several threads can run a step."""
         self.lead: Any = None
         self.worker: Any = None
         if self.shared:
             self.lead = _Lead(self._library.address(PREFIX + "lead"))
             self.worker = _Worker(self._library.address(PREFIX + "worker"))
         self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
-        self.mapped_bytes = 0
-        self.packed_bytes = 0
-        self.copied_bytes = 0
         self.weights = [self._weight(row) for row in manifest.weights]
         self.guard = self.package.guard() if self.mapped_bytes and self.package else None
-        """What raises once the file of mapped weights has changed; None where no step reads a file."""
 
     @property
     def frame_length(self) -> int:
         """Words of what the team shares: a step's frame, or the jobs that a step hands out."""
         return self.job_words or len(self.manifest.frame)
 
-    @property
-    def job_words(self) -> int:
-        """Words of a job; 0 when the team shares whole steps."""
-        for slot in self.manifest.frame:
-            if slot.startswith("job "):
-                return int(slot.partition(" ")[2])
-        return 0
+    def weight_address(self, number: int) -> int:
+        """See `LoadedProgram.weight_address`."""
+        return self.weights[number].ctypes.data
+
+    def call(self, frame: Any) -> Callable[[], object]:
+        """See `LoadedProgram.call`."""
+        return native_call(self.step, frame)
+
+    def make_team(self, threads: int) -> Team:
+        """See `LoadedProgram.make_team`."""
+        return Team(self, threads)
+
+    def make_record(self) -> TraceRecord:
+        """See `LoadedProgram.make_record`."""
+        return TraceRecord()
+
+    def watched_by(self, record: Record) -> AbstractContextManager[None]:
+        """See `LoadedProgram.watched_by`."""
+        return watched_by(record)
+
+    def place(
+        self, rows: Sequence[Row], inputs: int, held: object
+    ) -> Callable[[Mapping[str, Any]], bool] | None:
+        """See `LoadedProgram.place`."""
+        return native_place(rows, inputs, held)
 
     def _read(self, name: str) -> AnyArray:
         package: Package | None = self.package

@@ -11,13 +11,13 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from openinfer.runtime.devices.compiled.quick_inputs import Row
 from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
 from openinfer.runtime.errors import OpenInferError
 
@@ -41,16 +41,6 @@ class _Definition(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     )
-
-
-@dataclass(frozen=True)
-class Row:
-    """An array that a step takes: what it has to be, and where its address is put."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    address: int
 
 
 class _Builtins:

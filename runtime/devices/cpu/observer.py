@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from openinfer.runtime.devices.base import Record
 from openinfer.runtime.devices.cpu.native_call import native_observer
-
-Record = Callable[[int, int, int], object]
-"""What takes what a watched step shows: a node, one of its outputs and its address."""
 
 _Observer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
