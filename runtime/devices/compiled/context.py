@@ -8,21 +8,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from openinfer.runtime.devices.base import Block, LoadedProgram, TraceRecord
+from openinfer.runtime.devices.compiled.frame import Frame
 from openinfer.runtime.devices.compiled.outputs import Room, Rooms
 from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
+from openinfer.runtime.devices.compiled.recovery import Recovery
 from openinfer.runtime.devices.compiled.sizes import check_shape
 from openinfer.runtime.devices.compiled.state import CompiledState
 from openinfer.runtime.devices.compiled.trace_events import Growths, TraceReader
-from openinfer.runtime.devices.failures import FAILURES, PLACE
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.executor import NUMPY_DTYPES, impossible
-from openinfer.runtime.manifest import BEFORE, NodeRow, VariableRow
+from openinfer.runtime.manifest import VariableRow
 from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
@@ -33,9 +34,6 @@ MAX_ARENA = 1 << 46
 GUARD_SECONDS = 0.001
 """How often steps look whether the file of their mapped weights is as it was: what that costs is nothing
 beside a step that reads much of them, and a step that reads little is not slowed down."""
-
-_INDICES = {"gather": 1, "scatter": 1, "one_hot": 0}
-"""Which operand holds the indices."""
 
 
 class Context:
@@ -71,10 +69,6 @@ class Context:
         self._memory = loaded.memory
         self._arena: Block = self._memory.allocate(0)
         self.rooms = Rooms(self._memory)
-        self._errors = np.zeros(4, np.int64)
-        self._error_words: Any = memoryview(cast(Any, self._errors))
-        # Two words more than the frame: what the step gives back, and one that nobody reads.
-        self._frame = (ctypes.c_uint64 * (len(manifest.frame) + 2))()
         # What the last step was given: inputs that look the same need no second check.
         self.quick: QuickInputs | None = None
         self.views: dict[str, AnyArray] = {}
@@ -83,9 +77,6 @@ class Context:
         """The sizes of the last step with threads and capacities: what offsets are made of."""
         self.last_sizes: Mapping[str, int] = dict(sizes)
         """The sizes of the last step that ended well."""
-        self.input_slots: list[tuple[int, str]] = []
-        self._arena_slots: list[int] = []
-        self._arena_size_slots: list[int] = []
         self.done = False
         """Whether the last step ended well, and its results are there."""
         self.state = CompiledState(manifest, loaded.package, loaded.memory, max_state_bytes)
@@ -105,40 +96,17 @@ class Context:
         self._native: Callable[[], object] | None = None
         """The native call of a step, with its arguments."""
         self._noted_state = self.state if self.state.noted else None
-        self._job = np.zeros(loaded.job_words + 1, np.int64)
-        self._section_errors = np.zeros(64 * 4, np.int64)
-        self._poll = np.zeros(2, np.int64)
-        self._fill_constant_slots()
-
-    def _fill_constant_slots(self) -> None:
-        for slot, text in enumerate(self._manifest.frame):
-            role, _, rest = text.partition(" ")
-            if role == "weight":
-                self._frame[slot] = self._loaded.weight_address(int(rest))
-            elif role == "errors":
-                self._frame[slot] = self._errors.ctypes.data
-            elif role == "team" and self.team is not None:
-                self._frame[slot] = self.team.address
-            elif role == "job":
-                self._frame[slot] = self._job.ctypes.data
-            elif role == "section_errors":
-                self._frame[slot] = self._section_errors.ctypes.data
-            elif role == "poll":
-                self._frame[slot] = self._poll.ctypes.data
-            elif role == "trace" and self.record is not None:
-                self._frame[slot] = self.record.address
-            elif role == "input":
-                self.input_slots.append((slot, rest))
-            elif role == "arena":
-                self._arena_slots.append(slot)
-            elif role == "arena_size":
-                self._arena_size_slots.append(slot)
+        self._recovery = Recovery(manifest, self.state, self.team)
+        self._error_words = self._recovery.words
+        self._slots = Frame(loaded, self._recovery.errors, self.team, self.record)
+        self._frame = self._slots.words
+        self.input_slots = self._slots.inputs
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
         # Until all slots are true again, no step may take the quick way.
         self.forget_sizes()
-        self._check_requirements(sizes)
+        self._recovery.check_requirements(sizes)
         self.state.prepare(sizes)
         given = sizes
         sizes = {**sizes, THREADS: self.threads if self.team is not None else 1}
@@ -152,14 +120,7 @@ class Context:
             self.quiesce()
             self._arena = self._memory.allocate(wanted)
             self.arena_growths += 1
-        for slot, text in enumerate(self._manifest.frame):
-            role, _, rest = text.partition(" ")
-            if role == "size":
-                self._frame[slot] = sizes[rest]
-            elif role == "value":
-                self._frame[slot] = Size.of(rest).evaluate(sizes)
-            elif role in ("held", "state", "counts", "marks", "cells", "log", "length"):
-                self._frame[slot] = self.state.slots(role, rest)
+        self._slots.lay_out(sizes, self.state)
         self._plan_sizes = sizes
         views = self._output_views(self._arena)
         self._enter(self.rooms.lay_out(self._arena, views, self._results))
@@ -173,10 +134,7 @@ class Context:
     def _enter(self, room: Room) -> None:
         """Steps work in the arena of `room` from here on."""
         self._arena, self.views = room.block, room.views
-        for slot in self._arena_slots:
-            self._frame[slot] = room.address
-        for slot in self._arena_size_slots:
-            self._frame[slot] = room.block.nbytes
+        self._slots.enter(room.address, room.block.nbytes)
 
     def _output_views(self, arena: Block) -> dict[str, AnyArray]:
         """The outputs whose shapes are known before the step, where they lie; none where the host cannot see
@@ -238,7 +196,7 @@ class Context:
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
         if not self.done and self._error_words[0]:
-            self._undo()
+            self._recovery.undo()
         self.done = False
         rooms = self.rooms
         if rooms.lent and rooms.taken:
@@ -264,7 +222,7 @@ class Context:
                 # Ctrl-C comes behind any call, also while memory moves.
                 self.forget_sizes()
                 if self._error_words[0]:
-                    self._undo()
+                    self._recovery.undo()
                 raise
         self.done = True
         assert self.shape_sizes is not None
@@ -273,6 +231,25 @@ class Context:
             state.end()
         if record is not None:
             self._collect(record)
+
+    def _recover(self) -> None:
+        """Puts back what the failed step changed, and gives it the memory that it asks for.
+
+        Raises the StepError of any other failure.
+        """
+        try:
+            asked = self._recovery.put_back({**self._plan_sizes, **self.state.late_sizes()})
+        finally:
+            if self._recovery.moved:
+                self.forget_sizes()
+        sizes, quick = self.shape_sizes, self.quick
+        assert sizes is not None
+        # Whatever fails from here on: the next step lays everything out anew.
+        self.forget_sizes()
+        self._recovery.provide(asked, lambda: self._resize(sizes))
+        self.quick = quick
+        if self.retry is not None:
+            self.retry()
 
     def native_call(self) -> Callable[[], object]:
         """What runs the code with the frame, made when it is first needed: it starts threads."""
@@ -296,102 +273,6 @@ class Context:
         if self._log.enabled:
             for event in reader.events(entries, sizes, step, growths):
                 self._log.event(event)
-
-    def _check_requirements(self, sizes: Mapping[str, int]) -> None:
-        for row in self._manifest.requires:
-            low, high = Size.of(row.low), Size.of(row.high)
-            if low.evaluate(sizes) <= high.evaluate(sizes):
-                continue
-            names = sorted(low.names | high.names)
-            shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
-            what = f"bound {low} must not exceed {high}"
-            if row.kind == "negative-size":
-                what = f"dimension {high} must not be negative"
-            elif row.kind == "parts":
-                what = f"an axis of {low} must divide into equal parts"
-            elif row.kind == "one":
-                what = f"{high if low.constant == 1 else low} elements stand where one is needed"
-            raise StepError(
-                FAILURES[row.kind].code,
-                f"{self._where(row.node)}: {what}, but {shown}",
-                hint="give inputs of another size",
-            )
-
-    def _where(self, node: int) -> str:
-        if node == BEFORE:
-            return "before the first node"
-        rows = {row.index: row for row in self._manifest.nodes}
-        row = rows.get(node)
-        return _node_text(row) if row is not None else f"node {node}"
-
-    def _recover(self) -> None:
-        """Puts back what the failed step changed; gives it more memory when it asks for that.
-
-        Raises the StepError of any other failure.
-        """
-        node, a, b, kind = (int(v) for v in self._errors)
-        self.quiesce()
-        where, kind = divmod(kind, PLACE) if kind >= 0 else (0, kind)
-        name = list(FAILURES)[kind]
-        failure = FAILURES[name]
-        # What it says of the state is true before that is put back.
-        place = ""
-        if name == "index" and where:
-            place, where = self._position(node - 1, where - 1), 0
-        message = "" if failure.memory else self.state.describe(name, a, b, place, where)
-        self._undo()
-        if not failure.memory:
-            if self.state.give_up():
-                self.forget_sizes()
-            raise StepError(
-                failure.code,
-                f"{self._where(node - 1)}: {message}",
-                hint=failure.hint.format(a=a, b=b) or None,
-            )
-        sizes, quick = self.shape_sizes, self.quick
-        assert sizes is not None
-        bounds = dict(self.state.late_capacity)
-        # Whatever fails from here on: the next step lays everything out anew.
-        self.forget_sizes()
-        try:
-            self.state.provide(name, a, b)
-            self._resize(sizes)
-        except StepError as error:
-            self.state.give_up()
-            said = f"{self._where(node - 1)}: {error.message}"
-            raise StepError(error.code, said, hint=error.hint) from error
-        except (MemoryError, ValueError) as error:
-            self.state.late_capacity.update(bounds)
-            self.state.give_up()
-            said = f"{self._where(node - 1)}: not enough memory"
-            raise StepError("OI0604", said, hint="use smaller sizes") from error
-        self.quick = quick
-        if self.retry is not None:
-            self.retry()
-
-    def _position(self, node: int, number: int) -> str:
-        """Which one of the indices of a node it is, with its number where their shape is not known here;
-        empty where the indices are no operand."""
-        found = next((row for row in self._manifest.nodes if row.index == node), None)
-        operand = _INDICES.get(found.op) if found is not None else None
-        if found is None or operand is None or operand >= len(found.params):
-            return ""
-        row = self.rows.get(found.params[operand])
-        sizes = {**self._plan_sizes, **self.state.late_sizes()}
-        dims = [Size.of(dim) for dim in row.dims] if row is not None else []
-        if row is None or any(dim.names - sizes.keys() for dim in dims):
-            return f" at position {number} of the indices in order"
-        place: list[int] = []
-        for dim in reversed(dims):
-            number, index = divmod(number, max(dim.evaluate(sizes), 1))
-            place.insert(0, index)
-        return f" at position {place} of the indices"
-
-    def _undo(self) -> None:
-        """Puts back what the failed step changed; once more from the start, where that was ended."""
-        self.quiesce()
-        self.state.undo()
-        self._errors[:] = 0
 
     # Values
 
@@ -447,8 +328,3 @@ class Context:
         self.rooms = Rooms(self._memory)
         self.views.clear()
         self.quick, self._native = None, None
-
-
-def _node_text(row: NodeRow) -> str:
-    place = f"{row.file}:{row.line}:{row.column}: " if row.file else ""
-    return f"{place}node {row.index} in block {row.block}: {row.text}"
