@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.compiler.diagnostics import render
 from openinfer.lowering.graph.infer_types import with_types
-from openinfer.lowering.reference.checks import check_program
+from openinfer.lowering.program.check import check_program
 from openinfer.lowering.reference.program import ProgramView
 from openinfer.runtime.errors import Diagnostic, InputError, ProgramError
 
@@ -43,7 +43,8 @@ def _of_sound_part(
     if part is None:
         return []
     try:
-        return check_program(ProgramView.of(with_types(part, package, sizes), package, sizes))
+        module = with_types(part, package, sizes)
+        return check_program(module, ProgramView.of(module, package, sizes))
     except ProgramError as error:
         return error.diagnostics
     except InputError:

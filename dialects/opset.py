@@ -67,6 +67,7 @@ __all__ = [
     "check_operands",
     "find",
     "infer_outputs",
+    "literal_advice",
     "names",
     "nearest",
     "promote_floats",
@@ -145,6 +146,12 @@ def check_operands(spec: OpSpec, operands: Sequence[TensorSpec], outputs: int = 
             f"{spec.name} does not take {operands[0].dtype}",
             f"it takes {', '.join(spec.dtypes)}; {cast_advice(spec, operands[0].called('x'))}",
         )
+
+
+def literal_advice(value: str, dtype: str) -> str:
+    """How a literal becomes an operand; `dtype` is the likely one."""
+    other = "" if dtype == "bool" else ", with the dtype of the other operand,"
+    return f"declare `constant {{ c: {dtype} @init({value}); }}`{other} and write `c` here"
 
 
 def cast_advice(spec: OpSpec, operand: str) -> str:

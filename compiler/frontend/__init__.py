@@ -10,13 +10,14 @@ from xdsl.dialects.builtin import ModuleOp
 from openinfer.compiler.diagnostics import render
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.build import build
-from openinfer.compiler.frontend.check import check
+from openinfer.compiler.frontend.check import checked_module
 from openinfer.compiler.frontend.parser import parse
 from openinfer.compiler.frontend.printer import print_program
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.sound_part import sound_part
 from openinfer.compiler.frontend.source import Source
 from openinfer.lowering.graph.expansion import blocks_of, expansion_problems
+from openinfer.lowering.graph.infer_types import infer_types
 from openinfer.runtime.errors import Diagnostic, ProgramError
 
 __all__ = ["ParseResult", "parse_program", "parse_text", "print_program"]
@@ -53,15 +54,20 @@ def parse_text(text: str, file: str = "<string>", strict: bool = False) -> Parse
     With `strict`, unknown hints and attributes are errors instead of warnings.
     """
     source = Source(text, file)
-    report = Report(source, strict)
+    report = Report(strict, source=source)
     program = parse(source, report)
-    check(program, report)
+    return checked(program, report)
+
+
+def checked(program: syntax.Program, report: Report) -> ParseResult:
+    """What comes of a program that was read, from whatever text."""
+    module = checked_module(program, report)
     if report.errors:
-        return ParseResult(None, report.sorted(), source, sound_module(program, report))
-    module = build(program, source)
+        sound = sound_module(program, report)
+        return ParseResult(None, report.sorted(), report.source, sound)
     if problems := expansion_problems(blocks_of(module)):
-        return ParseResult(None, [*report.sorted(), *problems], source)
-    return ParseResult(module, report.sorted(), source)
+        return ParseResult(None, [*report.sorted(), *problems], report.source)
+    return ParseResult(module, report.sorted(), report.source)
 
 
 def sound_module(program: syntax.Program, report: Report) -> Callable[[], ModuleOp | None]:
@@ -69,7 +75,11 @@ def sound_module(program: syntax.Program, report: Report) -> Callable[[], Module
 
     def make() -> ModuleOp | None:
         part = sound_part(program, report)
-        return build(part, report.source) if part is not None else None
+        if part is None:
+            return None
+        module, _ = build(part, Report(source=report.source))
+        infer_types(module)
+        return module
 
     return make
 

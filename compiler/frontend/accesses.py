@@ -6,11 +6,10 @@ depend on how large it is. Two readers that only do the first, or only the secon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from openinfer.compiler.frontend import syntax
-from openinfer.compiler.frontend.check_caches import padded
 from openinfer.compiler.frontend.expressions import names_of
 from openinfer.compiler.frontend.symbols import Symbol, Symbols, size_or_none
 
@@ -145,3 +144,12 @@ def _measures(slot: syntax.Expr | syntax.Slice) -> bool:
         return False
     size = size_or_none(slot.stop) if slot.stop is not None else None
     return size is None or size.constant is None or size.constant < 0
+
+
+def padded(
+    symbol: Symbol, slots: Sequence[syntax.Expr | syntax.Slice] | None
+) -> list[syntax.Expr | syntax.Slice]:
+    """One slot for each index: those that are missing at the end are full slices."""
+    given = list(slots or ())
+    missing = len(symbol.indices) - len(given)
+    return [*given, *[syntax.Slice(None, None, symbol.span)] * missing]

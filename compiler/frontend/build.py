@@ -1,256 +1,214 @@
-"""Checked syntax tree → `graph` dialect. Every op gets the location of its text."""
+"""Syntax tree → module: declarations with their attributes, and the blocks behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FileLineColLoc,
-    FloatAttr,
-    IntAttr,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    Signedness,
-    StringAttr,
-    UnitAttr,
-    f64,
-    i64,
-)
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation
 
 from openinfer.compiler.frontend import syntax
-from openinfer.compiler.frontend.expressions import to_size
-from openinfer.compiler.frontend.source import Source, Span
-from openinfer.dialects import graph, opset
+from openinfer.compiler.frontend.build_nodes import Builder, Parts, dtype_name
+from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.source import Span
+from openinfer.dialects import graph
+from openinfer.dialects.foreign_words import VALUES
 from openinfer.lowering.graph.buffers import BUFFER
-from openinfer.lowering.graph.infer_types import infer_types
-from openinfer.runtime.dtypes import ALIASES
-from openinfer.runtime.sizes import Size
-
-_U64 = IntegerType(64, Signedness.UNSIGNED)
+from openinfer.lowering.program.places import Places
+from openinfer.lowering.program.report import did_you_mean
 
 
-def build(program: syntax.Program, source: Source) -> ModuleOp:
-    """The module of a program that `check` found nothing wrong with."""
-    builder = _Builder(source)
+def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places[Span]]:
+    """The module of a program, mistakes and all, and where its parts stand; types stay open."""
+    # `?` stands where an error was reported instead of a name.
+    places = Places[Span](unreadable={*program.skipped, "?"}, aborted=program.aborted)
+    builder = _ModuleBuilder(report, places)
     ops: list[Operation] = []
     for item in program.items:
         if isinstance(item, syntax.Section):
             ops += [builder.declaration(d, item.memory) for d in item.declarations]
         else:
             ops.append(builder.block(item))
-    module = ModuleOp(ops)
-    module.location = builder.location(Span(0, 0))
-    infer_types(module)
-    return module
+    return builder.module(ops), places
 
 
-class _Builder:
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def location(self, span: Span) -> FileLineColLoc:
-        line, column = self.source.place(span.start)
-        return FileLineColLoc(StringAttr(self.source.file), IntAttr(line), IntAttr(column))
-
-    # Declarations.
+class _ModuleBuilder(Builder):
+    def module(self, ops: Sequence[Operation]) -> ModuleOp:
+        module = ModuleOp(list(ops))
+        self.placed(module, Span(0, 0), Parts())
+        return module
 
     def declaration(self, declaration: syntax.Declaration, memory: str) -> Operation:
+        parts = Parts({("name",): declaration.name.span})
+        for position, index in enumerate(declaration.indices):
+            parts.spans["indices", position] = index.span
+        op = graph.VariableOp(
+            declaration.name.text,
+            memory,
+            dtype_name(declaration.type.dtype),
+            self.dims(declaration.type, parts),
+            [index.text for index in declaration.indices],
+            self.options(declaration, parts),
+        )
+        return self.placed(op, declaration.span, parts)
+
+    def options(self, declaration: syntax.Declaration, parts: Parts) -> dict[str, Attribute]:
+        """The attributes. One with wrong arguments stands without them, if it says anything then."""
         options: dict[str, Attribute] = {}
         other: dict[str, Attribute] = {}
-        for attribute in declaration.attributes:
+        for attribute in self.attributes(declaration):
             name = attribute.name.text
             arguments = attribute.arguments or ()
+            parts.spans["options", name] = attribute.span
+            for position, argument in enumerate(arguments):
+                named = isinstance(argument, syntax.Setting)
+                parts.spans["options", name, position] = (
+                    argument.name.span if named else argument.span
+                )
             match name:
-                case "init" | "ref" | "pattern":
-                    options[name] = next(map(_option, arguments))
+                case "init":
+                    if (first := self.init(attribute, declaration)) is not None:
+                        options[name] = first
+                case "ref" | "pattern":
+                    options[name] = StringAttr(self.text(attribute, names=name == "ref"))
                 case "table":
+                    if arguments:
+                        self.malformed(attribute, "takes no arguments", "@table")
                     options[name] = UnitAttr()
                 case "auto_dim":
                     names = [a.text for a in arguments if isinstance(a, syntax.Name)]
-                    options[name] = ArrayAttr([StringAttr(n) for n in names])
+                    good = self.indexed(attribute, len(names) == len(arguments), "@auto_dim(i, j)")
+                    options[name] = ArrayAttr([StringAttr(n) for n in names if good])
                 case "fixed":
-                    options[name] = _dictionary(
-                        [a for a in arguments if isinstance(a, syntax.Setting)]
-                    )
+                    options[name] = self.fixed(attribute, declaration)
                 case _:
-                    other[name] = _unknown(attribute)
+                    other[name] = self.kept(attribute)
         if declaration.buffer and declaration.indices:
             options["table"] = UnitAttr()
             other[BUFFER] = UnitAttr()
         if other:
             options["other"] = DictionaryAttr(other)
-        op = graph.VariableOp(
-            declaration.name.text,
-            memory,
-            dtype_name(declaration.type.dtype),
-            [to_size(dim) for dim in declaration.type.dims],
-            [index.text for index in declaration.indices],
-            options,
-        )
-        op.location = self.location(declaration.span)
-        return op
+        return options
 
-    # Blocks and nodes.
-
-    def block(self, block: syntax.Block) -> Operation:
-        op = graph.BlockOp(block.name.text, self.nodes(block.body), _hints(block.hints))
-        op.location = self.location(block.span)
-        return op
-
-    def nodes(self, nodes: Iterable[syntax.Node]) -> list[Operation]:
-        found: list[Operation] = []
-        for node in nodes:
-            op = self.node(node)
-            op.location = self.location(node.span)
-            found.append(op)
-        return found
-
-    def node(self, node: syntax.Node) -> Operation:
-        match node:
-            case syntax.Assign(name=name, type=type_):
-                dims = [to_size(dim) for dim in type_.dims]
-                return graph.AssignOp(name.text, dtype_name(type_.dtype), dims)
-            case syntax.Op():
-                return self.op(node)
-            case syntax.Branch(condition=condition, then_block=then, else_block=otherwise):
-                return graph.BranchOp(
-                    then.text,
-                    ref(condition) if condition else None,
-                    otherwise.text if otherwise else None,
+    def attributes(self, declaration: syntax.Declaration) -> list[syntax.Attribute]:
+        """The attributes, each once. A buffer is a table by itself."""
+        found: dict[str, syntax.Attribute] = {}
+        advice = f"remove it, or declare `{declaration.name.text}(i): f32[D] @table;`"
+        for attribute in declaration.attributes:
+            name = attribute.name.text
+            if first := found.get(name):
+                self.report.error(
+                    "OI0203",
+                    attribute.span,
+                    f"duplicate @{name} attribute",
+                    fix="remove one of them",
+                    notes=[("first given here", first.span)],
                 )
-            case syntax.Barrier():
-                return graph.BarrierOp()
-            case syntax.Dep(after=after, before=before):
-                return graph.DepOp(_op_name(after.text), _op_name(before.text))
-            case syntax.Transfer(source=source, target=target):
-                return graph.TransferOp(ref(source), ref(target))
-            case syntax.Loop():
-                return graph.LoopOp(
-                    node.name.text,
-                    node.index.text,
-                    to_size(node.start),
-                    to_size(node.stop),
-                    self.nodes(node.body),
-                    _hints(node.hints),
+            elif declaration.buffer and name in ("table", "auto_dim", "fixed"):
+                self.report.error(
+                    "OI0255",
+                    attribute.span,
+                    f"@{name} on a buffer, which is a table by itself",
+                    fix=advice,
                 )
-            case syntax.Scope(label=label, hints=hints, body=body):
-                return graph.ScopeOp(str(label.value), self.nodes(body), _hints(hints))
-            case syntax.Return(names=names):
-                return graph.ReturnOp([name.text for name in names])
-            case syntax.Yield(names=names):
-                return graph.YieldOp([name.text for name in names])
-            case syntax.Await(names=names):
-                return graph.AwaitOp([name.text for name in names])
-            case syntax.CacheRead(source=source, target=target):
-                return graph.CacheReadOp(ref(source, cache=True), ref(target))
-            case syntax.CacheWrite(source=source, target=target):
-                return graph.CacheWriteOp(ref(source), ref(target, cache=True))
-            case syntax.CacheStep(variable=variable, amount=amount):
-                return graph.CacheStepOp(variable.text, amount)
-            case syntax.CacheReset(target=target):
-                return graph.CacheResetOp(ref(target, cache=True))
-            case syntax.Broken():
-                raise AssertionError("a program with errors is not built")
+            else:
+                found[name] = attribute
+        written = [i for i in declaration.indices if i.span != declaration.name.span]
+        if declaration.buffer and written:
+            self.report.error(
+                "OI0255",
+                written[0].span,
+                "a buffer declares no indices: `index=` selects one of its slots",
+                fix=advice.replace("it,", "them,"),
+            )
+        return list(found.values())
 
-    def op(self, node: syntax.Op) -> Operation:
-        spec = opset.find(node.name.text)
-        settings: dict[str, Attribute] = {}
-        for setting in node.settings:
-            known = spec.setting(setting.name.text) if spec else None
-            settings[known.name if known else setting.name.text] = value(setting.value)
-        return graph.OpOp(
-            _op_name(node.name.text),
-            [ref(operand) for operand in node.operands],
-            [ref(output) for output in node.outputs],
-            settings,
-            _hints(node.hints),
+    def malformed(self, attribute: syntax.Attribute, what: str, usage: str) -> None:
+        """Reports an attribute with other arguments than it takes."""
+        self.report.error(
+            "OI0253",
+            attribute.span,
+            f"@{attribute.name.text} {what}",
+            fix=f"write `{usage}`",
         )
 
+    def init(
+        self, attribute: syntax.Attribute, declaration: syntax.Declaration
+    ) -> Attribute | None:
+        arguments = attribute.arguments or ()
+        literal = arguments[0] if len(arguments) == 1 else None
+        if isinstance(literal, syntax.Literal) and not isinstance(literal.value, str):
+            return self.value(literal, Parts(), ())
+        if declaration.type.open:
+            return UnitAttr()  # Whatever it says, it cannot stand here.
+        value = VALUES.get(literal.text, "0") if isinstance(literal, syntax.Name) else "0"
+        self.malformed(attribute, "takes one number or bool", f"@init({value})")
+        return None
 
-def dtype_name(name: syntax.Name) -> str:
-    """The canonical name of a dtype that may be written as an alias."""
-    return ALIASES.get(name.text, name.text)
+    def text(self, attribute: syntax.Attribute, *, names: bool) -> str:
+        """The only argument, a string; with `names` also a bare name. Empty after a report."""
+        arguments = attribute.arguments or ()
+        argument = arguments[0] if len(arguments) == 1 else None
+        if isinstance(argument, syntax.Literal) and isinstance(argument.value, str):
+            if argument.value:
+                return argument.value
+        elif names and isinstance(argument, syntax.Name):  # `@ref(gamma)`
+            return argument.text
+        name = attribute.name.text
+        self.malformed(attribute, "takes one non-empty string", f'@{name}("NAME")')
+        return ""
+
+    def indexed(self, attribute: syntax.Attribute, good: bool, usage: str) -> bool:
+        """Whether the arguments name indices in the form that the attribute takes."""
+        if not attribute.arguments:
+            self.malformed(attribute, "requires at least one index", usage)
+            return False
+        if not good:
+            self.malformed(attribute, "has an argument of another form", usage)
+        return good
+
+    def fixed(self, attribute: syntax.Attribute, declaration: syntax.Declaration) -> DictionaryAttr:
+        """`@fixed(i=4)`."""
+        bounds = [a for a in attribute.arguments or () if _is_bound(a)]
+        good = len(bounds) == len(attribute.arguments or ())
+        if not self.indexed(attribute, good, "@fixed(i=1024)"):
+            return DictionaryAttr({})
+        found: dict[str, Attribute] = {}
+        indices = [index.text for index in declaration.indices]
+        for bound in bounds:
+            assert isinstance(bound, syntax.Setting)
+            name = bound.name.text
+            if name in found:
+                self.report.error(
+                    "OI0257",
+                    bound.name.span,
+                    f"`{name}` in @fixed is named twice of `{declaration.name.text}`",
+                    fix=did_you_mean(
+                        name, set(indices) - found.keys(), f"indices: {', '.join(indices)}"
+                    ),
+                )
+            found.setdefault(name, self.value(bound.value, Parts(), ()))
+        return DictionaryAttr(found)
+
+    def kept(self, attribute: syntax.Attribute) -> Attribute:
+        """An attribute that is kept as written: unit, or an array of values and `{name = value}`."""
+        if attribute.arguments is None:
+            return UnitAttr()
+        return ArrayAttr(
+            [
+                DictionaryAttr(self.entries([argument], Parts(), ()))
+                if isinstance(argument, syntax.Setting)
+                else self.value(argument, Parts(), ())
+                for argument in attribute.arguments
+            ]
+        )
 
 
-def _op_name(name: str) -> str:
-    spec = opset.find(name)
-    return spec.name if spec else name
-
-
-def ref(written: syntax.Ref, *, cache: bool = False) -> graph.RefAttr:
-    """The attribute of a variable use. Outside of caches a trailing comma means nothing."""
-    slots = list(written.slots or ())
-    if not cache and len(slots) > 1 and is_full(slots[-1]):
-        slots.pop()
-    return graph.RefAttr.of(
-        written.name.text, [_slot(s) for s in slots], bracketed=written.slots is not None
+def _is_bound(argument: syntax.Value | syntax.Setting) -> bool:
+    """Whether an argument is `index=NUMBER`."""
+    return (
+        isinstance(argument, syntax.Setting)
+        and isinstance(argument.value, syntax.Literal)
+        and type(argument.value.value) is int
+        and argument.value.value >= 0
     )
-
-
-def is_full(slot: syntax.Expr | syntax.Slice) -> bool:
-    """Whether a slot is empty or `..`."""
-    return isinstance(slot, syntax.Slice) and slot.start is None and slot.stop is None
-
-
-def _slot(slot: syntax.Expr | syntax.Slice) -> Size | Attribute:
-    if not isinstance(slot, syntax.Slice):
-        return to_size(slot)
-
-    def bound(expression: syntax.Expr | None) -> Attribute:
-        return StringAttr("") if expression is None else graph.SizeAttr(to_size(expression))
-
-    return graph.SliceAttr(bound(slot.start), bound(slot.stop))
-
-
-def value(written: syntax.Value) -> Attribute:
-    """The attribute of a setting: i1, i64, f64, string, array, name, or size expression."""
-    match written:
-        case syntax.Literal(value=bool() as flag):
-            return IntegerAttr.from_bool(flag)
-        case syntax.Literal(value=int() as number):
-            return IntegerAttr(number, i64 if -(2**63) <= number < 2**63 else _U64)
-        case syntax.Literal(value=float() as number):
-            return FloatAttr(number, f64)
-        case syntax.Literal(value=text):
-            return StringAttr(str(text))
-        case syntax.ListValue(items=items):
-            return ArrayAttr([value(item) for item in items])
-        case syntax.Name(text=text):
-            return graph.NameAttr(text)
-        case _:
-            size = to_size(written)
-            if size.constant is not None:
-                return IntegerAttr(size.constant, i64)
-            name = size.single_name
-            return graph.NameAttr(name) if name else graph.SizeAttr(size)
-
-
-def _option(argument: syntax.Value | syntax.Setting) -> Attribute:
-    if isinstance(argument, syntax.Name):  # `@ref(gamma)`
-        return StringAttr(argument.text)
-    assert not isinstance(argument, syntax.Setting)
-    return value(argument)
-
-
-def _unknown(attribute: syntax.Attribute) -> Attribute:
-    """An attribute that is kept as written: unit, or an array of values and `{name = value}`."""
-    if attribute.arguments is None:
-        return UnitAttr()
-    return ArrayAttr(
-        [
-            _dictionary([argument]) if isinstance(argument, syntax.Setting) else value(argument)
-            for argument in attribute.arguments
-        ]
-    )
-
-
-def _dictionary(settings: Sequence[syntax.Setting]) -> DictionaryAttr:
-    return DictionaryAttr({setting.name.text: value(setting.value) for setting in settings})
-
-
-def _hints(hints: Sequence[syntax.Setting]) -> dict[str, Attribute] | None:
-    return dict(_dictionary(hints).data) if hints else None

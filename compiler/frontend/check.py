@@ -1,48 +1,35 @@
-"""All rules of the language that the text alone decides: names, structure, kinds of values.
+"""From a syntax tree to a checked module, with every mistake in the report.
 
-Every rule adds its findings to the report and goes on; nothing is raised. What needs the model
-package (sizes, tensors) is checked when the program meets it.
+The one checker walks the module (`lowering/program/check.py`). What depends on the order in which blocks
+run is still checked on the tree.
 """
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ModuleOp
+
 from openinfer.compiler.frontend import syntax
-from openinfer.compiler.frontend.check_declarations import check_declaration
+from openinfer.compiler.frontend.build import build
 from openinfer.compiler.frontend.check_exchange import check_exchange
 from openinfer.compiler.frontend.check_flow import check_flow
 from openinfer.compiler.frontend.check_indices import check_indices
-from openinfer.compiler.frontend.check_nodes import NodeChecker
-from openinfer.compiler.frontend.report import Report, nearest
-from openinfer.compiler.frontend.source import Span
-from openinfer.compiler.frontend.symbols import Symbols, collect
+from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.symbols import collect
+from openinfer.lowering.graph.infer_types import infer_types
+from openinfer.lowering.program.check import check_module
 
 
-def check(program: syntax.Program, report: Report) -> Symbols:
-    """Reports everything that is wrong with a program; returns what its names stand for."""
-    symbols = collect(program, report)
-    for section in program.sections:
-        for declaration in section.declarations:
-            check_declaration(declaration, section.memory, symbols, report)
-    for block in program.blocks:
-        NodeChecker(symbols, report).block(block)
+def checked_module(program: syntax.Program, report: Report) -> ModuleOp:
+    """The module of a program, with the types that the program itself decides if nothing is wrong."""
+    symbols = collect(program)
     if not program.aborted:
-        _check_entry(symbols, report)
         check_flow(symbols, report)
         implied = check_exchange(symbols, report)
         if implied:
             program.add_before(implied)
         check_indices(program, symbols, report)
-    return symbols
-
-
-def _check_entry(symbols: Symbols, report: Report) -> None:
-    if "entry" in symbols.blocks or "entry" in symbols.unreadable:
-        return
-    near = nearest("entry", symbols.blocks)
-    span = symbols.blocks[near].name.span if near else Span(0, 0)
-    report.error(
-        "OI0213",
-        span,
-        "the program has no block `entry`, where every step starts",
-        fix=f"rename block `{near}`" if near else "block entry { …  return; }",
-    )
+    module, places = build(program, report)
+    check_module(module, report, places)
+    if not report.errors:
+        infer_types(module)
+    return module

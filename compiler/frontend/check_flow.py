@@ -1,4 +1,4 @@
-"""Checks along the calls of blocks: cycles, blocks that nobody calls, temporaries used too early.
+"""Checks along the calls of blocks: blocks that nobody calls, temporaries used too early.
 
 A block is walked once, at its first call in the order of execution: later calls see at least the
 same temporaries. All walks keep their own stacks, so a long chain of blocks is no deep recursion.
@@ -19,17 +19,6 @@ from openinfer.compiler.frontend.syntax import walk
 
 def check_flow(symbols: Symbols, report: Report) -> None:
     """Everything that depends on the order in which blocks run."""
-    calls = {
-        name: [
-            target
-            for node in walk(block.body)
-            if isinstance(node, syntax.Branch)
-            for target in (node.then_block, node.else_block)
-            if target is not None and target.text in symbols.blocks
-        ]
-        for name, block in symbols.blocks.items()
-    }
-    _check_cycles(calls, report)
     if "entry" not in symbols.blocks:
         return
     consumers = consumer_names(symbols)
@@ -42,43 +31,6 @@ def check_flow(symbols: Symbols, report: Report) -> None:
                 f"block `{name}` is never called",
                 fix=f"call it with `branch {name};`, or remove it",
             )
-
-
-def _check_cycles(calls: dict[str, list[syntax.Name]], report: Report) -> None:
-    """Reports every call that closes a cycle, with the other calls of the cycle."""
-    done: set[str] = set()
-    for root in calls:
-        path: dict[str, int] = {}
-        entered: list[syntax.Name] = []
-        """The call that led to each block of the path but the first."""
-        stack: list[Iterator[syntax.Name]] = []
-        if root not in done:
-            path, stack = {root: 0}, [iter(calls[root])]
-        while stack:
-            target = next(stack[-1], None)
-            if target is None:
-                stack.pop()
-                done.add(path.popitem()[0])
-                if entered:
-                    entered.pop()
-            elif target.text in path:
-                start = path[target.text]
-                cycle = list(path)[start : start + 8]
-                chain = " → ".join([*cycle, target.text])
-                report.error(
-                    "OI0244",
-                    target.span,
-                    f"a cycle of branches: {chain}",
-                    fix="a branch is a call that returns; repeat with `loop` instead",
-                    notes=[
-                        (f"block `{name}` is called here", call.span)
-                        for name, call in zip(cycle[1:], entered[start:])
-                    ],
-                )
-            elif target.text not in done:
-                path[target.text] = len(path)
-                entered.append(target)
-                stack.append(iter(calls[target.text]))
 
 
 class _Walk:

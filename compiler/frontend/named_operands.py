@@ -123,14 +123,8 @@ def value_advice(value: Value) -> str:
     if not isinstance(value, Literal) or isinstance(value.value, str):
         return "declare the value in `constant { … }`, with `@init` or from the package, and name it here"
     if isinstance(value.value, bool):
-        return literal_advice(str(value.value).lower(), "bool")
-    return literal_advice(str(value.value), "f32")
-
-
-def literal_advice(value: str, dtype: str) -> str:
-    """How a literal becomes an operand; `dtype` is the likely one."""
-    other = "" if dtype == "bool" else ", with the dtype of the other operand,"
-    return f"declare `constant {{ c: {dtype} @init({value}); }}`{other} and write `c` here"
+        return opset.literal_advice(str(value.value).lower(), "bool")
+    return opset.literal_advice(str(value.value), "f32")
 
 
 def unknown(where: Value | Name) -> Ref:

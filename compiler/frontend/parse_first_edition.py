@@ -13,7 +13,7 @@ from openinfer.compiler.frontend.cursor import SyntaxStop
 from openinfer.compiler.frontend.lexer import Token
 from openinfer.compiler.frontend.named_operands import Argument, sort_arguments
 from openinfer.compiler.frontend.parse_values import ValueParser
-from openinfer.compiler.frontend.report import Report, did_you_mean
+from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.frontend.syntax import (
     Attribute,
@@ -29,6 +29,7 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
+from openinfer.lowering.program.report import did_you_mean
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")

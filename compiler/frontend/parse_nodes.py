@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
 from openinfer.compiler.frontend.parse_first_edition import FirstEditionParser
-from openinfer.compiler.frontend.report import did_you_mean, nearest
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Assign,
@@ -37,6 +36,7 @@ from openinfer.compiler.frontend.syntax import (
 from openinfer.dialects import opset
 from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_words import STATEMENTS
+from openinfer.lowering.program.report import did_you_mean, nearest
 
 SECTION_WORDS = ("dynamic", "volatile", "constant", "persistent")
 FIRST_EDITION_SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}

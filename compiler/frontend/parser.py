@@ -15,7 +15,7 @@ from openinfer.compiler.frontend.parse_nodes import (
     SECTION_WORDS,
     NodeParser,
 )
-from openinfer.compiler.frontend.report import Report, did_you_mean, nearest
+from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.frontend.syntax import (
     Attribute,
@@ -28,8 +28,8 @@ from openinfer.compiler.frontend.syntax import (
     Value,
 )
 from openinfer.dialects.foreign_words import FUNCTIONS, SECTIONS
-
-ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "layout", "quant")
+from openinfer.lowering.program.check_declarations import ATTRIBUTES
+from openinfer.lowering.program.report import did_you_mean, nearest
 
 
 def parse(source: Source, report: Report) -> Program:

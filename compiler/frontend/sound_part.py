@@ -22,7 +22,7 @@ def sound_part(program: syntax.Program, report: Report) -> syntax.Program | None
     """The program without its mistakes; None where the text was not read to its end."""
     if program.aborted:
         return None
-    part = _SoundPart(program, sorted(report.wrong))
+    part = _SoundPart(program, sorted(w for w in report.wrong if isinstance(w, Span)))
     sections = [part.section(section) for section in program.sections]
     names: set[str] = set()
     blocks: list[syntax.Block] = []

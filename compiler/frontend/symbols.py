@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.expressions import BadSize, to_size
-from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import walk
 from openinfer.lowering.graph.buffers import BUFFER
@@ -109,37 +108,26 @@ def size_or_none(expression: syntax.Expr) -> Size | None:
         return None
 
 
-def collect(program: syntax.Program, report: Report) -> Symbols:
-    """The names of a program. Reports those that are given twice."""
+def collect(program: syntax.Program) -> Symbols:
+    """The names of a program; of those that are given twice, the first one."""
     # `?` stands where an error was reported instead of a name.
     symbols = Symbols(unreadable={*program.skipped, "?"})
     for section in program.sections:
         for declaration in section.declarations:
-            _declare(symbols, declaration, section.memory, report)
+            _declare(symbols, declaration, section.memory)
     for block in program.blocks:
-        name = block.name.text
-        if name in symbols.blocks:
-            report.error(
-                "OI0202",
-                block.name.span,
-                f"block `{name}` is defined twice",
-                fix="rename one of them",
-                notes=[("first defined here", symbols.blocks[name].name.span)],
-            )
-        else:
-            symbols.blocks[name] = block
-        own: dict[str, Symbol] = {}
+        symbols.blocks.setdefault(block.name.text, block)
         for node in walk(block.body):
-            if isinstance(node, syntax.Assign):
-                _assign(symbols, node, own, report)
+            if isinstance(node, syntax.Assign) and node.name.text not in symbols.declared:
+                name = node.name
+                symbol = Symbol(name.text, TEMPORARY, node.type, (), frozenset(), name.span)
+                symbols.temporaries.setdefault(name.text, symbol)
             elif isinstance(node, syntax.Loop):
                 symbols.loop_indices.add(node.index.text)
     return symbols
 
 
-def _declare(
-    symbols: Symbols, declaration: syntax.Declaration, memory: str, report: Report
-) -> None:
+def _declare(symbols: Symbols, declaration: syntax.Declaration, memory: str) -> None:
     name = declaration.name
     attributes = {attribute.name.text for attribute in declaration.attributes}
     if declaration.buffer and declaration.indices:
@@ -155,16 +143,7 @@ def _declare(
         dict(_bounds(declaration)),
         declaration.buffer or BUFFER in attributes,
     )
-    if first := symbols.declared.get(name.text):
-        report.error(
-            "OI0201",
-            name.span,
-            f"variable `{name.text}` is declared twice",
-            fix="remove or rename one of them",
-            notes=[(f"first declared here, as {first.what}", first.span)],
-        )
-        return
-    symbols.declared[name.text] = symbol
+    symbols.declared.setdefault(name.text, symbol)
 
 
 def _arguments(
@@ -182,40 +161,3 @@ def _bounds(declaration: syntax.Declaration) -> Iterator[tuple[str, int]]:
             value = argument.value.value
             if isinstance(value, int) and not isinstance(value, bool):
                 yield argument.name.text, value
-
-
-def _assign(symbols: Symbols, node: syntax.Assign, own: dict[str, Symbol], report: Report) -> None:
-    name = node.name
-    symbol = Symbol(name.text, TEMPORARY, node.type, (), frozenset(), name.span)
-    if declared := symbols.declared.get(name.text):
-        report.error(
-            "OI0206",
-            name.span,
-            f"temporary `{name.text}` has the name of a declared variable",
-            fix="give the temporary another name, or remove the assign to use the variable",
-            notes=[(f"declared here, as {declared.what}", declared.span)],
-        )
-        return
-    first = symbols.temporaries.get(name.text)
-    if name.text in own:
-        report.error(
-            "OI0205",
-            name.span,
-            f"temporary `{name.text}` is assigned twice in this block",
-            fix="remove the second assign, or rename it",
-            notes=[("first assigned here", own[name.text].span)],
-        )
-    elif first is not None and not _same_type(first, symbol):
-        report.error(
-            "OI0205",
-            name.span,
-            f"temporary `{name.text}` has another type in another block",
-            fix="temporaries are visible in all blocks: rename one of them",
-            notes=[("the other type is here", first.type.span)],
-        )
-    own[name.text] = symbol
-    symbols.temporaries.setdefault(name.text, symbol)
-
-
-def _same_type(left: Symbol, right: Symbol) -> bool:
-    return left.dtype == right.dtype and left.dims == right.dims

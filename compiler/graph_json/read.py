@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 
-from openinfer.compiler.frontend import ParseResult, sound_module, syntax
-from openinfer.compiler.frontend.build import build
-from openinfer.compiler.frontend.check import check
+from openinfer.compiler.frontend import ParseResult, checked, syntax
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.graph_json.positions import Json, read_json
 from openinfer.compiler.graph_json.read_nodes import NodeReader
 from openinfer.compiler.graph_json.schema import Refused
-from openinfer.lowering.graph.expansion import blocks_of, expansion_problems
 
 KINDS = {
     "Dynamic": "dynamic",
@@ -35,7 +32,7 @@ def parse_json(text: str, file: str = "<graph>", strict: bool = False) -> ParseR
     are errors instead of warnings.
     """
     source = Source(text, file)
-    report = Report(source, strict)
+    report = Report(strict, source=source)
     program: syntax.Program | None = None
     reader = _GraphReader(source, report)
     whole = read_json(source, report)
@@ -47,14 +44,10 @@ def parse_json(text: str, file: str = "<graph>", strict: bool = False) -> ParseR
     if program is None or report.errors:
         # What could not be read would only be missed everywhere else.
         return ParseResult(None, report.sorted(), source)
-    check(program, report)
-    if report.errors:
-        return ParseResult(None, report.sorted(), source, sound_module(program, report))
-    module = build(program, source)
-    _relocate(module, source, reader.places)
-    if problems := expansion_problems(blocks_of(module)):
-        return ParseResult(None, [*report.sorted(), *problems], source)
-    return ParseResult(module, report.sorted(), source)
+    result = checked(program, report)
+    if result.module is not None:
+        _relocate(result.module, source, reader.places)
+    return result
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from openinfer.compiler.frontend import syntax
 from openinfer.compiler.frontend.cursor import ParseAbort, SyntaxStop
 from openinfer.compiler.frontend.lexer import tokenize
 from openinfer.compiler.frontend.parse_values import ValueParser
-from openinfer.compiler.frontend.report import Report, did_you_mean
+from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.graph_json.positions import Json
+from openinfer.lowering.program.report import did_you_mean
 
 _Piece = TypeVar("_Piece")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.A)
@@ -130,7 +131,7 @@ class Schema:
 
     def _parser(self, value: Json, what: str) -> ValueParser:
         text = self.text(value, what)
-        mistakes = Report(self.source)
+        mistakes = Report(source=self.source)
         tokens = tokenize(Source(text), mistakes)
         self._raise_first(value, what, mistakes)
         start, stop = value.span

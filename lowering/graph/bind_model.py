@@ -42,7 +42,7 @@ from openinfer.lowering.graph.sources import (
 )
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions, current
-from openinfer.lowering.reference.checks import check_program
+from openinfer.lowering.program.check import check_program
 from openinfer.lowering.reference.metadata_settings import as_list
 from openinfer.lowering.reference.program import ProgramView
 from openinfer.lowering.reference.unfilled import unfilled_errors
@@ -127,7 +127,7 @@ class _Binder:
             self._refuse_without_model()
         with_types(self.module, self.package, self.given, in_place=True)
         view = ProgramView.of(self.module, self.package, self.given)
-        problems = check_program(view)
+        problems = check_program(self.module, view)
         if not problems and current().strict:
             problems = unfilled_errors(view)
         if problems:

@@ -76,9 +76,9 @@ class ProgramView:
         blocks: dict[str, BlockOp] = {}
         for op in module.body.ops:
             if isinstance(op, VariableOp):
-                variables[op.variable.data] = op
+                variables.setdefault(op.variable.data, op)
             elif isinstance(op, BlockOp):
-                blocks[op.block_name.data] = op
+                blocks.setdefault(op.block_name.data, op)
         nodes = number_nodes(module)
         for op in nodes:
             if isinstance(op, AssignOp):

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from openinfer.dialects.graph import VariableOp
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.program.check import check_program
 from openinfer.lowering.reference.cache_storage import entries_of
 from openinfer.lowering.reference.caches import Cache
-from openinfer.lowering.reference.checks import check_program
 from openinfer.lowering.reference.consumers import Order, StepRun
 from openinfer.lowering.reference.contents import Contents
 from openinfer.lowering.reference.interpreter import detached
@@ -56,7 +56,7 @@ class Simulator:
         module = program if isinstance(program, ModuleOp) else program.module
         module = with_types(module, package, sizes or {})
         self._view = ProgramView.of(module, package, sizes or {})
-        problems = check_program(self._view)
+        problems = check_program(module, self._view)
         if not problems and strict:
             problems = unfilled_errors(self._view)
         if problems:

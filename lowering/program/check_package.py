@@ -1,4 +1,4 @@
-"""Checks of declarations: sizes have a source, the package agrees; and how findings are kept."""
+"""Checks of declarations against the package: sizes have a source, tensors and metadata agree."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ from collections.abc import Iterable
 
 from xdsl.ir import Operation
 
-from openinfer.dialects.graph import AssignOp, LoopOp, VariableOp
+from openinfer.dialects.graph import AssignOp, VariableOp
+from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.graph.sources import package_name, pattern_of
-from openinfer.lowering.locations import location_of
+from openinfer.lowering.program.check_declarations import DeclarationChecks
+from openinfer.lowering.program.names import Names
+from openinfer.lowering.program.places import Part, Places
+from openinfer.lowering.program.report import Report
 from openinfer.lowering.reference.program import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import Diagnostic, Location, Note
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import value_range
 from openinfer.runtime.suggest import did_you_mean
 
 MAX_NOTES = 8
 """So many other places of one cause are shown."""
-OPEN = "_"
-"""A dimension that is taken from the value that is written."""
 
 
-class DeclarationChecks:
-    """Findings of one program so far, and the checks of what it declares."""
+class PackageChecks(DeclarationChecks[Operation]):
+    """The same checks with the package and the given sizes at hand, and those that need them."""
 
     def __init__(self, view: ProgramView) -> None:
+        super().__init__(Names.bound(view), Report[Operation](), Places[Operation]())
         self.view = view
-        self.problems: list[Diagnostic] = []
-        self.scope: list[str] = []
-        """Names of the loop indices around the node that is looked at."""
         self.learned: dict[str, tuple[Size, ...]] = {}
         """Shapes of variables with open dimensions, as their first write gives them."""
         self.sourceless: dict[str, list[VariableOp | AssignOp]] = {}
@@ -37,34 +36,15 @@ class DeclarationChecks:
         self.untyped: set[str] = set()
         """The variables of those declarations: what nodes do with them is not checked."""
 
-    def report(
-        self,
-        code: str,
-        message: str,
-        where: Operation | None,
-        hint: str | None = None,
-        note: tuple[str, Location | None] | None = None,
-    ) -> None:
-        notes = (Note(*note),) if note is not None else ()
-        place = location_of(where)
-        found = Diagnostic(code, message, place, notes=notes, hint=hint)
-        if found not in self.problems:
-            self.problems.append(found)
+    # Sizes.
 
-    # Declarations
-
-    def declaration(self, op: VariableOp | AssignOp) -> None:
+    def sources_of(self, op: VariableOp | AssignOp) -> None:
         """Every size of a declaration must have a source; see `sizes_without_source`."""
-        name = op.variable.data
         for dim in op.sizes:
-            for used in sorted(dim.names):
-                if used == OPEN:
-                    if dim.single_name != OPEN or getattr(op, "memory", None) is not None:
-                        # Only a temporary or a variable that the graph writes can take a shape.
-                        self.open_dim(op, dim)
-                elif not self.known_size(used):
+            for used in sorted(dim.names - {OPEN}):
+                if not self.known_size(used) and not self.is_scalar(used):
                     self.sourceless.setdefault(used, []).append(op)
-                    self.untyped.add(name)
+                    self.untyped.add(op.variable.data)
 
     def sizes_without_source(self) -> None:
         """One finding for each size that nothing fixes, however many declarations name it."""
@@ -80,39 +60,42 @@ class DeclarationChecks:
             guess = did_you_mean(name, known)
             guess = f"{guess}else " if guess else ""
             known.append(name)
-            notes = [Note(f"{op.variable.data} names it, too", location_of(op)) for op in others]
-            self.problems.append(
-                Diagnostic(
-                    "OI0324",
-                    f"size {name} of {first.variable.data} has no value: {sources}",
-                    location_of(first),
-                    notes=tuple(notes[:MAX_NOTES]),
-                    hint=f"{guess}{hint}: sizes={{'{name}': …}} (--size {name}=…)",
-                )
+            notes = [(f"{op.variable.data} names it, too", op) for op in others]
+            self.error(
+                "OI0324",
+                first,
+                (),
+                f"size {name} of {first.variable.data} has no value: {sources}",
+                f"{guess}{hint}: sizes={{'{name}': …}} (--size {name}=…)",
+                *notes[:MAX_NOTES],
             )
 
-    def open_dim(self, op: VariableOp | AssignOp, dim: Size) -> None:
-        if dim.single_name != OPEN:
-            self.report("OI0305", f"`_` stands alone in a dimension, found {dim}", op)
-
     def known_size(self, name: str) -> bool:
+        """Whether a name is a size, or the index of a loop: of which one is checked elsewhere."""
         view = self.view
-        if name in view.sizes or name in view.input_sizes:
-            return True
-        return self.is_index(name) or self.is_scalar(name)
-
-    def is_index(self, name: str) -> bool:
-        """True for the index of any loop: which ones are in scope is known only inside bodies."""
-        return any(isinstance(n, LoopOp) and n.index.data == name for n in self.view.nodes)
+        return name in view.sizes or name in view.input_sizes or name in self.names.loop_indices
 
     def is_scalar(self, name: str) -> bool:
-        """True for a declared integer variable of one element."""
-        op = self.view.declaration(name)
-        if op is None or not (DTYPES[dtype_of(op)].is_integer or dtype_of(op) == "bool"):
-            return False
-        if isinstance(op, VariableOp) and op.indices.data:
-            return False
-        return all(d.substitute(self.view.sizes).constant == 1 for d in op.sizes)
+        """Whether a name is that of an integer variable of one element."""
+        variable = self.names.find(name)
+        return variable is not None and variable.maybe_integer and variable.scalar
+
+    def size_without_variable(
+        self, name: str, node: Operation, part: Part, place: Operation
+    ) -> None:
+        """A name in an index or a bound that is nothing. Dimensions and settings have own codes."""
+        if part[0] in ("dims", "settings") or name in self.growing:
+            return
+        if not self.known_size(name):
+            self.error(
+                "OI0210",
+                node,
+                part,
+                f"`{name}` is no size, loop index or integer scalar",
+                self.near(name, self.names.all),
+            )
+
+    # What declarations name.
 
     def package(self, variable: VariableOp) -> None:
         """The declaration must agree with the tensors that it names."""
@@ -130,17 +113,16 @@ class DeclarationChecks:
         tensors = view.package.tensors if view.package is not None else {}
         if pattern is not None:
             missing = "needs a model" if view.package is None else "matches no tensor of the model"
-            self.report(
-                "OI0326", f"@pattern {pattern!r} of {name} {missing}", variable,
-                self.near(pattern, tensors),
-            )  # fmt: skip
+            message = f"@pattern {pattern!r} of {name} {missing}"
+            self.error("OI0326", variable, (), message, self.near(pattern, tensors))
         elif variable.option("ref") is not None:
             wanted = package_name(variable)
             if view.metadata(wanted) is None and wanted not in view.sizes:
-                self.report(
+                self.error(
                     "OI0325",
-                    f"@ref of {name} names {wanted!r}, which the model does not have",
                     variable,
+                    (),
+                    f"@ref of {name} names {wanted!r}, which the model does not have",
                     self.near(wanted, tensors),
                 )
 
@@ -164,11 +146,12 @@ class DeclarationChecks:
             fits = isinstance(value, float) and row.is_float
         if not fits:
             shown = "true" if value is True else "false" if value is False else f"{value!r:.40}"
-            self.report(
+            self.error(
                 "OI0320",
+                variable,
+                (),
                 f"{variable.variable.data} is declared {declared}, but metadata {wanted!r} of the "
                 f"model is {shown}",
-                variable,
                 "declare a dtype that holds it, or give the variable another name",
             )
 
@@ -179,10 +162,11 @@ class DeclarationChecks:
         else:
             what = f"tensor {tensor!r}"
         if dtype != declared:
-            self.report(
+            self.error(
                 "OI0320",
-                f"{name} is declared {declared}, but {what} of the model is {dtype}",
                 variable,
+                (),
+                f"{name} is declared {declared}, but {what} of the model is {dtype}",
                 f"declare it as {dtype}, and write `op cast({name}, to={declared}) >> …;` where needed",
             )
         dims = [d.substitute(self.view.sizes) for d in variable.sizes]
@@ -193,32 +177,14 @@ class DeclarationChecks:
             shown = ", ".join(str(d) for d in variable.sizes)
             used = sorted({n for d in variable.sizes for n in d.names if n in self.view.sizes})
             where = ", ".join(f"{n} = {self.view.sizes[n]}" for n in used)
-            self.report(
+            self.error(
                 "OI0321",
+                variable,
+                (),
                 f"{name} is declared [{shown}]{f' with {where}' if where else ''}, but {what} "
                 f"of the model has shape {list(shape)}",
-                variable,
                 "make the declaration fit the model",
             )
-
-    def size_names(self, size: Size, node: Operation, what: str) -> None:
-        for name in sorted(size.names):
-            if name not in self.scope and not self.known_size(name):
-                self.report(
-                    "OI0210",
-                    f"{name} in {what} is no size, loop index or integer scalar",
-                    node,
-                    self.near(name, self.names()),
-                )
-
-    def known(self, name: str, node: Operation) -> bool:
-        if self.view.declaration(name) is not None:
-            return True
-        self.report("OI0210", f"{name} is not declared", node, self.near(name, self.names()))
-        return False
-
-    def names(self) -> list[str]:
-        return [*self.view.variables, *self.view.temporaries]
 
     @staticmethod
     def near(name: str, known: Iterable[str]) -> str | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from openinfer.dialects.foreign_words import NOTHING, VALUES
 from openinfer.dialects.graph import AssignOp, OpOp, VariableOp
 from openinfer.dialects.opset import NameRef, OpSpec, Setting
-from openinfer.lowering.locations import location_of
-from openinfer.lowering.reference.check_declarations import DeclarationChecks
+from openinfer.lowering.program.check_package import PackageChecks
 from openinfer.lowering.reference.metadata_settings import with_metadata
 from openinfer.lowering.reference.program import dtype_of, written_settings
 from openinfer.lowering.reference.scalar_settings import number_dtype, refused
@@ -14,8 +13,11 @@ from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
 
-class SettingChecks(DeclarationChecks):
+class SettingChecks(PackageChecks):
     """What a bare name or a size in a setting stands for."""
+
+    scope: tuple[str, ...] = ()
+    """The indices of the loops around the node at hand."""
 
     def settings(self, node: OpOp, spec: OpSpec) -> dict[str, object] | None:
         """The settings with everything filled in that is known now; None after a report."""
@@ -54,29 +56,31 @@ class SettingChecks(DeclarationChecks):
                 known = name in self.scope or name in view.input_sizes or name in view.sizes
                 op = None if known else view.declaration(name)
                 if op is not None and kind != "numbers" and not isinstance(value, NameRef):
-                    good = self.counts(setting, name, op, node) and good
+                    good = self.is_count(setting, name, op, node) and good
                 if not known and op is None:
-                    self.report(
+                    self.error(
                         "OI0328",
+                        node,
+                        (),
                         f"setting {setting} names {name}, which is no scalar variable, size or "
                         "metadata number",
-                        node,
-                        self.near(name, [*self.names(), *view.sizes]),
+                        self.near(name, [*self.names.all, *view.sizes]),
                     )
                     good = False
         return good
 
-    def counts(self, setting: str, name: str, op: VariableOp | AssignOp, node: OpOp) -> bool:
+    def is_count(self, setting: str, name: str, op: VariableOp | AssignOp, node: OpOp) -> bool:
         """Whether a variable in a list or an expression is an integer scalar; reports others."""
         one = all(d.substitute(self.view.sizes).constant == 1 for d in op.sizes)
         if one and DTYPES[dtype_of(op)].is_integer:
             return True
-        self.report(
+        self.error(
             "OI0306",
-            f"setting {setting} names {name}, which is no integer scalar",
             node,
+            (),
+            f"setting {setting} names {name}, which is no integer scalar",
             "declare it as an integer without dimensions",
-            ("declared here", location_of(op)),
+            ("declared here", op),
         )
         return False
 
@@ -90,12 +94,13 @@ class SettingChecks(DeclarationChecks):
         computed = number_dtype(spec, dtypes, written_settings(node))
         wanted = refused(setting, dtype_of(op), computed)
         if wanted is not None:
-            self.report(
+            self.error(
                 "OI0304",
-                f"setting {setting.name} names {value}, which is {dtype_of(op)}",
                 node,
+                (),
+                f"setting {setting.name} names {value}, which is {dtype_of(op)}",
                 f"it takes {wanted}",
-                ("declared here", location_of(op)),
+                ("declared here", op),
             )
         return wanted is None
 
@@ -103,16 +108,8 @@ class SettingChecks(DeclarationChecks):
         """What a bare name in a setting stands for; None after reporting that it is nothing."""
         name, view = value.name, self.view
         op = view.declaration(name)
-        if name in self.scope or name in view.input_sizes:
+        if name in self.scope or name in view.input_sizes or op is not None:
             return value
-        if op is not None:
-            if all(d.substitute(view.sizes).constant == 1 for d in op.sizes):
-                return value
-            self.report(
-                "OI0308", f"setting {setting} names {name}, which is not a scalar", node,
-                "a setting takes one number",
-            )  # fmt: skip
-            return None
         if name in view.sizes:
             return view.sizes[name]
         entry = view.metadata(name)
@@ -123,11 +120,12 @@ class SettingChecks(DeclarationChecks):
             hint = f"leave `{setting}` out: it has a default"
         elif name in VALUES:
             hint = f"write `{setting}={VALUES[name]}`"
-        self.report(
+        self.error(
             "OI0328",
-            f"setting {setting} names {name}, which is no scalar variable, size or metadata entry",
             node,
-            hint or self.near(name, [*self.names(), *view.sizes]),
+            (),
+            f"setting {setting} names {name}, which is no scalar variable, size or metadata entry",
+            hint or self.near(name, [*self.names.all, *view.sizes]),
         )
         return None
 

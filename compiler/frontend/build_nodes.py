@@ -1,0 +1,304 @@
+"""Syntax tree → `graph` dialect, with the places of all parts for the checker.
+
+A tree with mistakes is built, too: what could not be read is left out, or stands as the name `?`. Only
+sizes that are none and hints of one name are reported here: the IR cannot hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FileLineColLoc,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, Operation
+
+from openinfer.compiler.frontend import syntax
+from openinfer.compiler.frontend.expressions import BadSize, names_of, to_size
+from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.source import Span
+from openinfer.dialects import graph, opset
+from openinfer.lowering.program.names import UNREADABLE
+from openinfer.lowering.program.places import Part, Places
+from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.sizes import Size
+
+_U64 = IntegerType(64, Signedness.UNSIGNED)
+
+
+@dataclass
+class Parts:
+    """The places of the parts of one op that is being built."""
+
+    spans: dict[Part, Span] = field(default_factory=dict[Part, Span])
+    names: dict[Part, list[tuple[str, Span]]] = field(
+        default_factory=dict[Part, list[tuple[str, Span]]]
+    )
+    written: dict[Part, str] = field(default_factory=dict[Part, str])
+
+
+class Builder:
+    """Makes ops and attributes, and keeps where a text has them."""
+
+    def __init__(self, report: Report, places: Places[Span]) -> None:
+        self.report = report
+        self.places = places
+
+    def location(self, span: Span) -> FileLineColLoc:
+        line, column = self.report.source.place(span.start)
+        return FileLineColLoc(StringAttr(self.report.source.file), IntAttr(line), IntAttr(column))
+
+    def placed(self, op: Operation, span: Span, parts: Parts) -> Operation:
+        """The op, with its own place and those of its parts."""
+        op.location = self.location(span)
+        self.places.parts[op, ()] = span
+        for part, place in parts.spans.items():
+            self.places.parts[op, part] = place
+        for part, names in parts.names.items():
+            self.places.names[op, part] = names
+        for part, text in parts.written.items():
+            self.places.written[op, part] = text
+        return op
+
+    # Values.
+
+    def size(self, expression: syntax.Expr, parts: Parts, part: Part) -> Size:
+        """The size of an expression; `?` after a report that it is none."""
+        parts.spans[part] = expression.span
+        parts.names[part] = [(name.text, name.span) for name in names_of(expression)]
+        try:
+            return to_size(expression)
+        except BadSize as error:
+            fix = (
+                "divide by something else" if error.code == "OI0305" else "use a shorter expression"
+            )
+            self.report.error(error.code, error.span, error.message, fix=fix)
+            return Size.name(UNREADABLE)
+
+    def value(self, written: syntax.Value, parts: Parts, part: Part) -> Attribute:
+        """The attribute of a setting: i1, i64, f64, string, array, name, or size expression."""
+        parts.spans[part] = written.span
+        match written:
+            case syntax.Literal(value=bool() as flag):
+                return IntegerAttr.from_bool(flag)
+            case syntax.Literal(value=int() as number):
+                return IntegerAttr(number, i64 if -(2**63) <= number < 2**63 else _U64)
+            case syntax.Literal(value=float() as number):
+                return FloatAttr(number, f64)
+            case syntax.Literal(value=text):
+                return StringAttr(str(text))
+            case syntax.ListValue(items=items):
+                found = [self.value(item, parts, (*part, i)) for i, item in enumerate(items)]
+                return ArrayAttr(found)
+            case syntax.Name(text=text):
+                return graph.NameAttr(text)
+            case _:
+                size = self.size(written, parts, part)
+                if size.constant is not None:
+                    return IntegerAttr(size.constant, i64)
+                name = size.single_name
+                return graph.NameAttr(name) if name else graph.SizeAttr(size)
+
+    def entries(
+        self, settings: Sequence[syntax.Setting], parts: Parts, part: Part
+    ) -> dict[str, Attribute]:
+        """Named values; of two with one name the first."""
+        found: dict[str, Attribute] = {}
+        for setting in settings:
+            name = setting.name.text
+            parts.spans.setdefault((*part, name, "name"), setting.name.span)
+            found.setdefault(name, self.value(setting.value, parts, (*part, name)))
+        return found
+
+    def hints(self, hints: Sequence[syntax.Setting], parts: Parts) -> dict[str, Attribute] | None:
+        seen: set[str] = set()
+        for hint in hints:
+            name = hint.name.text
+            if name in seen:
+                self.report.error(
+                    "OI0208", hint.span, f"hint `{name}` is given twice", fix="remove one of them"
+                )
+            seen.add(name)
+        return self.entries(hints, parts, ("hints",)) or None
+
+    def dims(self, written: syntax.Type, parts: Parts) -> list[Size]:
+        parts.spans["type",] = written.span
+        parts.spans["type", "dtype"] = written.dtype.span
+        return [self.size(dim, parts, ("dims", axis)) for axis, dim in enumerate(written.dims)]
+
+    def ref(
+        self, written: syntax.Ref, parts: Parts, part: Part, *, cache: bool = False
+    ) -> graph.RefAttr:
+        """The attribute of a variable use. Outside of caches a trailing comma means nothing."""
+        parts.spans[part] = written.span
+        parts.spans[*part, "name"] = written.name.span
+        slots = list(written.slots or ())
+        if not cache and len(slots) > 1 and is_full(slots[-1]):
+            slots.pop()
+        found = [self.slot(slot, parts, (*part, i)) for i, slot in enumerate(slots)]
+        return graph.RefAttr.of(written.name.text, found, bracketed=written.slots is not None)
+
+    def slot(self, slot: syntax.Expr | syntax.Slice, parts: Parts, part: Part) -> Attribute:
+        if not isinstance(slot, syntax.Slice):
+            return graph.SizeAttr(self.size(slot, parts, part))
+        parts.spans[part] = slot.span
+
+        def bound(expression: syntax.Expr | None, which: str) -> Attribute:
+            if expression is None:
+                return StringAttr("")
+            return graph.SizeAttr(self.size(expression, parts, (*part, which)))
+
+        return graph.SliceAttr(bound(slot.start, "start"), bound(slot.stop, "stop"))
+
+    def names(self, names: Sequence[syntax.Name], parts: Parts) -> list[str]:
+        if names:
+            parts.spans["names",] = names[0].span.to(names[-1].span)
+        for position, name in enumerate(names):
+            parts.spans["names", position] = name.span
+        return [name.text for name in names]
+
+    # Blocks and nodes.
+
+    def block(self, block: syntax.Block) -> Operation:
+        parts = Parts({("name",): block.name.span, ("close",): block.close})
+        hints = self.hints(block.hints, parts)
+        op = graph.BlockOp(block.name.text, self.nodes(block.body), hints)
+        if not block.closed or ends_unread(block.body):
+            self.places.unfinished.add(op)
+        return self.placed(op, block.span, parts)
+
+    def nodes(self, nodes: Iterable[syntax.Node]) -> list[Operation]:
+        found: list[Operation] = []
+        for node in nodes:
+            parts = Parts()
+            op = self.node(node, parts)
+            if op is not None:
+                found.append(self.placed(op, node.span, parts))
+        return found
+
+    def node(self, node: syntax.Node, parts: Parts) -> Operation | None:
+        match node:
+            case syntax.Assign(name=name, type=type_):
+                parts.spans["name",] = name.span
+                return graph.AssignOp(name.text, dtype_name(type_.dtype), self.dims(type_, parts))
+            case syntax.Op():
+                return self.op(node, parts)
+            case syntax.Branch(condition=condition, then_block=then, else_block=otherwise):
+                parts.spans["then_block",] = then.span
+                if otherwise is not None:
+                    parts.spans["else_block",] = otherwise.span
+                return graph.BranchOp(
+                    then.text,
+                    self.ref(condition, parts, ("condition",)) if condition else None,
+                    otherwise.text if otherwise else None,
+                )
+            case syntax.Barrier():
+                return graph.BarrierOp()
+            case syntax.Dep(after=after, before=before):
+                parts.spans["after",], parts.spans["before",] = after.span, before.span
+                return graph.DepOp(_op_name(after.text), _op_name(before.text))
+            case syntax.Transfer(source=source, target=target):
+                return graph.TransferOp(
+                    self.ref(source, parts, ("source",)), self.ref(target, parts, ("target",))
+                )
+            case syntax.Loop():
+                parts.spans["index",] = node.index.span
+                return graph.LoopOp(
+                    node.name.text,
+                    node.index.text,
+                    self.size(node.start, parts, ("start",)),
+                    self.size(node.stop, parts, ("stop",)),
+                    self.nodes(node.body),
+                    self.hints(node.hints, parts),
+                )
+            case syntax.Scope(label=label, hints=hints, body=body):
+                found = self.hints(hints, parts)
+                return graph.ScopeOp(str(label.value), self.nodes(body), found)
+            case syntax.Return(names=names):
+                return graph.ReturnOp(self.names(names, parts))
+            case syntax.Yield(names=names):
+                return graph.YieldOp(self.names(names, parts))
+            case syntax.Await(names=names):
+                return graph.AwaitOp(self.names(names, parts))
+            case syntax.CacheRead(source=source, target=target):
+                return graph.CacheReadOp(
+                    self.ref(source, parts, ("source",), cache=True),
+                    self.ref(target, parts, ("target",)),
+                )
+            case syntax.CacheWrite(source=source, target=target):
+                return graph.CacheWriteOp(
+                    self.ref(source, parts, ("source",)),
+                    self.ref(target, parts, ("target",), cache=True),
+                )
+            case syntax.CacheStep(variable=variable, amount=amount):
+                parts.spans["variable",] = variable.span
+                return graph.CacheStepOp(variable.text, amount)
+            case syntax.CacheReset(target=target):
+                return graph.CacheResetOp(self.ref(target, parts, ("target",), cache=True))
+            case syntax.Broken():
+                return None
+
+    def op(self, node: syntax.Op, parts: Parts) -> Operation:
+        parts.spans["op",] = node.name.span
+        if node.outputs:
+            parts.spans["outputs",] = node.outputs[0].span.to(node.outputs[-1].span)
+        spec = opset.find(node.name.text)
+        settings: dict[str, Attribute] = {}
+        given: dict[str, Span] = {}
+        for setting in node.settings:
+            row = spec.setting(setting.name.text) if spec else None
+            name = row.name if row else setting.name.text
+            if name in given and row is not None:
+                alias = f" (`{name}`)" if setting.name.text != name else ""
+                self.report.error(
+                    "OI0204",
+                    setting.span,
+                    f"duplicate setting: `{setting.name.text}`{alias}",
+                    fix="remove one of them",
+                    notes=[("first given here", given[name])],
+                )
+                continue
+            given[name] = setting.span
+            part = ("settings", name)
+            parts.spans[*part, "name"] = setting.name.span
+            parts.written[part] = setting.name.text
+            settings[name] = self.value(setting.value, parts, part)
+        return graph.OpOp(
+            _op_name(node.name.text),
+            [self.ref(r, parts, ("inputs", i)) for i, r in enumerate(node.operands)],
+            [self.ref(r, parts, ("outputs", i)) for i, r in enumerate(node.outputs)],
+            settings,
+            self.hints(node.hints, parts),
+        )
+
+
+def ends_unread(nodes: Sequence[syntax.Node]) -> bool:
+    """Whether a body ends in something that could not be read."""
+    if nodes and isinstance(nodes[-1], syntax.Scope):
+        return ends_unread(nodes[-1].body)
+    return bool(nodes) and isinstance(nodes[-1], syntax.Broken)
+
+
+def dtype_name(name: syntax.Name) -> str:
+    """The canonical name of a dtype that may be written as an alias."""
+    return ALIASES.get(name.text, name.text)
+
+
+def _op_name(name: str) -> str:
+    spec = opset.find(name)
+    return spec.name if spec else name
+
+
+def is_full(slot: syntax.Expr | syntax.Slice) -> bool:
+    """Whether a slot is empty or `..`."""
+    return isinstance(slot, syntax.Slice) and slot.start is None and slot.stop is None

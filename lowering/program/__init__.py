@@ -1,0 +1,1 @@
+"""What every way into the compiler shares: the one checker of programs, over the `graph` dialect."""

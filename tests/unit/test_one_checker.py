@@ -1,0 +1,74 @@
+"""A program is checked alike whether it comes as a text, as graph JSON or as IR."""
+
+from __future__ import annotations
+
+import pytest
+
+import openinfer as oi
+from openinfer.compiler.frontend.build import build
+from openinfer.compiler.frontend.parser import parse
+from openinfer.compiler.frontend.report import Report
+from openinfer.compiler.frontend.source import Source
+from openinfer.compiler.ir_text import parse_ir
+from openinfer.compiler.registry import make_context
+from openinfer.lowering.reference.simulator import Simulator
+
+HEAD = """\
+dynamic { x: f32[4]; n: i64; }
+volatile { y: f32[4]; m: f32[2, 2]; }
+constant { c: f32[4]; }
+persistent { K(l): f32[4] @table @fixed(l=3); G(i, j): f32[0, 0] @auto_dim(i, j); s: f32; b: bool;
+  T(k, l): f32[4] @table; }
+"""
+MISTAKES = {
+    "OI0205": "assign t: f32; assign t: f32;",
+    "OI0206": "assign y: f32;",
+    "OI0210": "op add(x, nothing) >> y;",
+    "OI0212": "branch nowhere;",
+    "OI0214": "op no_such_op(x) >> y;",
+    "OI0215": "op relu(x, wrong=1) >> y;",
+    "OI0216": "op cast(x) >> y;",
+    "OI0217": "op add(x) >> y;",
+    "OI0218": "op add(x, x) >> y, m;",
+    "OI0220": "op relu(x) >> c;",
+    "OI0221": "op relu(x) >> s;",
+    "OI0222": "cache.increment 1 K;",
+    "OI0223": "cache.increment 1 b;",
+    "OI0230": "cache.read K[0, 1] >> y;",
+    "OI0231": "op relu(x[0]) >> y;",
+    "OI0232": "op relu(x[0..1]) >> y;",
+    "OI0234": "cache.write m >> T;",
+    "OI0235": "cache.reset K[0..1];",
+    "OI0238": "assign t: f32[_, 4]; cache.read K[2..1] >> t;",
+    "OI0239": "cache.write x >> K[3];",
+    "OI0246": "op split(x, axis=0) >> y, y;",
+    "OI0258": "loop a (x in 0..2) { barrier; }",
+    "OI0259": "op relu(x) >> y with { fuse = 1 };",
+    "OI0304": 'op relu(x, negative_slope="a") >> y;',
+    "OI0306": "loop a (k in 0..x) { barrier; }",
+    "OI0307": "branch x other other;",
+    "OI0308": "op relu(x, negative_slope=y) >> y;",
+    "OI0309": "cache.read K[-1] >> y;",
+    "OI0312": "transfer x >> m;",
+}
+
+
+def codes(error: oi.ProgramError) -> list[str]:
+    return [d.code for d in error.diagnostics if d.severity == "error"]
+
+
+@pytest.mark.parametrize("code", MISTAKES)
+def test_ir_is_checked_as_text_is(code: str) -> None:
+    text = f"{HEAD}block entry {{ {MISTAKES[code]} return; }} block other {{ return; }}"
+    with pytest.raises(oi.ProgramError) as of_text:
+        oi.graph(text).check()
+    assert codes(of_text.value) == [code]
+    report = Report(source=Source(text))
+    module, _ = build(parse(report.source, report), report)
+    assert not report.errors
+    read = parse_ir(str(module), "program.mlir", make_context()).module
+    with pytest.raises(oi.ProgramError) as of_ir:
+        Simulator(read)
+    assert [d.message for d in of_ir.value.diagnostics] == [
+        d.message for d in of_text.value.diagnostics if d.severity == "error"
+    ]
