@@ -18,10 +18,10 @@ from openinfer.lowering.program.places import Places
 from openinfer.lowering.program.report import did_you_mean
 
 
-def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places[Span]]:
+def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
     """The module of a program, mistakes and all, and where its parts stand; types stay open."""
     # `?` stands where an error was reported instead of a name.
-    places = Places[Span](unreadable={*program.skipped, "?"}, aborted=program.aborted)
+    places = Places(unreadable={*program.skipped, "?"}, aborted=program.aborted)
     builder = _ModuleBuilder(report, places)
     ops: list[Operation] = []
     for item in program.items:

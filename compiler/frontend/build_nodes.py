@@ -50,7 +50,7 @@ class Parts:
 class Builder:
     """Makes ops and attributes, and keeps where a text has them."""
 
-    def __init__(self, report: Report, places: Places[Span]) -> None:
+    def __init__(self, report: Report, places: Places) -> None:
         self.report = report
         self.places = places
 
@@ -190,7 +190,10 @@ class Builder:
         match node:
             case syntax.Assign(name=name, type=type_):
                 parts.spans["name",] = name.span
-                return graph.AssignOp(name.text, dtype_name(type_.dtype), self.dims(type_, parts))
+                op = graph.AssignOp(name.text, dtype_name(type_.dtype), self.dims(type_, parts))
+                if node.implied:
+                    self.places.implied.add(op)
+                return op
             case syntax.Op():
                 return self.op(node, parts)
             case syntax.Branch(condition=condition, then_block=then, else_block=otherwise):

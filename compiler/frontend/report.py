@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation
-
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.lowering.program import report
+from openinfer.lowering.program.places import Place
 from openinfer.runtime.errors import Location
 
 
 @dataclass
-class Report(report.Report[Span]):
+class Report(report.Report):
     """The findings about a text so far."""
 
     source: Source = field(default_factory=lambda: Source(""))
 
-    def place(self, where: Span | Operation) -> tuple[Location | None, int]:
+    def place(self, where: Place) -> tuple[Location | None, int]:
         """Line and column of a span, and how much of it stands on that line."""
-        if isinstance(where, Operation):
-            return super().place(where)
-        return self.source.location(where), self.source.length(where)
+        if isinstance(where, Span):
+            return self.source.location(where), self.source.length(where)
+        return super().place(where)

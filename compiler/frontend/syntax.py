@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from openinfer.compiler.frontend.source import Span
 
@@ -319,21 +319,3 @@ class Program:
     """Names in text that a syntax error made unreadable: nobody complains of their absence."""
     aborted: bool = False
     """Whether the end of the text was not read."""
-
-    def add_before(self, added: Mapping[Return, Node]) -> None:
-        """Puts a statement before each of some `return`s."""
-        for item in [item for item in self.items if isinstance(item, Block)]:
-            block = replace(item, body=_with(item.body, added))
-            self.items[self.items.index(item)] = block
-            self.blocks[self.blocks.index(item)] = block
-
-
-def _with(body: Iterable[Node], added: Mapping[Return, Node]) -> tuple[Node, ...]:
-    found: list[Node] = []
-    for node in body:
-        if isinstance(node, Return) and node in added:
-            found.append(added[node])
-        elif isinstance(node, Loop | Scope):
-            node = replace(node, body=_with(node.body, added))
-        found.append(node)
-    return tuple(found)

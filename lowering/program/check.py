@@ -7,15 +7,17 @@ and the package tell. All findings are collected; nothing stops at the first one
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from openinfer.dialects.graph import AssignOp, BlockOp, BranchOp, VariableOp
+from openinfer.dialects.graph import AssignOp, BlockOp, BranchOp, ReturnOp, VariableOp
 from openinfer.lowering.graph.expansion import expansion_problems
 from openinfer.lowering.program.check_declarations import DeclarationChecks
+from openinfer.lowering.program.check_exchange import check_exchange
+from openinfer.lowering.program.check_flow import check_flow
+from openinfer.lowering.program.check_indices import check_indices
 from openinfer.lowering.program.check_types import TypeChecks
 from openinfer.lowering.program.names import Names, walk
 from openinfer.lowering.program.places import Places
@@ -23,13 +25,13 @@ from openinfer.lowering.program.report import Report, nearest
 from openinfer.lowering.reference.program import ProgramView, targets_of
 from openinfer.runtime.errors import Diagnostic
 
-Place = TypeVar("Place", bound=Hashable)
 
+def check_module(module: ModuleOp, report: Report, places: Places) -> dict[ReturnOp, list[str]]:
+    """Everything that is wrong with a program that has not met its package.
 
-def check_module(module: ModuleOp, report: Report[Place], places: Places[Place]) -> None:
-    """Everything that is wrong with a program that has not met its package."""
-    checks = DeclarationChecks(Names.of(module), report, places)
-    _walk(checks, module)
+    The values that each `return` of entry takes back, because they are still yielded there.
+    """
+    return _walk(DeclarationChecks(Names.of(module), report, places), module)
 
 
 def check_program(module: ModuleOp, view: ProgramView) -> list[Diagnostic]:
@@ -46,7 +48,7 @@ def check_program(module: ModuleOp, view: ProgramView) -> list[Diagnostic]:
     return [*errors, *expansion_problems(view.blocks)]
 
 
-def _walk(checks: DeclarationChecks[Place], module: ModuleOp) -> None:
+def _walk(checks: DeclarationChecks, module: ModuleOp) -> dict[ReturnOp, list[str]]:
     blocks = [op for op in module.body.ops if isinstance(op, BlockOp)]
     for op in module.body.ops:
         if isinstance(op, VariableOp):
@@ -56,12 +58,17 @@ def _walk(checks: DeclarationChecks[Place], module: ModuleOp) -> None:
         checks.temporaries_once(block)
     for block in blocks:
         checks.block(block)
-    if not checks.places.aborted:
-        _entry(checks, module)
-        _cycles(checks)
+    if checks.places.aborted:
+        return {}
+    _entry(checks, module)
+    _cycles(checks)
+    check_flow(checks)
+    implied = check_exchange(checks)
+    check_indices(checks)
+    return implied
 
 
-def _entry(checks: DeclarationChecks[Place], module: ModuleOp) -> None:
+def _entry(checks: DeclarationChecks, module: ModuleOp) -> None:
     """The program has the block where every step starts."""
     blocks = checks.names.blocks
     if "entry" in blocks or "entry" in checks.places.unreadable:
@@ -76,7 +83,7 @@ def _entry(checks: DeclarationChecks[Place], module: ModuleOp) -> None:
     )
 
 
-def _cycles(checks: DeclarationChecks[Place]) -> None:
+def _cycles(checks: DeclarationChecks) -> None:
     """Every call that closes a cycle, with the other calls of the cycle: it would never end."""
     blocks = checks.names.blocks
     calls = {

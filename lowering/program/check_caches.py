@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
@@ -24,11 +23,10 @@ from openinfer.runtime.sizes import Size
 
 Dims = Sequence[Size | None]
 """A shape as far as it is known before a run."""
-Place = TypeVar("Place")
 _FULL = SliceAttr(StringAttr(""), StringAttr(""))
 
 
-class CacheChecks(UseChecks[Place]):
+class CacheChecks(UseChecks):
     """Checks the five cache operations."""
 
     growing: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute
@@ -18,8 +17,6 @@ from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
 from openinfer.lowering.reference.program import auto_indices, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
-
-Place = TypeVar("Place")
 
 ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "layout", "quant")
 """The attributes that mean something."""
@@ -37,7 +34,7 @@ _FLOAT_MAX = {
 }
 
 
-class DeclarationChecks(NodeChecks[Place]):
+class DeclarationChecks(NodeChecks):
     """Checks of what a program declares, in memory sections and by `assign`."""
 
     # Names.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -29,14 +28,12 @@ from openinfer.dialects.opset import OpSpec
 from openinfer.lowering.program.check_ops import OpChecks
 from openinfer.lowering.program.report import did_you_mean
 
-Place = TypeVar("Place")
-
 HINTS = {"fuse": "bool", "no_reorder": "bool", "placement": "string", "group": "string"}
 EFFECTS = ("cache.read", "cache.write", "cache.increment", "cache.decrement", "cache.reset",
            "yield", "await", "barrier", "transfer")  # fmt: skip
 
 
-class NodeChecks(OpChecks[Place]):
+class NodeChecks(OpChecks):
     """Checks blocks, node by node."""
 
     entered = False

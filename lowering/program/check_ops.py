@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
@@ -18,11 +17,10 @@ from openinfer.lowering.program.report import did_you_mean
 from openinfer.lowering.reference.program import setting_value
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
-Place = TypeVar("Place")
 _ANY_COUNT = 1 << 30
 
 
-class OpChecks(CacheChecks[Place]):
+class OpChecks(CacheChecks):
     """Checks of ops that need no package."""
 
     def op_name(

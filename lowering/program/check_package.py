@@ -11,7 +11,7 @@ from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.graph.sources import package_name, pattern_of
 from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.names import Names
-from openinfer.lowering.program.places import Part, Places
+from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
 from openinfer.lowering.reference.program import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
@@ -23,11 +23,11 @@ MAX_NOTES = 8
 """So many other places of one cause are shown."""
 
 
-class PackageChecks(DeclarationChecks[Operation]):
+class PackageChecks(DeclarationChecks):
     """The same checks with the package and the given sizes at hand, and those that need them."""
 
     def __init__(self, view: ProgramView) -> None:
-        super().__init__(Names.bound(view), Report[Operation](), Places[Operation]())
+        super().__init__(Names.bound(view), Report(), Places())
         self.view = view
         self.learned: dict[str, tuple[Size, ...]] = {}
         """Shapes of variables with open dimensions, as their first write gives them."""
@@ -80,9 +80,7 @@ class PackageChecks(DeclarationChecks[Operation]):
         variable = self.names.find(name)
         return variable is not None and variable.maybe_integer and variable.scalar
 
-    def size_without_variable(
-        self, name: str, node: Operation, part: Part, place: Operation
-    ) -> None:
+    def size_without_variable(self, name: str, node: Operation, part: Part, place: Place) -> None:
         """A name in an index or a bound that is nothing. Dimensions and settings have own codes."""
         if part[0] in ("dims", "settings") or name in self.growing:
             return

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
 from xdsl.ir import Attribute, Operation
 
@@ -12,17 +11,15 @@ from openinfer.dialects.graph import RefAttr, SizeAttr, SliceAttr
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.dialects.opset import literal_advice
 from openinfer.lowering.program.names import TEMPORARY, UNREADABLE, Names, Variable
-from openinfer.lowering.program.places import Part, Places
+from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report, did_you_mean
 from openinfer.runtime.sizes import Size
 
-Place = TypeVar("Place", bound=Hashable)
 
-
-class UseChecks(Generic[Place]):
+class UseChecks:
     """Looks up names and checks how they are used."""
 
-    def __init__(self, names: Names, report: Report[Place], places: Places[Place]) -> None:
+    def __init__(self, names: Names, report: Report, places: Places) -> None:
         self.names = names
         self.report = report
         self.places = places
@@ -34,20 +31,16 @@ class UseChecks(Generic[Place]):
         part: Part,
         message: str,
         fix: str | None = None,
-        *notes: tuple[str, Place | Operation | None],
+        *notes: tuple[str, Place | None],
     ) -> None:
         """A finding about a part of an op."""
         self.report.error(code, self.places.of(node, part), message, fix=fix, notes=notes)
 
-    def declared(
-        self, variable: Variable, text: str = "declared here"
-    ) -> tuple[str, Place | Operation]:
+    def declared(self, variable: Variable, text: str = "declared here") -> tuple[str, Place]:
         """The note that shows the declaration of a variable."""
         return text, self.places.of(variable.op, ("name",))
 
-    def typed(
-        self, variable: Variable, text: str = "declared here"
-    ) -> tuple[str, Place | Operation]:
+    def typed(self, variable: Variable, text: str = "declared here") -> tuple[str, Place]:
         """The note that shows the type that a variable is declared with."""
         return text, self.places.of(variable.op, ("type",))
 
@@ -202,7 +195,7 @@ class UseChecks(Generic[Place]):
             elif not (variable.maybe_integer and variable.scalar):
                 self.no_size(variable, place, what)
 
-    def no_size(self, variable: Variable, place: Place | Operation, what: str) -> None:
+    def no_size(self, variable: Variable, place: Place, what: str) -> None:
         """A variable in a size expression that is no integer scalar."""
         note = self.typed(variable, f"declared here, as {variable.what}")
         if what == "a dimension":
@@ -224,9 +217,7 @@ class UseChecks(Generic[Place]):
             notes=[note],
         )
 
-    def size_without_variable(
-        self, name: str, node: Operation, part: Part, place: Place | Operation
-    ) -> None:
+    def size_without_variable(self, name: str, node: Operation, part: Part, place: Place) -> None:
         """A name that no variable has. Without a package it may be a size of that package."""
 
     def dims(self, op: Operation, sizes: Sequence[Size], *, declared: bool = False) -> None:

@@ -7,27 +7,27 @@ its op.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from xdsl.ir import Operation
 
 from openinfer.runtime.sizes import Size
 
 Part = tuple[str | int, ...]
-Place = TypeVar("Place", bound=Hashable)
+Place = Hashable
+"""A span of a text, or an op: what a report can show."""
 
 
 @dataclass
-class Places(Generic[Place]):
+class Places:
     """The places of one program."""
 
     parts: dict[tuple[Operation, Part], Place] = field(
         default_factory=dict[tuple[Operation, Part], Place]
     )
-    names: dict[tuple[Operation, Part], list[tuple[str, Place]]] = field(
-        default_factory=dict[tuple[Operation, Part], list[tuple[str, Place]]]
+    names: dict[tuple[Operation, Part], Sequence[tuple[str, Place]]] = field(
+        default_factory=dict[tuple[Operation, Part], Sequence[tuple[str, Place]]]
     )
     """The names in a size expression, in text order."""
     written: dict[tuple[Operation, Part], str] = field(
@@ -38,18 +38,18 @@ class Places(Generic[Place]):
     """Names in text with syntax errors, of which nothing can be said."""
     unfinished: set[Operation] = field(default_factory=set[Operation])
     """Blocks whose end could not be read."""
+    implied: set[Operation] = field(default_factory=set[Operation])
+    """Assigns that stand for the definition `y = …` behind them."""
     aborted: bool = False
     """Whether the end of the text was not read."""
 
-    def of(self, op: Operation, part: Part = ()) -> Place | Operation:
+    def of(self, op: Operation, part: Part = ()) -> Place:
         """The place of a part, or of what holds it, or the op itself."""
         while part and (op, part) not in self.parts:
             part = part[:-1]
         return self.parts.get((op, part), op)
 
-    def names_in(
-        self, op: Operation, part: Part, size: Size
-    ) -> Iterable[tuple[str, Place | Operation]]:
+    def names_in(self, op: Operation, part: Part, size: Size) -> Iterable[tuple[str, Place]]:
         """The names in a size expression, each with its place."""
         found = self.names.get((op, part))
         if found is not None:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
 
 from xdsl.ir import Operation
 
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.program.places import Place
 from openinfer.runtime import suggest
 from openinfer.runtime.errors import Diagnostic, Location, Note
 
 MAX_ERRORS = 200
 """After so many errors the rest is noise; one last diagnostic says that there may be more."""
 
-Place = TypeVar("Place", bound=Hashable)
-"""What says where something stands in a text; see `Report.place`."""
-
 
 @dataclass
-class Report(Generic[Place]):
+class Report:
     """The findings so far. One place gets one diagnostic of a code, however often it is visited."""
 
     strict: bool = False
     """Whether an unknown hint or attribute is an error."""
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    wrong: list[Place | Operation] = field(default_factory=list["Place | Operation"])
+    wrong: list[Place] = field(default_factory=list[Place])
     """Where errors are, those included that became notes."""
     _seen: set[tuple[str, Hashable]] = field(default_factory=set[tuple[str, Hashable]])
     _causes: dict[tuple[str, str], tuple[int, set[int]]] = field(
@@ -34,7 +31,7 @@ class Report(Generic[Place]):
     )
     """For each cause that may show in many places: its finding, and the lines of the others."""
 
-    def place(self, where: Place | Operation) -> tuple[Location | None, int]:
+    def place(self, where: Place) -> tuple[Location | None, int]:
         """Where something stands in the source, and how long it is there."""
         return location_of(where) if isinstance(where, Operation) else None, 1
 
@@ -49,11 +46,11 @@ class Report(Generic[Place]):
     def error(
         self,
         code: str,
-        where: Place | Operation,
+        where: Place,
         message: str,
         *,
         fix: str | None = None,
-        notes: Sequence[tuple[str, Place | Operation | None]] = (),
+        notes: Sequence[tuple[str, Place | None]] = (),
         severity: str = "error",
     ) -> None:
         """Adds a finding; `notes` are sentences, each with the other place that it speaks of."""
@@ -74,7 +71,7 @@ class Report(Generic[Place]):
         self.diagnostics.append(Diagnostic(code, message, location, length, shown, fix, severity))
 
     def error_once(
-        self, code: str, cause: str, where: Place | Operation, message: str, *,
+        self, code: str, cause: str, where: Place, message: str, *,
         fix: str | None = None,
     ) -> None:  # fmt: skip
         """Adds a finding for a cause, say an undefined name; later places become a note of it."""
@@ -95,14 +92,10 @@ class Report(Generic[Place]):
             found = self.diagnostics[number]
             self.diagnostics[number] = replace(found, notes=(also_in(lines),))
 
-    def warning(
-        self, code: str, where: Place | Operation, message: str, *, fix: str | None = None
-    ) -> None:
+    def warning(self, code: str, where: Place, message: str, *, fix: str | None = None) -> None:
         self.error(code, where, message, fix=fix, severity="warning")
 
-    def unknown(
-        self, code: str, where: Place | Operation, message: str, *, fix: str | None = None
-    ) -> None:
+    def unknown(self, code: str, where: Place, message: str, *, fix: str | None = None) -> None:
         """A warning, or an error under `--strict`."""
         self.error(code, where, message, fix=fix, severity="error" if self.strict else "warning")
 
@@ -115,11 +108,11 @@ class Report(Generic[Place]):
 
         return sorted(self.diagnostics, key=key)
 
-    def _is_new(self, code: str, where: Place | Operation, message: str) -> bool:
+    def _is_new(self, code: str, where: Place, message: str) -> bool:
         return _key(code, where, message) not in self._seen
 
 
-def _key(code: str, where: Hashable, message: str) -> tuple[str, Hashable]:
+def _key(code: str, where: Place, message: str) -> tuple[str, Hashable]:
     # An op stands for all of its parts: several findings of one code may be right.
     return code, (where, message) if isinstance(where, Operation) else where
 

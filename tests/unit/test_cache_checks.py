@@ -95,7 +95,7 @@ def test_nodes_from_ir() -> None:
     check(graph.OpOp("neg", [ref("K", 0, 0)], [ref("v")]), "OI0221")
     check(graph.OpOp("neg", [ref("v")], [ref("s")]), "OI0221")
     check(graph.YieldOp(["K"]), "OI0230", "OI0267")
-    check(graph.AwaitOp(["nothing"]), "OI0210")
+    check(graph.AwaitOp(["nothing"]), "OI0210", "OI0262")
 
 
 def test_what_may_be_right_is_not_refused() -> None:
