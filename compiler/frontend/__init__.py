@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
 from openinfer.compiler.diagnostics import render
 from openinfer.compiler.frontend import syntax
-from openinfer.compiler.frontend.build import build
 from openinfer.compiler.frontend.check import checked_module
 from openinfer.compiler.frontend.parser import parse
 from openinfer.compiler.frontend.printer import print_program
@@ -17,7 +17,6 @@ from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.sound_part import sound_part
 from openinfer.compiler.frontend.source import Source
 from openinfer.lowering.graph.expansion import blocks_of, expansion_problems
-from openinfer.lowering.graph.infer_types import infer_types
 from openinfer.runtime.errors import Diagnostic, ProgramError
 
 __all__ = ["ParseResult", "parse_program", "parse_text", "print_program"]
@@ -61,27 +60,13 @@ def parse_text(text: str, file: str = "<string>", strict: bool = False) -> Parse
 
 def checked(program: syntax.Program, report: Report) -> ParseResult:
     """What comes of a program that was read, from whatever text."""
-    module = checked_module(program, report)
+    module, places = checked_module(program, report)
     if report.errors:
-        sound = sound_module(program, report)
+        sound = partial(sound_part, module, report, places)
         return ParseResult(None, report.sorted(), report.source, sound)
     if problems := expansion_problems(blocks_of(module)):
         return ParseResult(None, [*report.sorted(), *problems], report.source)
     return ParseResult(module, report.sorted(), report.source)
-
-
-def sound_module(program: syntax.Program, report: Report) -> Callable[[], ModuleOp | None]:
-    """Makes the module of what is left of a program with errors."""
-
-    def make() -> ModuleOp | None:
-        part = sound_part(program, report)
-        if part is None:
-            return None
-        module, _ = build(part, Report(source=report.source))
-        infer_types(module)
-        return module
-
-    return make
 
 
 def parse_program(text: str, file: str = "<string>", strict: bool = False) -> ModuleOp:

@@ -10,14 +10,15 @@ from openinfer.compiler.frontend.report import Report
 from openinfer.dialects.graph import AwaitOp
 from openinfer.lowering.graph.infer_types import infer_types
 from openinfer.lowering.program.check import check_module
+from openinfer.lowering.program.places import Places
 
 
-def checked_module(program: syntax.Program, report: Report) -> ModuleOp:
+def checked_module(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
     """The module of a program, with the types that the program itself decides if nothing is wrong."""
     module, places = build(program, report)
     implied = check_module(module, report, places)
     if report.errors:
-        return module
+        return module, places
     for node, names in implied.items():
         awaited = AwaitOp(names)
         awaited.location = node.location
@@ -25,4 +26,4 @@ def checked_module(program: syntax.Program, report: Report) -> ModuleOp:
         assert block is not None
         block.insert_op_before(awaited, node)
     infer_types(module)
-    return module
+    return module, places
