@@ -67,8 +67,7 @@ class _ModuleBuilder(Builder):
                 )
             match name:
                 case "init":
-                    if (first := self.init(attribute, declaration)) is not None:
-                        options[name] = first
+                    options[name] = self.init(attribute, declaration)
                 case "ref" | "pattern":
                     options[name] = StringAttr(self.text(attribute, names=name == "ref"))
                 case "table":
@@ -132,18 +131,16 @@ class _ModuleBuilder(Builder):
             fix=f"write `{usage}`",
         )
 
-    def init(
-        self, attribute: syntax.Attribute, declaration: syntax.Declaration
-    ) -> Attribute | None:
+    def init(self, attribute: syntax.Attribute, declaration: syntax.Declaration) -> Attribute:
+        """The only argument, a number or bool; something else after a report."""
         arguments = attribute.arguments or ()
         literal = arguments[0] if len(arguments) == 1 else None
         if isinstance(literal, syntax.Literal) and not isinstance(literal.value, str):
             return self.value(literal, Parts(), ())
-        if declaration.type.open:
-            return UnitAttr()  # Whatever it says, it cannot stand here.
-        value = VALUES.get(literal.text, "0") if isinstance(literal, syntax.Name) else "0"
-        self.malformed(attribute, "takes one number or bool", f"@init({value})")
-        return None
+        if not declaration.type.open:  # There it cannot stand, whatever it says.
+            value = VALUES.get(literal.text, "0") if isinstance(literal, syntax.Name) else "0"
+            self.malformed(attribute, "takes one number or bool", f"@init({value})")
+        return UnitAttr()
 
     def text(self, attribute: syntax.Attribute, *, names: bool) -> str:
         """The only argument, a string; with `names` also a bare name. Empty after a report."""

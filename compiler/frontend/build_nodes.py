@@ -1,6 +1,6 @@
 """Syntax tree → `graph` dialect, with the places of all parts for the checker.
 
-A tree with mistakes is built, too: what could not be read is left out, or stands as the name `?`. Only
+A tree with mistakes is built, too: what could not be read stands as a barrier, or as the name `?`. Only
 sizes that are none and hints of one name are reported here: the IR cannot hold them.
 """
 
@@ -173,7 +173,7 @@ class Builder:
         parts = Parts({("name",): block.name.span, ("close",): block.close})
         hints = self.hints(block.hints, parts)
         op = graph.BlockOp(block.name.text, self.nodes(block.body), hints)
-        if not block.closed or ends_unread(block.body):
+        if not block.closed:
             self.places.unfinished.add(op)
         return self.placed(op, block.span, parts)
 
@@ -181,12 +181,10 @@ class Builder:
         found: list[Operation] = []
         for node in nodes:
             parts = Parts()
-            op = self.node(node, parts)
-            if op is not None:
-                found.append(self.placed(op, node.span, parts))
+            found.append(self.placed(self.node(node, parts), node.span, parts))
         return found
 
-    def node(self, node: syntax.Node, parts: Parts) -> Operation | None:
+    def node(self, node: syntax.Node, parts: Parts) -> Operation:
         match node:
             case syntax.Assign(name=name, type=type_):
                 parts.spans["name",] = name.span
@@ -249,7 +247,9 @@ class Builder:
             case syntax.CacheReset(target=target):
                 return graph.CacheResetOp(self.ref(target, parts, ("target",), cache=True))
             case syntax.Broken():
-                return None
+                op = graph.BarrierOp()
+                self.places.unread.add(op)
+                return op
 
     def op(self, node: syntax.Op, parts: Parts) -> Operation:
         parts.spans["op",] = node.name.span
@@ -283,13 +283,6 @@ class Builder:
             settings,
             self.hints(node.hints, parts),
         )
-
-
-def ends_unread(nodes: Sequence[syntax.Node]) -> bool:
-    """Whether a body ends in something that could not be read."""
-    if nodes and isinstance(nodes[-1], syntax.Scope):
-        return ends_unread(nodes[-1].body)
-    return bool(nodes) and isinstance(nodes[-1], syntax.Broken)
 
 
 def dtype_name(name: syntax.Name) -> str:

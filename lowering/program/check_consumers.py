@@ -132,6 +132,8 @@ class ConsumerChecks:
         note = [("it awaits here", self.places.of(consumer.awaited))]
         listed = ", ".join(consumer.awaited.names)
         for node in nodes[1:]:
+            if node in self.places.unread:
+                return
             if isinstance(node, AwaitOp):
                 self.report.error(
                     "OI0247",

@@ -48,7 +48,7 @@ class NodeChecks(OpChecks):
         nodes = list(block.body.block.ops)
         self.nodes(nodes)
         # A block without its brace may have lost its end to a loop or scope that was not closed.
-        if block not in self.places.unfinished and not ends(nodes):
+        if block not in self.places.unfinished and not self.ends(nodes):
             self.error(
                 "OI0240",
                 block,
@@ -96,6 +96,15 @@ class NodeChecks(OpChecks):
                 self.cache(node)
             case _:
                 pass
+
+    def ends(self, nodes: Sequence[Operation]) -> bool:
+        """Whether a body ends in a terminator, or in something that could not be read."""
+        if not nodes:
+            return False
+        last = nodes[-1]
+        if isinstance(last, ScopeOp):
+            return self.ends(list(last.body.block.ops))
+        return isinstance(last, ReturnOp | YieldOp) or last in self.places.unread
 
     # Statements.
 
@@ -239,10 +248,3 @@ def _is_of(value: Attribute, kind: str) -> bool:
     if kind == "string":
         return isinstance(value, StringAttr)
     return isinstance(value, IntegerAttr) and str(value.type) == "i1"
-
-
-def ends(nodes: Sequence[Operation]) -> bool:
-    """Whether the nodes of a block, or the scope that they end with, end in a terminator."""
-    if nodes and isinstance(nodes[-1], ScopeOp):
-        return ends(list(nodes[-1].body.block.ops))
-    return bool(nodes) and isinstance(nodes[-1], ReturnOp | YieldOp)

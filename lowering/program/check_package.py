@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.ir import Operation
-
 from openinfer.dialects.graph import AssignOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.graph.sources import package_name, pattern_of
@@ -80,18 +78,16 @@ class PackageChecks(DeclarationChecks):
         variable = self.names.find(name)
         return variable is not None and variable.maybe_integer and variable.scalar
 
-    def size_without_variable(self, name: str, node: Operation, part: Part, place: Place) -> None:
+    def size_without_variable(self, name: str, place: Place, part: Part, what: str) -> None:
         """A name in an index or a bound that is nothing. Dimensions and settings have own codes."""
-        if part[0] in ("dims", "settings") or name in self.growing:
+        if part[0] in ("dims", "settings") or name in self.growing or self.known_size(name):
             return
-        if not self.known_size(name):
-            self.error(
-                "OI0210",
-                node,
-                part,
-                f"`{name}` is no size, loop index or integer scalar",
-                self.near(name, self.names.all),
-            )
+        self.report.error(
+            "OI0210",
+            place,
+            f"`{name}` in {what} is no size, loop index or integer scalar",
+            fix=self.near(name, self.names.all),
+        )
 
     # What declarations name.
 

@@ -10,7 +10,7 @@ from openinfer.dialects.foreign_words import VALUES
 from openinfer.dialects.graph import RefAttr, SizeAttr, SliceAttr
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.dialects.opset import literal_advice
-from openinfer.lowering.program.names import TEMPORARY, UNREADABLE, Names, Variable
+from openinfer.lowering.program.names import TEMPORARY, Names, Variable
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report, did_you_mean
 from openinfer.runtime.sizes import Size
@@ -191,7 +191,7 @@ class UseChecks:
                 return
             variable = None if name in self.names.loop_indices else self.names.find(name)
             if variable is None:
-                self.size_without_variable(name, node, part, place)
+                self.size_without_variable(name, place, part, what)
             elif not (variable.maybe_integer and variable.scalar):
                 self.no_size(variable, place, what)
 
@@ -217,7 +217,7 @@ class UseChecks:
             notes=[note],
         )
 
-    def size_without_variable(self, name: str, node: Operation, part: Part, place: Place) -> None:
+    def size_without_variable(self, name: str, place: Place, part: Part, what: str) -> None:
         """A name that no variable has. Without a package it may be a size of that package."""
 
     def dims(self, op: Operation, sizes: Sequence[Size], *, declared: bool = False) -> None:
@@ -227,7 +227,7 @@ class UseChecks:
         """
         for axis, dim in enumerate(sizes):
             part = ("dims", axis)
-            if dim.single_name in (OPEN, UNREADABLE):
+            if dim.single_name == OPEN:
                 continue
             for name, place in self.places.names_in(op, part, dim) if declared else ():
                 variable = self.names.find(name)

@@ -137,7 +137,7 @@ class Names:
                         temporaries.setdefault(node.variable.data, node)
                     elif isinstance(node, LoopOp):
                         indices.add(node.index.data)
-        return Names(variables, temporaries, blocks, indices)
+        return Names(variables, _undeclared(temporaries, variables), blocks, indices)
 
     @staticmethod
     def bound(view: ProgramView) -> Names:
@@ -145,7 +145,7 @@ class Names:
         indices = {node.index.data for node in view.nodes if isinstance(node, LoopOp)}
         return Names(
             view.variables,
-            view.temporaries,
+            _undeclared(view.temporaries, view.variables),
             view.blocks,
             indices,
             view.sizes,
@@ -166,6 +166,13 @@ class Names:
     def all(self) -> list[str]:
         """The names of variables and temporaries."""
         return [*self.variables, *self.temporaries]
+
+
+def _undeclared(
+    temporaries: Mapping[str, AssignOp], declared: Mapping[str, VariableOp]
+) -> dict[str, AssignOp]:
+    """The temporaries without those that have the name of a declared variable, an error."""
+    return {name: op for name, op in temporaries.items() if name not in declared}
 
 
 def walk(around: BlockOp | LoopOp | ScopeOp) -> Iterator[Operation]:

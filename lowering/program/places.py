@@ -37,7 +37,9 @@ class Places:
     unreadable: set[str] = field(default_factory=set[str])
     """Names in text with syntax errors, of which nothing can be said."""
     unfinished: set[Operation] = field(default_factory=set[Operation])
-    """Blocks whose end could not be read."""
+    """Blocks without a closing brace: their end may be in another one."""
+    unread: set[Operation] = field(default_factory=set[Operation])
+    """Barriers that stand for statements that could not be read."""
     implied: set[Operation] = field(default_factory=set[Operation])
     """Assigns that stand for the definition `y = …` behind them."""
     aborted: bool = False
