@@ -1,7 +1,8 @@
 """THE table of diagnostics codes: code → (title, explanation); makes `docs/diagnostics.md`.
 
-Larger parts keep their rows beside their code (`codes.py` of the frontend, the tools and the
-simulator); those of the runtime and the lowering stand here, since the runtime never needs them.
+Larger parts keep their rows beside their code (`codes.py` of the frontend, the checker, the tools
+and the simulator); those of the runtime and the lowering stand here, since the runtime never needs
+them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
 from openinfer.compiler.tools.codes import CODES as TOOLS
+from openinfer.lowering.program.codes import CODES as PROGRAM
 from openinfer.lowering.reference.codes import CODES as REFERENCE
 
 _PACKAGES: Final[dict[str, tuple[str, str]]] = {
@@ -227,6 +229,7 @@ _BUGS: Final[dict[str, tuple[str, str]]] = {
 
 CODES: Final[dict[str, tuple[str, str]]] = {
     **FRONTEND,
+    **PROGRAM,
     **TOOLS,
     **REFERENCE,
     **_PACKAGES,

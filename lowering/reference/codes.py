@@ -1,4 +1,4 @@
-"""Diagnostics codes of checks before a run, of executors, and of failing steps.
+"""Diagnostics codes of executors, and of failing steps.
 
 code → (title, explanation), for the table in `compiler/diagnostic_codes.py`.
 """
@@ -8,49 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 CODES: Final[dict[str, tuple[str, str]]] = {
-    "OI0320": (
-        "dtype differs from the model",
-        "A declaration and the tensor of the package that it names have different dtypes.",
-    ),
-    "OI0321": (
-        "shape differs from the model",
-        "A declaration and the tensor of the package that it names have different shapes.",
-    ),
-    "OI0322": (
-        "operands do not fit the op",
-        "The shapes or dtypes of the operands break the rule of the op; the note shows all of "
-        "them. Dimensions must be provably equal, or 1 where the op broadcasts.",
-    ),
-    "OI0323": (
-        "output declared with another type",
-        "The op gives another dtype or shape than its output is declared with. Only float dtypes "
-        "may differ: the op then rounds once to the declared one.",
-    ),
-    "OI0324": (
-        "size without a value",
-        "Neither the model, nor the given sizes, nor the shape of an input fixes the size.",
-    ),
-    "OI0325": (
-        "@ref names nothing",
-        "The package has no tensor, metadata entry or size of that name.",
-    ),
-    "OI0326": (
-        "@pattern matches nothing",
-        "There is no package, or none of its tensors fits the pattern.",
-    ),
-    "OI0327": (
-        "no such member",
-        "A constant index of a prefix table lies outside what the package has.",
-    ),
-    "OI0328": (
-        "setting names nothing",
-        "A bare name in a setting is a scalar variable, a size, a loop index or a metadata entry.",
-    ),
-    "OI0329": (
-        "type that cannot be inferred",
-        "A temporary of type `_`, such as `y = op …` defines, takes the type of the first value "
-        "that is written to it. The type of the operands is not known, or the op refuses them.",
-    ),
     "OI0330": (
         "constant that nothing fills",
         "The model has no tensor and no metadata of the name of a `constant`, and the constant has no "
