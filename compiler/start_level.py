@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.lowering.facts import Facts, is_bound
 from openinfer.lowering.legality import LEVELS, illegal_ops, levels_of
-from openinfer.runtime.errors import InputError
+from openinfer.lowering.program.check import check_bound
+from openinfer.runtime.errors import InputError, ProgramError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +21,8 @@ STEP = "step"
 def check_start(
     module: ModuleOp, names: list[str], start: str | None, stated: str | None = None
 ) -> None:
-    """Raises InputError OI0515 when a module is not of level `start`, OI0527 without interface.
+    """Raises InputError OI0515 when a module is not of level `start`, OI0527 without interface,
+    ProgramError with every mistake of a program that goes on from level `graph`.
 
     `names` are the phases of the pipeline; start None means a program as the frontend built it.
     `stated` is the level that the file says it holds: many a module is legal on more than one.
@@ -35,6 +37,8 @@ def check_start(
         raise _wrong_level(module, names, start, stated, illegal[0][1])
     if first == "graph":
         _check_bound(module, start)
+        if start is not None and (problems := check_bound(module)):
+            raise ProgramError(problems)
     else:
         _check_interface(module, first)
 

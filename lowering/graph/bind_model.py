@@ -42,7 +42,7 @@ from openinfer.lowering.graph.sources import (
 )
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions, current
-from openinfer.lowering.program.check import check_program
+from openinfer.lowering.program.check import check_bound, check_program
 from openinfer.lowering.reference.metadata_settings import as_list
 from openinfer.lowering.reference.program import ProgramView
 from openinfer.lowering.reference.unfilled import unfilled_errors
@@ -80,7 +80,10 @@ class BindModel(ModulePass):
         if not is_bound(op):
             chosen_facts(options).write(op)
         if any(isinstance(o, PackageSizeOp | PackageTensorOp) for o in op.body.ops):
-            return  # A dump that is resumed, or somebody wrote what a package would say.
+            # A dump that is resumed, or somebody wrote what a package would say.
+            if problems := check_bound(op):
+                raise ProgramError(problems)
+            return
         _Binder(op, options.package, options.sizes).bind()
 
 

@@ -35,13 +35,23 @@ def check_module(module: ModuleOp, report: Report, places: Places) -> dict[Retur
 
 
 def check_program(module: ModuleOp, view: ProgramView) -> list[Diagnostic]:
-    """Every error of a bound program, in text order; empty when it may run."""
+    """Every error of a program with its package, in text order; empty when it may run."""
     checks = TypeChecks(view)
+    for variable in view.variables.values():
+        checks.package(variable)
+    return _sized(checks, module)
+
+
+def check_bound(module: ModuleOp) -> list[Diagnostic]:
+    """Every error of a program whose IR says what its package holds: a dump that was edited."""
+    return _sized(TypeChecks(ProgramView.of(module, None, {})), module)
+
+
+def _sized(checks: TypeChecks, module: ModuleOp) -> list[Diagnostic]:
+    view = checks.view
     for op in (*view.variables.values(), *view.nodes):
         if isinstance(op, VariableOp | AssignOp):
             checks.sources_of(op)
-    for variable in view.variables.values():
-        checks.package(variable)
     checks.sizes_without_source()
     _walk(checks, module)
     errors = [found for found in checks.report.sorted() if found.severity == "error"]

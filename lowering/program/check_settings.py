@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openinfer.dialects.foreign_words import NOTHING, VALUES
 from openinfer.dialects.graph import AssignOp, OpOp, VariableOp
+from openinfer.dialects.graph.syntax import OPEN
 from openinfer.dialects.opset import NameRef, OpSpec, Setting
 from openinfer.lowering.program.check_package import PackageChecks
 from openinfer.lowering.reference.metadata_settings import with_metadata
@@ -72,7 +73,8 @@ class SettingChecks(PackageChecks):
     def is_count(self, setting: str, name: str, op: VariableOp | AssignOp, node: OpOp) -> bool:
         """Whether a variable in a list or an expression is an integer scalar; reports others."""
         one = all(d.substitute(self.view.sizes).constant == 1 for d in op.sizes)
-        if one and DTYPES[dtype_of(op)].is_integer:
+        dtype = DTYPES.get(dtype_of(op))
+        if one and (dtype is None or dtype.is_integer):
             return True
         self.error(
             "OI0306",
@@ -88,6 +90,8 @@ class SettingChecks(PackageChecks):
         """Whether a variable has a dtype that the setting takes; reports where it has not."""
         op = self.view.declaration(value.name) if isinstance(value, NameRef) else None
         if op is None or not isinstance(value, NameRef) or value.name in self.scope:
+            return True
+        if op.dtype.data == OPEN:
             return True
         found = [self.view.declaration(ref.variable.data) for ref in node.inputs]
         dtypes = [dtype_of(operand) for operand in found if operand is not None]

@@ -97,7 +97,7 @@ class TypeChecks(SettingChecks):
     def spec(self, ref: RefAttr) -> TensorSpec | None:
         """The type of a use; None where it is wrong, or a size of it has no value."""
         variable = self.names.find(ref.variable.data)
-        if variable is None or variable.name in self.untyped:
+        if variable is None or variable.open or variable.name in self.untyped:
             return None
         dims = self.learned.get(variable.name)
         if dims is None:

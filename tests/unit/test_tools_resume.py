@@ -40,6 +40,23 @@ def test_resume(phase: str, dumps: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == (dumps / "final.mlir").read_text()
 
 
+def test_an_edited_program_is_checked(
+    dumps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All mistakes of a dump of level `graph` are said, each with its line of the program."""
+    text = (dumps / "00-graph.mlir").read_text()
+    assert text.count("graph.op matmul(") > 1
+    wrong = text.replace("graph.op matmul(", "graph.op matmull(", 1)
+    wrong = wrong.replace("graph.op matmul(", "graph.op matmul(nothing, ", 1)
+    path = tmp_path / "edited.mlir"
+    path.write_text(wrong)
+    assert main([str(path), *FLAGS, "--from", "graph"]) != 0
+    shown = capsys.readouterr().err
+    assert "error[OI0214]: unknown op `matmull`" in shown
+    assert "error[OI0210]: undefined variable `nothing`" in shown
+    assert "error[OI0217]: `matmul` takes 2 operands, got 3" in shown
+
+
 def test_same_input_same_bytes(dumps: Path, tmp_path: Path) -> None:
     output = tmp_path / "again.mlir"
     assert main([str(PROGRAM), *FLAGS, "--dump-dir", str(tmp_path), "-o", str(output)]) == 0
