@@ -23,9 +23,7 @@ _LISTS = ("variables", "returns", "outputs", "frame", "plan", "nodes")
 """What has no default in a manifest, and may be missing where a program has none."""
 
 
-def manifest_of(
-    module: ModuleOp, device: str, name: str, package: Package | None
-) -> Manifest:
+def manifest_of(module: ModuleOp, device: str, name: str, package: Package | None) -> Manifest:
     """The manifest of a module of level `loops` or `llvm`."""
     facts = Facts.of(module)
     entries = {key: as_data(value) for key, value in interface_of(module).items()}

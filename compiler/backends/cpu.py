@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-
 def _emit(module: ModuleOp, measured: Measured) -> Finish:
     from openinfer.lowering.cpu.emit_llvm import emit_llvm
     from openinfer.lowering.facts import Facts
