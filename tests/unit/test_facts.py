@@ -24,7 +24,7 @@ from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.host import cpu_unavailable_reason
-from openinfer.runtime.program import Program
+from openinfer.runtime.program import HOST, Program
 from openinfer.runtime.target import TARGETS
 from openinfer.runtime.tuning import Tile, Tuning
 
@@ -224,7 +224,7 @@ def program_from(level: str, traced: bool) -> Program:
         pipeline.run(module, context, options=options)
     target = Facts.of(module).target
     code = compile_llvm_text(emit_llvm(module, target), target)
-    program = Program(manifest_of(module, "p.oi", None), code, None)
+    program = Program(manifest_of(module, "cpu", "p.oi", None), {HOST: code}, None)
     if not traced:
         program.make_traced = lambda: program_from(level, True)
     return program
