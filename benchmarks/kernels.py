@@ -24,15 +24,13 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import ConvOp
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_attention import LowerAttention
-from openinfer.lowering.loops.lower_convolution import LowerConvolution, conv_scratch, schedule_of
-from openinfer.lowering.loops.lower_matmul import LowerMatmul
-from openinfer.lowering.loops.lower_pack import LowerPack
+from openinfer.lowering.loops.conv_schedule import conv_scratch, schedule_of
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
-PASSES = (LowerMatmul(), LowerConvolution(), LowerPack(), LowerAttention(), ShareLoops())
+PASSES = (LowerKernels(), ShareLoops())
 CHAINS = {32: 24, 16: 12}
 """Sums that the peak loop keeps in registers, by their number: two pipes of four cycles want 8."""
 ROUNDS = 20_000

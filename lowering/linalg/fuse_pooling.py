@@ -17,8 +17,8 @@ from openinfer.dialects import nn
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes, give_location
+from openinfer.lowering.loops.conv_schedule import sums_of
 from openinfer.lowering.loops.conv_shape import ConvShape, fills_lines
-from openinfer.lowering.loops.lower_convolution import sums_of
 from openinfer.lowering.loops.target import lanes_of
 from openinfer.runtime.sizes import Size
 

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from openinfer.dialects import nn
 from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.loops.lower_convolution import schedule_of
+from openinfer.lowering.loops.conv_schedule import schedule_of
 from openinfer.lowering.loops.machine import machine_of
 
 

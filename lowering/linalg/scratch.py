@@ -5,12 +5,12 @@ from __future__ import annotations
 from xdsl.ir import Attribute
 
 from openinfer.dialects import nn
-from openinfer.lowering.loops.lower_attention import attention_scratch
-from openinfer.lowering.loops.lower_convolution import conv_scratch
-from openinfer.lowering.loops.lower_fourier import fourier_scratch
-from openinfer.lowering.loops.lower_indexing import sort_scratch
-from openinfer.lowering.loops.lower_matmul import scratch_types
-from openinfer.lowering.loops.lower_recurrence import recurrent_scratch
+from openinfer.lowering.loops.attention_schedule import attention_scratch
+from openinfer.lowering.loops.conv_schedule import conv_scratch
+from openinfer.lowering.loops.fourier_schedule import fourier_scratch
+from openinfer.lowering.loops.indexing import sort_scratch
+from openinfer.lowering.loops.matmul_schedule import scratch_types
+from openinfer.lowering.loops.recurrence import recurrent_scratch
 from openinfer.runtime.sizes import Size
 
 Scratch = tuple[Attribute, tuple[Size, ...]]

@@ -20,7 +20,7 @@ from openinfer.lowering.loops.builder import Index, LoopBuilder
 from openinfer.lowering.loops.dot_product import DotProduct
 from openinfer.lowering.loops.elements import accumulator_of
 from openinfer.lowering.loops.epilogue import Epilogue, Extra, extras_of
-from openinfer.lowering.loops.machine import Machine, machine_of
+from openinfer.lowering.loops.machine import machine_of
 from openinfer.lowering.loops.microkernel import Arithmetic
 from openinfer.lowering.loops.numeric import element_type
 from openinfer.lowering.loops.packing import Matrix, pack_panels
@@ -49,12 +49,13 @@ class _Operands:
 
 
 class MatmulLowering:
-    """The lowering of one op; `rows` and `vector_bits` as `lower-matmul` has them."""
+    """The lowering of one op; its tiles have `rows` rows, 0 for as many as registers hold."""
 
-    def __init__(self, op: MatmulOp, rows: int = 0, vector_bits: int = 0) -> None:
+    def __init__(self, op: MatmulOp, rows: int = 0) -> None:
         self.op = op
         self.build = LoopBuilder(InsertPoint.before(op))
-        self.machine = self._machine(rows, vector_bits)
+        machine = machine_of(op)
+        self.machine = replace(machine, most_rows=rows) if rows else machine
         room = list(op.outs[1:])
         self.scratch = room.pop(0) if len(room) % 2 else None
         """Where the right operand becomes panels."""
@@ -64,12 +65,6 @@ class MatmulLowering:
         self.thread: Index = 0
         """The part of the blocks that this thread uses."""
         self.how = self._arithmetic()
-
-    def _machine(self, rows: int, vector_bits: int) -> Machine:
-        machine = machine_of(self.op)
-        if vector_bits:
-            machine = replace(machine, vector_bits=vector_bits)
-        return replace(machine, most_rows=rows) if rows else machine
 
     def _arithmetic(self) -> Arithmetic:
         """Sums are in the type of the body's first argument, else in the output's, widened."""

@@ -29,7 +29,7 @@ from openinfer.lowering.cpu.jit import compile_loops
 from openinfer.lowering.linalg.generic import PARALLEL
 from openinfer.lowering.linalg.scalar_bodies import emit_body, memory_type
 from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.lower_generic import LowerGeneric
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.reference.twins import evaluate
 from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES
@@ -192,7 +192,7 @@ def _module(source: str, casts: list[Cast], count: int, target: str) -> ModuleOp
     function = FuncOp("f", FunctionType.from_lists(types, []), Region(block))
     module = ModuleOp([function], {"openinfer.target": StringAttr(target)})
     module.verify()
-    LowerGeneric().apply(None, module)  # pyright: ignore[reportArgumentType]
+    LowerKernels().apply(None, module)  # pyright: ignore[reportArgumentType]
     return module
 
 

@@ -1,4 +1,4 @@
-"""`lower-attention`: the loops run and agree with NumPy, for every target, layout and mask."""
+"""Kernels of attention: the loops run and agree with NumPy, for every target, layout and mask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
-from openinfer.lowering.loops.lower_attention import LowerAttention, attention_scratch
+from openinfer.lowering.loops.attention_schedule import attention_scratch
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
@@ -84,7 +85,7 @@ class Attention:
         context = make_context()
         module = Parser(context, text).parse_module()
         module.verify()
-        for step in (LowerAttention(), ShareLoops()):
+        for step in (LowerKernels(), ShareLoops()):
             step.apply(context, module)
         module.verify()
         description = host_target() if target == HOST else named_target(target)
@@ -344,4 +345,4 @@ def test_missing_scratch_is_told():
     context = make_context()
     module = Parser(context, text).parse_module()
     with pytest.raises(CompileError, match="OI0955"):
-        LowerAttention().apply(context, module)
+        LowerKernels().apply(context, module)

@@ -1,4 +1,4 @@
-"""`lower-convolution`: the loops agree with NumPy for every target."""
+"""Kernels of convolutions: the loops agree with NumPy for every target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import ConvOp
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_convolution import LowerConvolution, conv_scratch, schedule_of
+from openinfer.lowering.loops.conv_schedule import conv_scratch, schedule_of
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.target import named_target
@@ -177,7 +178,7 @@ def check(conv: Conv, target: str) -> None:
     context = make_context()
     module = Parser(context, kernel).parse_module()
     module.verify()
-    for step in (LowerConvolution(), ShareLoops()):
+    for step in (LowerKernels(), ShareLoops()):
         step.apply(context, module)
     module.verify()
     description = host_target() if target == HOST else named_target(target)

@@ -1,4 +1,4 @@
-"""`lower-generic` against NumPy: shapes, layouts, dtypes and reductions, compiled and run."""
+"""`linalg.generic` against NumPy: shapes, layouts, dtypes and reductions, compiled and run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import LOOPS_TO_LLVM, compile_loops
 from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.lower_generic import LowerGeneric
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.loops.nest import nest_extents
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.dtypes import dtype as dtype_row
@@ -33,7 +33,7 @@ def lowered(text: str, target: str) -> ModuleOp:
     context = make_context()
     module = Parser(context, whole).parse_module()
     module.verify()
-    LowerGeneric().apply(context, module)
+    LowerKernels().apply(context, module)
     module.verify()
     verify_dominance(module)
     assert not any(op.name.startswith("linalg.") for op in module.walk())
@@ -400,7 +400,7 @@ def test_locations_are_kept() -> None:
     place = FileLineColLoc(StringAttr("a.oi"), IntAttr(3), IntAttr(5))
     (generic_op,) = [op for op in module.walk() if op.name == "linalg.generic"]
     generic_op.location = place
-    LowerGeneric().apply(context, module)
+    LowerKernels().apply(context, module)
     loads = [op for op in module.walk() if op.name == "vector.load"]
     assert loads
     assert all(op.location == place for op in loads)

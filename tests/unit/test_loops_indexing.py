@@ -1,4 +1,4 @@
-"""`lower-indexing` against NumPy, compiled and run; nothing is written beside the result."""
+"""Scatter, sort and cumsum against NumPy, compiled and run; nothing is written beside the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.parser import Parser
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_indexing import LowerIndexing
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.errors import CompileError
 
@@ -47,7 +47,7 @@ def lowered(text: str, target: str = "avx512") -> ModuleOp:
     context = make_context()
     module = Parser(context, whole).parse_module()
     module.verify()
-    LowerIndexing().apply(context, module)
+    LowerKernels().apply(context, module)
     module.verify()
     verify_dominance(module)
     assert not any(op.name.startswith("nn.") for op in module.walk())

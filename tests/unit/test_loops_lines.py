@@ -1,4 +1,4 @@
-"""`lower-softmax`, `lower-norms` and `lower-reduce` against NumPy, compiled and run."""
+"""Softmax, norms, argmax and argmin against NumPy, compiled and run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from xdsl.passes import ModulePass
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_norms import LowerNorms
-from openinfer.lowering.loops.lower_reduce import LowerReduce
-from openinfer.lowering.loops.lower_softmax import LowerSoftmax
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.dtypes import dtype as dtype_row
 from openinfer.runtime.storage import to_storage
 
 Array = np.ndarray[Any, Any]
-PASSES: tuple[ModulePass, ...] = (LowerSoftmax(), LowerNorms(), LowerReduce())
+PASSES: tuple[ModulePass, ...] = (LowerKernels(),)
 TOLERANCE = {"f64": 1e-13, "f32": 3e-6, "f16": 2e-3, "bf16": 2e-2}
 
 

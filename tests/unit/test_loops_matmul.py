@@ -1,4 +1,4 @@
-"""`lower-matmul` and `lower-pack`: the loops agree with NumPy, for every target and type."""
+"""Kernels of products and of packing: the loops agree with NumPy, for every target and type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import MatmulOp
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
 from openinfer.lowering.loops import blocked_product
-from openinfer.lowering.loops.lower_matmul import LowerMatmul, scratch_types
-from openinfer.lowering.loops.lower_pack import LowerPack
+from openinfer.lowering.loops.lower_kernels import LowerKernels
+from openinfer.lowering.loops.matmul_schedule import scratch_types
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
@@ -48,7 +48,7 @@ def lowered(text: str, target: str) -> ModuleOp:
     context = make_context()
     module = Parser(context, source).parse_module()
     module.verify()
-    for step in (LowerMatmul(), LowerPack(), ShareLoops()):
+    for step in (LowerKernels(), ShareLoops()):
         step.apply(context, module)
     module.verify()
     assert not any(op.name.startswith("nn.") for op in module.walk())

@@ -1,4 +1,4 @@
-"""`lower-movement` against NumPy, compiled and run; nothing is written beside the result."""
+"""Ops that move elements against NumPy, compiled and run; nothing is written beside the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import SizeOp
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_movement import LowerMovement
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.verify_dominance import verify_dominance
 
 Array = np.ndarray[Any, Any]
@@ -52,7 +52,7 @@ def lowered(text: str, target: str = "avx512", sizes: dict[str, int] | None = No
     context = make_context()
     module = Parser(context, whole).parse_module()
     module.verify()
-    LowerMovement().apply(context, module)
+    LowerKernels().apply(context, module)
     for op in list(module.walk()):
         if isinstance(op, SizeOp):
             value = IntegerAttr.from_index_int_value(op.size.data.evaluate(sizes or {}))

@@ -13,9 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
-from openinfer.lowering.loops.lower_attention import LowerAttention
-from openinfer.lowering.loops.lower_matmul import LowerMatmul
-from openinfer.lowering.loops.lower_pack import LowerPack
+from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.loops.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
@@ -51,7 +49,7 @@ def lowered(source: str) -> ModuleOp:
     context = make_context()
     module = Parser(context, source).parse_module()
     module.verify()
-    for step in (LowerMatmul(), LowerPack(), LowerAttention(), ShareLoops()):
+    for step in (LowerKernels(), ShareLoops()):
         step.apply(context, module)
     module.verify()
     return module

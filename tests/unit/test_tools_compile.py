@@ -76,7 +76,7 @@ def test_the_cost_of_passes_goes_to_stderr(
     monkeypatch.setenv("OPENINFER_CACHE_DIR", str(tmp_path / "cache"))
     assert main(["compile", str(program), "--strict-math", "--time-passes"]) == 0
     said = capsys.readouterr()
-    assert "lower-generic" not in said.out
+    assert "lower-kernels" not in said.out
     for row in ("(frontend)", "graph-to-nn", "convert-to-llvm", "(LLVM: machine code)", "total"):
         assert row in said.err
     assert main(["run", str(program), "--time-passes"]) == 0

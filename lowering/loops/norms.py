@@ -1,17 +1,28 @@
-"""The pass `lower-norms`: `nn.layer_norm` and `nn.rms_norm` on buffers to walks over each row."""
+"""Layer norm and RMS norm: walks over each row.
+
+Before:
+    nn.layer_norm(%x, %w, %c) outs(%y) {eps = 1.0e-12 : f64, has_bias, has_weight}
+      : (memref<?x384xf32>, memref<384xf32>, memref<384xf32>, memref<?x384xf32>) -> ()
+
+After:
+    scf.for %i = %c0 to %rows step %c1 {
+      … %mean = arith.divf %sum, %n : f32 … %variance = arith.divf %squares, %n : f32 …
+      scf.for %k = %c0 to %c384 step %c16 {
+        %r = vector.fma %normal, %weight, %bias : vector<16xf32>
+        vector.store %r, %y[%i, %k] : memref<?x384xf32>, vector<16xf32> }
+    } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands; weight and bias of the last axis.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.math import SqrtOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import LayerNormOp, RmsNormOp, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
@@ -24,40 +35,13 @@ from openinfer.lowering.loops.numeric import (
     select,
     wide_type,
 )
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.runs import AxisView, view_around
 from openinfer.lowering.loops.target import lanes_of
 
 FAR = 8.0
 """Standard deviations from 0 beyond which the rounding of a mean is taken out: nearer rows lose 5e-7 of
 one to it at most."""
-
-
-@dataclass(frozen=True)
-class LowerNorms(ModulePass):
-    """
-    Turn `nn.layer_norm` and `nn.rms_norm` on buffers into vector loops over rows.
-
-    Before:
-        nn.layer_norm(%x, %w, %c) outs(%y) {eps = 1.0e-12 : f64, has_bias, has_weight}
-          : (memref<?x384xf32>, memref<384xf32>, memref<384xf32>, memref<?x384xf32>) -> ()
-
-    After:
-        scf.for %i = %c0 to %rows step %c1 {
-          … %mean = arith.divf %sum, %n : f32 … %variance = arith.divf %squares, %n : f32 …
-          scf.for %k = %c0 to %c384 step %c16 {
-            %r = vector.fma %normal, %weight, %bias : vector<16xf32>
-            vector.store %r, %y[%i, %k] : memref<?x384xf32>, vector<16xf32> }
-        } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands; weight and bias of the last axis.
-    Leaves: the same ops on tensors.
-    """
-
-    name: ClassVar[str] = "lower-norms"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {LayerNormOp.name: _layer_norm, RmsNormOp.name: _rms_norm})
 
 
 @dataclass
@@ -196,3 +180,6 @@ def _rms_norm(b: LoopBuilder, op: Operation) -> bool:
 
     _over_rows(b, op, row)
     return True
+
+
+RULES: dict[str, Rule] = {LayerNormOp.name: _layer_norm, RmsNormOp.name: _rms_norm}

@@ -1,22 +1,33 @@
-"""The pass `lower-recurrence`: LSTM and GRU on buffers to a loop through time for each sequence."""
+"""LSTM and GRU: a loop through time for each sequence.
+
+Before:
+    nn.lstm(%fed, %h0, %c0, %w) outs(%y, %h, %c, %scratch) : (…) -> ()
+
+After:
+    scf.for %b = %c0 to %batch step %c1 {
+      … // %scratch takes the first states
+      scf.for %t = %c0 to %steps step %c1 {
+        scf.for %j = … { … vector.reduction <add> … memref.store %part, %scratch[…] }
+        scf.for %j = … { … math.exp … math.tanh … vector.store %h, %y[%t, %b, %j] }
+      }
+      … // the last states leave %scratch
+    } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands; the scratch buffer of `recurrent_scratch`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.math import ExpOp, TanhOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import GruOp, LstmOp, RecurrentOp, ThreadOp, dims_of, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.numeric import element_type, reduction, resize_float, wide_type
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.runs import (
     Extent,
     bank_count,
@@ -37,34 +48,6 @@ def recurrent_scratch(op: RecurrentOp) -> list[tuple[Attribute, tuple[Size, ...]
     hidden = dims_of(op.inputs[1 + op.STATES])[1]
     kind = wide_type(element_of(op.inputs[0]))
     return [(kind, (Size.name(THREADS), Size.of(op.PARTS), hidden))]
-
-
-@dataclass(frozen=True)
-class LowerRecurrence(ModulePass):
-    """
-    Turn `nn.lstm` and `nn.gru` on buffers into loops: sequences, time, dot products, gates.
-
-    Before:
-        nn.lstm(%fed, %h0, %c0, %w) outs(%y, %h, %c, %scratch) : (…) -> ()
-
-    After:
-        scf.for %b = %c0 to %batch step %c1 {
-          … // %scratch takes the first states
-          scf.for %t = %c0 to %steps step %c1 {
-            scf.for %j = … { … vector.reduction <add> … memref.store %part, %scratch[…] }
-            scf.for %j = … { … math.exp … math.tanh … vector.store %h, %y[%t, %b, %j] }
-          }
-          … // the last states leave %scratch
-        } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands; the scratch buffer of `recurrent_scratch`.
-    Leaves: `math.exp` and `math.tanh` on vectors; the same ops on tensors.
-    """
-
-    name: ClassVar[str] = "lower-recurrence"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {LstmOp.name: _lower, GruOp.name: _lower})
 
 
 def _lower(b: LoopBuilder, op: Operation) -> bool:
@@ -228,3 +211,6 @@ class _Layer:
         one = self.b.constant(1, x.type)
         power = self.b.insert(ExpOp(self.b.insert(arith.NegfOp(x))))
         return self.b.insert(arith.DivfOp(one, self._add(one, power)))
+
+
+RULES: dict[str, Rule] = {LstmOp.name: _lower, GruOp.name: _lower}

@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p 'lower-attention,cse' --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p 'lower-kernels{only=attention},cse' --split-input-file | filecheck %s
 
 // One block of queries, two vectors of them, at a time: queries are transposed and scaled, then scores and their maximum,
 // then weights and their sum, then the weighted values. Lanes are queries, rows are keys.
@@ -113,3 +113,78 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:         } else {
 // CHECK:           scf.for %h = {{%\S+}} to {{%\S+}} step {{%\S+}} {
 // CHECK:             scf.for %i = {{%\S+}} to {{%\S+}} step {{%\S+}} {
+
+// -----
+
+// Results are added up; where that is NaN, columns that have become NaN are made once more, of the keys
+// that the query sees.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @causal(%q: memref<1x2x9x16xf32>, %k: memref<1x2x9x16xf32>, %v: memref<1x2x9x16xf32>,
+      %o: memref<1x2x9x16xf32>, %queries: memref<1x16x16xf32>, %scores: memref<1x9x16xf32>) {
+    nn.attention(%q, %k, %v) outs(%o, %queries, %scores)
+      {scale = 0.25 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]}
+      : (memref<1x2x9x16xf32>, memref<1x2x9x16xf32>, memref<1x2x9x16xf32>,
+         memref<1x2x9x16xf32>, memref<1x16x16xf32>, memref<1x9x16xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @causal
+// CHECK:         vector.store {{%\S+}}, %o[
+// CHECK:         [[SUM:%\S+]] = scf.for %r{{\S*}} = %c0 to %c9 step %c1 iter_args(
+// CHECK:         [[TOTAL:%\S+]] = vector.reduction <add>, [[SUM]]
+// CHECK:         [[NAN:%\S+]] = arith.cmpf uno, [[TOTAL]], [[TOTAL]] : f32
+// CHECK-NEXT:    scf.if [[NAN]] {
+// CHECK-NEXT:      scf.for %r{{\S*}} = %c0 to %c9 step %c1 {
+// CHECK:             arith.cmpf uno
+// CHECK:             scf.if
+// CHECK:               scf.for %j
+// CHECK:                 [[SEEN:%\S+]] = arith.cmpi sle, %j{{\S*}}, {{%\S+}} : index
+// CHECK-NEXT:            scf.if [[SEEN]] -> (vector<16xf32>) {
+// CHECK-NEXT:              vector.load %v
+// -----
+// Where no key is hidden, nothing is asked: a mask of floats is arithmetic.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @added(%q: memref<1x2x9x16xf32>, %k: memref<1x2x9x16xf32>, %v: memref<1x2x9x16xf32>,
+      %mask: memref<1x1x9x9xf32>,
+      %o: memref<1x2x9x16xf32>, %queries: memref<1x16x16xf32>, %scores: memref<1x9x16xf32>) {
+    nn.attention(%q, %k, %v, %mask) outs(%o, %queries, %scores)
+      {scale = 0.25 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]}
+      : (memref<1x2x9x16xf32>, memref<1x2x9x16xf32>, memref<1x2x9x16xf32>, memref<1x1x9x9xf32>,
+         memref<1x2x9x16xf32>, memref<1x16x16xf32>, memref<1x9x16xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @added
+// CHECK-NOT:     arith.cmpf uno, {{%\S+}}, {{%\S+}} : f32
+// CHECK-NOT:     vector.load %o
+// CHECK:         func.return
+
+// -----
+
+// Values become pairs for all heads; then each block of queries: scores against keys where they lie, two
+// weights rounded into one word in place of their scores, and the product with the pairs of values.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @pairs(%q: memref<1x2x32x16xbf16>, %k: memref<1x2x8x16xbf16>, %v: memref<1x2x8x32xbf16>, %o: memref<1x2x32x32xbf16>, %queries: memref<?x8x64xbf16>, %scores: memref<?x9x32xf32>, %values: memref<2x1x4x64xbf16>) {
+    nn.attention(%q, %k, %v) outs(%o, %queries, %scores, %values) {scale = 0.25 : f64, precision = "bf16", layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x32x16xbf16>, memref<1x2x8x16xbf16>, memref<1x2x8x32xbf16>, memref<1x2x32x32xbf16>, memref<?x8x64xbf16>, memref<?x9x32xf32>, memref<2x1x4x64xbf16>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @pairs
+// CHECK:         scf.for %bh = %c0 to %c2 step %c1 {
+// CHECK:           vector.shuffle {{.*}} [0, 16, 1, 17,
+// CHECK:           vector.store {{%\S+}}, %values[%bh,
+// CHECK:         } {openinfer.parallel}
+// CHECK:         scf.for %task = %c0 to %c2 step %c1 {
+// CHECK:           vector.store {{%\S+}}, %queries[
+// CHECK:           nn.dot_pairs
+// CHECK:           arith.mulf
+// CHECK:           math.exp
+// CHECK:           math.exp
+// CHECK:           [[BOTH:%\S+]] = nn.round_pairs {{%\S+}}, {{%\S+}} : vector<16xf32>, vector<32xbf16>
+// CHECK-NEXT:      [[WORDS:%\S+]] = vector.bitcast [[BOTH]] : vector<32xbf16> to vector<16xf32>
+// CHECK-NEXT:      vector.store [[WORDS]], %scores[
+// CHECK:           arith.divf
+// CHECK:           vector.load %values[
+// CHECK:           nn.dot_pairs
+// CHECK:           arith.truncf {{%\S+}} : vector<16xf32> to vector<16xbf16>
+// CHECK:         } {openinfer.parallel}

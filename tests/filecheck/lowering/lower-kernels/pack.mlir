@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p 'lower-pack{vector_bits=128},cse' --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p 'lower-kernels{only=pack},cse' --split-input-file | filecheck %s
 
 // Blocks of 16 source rows; each row of a panel is a few neighbours of a source row.
 func.func @rows(%w: memref<64x12xf32>, %p: memref<2x64x8xf32>) {

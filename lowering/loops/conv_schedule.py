@@ -1,14 +1,27 @@
-"""The pass `lower-convolution`: convolutions as register tiles, with what follows on the sums."""
+"""The schedule of a convolution: register tiles, with what follows it done on the sums.
+
+Before:
+    nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, padding = …, packed} :
+        (memref<1x32x32x32xf32>, memref<1x8x288x8xf32>, memref<1x64x32x32xf32>, …) -> ()
+
+After:
+    scf.for %h = 0 to 34 { … lines of %x between zeros, to %planes … }
+    scf.for %h = 0 to 32 { scf.for %t = 0 to 8 {
+      %sums:16 = scf.for %c = 0 to 32 iter_args(…) {
+        %a = vector.load %planes[%place] : memref<37120xf32>, vector<16xf32>
+        %b = memref.load %w[0, %t, %c * 9, 0] : memref<1x8x288x8xf32>
+        %s = vector.fma (splat of %b), %a, %sum : vector<16xf32> … }
+      vector.store %sums#0, %y[0, %t * 8, %h, 0] : memref<1x64x32x32xf32>, vector<16xf32> … }}
+
+Requires: bufferised; contiguous operands; packed weights made by `nn.pack` for the target.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, Float64Type, ModuleOp, f32, f64
+from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import ConvOp, dims_of, element_of
 from openinfer.dialects.nn.checks import shape_of
@@ -20,37 +33,9 @@ from openinfer.lowering.loops.convolution import Convolution
 from openinfer.lowering.loops.epilogue import Epilogue, Extra, extras_of
 from openinfer.lowering.loops.machine import Machine, machine_of
 from openinfer.lowering.loops.microkernel import Arithmetic
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.runs import collapse
 from openinfer.runtime.sizes import Size
-
-
-@dataclass(frozen=True)
-class LowerConvolution(ModulePass):
-    """
-    Turn `nn.conv` on buffers into register tiles of `vector.fma`, the body on the accumulators.
-
-    Before:
-        nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, padding = …, packed} :
-            (memref<1x32x32x32xf32>, memref<1x8x288x8xf32>, memref<1x64x32x32xf32>, …) -> ()
-
-    After:
-        scf.for %h = 0 to 34 { … lines of %x between zeros, to %planes … }
-        scf.for %h = 0 to 32 { scf.for %t = 0 to 8 {
-          %sums:16 = scf.for %c = 0 to 32 iter_args(…) {
-            %a = vector.load %planes[%place] : memref<37120xf32>, vector<16xf32>
-            %b = memref.load %w[0, %t, %c * 9, 0] : memref<1x8x288x8xf32>
-            %s = vector.fma (splat of %b), %a, %sum : vector<16xf32> … }
-          vector.store %sums#0, %y[0, %t * 8, %h, 0] : memref<1x64x32x32xf32>, vector<16xf32> … }}
-
-    Requires: bufferised; contiguous operands; packed weights made by `nn.pack` for the target.
-    Leaves: `nn.conv` on tensors.
-    """
-
-    name: ClassVar[str] = "lower-convolution"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {ConvOp.name: _convolution})
 
 
 @dataclass(frozen=True)
@@ -122,3 +107,6 @@ def _extra_as_line(b: LoopBuilder, extra: Extra) -> Extra:
     if extra.is_identity(4):
         return extra.renumbered(dims, _as_line(b, extra.buffer))
     return extra.renumbered(dims, extra.buffer)
+
+
+RULES: dict[str, Rule] = {ConvOp.name: _convolution}

@@ -1,12 +1,27 @@
-"""The pass `lower-generic`: `linalg.generic` on buffers to vector loops."""
+"""`linalg.generic` as vector loops.
+
+Before:
+    linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<?x384xf32>) outs(%y : memref<?x384xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %r = math.exp %a : f32
+      linalg.yield %r : f32 }
+
+After:
+    %n = arith.muli %rows, %c384 : index
+    scf.for %j = %c0 to %n step %c16 {
+      %a = vector.load %x_flat[%j] : memref<?xf32>, vector<16xf32>
+      %r = math.exp %a : vector<16xf32>
+      vector.store %r, %y_flat[%j] : memref<?xf32>, vector<16xf32>
+    } {openinfer.parallel}
+
+Requires: bufferised; inputs are buffers or scalars; every dimension walks some axis alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -14,13 +29,11 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     MemRefType,
-    ModuleOp,
     VectorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import element_of
 from openinfer.dialects.nn.elements import is_packed
@@ -28,39 +41,9 @@ from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.clone_body import can_be_vector, clone_body
 from openinfer.lowering.loops.nest import Access, Nest, nest_extents
 from openinfer.lowering.loops.numeric import INF
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.schedule import Combiner, Kernel, Values, emit_kernel
 from openinfer.lowering.loops.target import PACKED_LANES, bits_of, lanes_of
-
-
-@dataclass(frozen=True)
-class LowerGeneric(ModulePass):
-    """
-    Turn `linalg.generic` on buffers into loops with vectors along one dimension.
-
-    Before:
-        linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
-          ins(%x : memref<?x384xf32>) outs(%y : memref<?x384xf32>) {
-        ^bb0(%a: f32, %o: f32):
-          %r = math.exp %a : f32
-          linalg.yield %r : f32 }
-
-    After:
-        %n = arith.muli %rows, %c384 : index
-        scf.for %j = %c0 to %n step %c16 {
-          %a = vector.load %x_flat[%j] : memref<?xf32>, vector<16xf32>
-          %r = math.exp %a : vector<16xf32>
-          vector.store %r, %y_flat[%j] : memref<?xf32>, vector<16xf32>
-        } {openinfer.parallel}
-
-    Requires: bufferised; inputs are buffers or scalars; every dimension walks some axis alone.
-    Leaves: `linalg.generic` on tensors; other linalg ops.
-    """
-
-    name: ClassVar[str] = "lower-generic"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {GenericOp.name: _lower})
 
 
 def _lower(b: LoopBuilder, op: Operation) -> bool:
@@ -183,3 +166,6 @@ def _identity(kind: str, element: object) -> float | int:
     if kind == "minsi":
         return (1 << (element.bitwidth - 1)) - 1
     return -1
+
+
+RULES: dict[str, Rule] = {GenericOp.name: _lower}

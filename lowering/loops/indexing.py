@@ -1,19 +1,29 @@
-"""The pass `lower-indexing`: scatter, sort and cumsum on buffers to loops."""
+"""Scatter, sort and cumsum as loops.
+
+Before:
+    nn.cumsum(%x) outs(%y) {axis = 0 : i64} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
+
+After:
+    scf.for %j = %c0 to %c64 step %c16 {
+      scf.for %k = %c0 to %rows step %c1 iter_args(%total = %zero) -> (vector<16xf32>) {
+        %v = vector.load %x[%k, %j] : memref<?x64xf32>, vector<16xf32>
+        %new = arith.addf %total, %v : vector<16xf32>
+        vector.store %new, %y[%k, %j] : memref<?x64xf32>, vector<16xf32>
+        scf.yield %new } } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands; the scratch buffers of `sort_scratch`. A scatter's
+    second destination takes its errors.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import CumsumOp, ScatterOp, SortOp, dims_of, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.gathers import report_into
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.running_sums import running_sums
 from openinfer.lowering.loops.scatters import scatter
 from openinfer.lowering.loops.sorting import Order, Sorter
@@ -24,34 +34,6 @@ from openinfer.runtime.sizes import Size
 UNSIGNED = "openinfer.unsigned"
 MOST, FEW = 64, 16
 """How many are chosen one by one instead of sorting all: of many, and of any number."""
-
-
-@dataclass(frozen=True)
-class LowerIndexing(ModulePass):
-    """
-    Turn scatter, sort and cumsum on buffers into loops.
-
-    Before:
-        nn.cumsum(%x) outs(%y) {axis = 0 : i64} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
-
-    After:
-        scf.for %j = %c0 to %c64 step %c16 {
-          scf.for %k = %c0 to %rows step %c1 iter_args(%total = %zero) -> (vector<16xf32>) {
-            %v = vector.load %x[%k, %j] : memref<?x64xf32>, vector<16xf32>
-            %new = arith.addf %total, %v : vector<16xf32>
-            vector.store %new, %y[%k, %j] : memref<?x64xf32>, vector<16xf32>
-            scf.yield %new } } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands; the scratch buffers of `sort_scratch`. A scatter's
-        second destination takes its errors.
-    Leaves: the same ops on tensors.
-    """
-
-    name: ClassVar[str] = "lower-indexing"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rules = {ScatterOp.name: _scatter, SortOp.name: _sort, CumsumOp.name: _cumsum}
-        lower_by_rules(op, rules)
 
 
 def sort_scratch(op: SortOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
@@ -118,3 +100,6 @@ def _cumsum(b: LoopBuilder, op: Operation) -> bool:
         reverse=op.reverse is not None,
     )
     return True
+
+
+RULES: dict[str, Rule] = {ScatterOp.name: _scatter, SortOp.name: _sort, CumsumOp.name: _cumsum}

@@ -1,20 +1,29 @@
-"""The pass `lower-fourier`: Fourier transforms on buffers to stages of butterflies, or sums."""
+"""Fourier transforms: stages of butterflies, or sums.
+
+Before:
+    nn.rfft(%x) outs(%y, %table, %work) {n = #graph.size<8>, norm = "backward"}
+      : (memref<3x8xf32>, memref<3x5x2xf32>, memref<2x8xf32>, memref<?x4x8xf32>) -> ()
+
+After:
+    scf.for %j = … { … math.cos … math.sin … } {openinfer.parallel}
+    scf.for %row = … {
+      … // %x to %work; stages between the two rows of %work
+      scf.for %k = … { memref.store %real, %y[%row, %k, %c0] … }
+    } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands; the scratch buffers of `fourier_scratch`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f64
+from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import FourierOp, IrfftOp, RfftOp, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.fourier import Fourier
 from openinfer.lowering.loops.numeric import wide_type
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.target import lanes_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
@@ -34,32 +43,6 @@ def fourier_scratch(op: FourierOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     ]
 
 
-@dataclass(frozen=True)
-class LowerFourier(ModulePass):
-    """
-    Turn `nn.rfft` and `nn.irfft` on buffers into a table of phases and loops over rows.
-
-    Before:
-        nn.rfft(%x) outs(%y, %table, %work) {n = #graph.size<8>, norm = "backward"}
-          : (memref<3x8xf32>, memref<3x5x2xf32>, memref<2x8xf32>, memref<?x4x8xf32>) -> ()
-
-    After:
-        scf.for %j = … { … math.cos … math.sin … } {openinfer.parallel}
-        scf.for %row = … {
-          … // %x to %work; stages between the two rows of %work
-          scf.for %k = … { memref.store %real, %y[%row, %k, %c0] … }
-        } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands; the scratch buffers of `fourier_scratch`.
-    Leaves: `nn.size` for a length that only the run knows; the same ops on tensors.
-    """
-
-    name: ClassVar[str] = "lower-fourier"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {RfftOp.name: _lower, IrfftOp.name: _lower})
-
-
 def _lower(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, RfftOp | IrfftOp)
     if len(op.outs) != 3:
@@ -71,3 +54,6 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
         )
     Fourier(b, op, lanes_of(op, wide_type(element_of(op.inputs[0])))).emit()
     return True
+
+
+RULES: dict[str, Rule] = {RfftOp.name: _lower, IrfftOp.name: _lower}

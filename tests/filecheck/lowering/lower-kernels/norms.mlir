@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p lower-norms,verify-dominance,canonicalize,cse | filecheck %s
+// RUN: openinfer-opt %s -p 'lower-kernels{only=norms},verify-dominance,canonicalize,cse' | filecheck %s
 
 builtin.module attributes {openinfer.target = "avx512"} {
 

@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p lower-recurrence,verify-dominance,canonicalize,cse | filecheck %s
+// RUN: openinfer-opt %s -p 'lower-kernels{only=recurrence},verify-dominance,canonicalize,cse' | filecheck %s
 
 builtin.module attributes {openinfer.target = "avx512"} {
 

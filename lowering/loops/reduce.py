@@ -1,24 +1,36 @@
-"""The pass `lower-reduce`: `argmax` and `argmin` on buffers to vector loops."""
+"""`argmax` and `argmin` as vector loops.
+
+Before:
+    nn.reduce(%x) outs(%y) {axes = array<i64: 1>, kind = "argmax"}
+      : (memref<?x64xf32>, memref<?xi64>) -> ()
+
+After:
+    scf.for %i = %c0 to %rows step %c1 {
+      %m = vector.reduction <maximumf>, %largest : vector<16xf32> into f32
+      scf.for %k = … { %here = arith.cmpf oeq, %x, %m : vector<16xf32> … }
+      %p = vector.reduction <minsi>, %places : vector<16xi64> into i64
+      memref.store %p, %y[%i] : memref<?xi64>
+    } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands; one axis. Integers are signed, unless the op has an
+attribute `openinfer.unsigned`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     IndexType,
     IntegerType,
     MemRefType,
-    ModuleOp,
     VectorType,
     i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import ReduceOp, element_of
 from openinfer.dialects.nn.elements import is_packed
@@ -35,37 +47,9 @@ from openinfer.lowering.loops.numeric import (
     select,
     wide_type,
 )
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.runs import AxisView, collapse, view_around
 from openinfer.lowering.loops.target import lanes_of
-
-
-@dataclass(frozen=True)
-class LowerReduce(ModulePass):
-    """
-    Turn `nn.reduce` of kind argmax or argmin on buffers into vector loops.
-
-    Before:
-        nn.reduce(%x) outs(%y) {axes = array<i64: 1>, kind = "argmax"}
-          : (memref<?x64xf32>, memref<?xi64>) -> ()
-
-    After:
-        scf.for %i = %c0 to %rows step %c1 {
-          %m = vector.reduction <maximumf>, %largest : vector<16xf32> into f32
-          scf.for %k = … { %here = arith.cmpf oeq, %x, %m : vector<16xf32> … }
-          %p = vector.reduction <minsi>, %places : vector<16xi64> into i64
-          memref.store %p, %y[%i] : memref<?xi64>
-        } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands; one axis. Integers are signed, unless the op has an
-    attribute `openinfer.unsigned`.
-    Leaves: the other kinds, which `nn-to-linalg` turns into `linalg.generic`; ops on tensors.
-    """
-
-    name: ClassVar[str] = "lower-reduce"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {ReduceOp.name: _lower})
 
 
 @dataclass(frozen=True)
@@ -235,3 +219,6 @@ class _Place:
             self.b.vstore(value, self.buffer, indices, mask)
         else:
             self.b.store(value, self.buffer, indices)
+
+
+RULES: dict[str, Rule] = {ReduceOp.name: _lower}

@@ -1,49 +1,31 @@
-"""The pass `lower-softmax`: `nn.softmax` on buffers to three walks over each line."""
+"""Softmax: three walks over each line.
+
+Before:
+    nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
+
+After:
+    scf.for %i = %c0 to %rows step %c1 {
+      %m = vector.reduction <maxnumf>, %maxima : vector<16xf32> into f32
+      scf.for %k = … { %e = math.exp %shifted : vector<16xf32>; vector.store %e, %y[%i, %k] }
+      scf.for %k = … { vector.store %scaled, %y[%i, %k] : memref<?x64xf32>, vector<16xf32> }
+    } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands of one float type.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.math import ExpOp, LogOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import SoftmaxOp, element_of
 from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.loops.lines import Line, over_lines
 from openinfer.lowering.loops.numeric import INF, greater, reduction, wide_type
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.runs import AxisView, view_around
 from openinfer.lowering.loops.target import lanes_of
-
-
-@dataclass(frozen=True)
-class LowerSoftmax(ModulePass):
-    """
-    Turn `nn.softmax` on buffers into vector loops: maximum, exponentials and their sum, scaling.
-
-    Before:
-        nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
-
-    After:
-        scf.for %i = %c0 to %rows step %c1 {
-          %m = vector.reduction <maxnumf>, %maxima : vector<16xf32> into f32
-          scf.for %k = … { %e = math.exp %shifted : vector<16xf32>; vector.store %e, %y[%i, %k] }
-          scf.for %k = … { vector.store %scaled, %y[%i, %k] : memref<?x64xf32>, vector<16xf32> }
-        } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands of one float type.
-    Leaves: `math.exp` and `math.log` on vectors; `nn.softmax` on tensors.
-    """
-
-    name: ClassVar[str] = "lower-softmax"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(op, {SoftmaxOp.name: _lower})
 
 
 def _lower(b: LoopBuilder, op: Operation) -> bool:
@@ -132,3 +114,6 @@ def _log_softmax(line: Line, source: AxisView, target: AxisView) -> None:
         line.store(b.insert(arith.SubfOp(value, logarithms)), target, k, mask)
 
     line.each(shifted)
+
+
+RULES: dict[str, Rule] = {SoftmaxOp.name: _lower}

@@ -1,22 +1,31 @@
-"""The pass `lower-movement`: ops that move or make elements, on buffers, to vector loops."""
+"""Ops that move or make elements, as vector loops.
+
+Before:
+    nn.concat(%a, %b) outs(%y) {axis = 1 : i64}
+      : (memref<?x16xf32>, memref<?x32xf32>, memref<?x48xf32>) -> ()
+
+After:
+    scf.for %i = %c0 to %rows step %c1 {
+      %v = vector.load %a[%i, %c0] : memref<?x16xf32>, vector<16xf32>
+      vector.store %v, %y[%i, %c0] : memref<?x48xf32>, vector<16xf32>
+      scf.for %j = %c0 to %c32 step %c16 { … } // %b to %y[%i, %j + 16]
+    } {openinfer.parallel}
+
+Requires: bufferised; contiguous operands. A gather's second destination takes its errors; its
+indices are signed, unless it has an attribute `openinfer.unsigned_indices`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
-    ModuleOp,
 )
 from xdsl.dialects.linalg.ops import FillOp as LinalgFillOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.passes import ModulePass
 
 from openinfer.dialects.nn import (
     BroadcastOp,
@@ -35,52 +44,12 @@ from openinfer.lowering.loops.copies import Cut, concatenate, copy_run, cut_out
 from openinfer.lowering.loops.gathers import gather, report_into
 from openinfer.lowering.loops.nest import Access, Nest, nest_extents
 from openinfer.lowering.loops.numeric import index_to, positions
-from openinfer.lowering.loops.rules import lower_by_rules
+from openinfer.lowering.loops.rules import Rule
 from openinfer.lowering.loops.runs import collapse, each, extent_of, vector_run, view_around
 from openinfer.lowering.loops.schedule import Kernel, emit_kernel
 from openinfer.lowering.loops.target import lanes_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
-
-
-@dataclass(frozen=True)
-class LowerMovement(ModulePass):
-    """
-    Turn fill, iota, transpose, broadcast, reshape, slice, concat and gather on buffers into loops.
-
-    Before:
-        nn.concat(%a, %b) outs(%y) {axis = 1 : i64}
-          : (memref<?x16xf32>, memref<?x32xf32>, memref<?x48xf32>) -> ()
-
-    After:
-        scf.for %i = %c0 to %rows step %c1 {
-          %v = vector.load %a[%i, %c0] : memref<?x16xf32>, vector<16xf32>
-          vector.store %v, %y[%i, %c0] : memref<?x48xf32>, vector<16xf32>
-          scf.for %j = %c0 to %c32 step %c16 { … } // %b to %y[%i, %j + 16]
-        } {openinfer.parallel}
-
-    Requires: bufferised; contiguous operands. A gather's second destination takes its errors; its
-    indices are signed, unless it has an attribute `openinfer.unsigned_indices`.
-    Leaves: `nn.size` for starts that only the run knows; the same ops on tensors.
-    """
-
-    name: ClassVar[str] = "lower-movement"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_by_rules(
-            op,
-            {
-                LinalgFillOp.name: _fill_with_operand,
-                FillOp.name: _fill_with_setting,
-                IotaOp.name: _iota,
-                TransposeOp.name: _transpose,
-                BroadcastOp.name: _broadcast,
-                ReshapeOp.name: _reshape,
-                SliceOp.name: _slice,
-                ConcatOp.name: _concat,
-                GatherOp.name: _gather,
-            },
-        )
 
 
 def _kind(value: SSAValue) -> MemRefType:
@@ -242,3 +211,16 @@ def _gather(b: LoopBuilder, op: Operation) -> bool:
     unsigned = "openinfer.unsigned_indices" in op.attributes
     gather(b, table, indices, op.output, op.axis.value.data, lanes, report, unsigned=unsigned)
     return True
+
+
+RULES: dict[str, Rule] = {
+    LinalgFillOp.name: _fill_with_operand,
+    FillOp.name: _fill_with_setting,
+    IotaOp.name: _iota,
+    TransposeOp.name: _transpose,
+    BroadcastOp.name: _broadcast,
+    ReshapeOp.name: _reshape,
+    SliceOp.name: _slice,
+    ConcatOp.name: _concat,
+    GatherOp.name: _gather,
+}
