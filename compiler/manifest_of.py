@@ -24,7 +24,7 @@ _LISTS = ("variables", "returns", "outputs", "frame", "plan", "nodes")
 
 
 def manifest_of(module: ModuleOp, device: str, name: str, package: Package | None) -> Manifest:
-    """The manifest of a module of level `loops` or `llvm`."""
+    """The manifest of a module of level `threads` or `llvm`."""
     facts = Facts.of(module)
     entries = {key: as_data(value) for key, value in interface_of(module).items()}
     cells = layout_of(module).states

@@ -2,7 +2,7 @@
 
 Phase X's steps produce level X, so `run(…, start="nn")` takes a module of level nn and goes on with
 the phase after it. After each phase the module is verified, dominance is checked, and
-`lowering/legality.py` says what may remain.
+nothing may remain but what the phase says that it leaves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from openinfer.compiler import registry
 from openinfer.compiler.suggest import near
 from openinfer.compiler.timings import Timings
+from openinfer.lowering.level import Level
 from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.runtime.errors import CompileError, InputError, OpenInferError
 
@@ -50,15 +51,21 @@ class Phase:
 
     name: str
     steps: tuple[Step, ...]
+    leaves: Level | None = None
+    """What may remain when it ends: what the next phase may rely on; None for anything."""
     verify: bool = True
-    """Whether the module is checked when the phase ends."""
+    """Whether the module is checked when the phase ends, also where the next one follows at once."""
 
+
+_BELOW_KERNELS = "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs"
+"""Ops of ours that schedules build, and the program's interface: they end in `convert-to-llvm`."""
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {
     "cpu": (
         Phase(
             "graph",
             (Step("bind-model", "what the package says becomes IR: no later pass opens it"),),
+            Level.of("builtin graph"),
         ),
         Phase(
             "nn",
@@ -77,6 +84,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("lower-precision", "products are final; what rounds operands can be fused"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
+            Level.of("builtin func scf nn arith", ops="tensor.extract"),
         ),
         Phase(
             "linalg",
@@ -94,9 +102,14 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 faster("merge-products", "their bodies are final, their panels have their places"),
                 Step("dce", "unpacked members that nobody reads"),
             ),
+            # Decided by then: what each element is.
+            Level.of(
+                "builtin func scf linalg tensor arith math nn",
+                forbidden="nn.elementwise nn.transpose nn.broadcast nn.fill nn.iota",
+            ),
         ),
         Phase(
-            "loops",
+            "buffers",
             (
                 Step("bufferize", "tensors to buffers, with every copy that meaning needs"),
                 faster("elide-copies", "results go straight where a copy would bring them"),
@@ -105,7 +118,15 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("plan-memory", "all buffers are known and used by calls only"),
                 Step("stamp-kernels", "calls are final, and still say which nodes they compute"),
                 Step("lower-views", "places of buffers are known now"),
-                Step("lower-kernels", "views are plain buffers: each op becomes its schedule's loops"),
+            ),
+            Level.of("builtin func scf arith math memref linalg nn", tensors=False),
+        ),
+        Phase(
+            "kernels",
+            (
+                Step(
+                    "lower-kernels", "views are plain buffers: an op becomes its schedule's loops"
+                ),
                 Step("block-sums", "all sums are loops, and no loop is cut for threads yet"),
                 Step("clear-tails", "all stores into packed buffers are there"),
                 Step(
@@ -114,10 +135,26 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("lower-state", "before sizes: offsets into states are expressions of them"),
                 Step("lower-checks", "the step's own checks; kernels have theirs by now"),
                 Step("lower-sizes", "after all that asks for sizes"),
+            ),
+            # Sections, stamps and the number of a thread wait for the machine that runs them.
+            Level.of(
+                "builtin func scf memref vector arith math",
+                ops=f"{_BELOW_KERNELS} nn.sections nn.end_section nn.stamp nn.thread",
+                tensors=False,
+            ),
+            # Nearly all of a program's ops are there now: what shares them among threads is checked.
+            verify=False,
+        ),
+        Phase(
+            "threads",
+            (
                 Step("share-loops", "ticket and thread are the last things a step is called with"),
                 Step("lower-stamps", "only now is known which thread writes the record"),
                 Step("cse", "LLVM would do it as well; printed kernels are a fifth shorter"),
                 Step("dce", "dead index arithmetic"),
+            ),
+            Level.of(
+                "builtin func scf memref vector arith math", ops=_BELOW_KERNELS, tensors=False
             ),
         ),
         Phase(
@@ -131,6 +168,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("add-trace", "a traced step writes its record"),
                 Step("add-poll", "long loops ask whether they were interrupted"),
             ),
+            Level.of("builtin llvm", ops="nn.interface", tensors=False),
         ),
     ),
 }
@@ -299,13 +337,13 @@ def run(
                     run_pass(item, module, context, phase.name, on_pass, timings)
                     if verify and verify_each:
                         _checked(module, f"after pass '{item.name}' of phase '{phase.name}'")
-            if verify and phase.verify:
+            if verify and (phase.verify or phase.name == stop or on_phase is not None):
                 from openinfer.lowering.legality import check_legality
 
                 with timings.measured(phase.name, "(verify)"):
                     if not (emitted and phase.name == "llvm"):
                         _checked(module, f"after phase '{phase.name}'")
-                    check_legality(module, phase.name)
+                    check_legality(module, phase.name, phase.leaves)
             if on_phase is not None:
                 on_phase(phase.name, module)
 

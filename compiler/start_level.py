@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openinfer.lowering.facts import Facts, is_bound
-from openinfer.lowering.legality import LEVELS, illegal_ops, levels_of
+from openinfer.lowering.legality import illegal_ops
 from openinfer.lowering.program.check import check_bound
 from openinfer.runtime.errors import InputError, ProgramError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from openinfer.compiler.pipeline import Phase
     from openinfer.lowering.options import PipelineOptions
 
 STEP = "step"
@@ -19,22 +21,26 @@ STEP = "step"
 
 
 def check_start(
-    module: ModuleOp, names: list[str], start: str | None, stated: str | None = None
+    module: ModuleOp, phases: Sequence[Phase], start: str | None, stated: str | None = None
 ) -> None:
     """Raises InputError OI0515 when a module is not of level `start`, OI0527 without interface,
     ProgramError with every mistake of a program that goes on from level `graph`.
 
-    `names` are the phases of the pipeline; start None means a program as the frontend built it.
-    `stated` is the level that the file says it holds: many a module is legal on more than one.
+    `phases` are all of the pipeline; start None means a program as the frontend built it. `stated` is
+    the level that the file says it holds: many a module is legal on more than one.
     """
-    first = start if start is not None else names[0]
-    level = LEVELS.get(first)
+    first = start if start is not None else phases[0].name
     # Only what the pipeline of programs starts with is known.
-    if level is None or names[0] != "graph":
+    if phases[0].name != "graph":
         return
-    illegal = illegal_ops(module, level)
-    if illegal:
-        raise _wrong_level(module, names, start, stated, illegal[0][1])
+    found = _levels_of(module, phases)
+    if first not in found:
+        level = next(phase.leaves for phase in phases if phase.name == first)
+        assert level is not None
+        raise _wrong_level(module, found, start, stated, illegal_ops(module, level)[0][1])
+    if stated != first and stated in found:
+        # The loops of level threads are legal before they were shared, too.
+        raise _wrong_level(module, found, start, stated, "its first line says so")
     if first == "graph":
         _check_bound(module, start)
         if start is not None and (problems := check_bound(module)):
@@ -43,16 +49,24 @@ def check_start(
         _check_interface(module, first)
 
 
+def _levels_of(module: ModuleOp, phases: Sequence[Phase]) -> list[str]:
+    """The levels that a module may be of, the highest first; empty for a mixture of levels."""
+    return [
+        phase.name
+        for phase in phases
+        if phase.leaves is None or not illegal_ops(module, phase.leaves)
+    ]
+
+
 def _wrong_level(
-    module: ModuleOp, names: list[str], start: str | None, stated: str | None, reason: str
+    module: ModuleOp, found: list[str], start: str | None, stated: str | None, reason: str
 ) -> InputError:
     asked = f"not of level {start}" if start is not None else "not the IR of a program"
-    found = [name for name in levels_of(module) if name in names]
     if not found:
         return InputError(
             "OI0515",
             f"this is a module of no level, and {asked}: {reason}",
-            hint="lowering/legality.py lists what each level may hold; -p runs passes on any IR",
+            hint="compiler/pipeline.py says what each level may hold; -p runs passes on any IR",
         )
     best = stated if stated in found and stated != start else found[0]
     bound = best != "graph" or is_bound(module)

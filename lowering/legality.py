@@ -1,54 +1,14 @@
-"""What may remain after each phase: one row per level, checked when the phase ends.
-
-A row names whole dialects, then single ops that are allowed although their dialect is not, and
-single ops that are not although their dialect is. The table is the contract between the levels: a
-pass may rely on the row of the phase before it.
-"""
+"""Whether a module holds only what its level may hold: checked when a phase ends."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnregisteredOp
 from xdsl.ir import Operation
 
+from openinfer.lowering.level import Level
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.rewriting import operations
 from openinfer.runtime.errors import CompileError
-
-
-@dataclass(frozen=True)
-class Level:
-    """What one phase may leave behind."""
-
-    dialects: frozenset[str]
-    ops: frozenset[str] = frozenset()
-    """Single ops of other dialects."""
-    forbidden: frozenset[str] = frozenset()
-    """Single ops of `dialects` that may not remain."""
-    tensors: bool = True
-    """Whether values may have tensor types."""
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-LEVELS: dict[str, Level] = {
-    "graph": Level(_names("builtin graph")),
-    "nn": Level(_names("builtin func scf nn arith"), ops=_names("tensor.extract")),
-    "linalg": Level(
-        _names("builtin func scf linalg tensor arith math nn"),
-        # Decided by then: what each element is.
-        forbidden=_names("nn.elementwise nn.transpose nn.broadcast nn.fill nn.iota"),
-    ),
-    "loops": Level(
-        _names("builtin func scf memref vector arith math"),
-        ops=_names("nn.interface nn.leave_if nn.dot_pairs nn.round_pairs"),
-        tensors=False,
-    ),
-    "llvm": Level(_names("builtin llvm"), ops=_names("nn.interface"), tensors=False),
-}
 
 
 def illegal_ops(module: ModuleOp, level: Level) -> list[tuple[Operation, str]]:
@@ -74,14 +34,8 @@ def _name(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
-def levels_of(module: ModuleOp) -> list[str]:
-    """The levels that a module may be of, the highest first; empty for a mixture of levels."""
-    return [name for name, level in LEVELS.items() if not illegal_ops(module, level)]
-
-
-def check_legality(module: ModuleOp, phase: str) -> None:
+def check_legality(module: ModuleOp, phase: str, level: Level | None) -> None:
     """Raises CompileError OI0964 when a module holds what its phase should have lowered."""
-    level = LEVELS.get(phase)
     if level is None:
         return
     found = illegal_ops(module, level)

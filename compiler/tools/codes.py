@@ -150,7 +150,6 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0964": (
         "op that its phase should have lowered",
-        "The table of `lowering/legality.py` says what may remain after each phase. This is a bug "
-        "of the compiler.",
+        "Each phase of `compiler/pipeline.py` says what it leaves. This is a bug of the compiler.",
     ),
 }

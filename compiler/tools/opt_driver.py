@@ -264,8 +264,8 @@ class OpenInferOptMain(xDSLOptMain):
 
         try:
             if self.pipeline_name is not None:
-                names = [phase.name for phase in pipeline.PIPELINES[self.pipeline_name]]
-                check_start(prog, names, args.start, phase_of(self._text))
+                phases = pipeline.PIPELINES[self.pipeline_name]
+                check_start(prog, phases, args.start, phase_of(self._text))
                 dumps = PhaseDumps.of(args, self.pipeline_name, self.ctx)
                 self._dumps = dumps
                 pipeline.run(

@@ -1,6 +1,7 @@
 """`--dump-dir`: one numbered file per phase, and the kernels of the low levels apart.
 
-    D/00-graph.mlir  D/01-nn.mlir  D/02-linalg.mlir  D/03-loops.mlir  D/03-loops/KERNEL.mlir  …
+    D/00-graph.mlir  D/01-nn.mlir  D/02-linalg.mlir  D/03-buffers.mlir
+    D/03-buffers/KERNEL.mlir  D/04-kernels.mlir  …
 
 Each file begins with the command that continues from it, that of a kernel with the places in the
 program that call it.
@@ -24,7 +25,7 @@ from openinfer.lowering.locations import has_location, location_of
 from openinfer.runtime.errors import Location
 from openinfer.runtime.files import write_text
 
-KERNEL_PHASES = ("loops", "llvm")
+KERNEL_PHASES = ("buffers", "kernels", "threads", "llvm")
 STEP_FUNCTION = "step"
 
 

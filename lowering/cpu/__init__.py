@@ -1,1 +1,1 @@
-"""From the `loops` level to the `llvm` dialect, its text, and machine code."""
+"""From the `threads` level to the `llvm` dialect, its text, and machine code."""

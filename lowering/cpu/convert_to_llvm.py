@@ -39,13 +39,13 @@ RULES: dict[str, Rule] = {
     **view_rules.RULES,
     **{op.name: func_rules.keep for op in LLVM.operations},
 }
-"""Every op that may stand at the `loops` level, with its conversion."""
+"""Every op that may stand at the `threads` level, with its conversion."""
 
 
 @dataclass(frozen=True)
 class ConvertToLlvm(ModulePass):
     """
-    Turn functions of the `loops` level into functions of the `llvm` dialect, in one walk.
+    Turn functions of the `threads` level into functions of the `llvm` dialect, in one walk.
 
     Before:
         func.func @scale(%x: memref<?xf32>, %i: index) {

@@ -1,4 +1,4 @@
-"""Run one function of a `loops` module with NumPy arrays: for tests and for trying kernels out.
+"""Run one function of a module of loops with NumPy arrays: for tests and for trying kernels out.
 
     add = compile_loops(text, "add")
     add(x, y, out)
@@ -74,7 +74,7 @@ def compile_loops(
     opt_level: int = 1,
     passes: Sequence[ModulePass] = LOOPS_TO_LLVM,
 ) -> CompiledFunction:
-    """Compile function `name` of a `loops` module; a given `ModuleOp` is left as it is.
+    """Compile function `name` of a module of loops; a given `ModuleOp` is left as it is.
 
     Raises ArtefactError (OI0806) for a target whose code cannot run here.
     """

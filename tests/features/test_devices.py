@@ -87,6 +87,6 @@ def test_every_level_can_be_resumed(tmp_path: Path) -> None:
     files = sorted(levels.glob("*.mlir"))
     assert [path.stem.partition("-")[2] for path in files][:2] == ["graph", "nn"]
     (linalg,) = [path for path in files if path.stem.endswith("linalg")]
-    rest = [*opt, str(linalg), "--pipeline", "cpu", "--from", "linalg", "--to", "loops"]
+    rest = [*opt, str(linalg), "--pipeline", "cpu", "--from", "linalg", "--to", "kernels"]
     done = subprocess.run(rest, check=True, capture_output=True, text=True)
     assert "math.exp" in done.stdout or "vector" in done.stdout

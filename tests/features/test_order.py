@@ -143,7 +143,7 @@ def test_wishes_stay_and_change_no_result(make: Make) -> None:
         wished[phase] = {f"{name} = {value}" for hints in found for name, value in hints.items()}
 
     run(module, make_context(), on_phase=look)
-    for phase in ("nn", "linalg", "loops"):
+    for phase in ("nn", "linalg", "buffers", "kernels", "threads"):
         text = " ".join(wished[phase])
         for part in ('placement = "cpu"', '"g"', '"last"', "fuse = 1"):
             assert part in text or part.replace("1", "true") in text, (phase, part)

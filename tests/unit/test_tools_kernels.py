@@ -85,7 +85,7 @@ def test_a_kernel_dump_says_what_calls_it(program: Path, tmp_path: Path, capsys:
     folder = tmp_path / "D"
     assert opt([str(program), "--pipeline", "cpu", "--dump-dir", str(folder)]) == 0
     capsys.readouterr()
-    for phase in ("03-loops", "04-llvm"):
+    for phase in ("03-buffers", "04-kernels", "05-threads", "06-llvm"):
         lines = (folder / phase / "softmax_0.mlir").read_text().splitlines()
         places = [line for line in lines if line.startswith("// called for ")]
         assert [line.rpartition("p.oi:")[2] for line in places] == ["7:3", "8:3"]

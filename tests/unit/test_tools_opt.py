@@ -89,7 +89,7 @@ def test_printed_text_parses_again(program: Path, tmp_path: Path, capsys: Captur
         (["-p", "scf-for-loop-unroll{factor=2}"], "bad options for pass 'scf-for-loop-unroll'"),
         (["--pipeline", "gpu"], "there is no pipeline 'gpu'"),
         (["--to", "linlag"], "did you mean 'linalg'?"),
-        (["--from", "loops", "--to", "nn"], "stands before"),
+        (["--from", "kernels", "--to", "nn"], "stands before"),
         (["--size", "B"], "write --size NAME=NUMBER"),
         (["--size", "B=-1"], "write --size NAME=NUMBER"),
         (["--dump-dir", "d", "--split-input-file"], "one module"),
@@ -224,25 +224,25 @@ def test_timing_and_dumps_stay_off_stdout(ir: Path, capsys: Capture) -> None:
 def test_kernels_are_dumped_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setitem(pipeline.PIPELINES, "k", (Phase("loops", ()),))
+    monkeypatch.setitem(pipeline.PIPELINES, "k", (Phase("kernels", ()),))
     path = tmp_path / "k.mlir"
     step = FUNCTION.replace("@f", "@step")
     path.write_text(f"{FUNCTION}{step}func.func private @outside(i32)\n")
     assert main([str(path), "--pipeline", "k", "--dump-dir", str(tmp_path / "D")]) == 0
-    kernels = sorted(file.name for file in (tmp_path / "D" / "00-loops").iterdir())
+    kernels = sorted(file.name for file in (tmp_path / "D" / "00-kernels").iterdir())
     assert kernels == ["f.mlir"]
     capsys.readouterr()
     # A dump of another program leaves no kernel of the first behind, and nothing of anyone else.
-    foreign = tmp_path / "D" / "00-loops" / "mine.mlir"
+    foreign = tmp_path / "D" / "00-kernels" / "mine.mlir"
     foreign.write_text(FUNCTION)
     path.write_text(FUNCTION.replace("@f", "@g"))
     assert main([str(path), "--pipeline", "k", "--dump-dir", str(tmp_path / "D")]) == 0
-    kernels = sorted(file.name for file in (tmp_path / "D" / "00-loops").iterdir())
+    kernels = sorted(file.name for file in (tmp_path / "D" / "00-kernels").iterdir())
     assert kernels == ["g.mlir", "mine.mlir"]
     path.write_text(f"{FUNCTION}{step}")
     assert main([str(path), "--pipeline", "k", "--dump-dir", str(tmp_path / "D")]) == 0
     capsys.readouterr()
-    assert main([str(tmp_path / "D" / "00-loops" / "f.mlir")]) == 0
+    assert main([str(tmp_path / "D" / "00-kernels" / "f.mlir")]) == 0
     assert "func.func @f" in capsys.readouterr().out
 
 
@@ -260,11 +260,15 @@ def dumps(program: Path, tmp_path: Path, capsys: Capture) -> Path:
     [
         ("01-nn", [], ["module of level nn", "use --from nn"]),
         ("02-linalg", [], ["module of level linalg", "use --from linalg"]),
-        ("03-loops", [], ["module of level loops", "use --from loops"]),
-        ("04-llvm", ["--from", "nn"], ["module of level llvm, not of level nn"]),
+        ("03-buffers", [], ["module of level buffers", "use --from buffers"]),
+        ("04-kernels", [], ["module of level kernels", "use --from kernels"]),
+        ("05-threads", [], ["module of level threads", "use --from threads"]),
+        ("06-llvm", ["--from", "nn"], ["module of level llvm, not of level nn"]),
         ("00-graph", ["--from", "linalg"], ["module of level graph", "use --from graph"]),
-        ("03-loops", ["--from", "nn"], ["use --from loops"]),
-        ("01-nn", ["--from", "loops"], ["use --from nn"]),
+        ("03-buffers", ["--from", "nn"], ["use --from buffers"]),
+        ("04-kernels", ["--from", "buffers"], ["use --from kernels"]),
+        ("05-threads", ["--from", "kernels"], ["of level threads", "use --from threads"]),
+        ("01-nn", ["--from", "kernels"], ["use --from nn"]),
     ],
 )
 def test_wrong_start(
@@ -296,7 +300,7 @@ def test_other_ir_is_of_no_level(tmp_path: Path, capsys: Capture) -> None:
 
 def test_the_header_says_the_level(ir: Path, capsys: Capture) -> None:
     # Legal as level nn, too: the file's own word counts.
-    for stated, hint in (("linalg", "linalg"), ("loops", "loops"), ("other", "nn")):
+    for stated, hint in (("linalg", "linalg"), ("kernels", "kernels"), ("other", "nn")):
         ir.write_text(f"// pipeline cpu, after phase {stated}; continue with\n{FUNCTION}")
         assert main([str(ir), "--pipeline", "cpu"]) == 1
         assert f"use --from {hint}" in capsys.readouterr().err
@@ -308,7 +312,7 @@ def test_without_xdsl(program: Path, monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert "error[OI0734]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("level", ["01-nn", "02-linalg", "03-loops"])
+@pytest.mark.parametrize("level", ["01-nn", "02-linalg", "03-buffers", "04-kernels", "05-threads"])
 def test_step_without_interface(dumps: Path, capsys: Capture, level: str) -> None:
     path = dumps / f"{level}.mlir"
     lines = path.read_text().splitlines(keepends=True)
@@ -359,7 +363,7 @@ def test_llvm_ir_is_for_the_target_of_the_module(
     ):
         chosen = [*lowered, "--target-cpu", kind]
         assert processor(*chosen, "-t", "llvm-ir") == expected
-    dump = str(dumps / "04-llvm.mlir")
+    dump = str(dumps / "06-llvm.mlir")
     flags = ["--target-cpu", "avx2"]
     assert processor(dump, *flags, "-t", "llvm-ir") == "x86-64-v3"
     assert processor(dump, "-t", "llvm-ir{target=avx512}") == "x86-64-v4"

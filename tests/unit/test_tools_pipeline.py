@@ -18,7 +18,8 @@ from openinfer.compiler.ir_text import parse_ir
 from openinfer.compiler.pipeline import Phase, Step, run
 from openinfer.compiler.text import module_text
 from openinfer.compiler.timings import Timings
-from openinfer.lowering.legality import Level, check_legality, illegal_ops
+from openinfer.lowering.legality import check_legality, illegal_ops
+from openinfer.lowering.level import Level
 from openinfer.lowering.locations import has_location, location_of
 from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.lowering.rewriting import rewrite
@@ -191,7 +192,7 @@ def test_phase_selection() -> None:
     names = [phase.name for phase in pipeline.phases("cpu", start="graph", stop="linalg")]
     assert names == ["nn", "linalg"]
     assert pipeline.phases("cpu", start="llvm") == ()
-    for arguments in (("gpu",), ("cpu", "nope"), ("cpu", "loops", "nn")):
+    for arguments in (("gpu",), ("cpu", "nope"), ("cpu", "kernels", "nn"), ("cpu", "loops")):
         with pytest.raises(InputError) as caught:
             pipeline.phases(*arguments)
         assert caught.value.hint
@@ -205,9 +206,9 @@ def test_legality(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [op.name for op, _ in illegal_ops(module, narrow)] == ["arith.addi"]
     monkeypatch.setitem(pipeline.PIPELINES, "t", ())
     with pytest.raises(CompileError, match=r"p\.oi:3:5: 'arith.addi' may not remain") as caught:
-        check_legality(module, "graph")
+        check_legality(module, "graph", narrow)
     assert caught.value.code == "OI0964"
-    check_legality(module, "a phase without a row")
+    check_legality(module, "a phase that may leave anything", None)
 
 
 def test_tensors_end_with_their_level(context: Context) -> None:

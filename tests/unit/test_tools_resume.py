@@ -27,7 +27,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_file_per_phase(dumps: Path) -> None:
     names = sorted(path.name for path in dumps.glob("0*.mlir"))
     assert names == [f"{index:02}-{phase}.mlir" for index, phase in enumerate(PHASES)]
-    kernels = [path.name for path in (dumps / "03-loops").iterdir()]
+    kernels = [path.name for path in (dumps / "04-kernels").iterdir()]
     assert kernels
     assert "step.mlir" not in kernels
 

@@ -187,13 +187,13 @@ def test_a_kernel_lists_its_nodes_and_has_a_time() -> None:
 
 
 def kernels_of(graph: oi.Graph, model: oi.Package, *, trace: bool) -> dict[str, str]:
-    """The functions of the loops level that the step calls."""
+    """The functions of level threads that the step calls."""
     from openinfer.compiler import pipeline, registry
     from openinfer.lowering.options import PipelineOptions
 
     module = graph.module.clone()
     options = PipelineOptions(package=model, trace=trace)
-    pipeline.run(module, registry.make_context(), "cpu", stop="loops", options=options)
+    pipeline.run(module, registry.make_context(), "cpu", stop="threads", options=options)
     found = {op.sym_name.data: str(op) for op in module.body.ops if isinstance(op, FuncOp)}
     return {name: text for name, text in found.items() if name != "step" and "{" in text}
 

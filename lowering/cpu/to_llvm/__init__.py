@@ -1,4 +1,4 @@
-"""The conversion of each dialect of the `loops` level to `llvm`: one file and one table per
+"""The conversion of each dialect of the `threads` level to `llvm`: one file and one table per
 dialect.
 
 A rule is a function of the converter and one op. `lowering/cpu/convert_to_llvm.py` walks a function

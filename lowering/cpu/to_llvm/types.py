@@ -1,4 +1,4 @@
-"""Types of the `loops` level in `llvm`, and how a memref argument travels.
+"""Types of the `threads` level in `llvm`, and how a memref argument travels.
 
 A memref is passed as a bare pointer, then one i64 for each thing that its type leaves open, in this
 order: sizes, the offset, strides. `memref<?x8xf32, strided<[?, 1], offset: ?>>` is

@@ -30,7 +30,7 @@ def resuming(on: bool) -> Generator[None]:
                 text = module_text(done, context)
                 source = parse_ir(text, f"{phase}.mlir", registry.make_context())
                 source.verify()
-                check_start(source.module, [p.name for p in pipeline.PIPELINES[name]], phase)
+                check_start(source.module, pipeline.PIPELINES[name], phase)
                 _replace(done, source.module)
 
             run(module, context, name, *rest, **more, on_phase=read_again)
