@@ -17,8 +17,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
+from openinfer.compiler.diagnostic_codes import CODES
 from openinfer.compiler.frontend import parse_text, print_program
-from openinfer.compiler.frontend.codes import CODES
 from openinfer.compiler.model_mistakes import all_mistakes
 from openinfer.dialects import graph, opset
 from openinfer.runtime.dtypes import DTYPES

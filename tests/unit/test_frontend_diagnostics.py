@@ -12,6 +12,7 @@ from openinfer.compiler.diagnostics import codes_page, explain, render, summary
 from openinfer.compiler.frontend import parse_text
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
 from openinfer.compiler.tools.codes import CODES as TOOLS
+from openinfer.lowering.program.codes import CODES as PROGRAM
 from openinfer.lowering.reference.codes import CODES as REFERENCE
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, Location, Note
@@ -104,7 +105,7 @@ def test_page_is_current(repository: Path) -> None:
 
 
 def test_no_code_stands_in_two_tables() -> None:
-    parts = [set(FRONTEND), set(TOOLS), set(REFERENCE)]
+    parts = [set(FRONTEND), set(PROGRAM), set(TOOLS), set(REFERENCE)]
     assert not (parts[0] & parts[1] | parts[0] & parts[2] | parts[1] & parts[2])
 
 
