@@ -18,6 +18,7 @@ from openinfer.lowering.reference.contents import Contents
 from openinfer.lowering.reference.program import auto_indices, dtype_of, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
+from openinfer.runtime.sizes import memory_holds
 from openinfer.runtime.state import StateValue, dense_bytes
 from openinfer.runtime.storage import AnyArray, element_count, to_storage
 from openinfer.runtime.tensors import Tensor
@@ -179,6 +180,8 @@ class CacheStorage:
             fits = base is not None and all(self._covers(base, shape) for shape in held)
             twin.base = base if fits else held[0]
         rest = self.extents[len(prefix) :]
+        if not memory_holds([*rest, *twin._shape()]):
+            raise MemoryError
         if rest and not self.auto and (dense := twin._spread(prefix, rest)) is not None:
             return dense
         pieces = [twin._entry((*prefix, *tail)) for tail in entries_of([range(n) for n in rest])]

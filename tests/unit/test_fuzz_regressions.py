@@ -416,3 +416,16 @@ def test_amounts_are_not_rounded_before_they_are_added(dtype: str, amount: str) 
     """
     values = (1.0, 3.0, -0.0) if dtype == "f8e4m3" else (1.0, 3.0, -0.0, -np.inf)
     agree(text, [{"x": tensor(dtype, [], [value])} for value in values])
+
+
+def test_a_table_without_entries_that_no_memory_holds_is_not_fetched() -> None:
+    text = """
+    dynamic { k: i64; }
+    persistent { L(p, q, r): f32[2] @table; }
+    block entry { assign t: f32[_, 2]; cache.read L[0.., k, k] >> t; return t; }
+    """
+    executor = oi.Simulator(text).make_executor()
+    executor.run(k=np.int64(2**33))
+    with pytest.raises(oi.InputError) as caught:
+        executor.fetch("L")
+    assert caught.value.code == "OI0506"
