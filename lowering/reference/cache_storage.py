@@ -180,8 +180,6 @@ class CacheStorage:
             fits = base is not None and all(self._covers(base, shape) for shape in held)
             twin.base = base if fits else held[0]
         rest = self.extents[len(prefix) :]
-        if not memory_holds([*rest, *twin._shape()]):
-            raise MemoryError
         if rest and not self.auto and (dense := twin._spread(prefix, rest)) is not None:
             return dense
         pieces = [twin._entry((*prefix, *tail)) for tail in entries_of([range(n) for n in rest])]
@@ -201,6 +199,8 @@ class CacheStorage:
         there = {e[first:]: a for e, a in self.entries.items() if e[:first] == prefix}
         if any(array.shape != shape for array in there.values()):
             return None
+        if not memory_holds([*rest, *shape]):
+            raise MemoryError
         dense = np.empty((*rest, *shape), DTYPES[self.dtype].value)
         if len(there) < element_count(rest):
             dense[...] = self._blank(shape)
