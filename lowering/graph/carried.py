@@ -234,7 +234,7 @@ class CarriedValues(VariableValues):
         for name in kept:
             if any(name in inner.values for inner in found):
                 results.append(name)
-                loose[name] = self._joined(name, found)
+                loose[name] = self.joined(name, found)
         lefts = [left for _, _, left in ends]
         known = lefts[0] if lefts[0] is lefts[1] and isinstance(lefts[0], bool) else None
         types: list[Attribute] = []
@@ -249,7 +249,7 @@ class CarriedValues(VariableValues):
         choice = scf.IfOp(condition, types, Region(blocks[0]), Region(blocks[1]))
         self.insert(choice)
         self.leave(scope, names)
-        self._take_all(results, loose, scope, choice.results)
+        self.take_all(results, loose, scope, choice.results)
         return choice.results[-1] if known is None else known
 
     def left_number(self, left: Left) -> SSAValue:
@@ -262,7 +262,7 @@ class CarriedValues(VariableValues):
         """Whether a block was not left, as an i1."""
         return self.add(arith.CmpiOp(self.number(left), self.constant_index(0), "eq"))
 
-    def _joined(self, name: str, scopes: Sequence[Scope]) -> Loose | None:
+    def joined(self, name: str, scopes: Sequence[Scope]) -> Loose | None:
         """How a variable leaves several bodies; None where its type is the same in all."""
         if not self.varies(name):
             return None
@@ -278,7 +278,7 @@ class CarriedValues(VariableValues):
             return None
         return self.loose(name, kinds, self.open_axes(name) if missing else set(), flagged)
 
-    def _take_all(
+    def take_all(
         self,
         names: Sequence[str],
         loose: dict[str, Loose | None],
@@ -314,7 +314,7 @@ class CarriedValues(VariableValues):
         loose: dict[str, Loose | None] = {}
         for name in carried:
             if name in scope.values:
-                loose[name] = self._joined(name, [scope])
+                loose[name] = self.joined(name, [scope])
             else:
                 dtype, dims = self.facts.declared(self.facts.variables[name])
                 axes = self.open_axes(name)
@@ -334,7 +334,7 @@ class CarriedValues(VariableValues):
             inner = scope.nested()
             self.leave(inner, {n: None for n in names if n not in loose})
             outer, self.builder = self.builder, Builder(InsertPoint.at_end(block))
-            self._take_all(carried, loose, inner, block.args[1:])
+            self.take_all(carried, loose, inner, block.args[1:])
             kinds = {name: inner.values[name].type for name in varying}
             try:
                 with self.chosen(bounds):
@@ -358,7 +358,7 @@ class CarriedValues(VariableValues):
         self.insert(scf.YieldOp(*last))
         self.builder = outer
         self.leave(scope, names)
-        self._take_all(carried, loose, scope, loop.results)
+        self.take_all(carried, loose, scope, loop.results)
         return loop.results[-1] if leaves else None
 
     def _widened(

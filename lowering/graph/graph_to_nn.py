@@ -40,7 +40,7 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.lowering.graph import op_rules
-from openinfer.lowering.graph.carried import CarriedValues, Left
+from openinfer.lowering.graph.carried import CarriedValues, Left, Loose
 from openinfer.lowering.graph.hints import Hints
 from openinfer.lowering.graph.late_numbers import late_numbers, with_rest
 from openinfer.lowering.graph.liveness import (
@@ -661,6 +661,7 @@ class Translator(CarriedValues):
         regions: list[Region] = []
         results: list[str] = []
         values: list[SSAValue] = []
+        loose: dict[str, Loose | None] = {}
         outer = self.builder
         changed: dict[str, None] = {}
         # What several sections read must stand in front of them.
@@ -691,12 +692,17 @@ class Translator(CarriedValues):
             self.hints = outside
             self.where = op
             names = self.assigned(nodes)
-            kept = [name for name in names if name in live]
-            given = [self.value_of(name, inner) for name in kept]
+            changed.update(names)
+            given: list[SSAValue] = []
+            for name in names:
+                if name in live:
+                    self.start(name, inner)
+                    if name in inner.values:
+                        results.append(name)
+                        loose[name] = self.joined(name, [inner])
+                        given += self.give(name, inner, loose[name])
             self.insert(nn.EndSectionOp(*given))
             regions.append(Region(body))
-            changed.update(names)
-            results += kept
             values += given
         self.builder = outer
         if regions:
@@ -704,9 +710,7 @@ class Translator(CarriedValues):
             sections = nn.SectionsOp([b.block_name.data for b in blocks], regions, types)
             self.insert(sections)
             self.leave(scope, changed)
-            for name, value in zip(results, sections.values):
-                value.name_hint = name
-                scope.values[name] = value
+            self.take_all(results, loose, scope, sections.values)
         for name in op.names:
             self.published.pop(name, None)
         self._say_awaited(op, scope)

@@ -306,7 +306,7 @@ class VariableValues:
         flag = scope.unset.pop(name)
         held, value = scope.dims.pop(name), scope.values.pop(name)
         if not self.has_shape(name, scope):
-            self._require_value(name, flag)
+            self._require_value(name, flag, scope)
             scope.dims[name], scope.values[name] = held, value
             return
         assigned = self.add(arith.CmpiOp(flag, self.constant_index(0), "ne"))
@@ -326,14 +326,17 @@ class VariableValues:
         ]
         scope.dims[name], scope.values[name] = dims, self.one_of(assigned, kind, sides)
 
-    def _require_value(self, name: str, flag: SSAValue) -> None:
+    def _require_value(self, name: str, flag: SSAValue, scope: Scope) -> None:
         """The step fails where a variable that may have no value has none."""
         zero = self.constant_index(0)
         number = self.constant_index(self.facts.number_of(name))
         written = self.add(arith.CmpiOp(flag, zero, "ne"))
-        sizes = self.facts.variables[name].sizes
-        open_dims = any(dim.single_name == "_" for dim in sizes)
-        kind = "unwritten" if open_dims else "unassigned"
+        variable = self.facts.variables[name]
+        open_dims = any(dim.single_name == "_" for dim in variable.sizes)
+        # Without a value it was not assigned either, if it has one as soon as it is.
+        named = all(self._has_numbers(dim, scope) for dim in variable.sizes)
+        unassigned = not open_dims or (not named and self.facts.written_at_once(variable))
+        kind = "unassigned" if unassigned else "unwritten"
         self.insert(nn.RequireOp(written, kind, number, zero, self.node))
 
     def one_of(
@@ -357,15 +360,16 @@ class VariableValues:
         """Whether all dimensions of a declaration have a value here, or are open with `open_too`."""
         if name in scope.dims:
             return open_too or all(d.single_name != "_" for d in scope.dims[name])
-        for dim in self.facts.variables[name].sizes:
-            if dim.single_name == "_":
-                if not open_too:
-                    return False
-                continue
-            for used in dim.names - self.late.known - self.facts.static.keys():
-                if used not in scope.indices and used not in self.facts.variables:
-                    return False
-        return True
+        sizes = self.facts.variables[name].sizes
+        if not open_too and any(dim.single_name == "_" for dim in sizes):
+            return False
+        return all(self._has_numbers(dim, scope) for dim in sizes)
+
+    def _has_numbers(self, dim: Size, scope: Scope) -> bool:
+        """Whether everything that a dimension names has a value here, or it is open."""
+        known = self.late.known | self.facts.static.keys() | {"_"}
+        found = scope.indices.keys() | self.facts.variables.keys()
+        return dim.names - known <= found
 
     def _checked(
         self, ref: RefAttr, value: SSAValue, wanted: TensorType[Attribute], scope: Scope
@@ -418,7 +422,7 @@ class VariableValues:
         self.late.check(nn.dims_of(value), scope)
         flag = scope.unset.pop(name, None)
         if flag is not None:
-            self._require_value(name, flag)
+            self._require_value(name, flag, scope)
         return value
 
     def touch(self, name: str) -> None:

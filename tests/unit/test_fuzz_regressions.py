@@ -429,3 +429,41 @@ def test_a_table_without_entries_that_no_memory_holds_is_not_fetched() -> None:
     with pytest.raises(oi.InputError) as caught:
         executor.fetch("L")
     assert caught.value.code == "OI0506"
+
+
+@pytest.mark.parametrize("rounds", ["1..1", "1..k", "0..k"])
+def test_a_temporary_of_a_loop_that_never_runs_has_no_shape_behind_it(rounds: str) -> None:
+    text = f"""
+    dynamic {{ k: i64; }}
+    persistent {{ K(p): f32[2] @table @fixed(p=3); }}
+    block entry {{
+        loop l (i in {rounds}) {{ assign t: f32[i, _]; cache.read K[0..i] >> t; }}
+        return t;
+    }}
+    """
+    agree(text, [{"k": np.int64(k)} for k in (1, 0, 3)])
+
+
+@pytest.mark.parametrize("rounds", ["1..1", "1..k"])
+def test_a_section_hands_on_a_temporary_that_it_may_not_have(rounds: str) -> None:
+    text = f"""
+    dynamic {{ x: f32[2]; k: i64; }}
+    block entry {{
+        assign s: f32[2];
+        op exp(x) >> s;
+        yield s;
+        await s;
+        yield s;
+        await s;
+        return s;
+    }}
+    block reader {{
+        await s;
+        loop l (i in {rounds}) {{
+            assign t: f32[i + 1];
+            loop m (j in 0..k) {{ op exp(t) >> t; }}
+        }}
+        yield s;
+    }}
+    """
+    agree(text, [{"x": floats(2), "k": np.int64(k)} for k in (1, 0, 3)])
