@@ -24,9 +24,9 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import ConvOp
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.conv_schedule import conv_scratch, schedule_of
-from openinfer.lowering.loops.lower_kernels import LowerKernels
-from openinfer.lowering.loops.share_loops import ShareLoops
+from openinfer.lowering.cpu.schedules.conv_schedule import conv_scratch, schedule_of
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.threads.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 

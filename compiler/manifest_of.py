@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from openinfer.dialects.nn import interface_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_data
-from openinfer.lowering.memory.state_layout import layout_of
+from openinfer.lowering.state_layout import layout_of
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.version import openinfer_version

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from openinfer.compiler.diagnostics import render
 from openinfer.lowering.graph.infer_types import with_types
 from openinfer.lowering.program.check import check_program
-from openinfer.lowering.reference.program import ProgramView
+from openinfer.lowering.program.view import ProgramView
 from openinfer.runtime.errors import Diagnostic, InputError, ProgramError
 
 if TYPE_CHECKING:

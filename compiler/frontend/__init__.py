@@ -16,7 +16,7 @@ from openinfer.compiler.frontend.printer import print_program
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.sound_part import sound_part
 from openinfer.compiler.frontend.source import Source
-from openinfer.lowering.graph.expansion import blocks_of, expansion_problems
+from openinfer.lowering.program.expansion import blocks_of, expansion_problems
 from openinfer.runtime.errors import Diagnostic, ProgramError
 
 __all__ = ["ParseResult", "parse_program", "parse_text", "print_program"]

@@ -13,7 +13,7 @@ from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
 from openinfer.dialects import graph
 from openinfer.dialects.foreign_words import VALUES
-from openinfer.lowering.graph.buffers import BUFFER
+from openinfer.lowering.program.buffer_declarations import BUFFER
 from openinfer.lowering.program.places import Places
 from openinfer.lowering.program.report import did_you_mean
 

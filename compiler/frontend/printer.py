@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects import graph
-from openinfer.lowering.graph.buffers import BUFFER
+from openinfer.lowering.program.buffer_declarations import BUFFER
 from openinfer.runtime.sizes import Size
 
 _INDENT = "    "

@@ -32,7 +32,7 @@ from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.program.accesses import Accesses
 from openinfer.lowering.program.names import Names
 from openinfer.lowering.program.places import Places
-from openinfer.lowering.reference.program import targets_of
+from openinfer.lowering.program.view import targets_of
 
 
 def sound_part(module: ModuleOp, report: Report, places: Places) -> ModuleOp | None:

@@ -26,7 +26,7 @@ from openinfer.compiler.graph_json.write_values import (
     settings_json,
 )
 from openinfer.dialects import graph
-from openinfer.lowering.reference.nodes import Body, NodeInfo, body_of, number_nodes
+from openinfer.lowering.program.nodes import Body, NodeInfo, body_of, number_nodes
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
 _KIND_NAMES = {memory: kind for kind, memory in KINDS.items()}

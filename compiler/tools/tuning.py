@@ -77,7 +77,7 @@ def shapes_of(
     """
     from openinfer.compiler import pipeline, registry
     from openinfer.dialects.nn import MatmulOp, dims_of, element_of
-    from openinfer.lowering.loops.machine import key_of
+    from openinfer.lowering.cpu.machine import key_of
 
     module = graph.module.clone()
     name = backend_of(options.device).pipeline

@@ -32,7 +32,7 @@ class ConvOp(WindowOp):
     x, w, then the extra operands of the epilogue; body and `maps` are those of `nn.matmul`. With
     `packed`, w holds panels `[groups, ceil(O / groups / tile), C / groups * KH * KW, tile]` as
     `nn.pack` makes them of the transposed matrix. All sizes but N are known. On buffers `outs` holds
-    the result, then room for x with its padding (`lowering/loops/conv_planes.py`), one-dimensional
+    the result, then room for x with its padding (`lowering/cpu/schedules/conv_planes.py`), one-dimensional
     and of the type that sums are kept in.
     """
 

@@ -1,1 +1,1 @@
-"""From the `threads` level to the `llvm` dialect, its text, and machine code."""
+"""The CPU: from level `kernels` through threads to the `llvm` dialect, its text, and machine code."""

@@ -10,8 +10,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.extensions.llvm_atomics import StoreOp
+from openinfer.lowering.cpu.threads.fork_kernels import FORK, JOB_ENDS, SHARED
 from openinfer.lowering.cpu.to_llvm.types import POINTER
-from openinfer.lowering.loops.fork_kernels import FORK, JOB_ENDS, SHARED
 
 JOB = "openinfer_job"
 LEAD = "openinfer_lead"

@@ -27,9 +27,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects.nn.elements import dtype_name
 from openinfer.lowering.cpu.f8 import narrow, widen
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.numeric import element_type, like, resize_float
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.numeric import element_type, like, resize_float
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import to_storage
 

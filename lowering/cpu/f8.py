@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, f16, f32, i8
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.arith import ExtFOp, ExtUIOp, TruncIOp
-from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.numeric import compare_integers, element_type, like, select
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.numeric import compare_integers, element_type, like, select
 
 _SIGN = 0x80000000
 _INFINITY = 0x7F800000

@@ -38,9 +38,9 @@ from openinfer.lowering.cpu.add_entry import ENTRY_PREFIX, AddEntry
 from openinfer.lowering.cpu.convert_to_llvm import ConvertToLlvm
 from openinfer.lowering.cpu.emit_llvm import emit_llvm
 from openinfer.lowering.cpu.expand_f8 import ExpandF8
-from openinfer.lowering.cpu.expand_math import ExpandMath
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.facts import TARGET
+from openinfer.lowering.kernels.expand_math import ExpandMath
 from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
 from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.errors import InputError

@@ -36,16 +36,16 @@ from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.lowering.facts import Facts, is_bound
 from openinfer.lowering.graph.infer_types import with_types
 from openinfer.lowering.graph.settings import attribute_of
-from openinfer.lowering.graph.sources import (
-    package_name,
-    pattern_of,
-)
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions, current
 from openinfer.lowering.program.check import check_bound, check_program
-from openinfer.lowering.reference.metadata_settings import as_list
-from openinfer.lowering.reference.program import ProgramView
-from openinfer.lowering.reference.unfilled import unfilled_errors
+from openinfer.lowering.program.metadata_settings import as_list
+from openinfer.lowering.program.sources import (
+    package_name,
+    pattern_of,
+)
+from openinfer.lowering.program.unfilled import unfilled_errors
+from openinfer.lowering.program.view import ProgramView
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.sizes import Size

@@ -43,19 +43,19 @@ from openinfer.lowering.graph import op_rules
 from openinfer.lowering.graph.carried import CarriedValues, Left, Loose
 from openinfer.lowering.graph.hints import Hints
 from openinfer.lowering.graph.late_numbers import late_numbers, with_rest
-from openinfer.lowering.graph.liveness import (
-    Names,
-    consumer_nodes,
-    consumers_of,
-    dims_of,
-    nodes_of,
-)
 from openinfer.lowering.graph.scalars import scalar_settings
 from openinfer.lowering.graph.stamps import block_rows, block_stamp, node_stamp, turn_stamp
 from openinfer.lowering.graph.state_access import translate_cache
 from openinfer.lowering.graph.variable_values import Index, NoValue, Problem, Scope
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.program.liveness import (
+    Names,
+    consumer_nodes,
+    consumers_of,
+    dims_of,
+    nodes_of,
+)
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.manifest import BEFORE, RequirementRow
 from openinfer.runtime.sizes import Size

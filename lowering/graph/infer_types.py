@@ -36,7 +36,9 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs
-from openinfer.lowering.graph.buffers import (
+from openinfer.lowering.graph.package_types import missing, type_in
+from openinfer.lowering.locations import location_of
+from openinfer.lowering.program.buffer_declarations import (
     BUFFER,
     Entry,
     entry_of,
@@ -44,10 +46,8 @@ from openinfer.lowering.graph.buffers import (
     usual_entry,
     valued,
 )
-from openinfer.lowering.graph.package_types import missing, type_in
-from openinfer.lowering.locations import location_of
-from openinfer.lowering.reference.metadata_settings import with_metadata
-from openinfer.lowering.reference.program import dtype_of, written_settings
+from openinfer.lowering.program.metadata_settings import with_metadata
+from openinfer.lowering.program.view import dtype_of, written_settings
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.sizes import Size

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.dialects.graph import VariableOp
 from openinfer.dialects.opset import TensorSpec
-from openinfer.lowering.graph.sources import package_name, pattern_of
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.program.sources import package_name, pattern_of
 from openinfer.runtime.errors import Diagnostic
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.tensors import Tensor

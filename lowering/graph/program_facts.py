@@ -30,15 +30,15 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.dialects.opset import NameRef, find
-from openinfer.lowering.graph.expansion import expansion_problems, expansions
-from openinfer.lowering.graph.liveness import Flow, nodes_of
 from openinfer.lowering.graph.settings import python_value, substitute_sizes
-from openinfer.lowering.graph.sources import Bindings, family_extents, package_name, pattern_of
 from openinfer.lowering.graph.states import State, state_of
 from openinfer.lowering.interface import Weight
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.reference.metadata_settings import with_metadata
-from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
+from openinfer.lowering.program.expansion import expansion_problems, expansions
+from openinfer.lowering.program.liveness import Flow, nodes_of
+from openinfer.lowering.program.metadata_settings import with_metadata
+from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
+from openinfer.lowering.program.sources import Bindings, family_extents, package_name, pattern_of
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic, Location
 from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
@@ -343,7 +343,7 @@ class Facts:
             return [package_name(variable)]
         from itertools import product
 
-        from openinfer.lowering.graph.sources import member_name
+        from openinfer.lowering.program.sources import member_name
 
         order = [i.data for i in variable.indices]
         ranges = [range(n) for n in self.extents[variable.variable.data]]

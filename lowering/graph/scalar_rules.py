@@ -22,7 +22,7 @@ from openinfer.lowering.graph.op_rules import (
 )
 from openinfer.lowering.graph.scalars import Scalar, computed, dtype_of, number, widened
 from openinfer.lowering.graph.settings import attribute_of
-from openinfer.lowering.reference.values import into_range
+from openinfer.lowering.program.value_arrays import into_range
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 

@@ -22,7 +22,7 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.lowering.facts import Facts
-from openinfer.lowering.reference.nodes import block_info
+from openinfer.lowering.program.nodes import block_info
 from openinfer.runtime.errors import Location
 from openinfer.runtime.manifest import BlockRow
 

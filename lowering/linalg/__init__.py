@@ -1,1 +1,1 @@
-"""Level `linalg`: loops over elements, fusion, packing, buffers."""
+"""Level `linalg`: loops over elements, fusion, layouts of weights."""

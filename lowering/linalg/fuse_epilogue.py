@@ -25,6 +25,7 @@ from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
+from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.linalg.fuse_elementwise import clone_body
 from openinfer.lowering.linalg.generic import (
     identity_map,
@@ -33,7 +34,6 @@ from openinfer.lowering.linalg.generic import (
     uses_index,
 )
 from openinfer.lowering.locations import absorb_nodes, give_location
-from openinfer.lowering.loops.elements import accumulator_of
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.cpu.schedules.conv_schedule import sums_of
+from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, fills_lines
+from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes, give_location
-from openinfer.lowering.loops.conv_schedule import sums_of
-from openinfer.lowering.loops.conv_shape import ConvShape, fills_lines
-from openinfer.lowering.loops.target import lanes_of
 from openinfer.runtime.sizes import Size
 
 SIDE = 2

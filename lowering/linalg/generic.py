@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
-from openinfer.lowering.loops.builder import LoopBuilder
+from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.runtime.sizes import Size
 
 PARALLEL = IteratorTypeAttr(IteratorType.PARALLEL)

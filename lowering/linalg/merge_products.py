@@ -14,10 +14,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
 from openinfer.lowering.fusing import NO_FUSE, holds_barrier
 from openinfer.lowering.hints import HINTS, hints_of
 from openinfer.lowering.locations import absorb_nodes, give_location
-from openinfer.lowering.loops.blocked_product import block_scratch
 
 _MOVABLE = (nn.MemberOp, nn.ReshapeOp, nn.SizeOp)
 """What a later product may need that is moved in front of the first one: views and numbers."""

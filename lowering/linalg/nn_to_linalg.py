@@ -31,6 +31,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import dtype_name, is_packed, memory_type
 from openinfer.lowering.graph.settings import python_value
+from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.linalg.generic import (
     PARALLEL,
     REDUCTION,
@@ -43,7 +44,6 @@ from openinfer.lowering.linalg.scalar_bodies import emit_body
 from openinfer.lowering.linalg.scalar_emitter import memory_number
 from openinfer.lowering.linalg.scalar_emitter import memory_type as scalar_type
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import round_values

@@ -13,10 +13,10 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
+from openinfer.lowering.cpu.machine import machine_of
+from openinfer.lowering.cpu.schedules.conv_schedule import schedule_of
 from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.loops.conv_schedule import schedule_of
-from openinfer.lowering.loops.machine import machine_of
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,15 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions import arith as extended
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.numeric import (
+    INF,
+    absolute,
+    compare_floats,
+    compare_integers,
+    is_float,
+    like,
+)
 from openinfer.lowering.linalg.scalar_conversions import CONVERSIONS
 from openinfer.lowering.linalg.scalar_emitter import (
     MEMORY,
@@ -27,15 +36,6 @@ from openinfer.lowering.linalg.scalar_emitter import (
     unsupported,
 )
 from openinfer.lowering.linalg.scalar_functions import FUNCTIONS
-from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.numeric import (
-    INF,
-    absolute,
-    compare_floats,
-    compare_integers,
-    is_float,
-    like,
-)
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import UnsupportedError
 

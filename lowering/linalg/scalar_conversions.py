@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions import arith as extended
+from openinfer.lowering.kernels.numeric import compare_floats, like
 from openinfer.lowering.linalg.scalar_emitter import (
     Body,
     Scalar,
@@ -17,7 +18,6 @@ from openinfer.lowering.linalg.scalar_emitter import (
     resize_integer,
     wrapped,
 )
-from openinfer.lowering.loops.numeric import compare_floats, like
 from openinfer.runtime.dtypes import DTYPES, DType
 
 CONVERSIONS: dict[str, Body] = {}

@@ -22,8 +22,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.extensions import arith as extended
 from openinfer.dialects.extensions.math import ErfcOp
 from openinfer.dialects.nn import elements
-from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.numeric import (
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.numeric import (
     compare_floats,
     compare_integers,
     element_type,

@@ -6,8 +6,8 @@ import math
 
 from xdsl.ir import SSAValue
 
+from openinfer.lowering.kernels.numeric import absolute
 from openinfer.lowering.linalg.scalar_emitter import Body, Scalar, registrar
-from openinfer.lowering.loops.numeric import absolute
 
 FUNCTIONS: dict[str, Body] = {}
 body = registrar(FUNCTIONS)

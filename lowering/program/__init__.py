@@ -1,1 +1,1 @@
-"""What every way into the compiler shares: the one checker of programs, over the `graph` dialect."""
+"""What compiler and simulator share of a program: its view, nodes, sources, and the one checker."""

@@ -13,16 +13,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from openinfer.dialects.graph import AssignOp, BlockOp, BranchOp, ReturnOp, VariableOp
-from openinfer.lowering.graph.expansion import expansion_problems
 from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.check_exchange import check_exchange
 from openinfer.lowering.program.check_flow import check_flow
 from openinfer.lowering.program.check_indices import check_indices
 from openinfer.lowering.program.check_types import TypeChecks
+from openinfer.lowering.program.expansion import expansion_problems
 from openinfer.lowering.program.names import Names, walk
 from openinfer.lowering.program.places import Places
 from openinfer.lowering.program.report import Report, nearest
-from openinfer.lowering.reference.program import ProgramView, targets_of
+from openinfer.lowering.program.view import ProgramView, targets_of
 from openinfer.runtime.errors import Diagnostic
 
 

@@ -15,7 +15,7 @@ from openinfer.lowering.program.accesses import READ, WRITE, Access, Accesses, c
 from openinfer.lowering.program.check_uses import UseChecks
 from openinfer.lowering.program.names import Names, walk
 from openinfer.lowering.program.places import Place
-from openinfer.lowering.reference.program import targets_of
+from openinfer.lowering.program.view import targets_of
 
 Touched = Mapping[str, Mapping[str, Place]]
 """Variable → kind of access → where a text first does it."""

@@ -10,12 +10,12 @@ from xdsl.ir import Attribute
 from openinfer.dialects import foreign_words
 from openinfer.dialects.graph import AssignOp, BlockOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.lowering.graph.buffers import BUFFER, is_buffer
+from openinfer.lowering.program.buffer_declarations import BUFFER, is_buffer
 from openinfer.lowering.program.check_nodes import NodeChecks
 from openinfer.lowering.program.names import Variable, walk
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
-from openinfer.lowering.reference.program import auto_indices, fixed_bounds
+from openinfer.lowering.program.view import auto_indices, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
 
 ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "layout", "quant")

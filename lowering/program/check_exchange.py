@@ -26,7 +26,7 @@ from openinfer.lowering.program.check_consumers import Consumer, ConsumerChecks
 from openinfer.lowering.program.check_uses import UseChecks
 from openinfer.lowering.program.names import walk
 from openinfer.lowering.program.places import Place
-from openinfer.lowering.reference.program import targets_of
+from openinfer.lowering.program.view import targets_of
 
 
 def check_exchange(checks: UseChecks) -> dict[ReturnOp, list[str]]:

@@ -15,7 +15,7 @@ from openinfer.lowering.program.accesses import WRITE, Accesses
 from openinfer.lowering.program.check_consumers import consumer_names
 from openinfer.lowering.program.check_uses import UseChecks
 from openinfer.lowering.program.names import walk
-from openinfer.lowering.reference.program import targets_of
+from openinfer.lowering.program.view import targets_of
 
 
 def check_flow(checks: UseChecks) -> None:

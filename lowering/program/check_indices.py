@@ -14,7 +14,7 @@ from openinfer.dialects.graph import BranchOp, LoopOp, ScopeOp, YieldOp
 from openinfer.lowering.program.accesses import Accesses, Mention
 from openinfer.lowering.program.check_consumers import consumer_names
 from openinfer.lowering.program.check_uses import UseChecks
-from openinfer.lowering.reference.program import targets_of
+from openinfer.lowering.program.view import targets_of
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
 

@@ -14,7 +14,7 @@ from openinfer.lowering.program.check_caches import CacheChecks
 from openinfer.lowering.program.names import Variable
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
-from openinfer.lowering.reference.program import setting_value
+from openinfer.lowering.program.view import setting_value
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
 _ANY_COUNT = 1 << 30

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from openinfer.dialects.graph import AssignOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.lowering.graph.sources import package_name, pattern_of
 from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.names import Names
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
-from openinfer.lowering.reference.program import ProgramView, dtype_of
+from openinfer.lowering.program.sources import package_name, pattern_of
+from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import value_range

@@ -7,9 +7,9 @@ from openinfer.dialects.graph import AssignOp, OpOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.dialects.opset import NameRef, OpSpec, Setting
 from openinfer.lowering.program.check_package import PackageChecks
-from openinfer.lowering.reference.metadata_settings import with_metadata
-from openinfer.lowering.reference.program import dtype_of, written_settings
-from openinfer.lowering.reference.scalar_settings import number_dtype, refused
+from openinfer.lowering.program.metadata_settings import with_metadata
+from openinfer.lowering.program.scalar_settings import number_dtype, refused
+from openinfer.lowering.program.view import dtype_of, written_settings
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 

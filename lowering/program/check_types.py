@@ -19,12 +19,12 @@ from openinfer.dialects.opset import (
     accepts,
     infer_outputs,
 )
-from openinfer.lowering.graph.sources import pattern_of
 from openinfer.lowering.program.check_caches import Dims
 from openinfer.lowering.program.check_settings import SettingChecks
 from openinfer.lowering.program.names import Variable
 from openinfer.lowering.program.places import Part
-from openinfer.lowering.reference.program import dtype_of
+from openinfer.lowering.program.sources import pattern_of
+from openinfer.lowering.program.view import dtype_of
 from openinfer.runtime.sizes import Size
 
 

@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 
 from openinfer.dialects.graph import AssignOp, BlockOp, LoopOp, ScopeOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.lowering.graph.buffers import is_buffer
-from openinfer.lowering.reference.program import ProgramView, auto_indices, dtype_of, fixed_bounds
+from openinfer.lowering.program.buffer_declarations import is_buffer
+from openinfer.lowering.program.view import ProgramView, auto_indices, dtype_of, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.sizes import Size
 

@@ -18,9 +18,9 @@ from openinfer.dialects.graph import (
     SliceAttr,
     VariableOp,
 )
+from openinfer.lowering.program.value_arrays import narrow, wide, wrap
 from openinfer.lowering.reference.caches import FULL, Cache, Range, Slot
 from openinfer.lowering.reference.scope import Scope
-from openinfer.lowering.reference.values import narrow, wide, wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.storage import AnyArray

@@ -14,8 +14,8 @@ from typing import NoReturn, Self
 import numpy as np
 
 from openinfer.dialects.graph import VariableOp
+from openinfer.lowering.program.view import auto_indices, dtype_of, fixed_bounds
 from openinfer.lowering.reference.contents import Contents
-from openinfer.lowering.reference.program import auto_indices, dtype_of, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.sizes import memory_holds

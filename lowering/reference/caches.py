@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from openinfer.dialects.graph import VariableOp
+from openinfer.lowering.program.view import dtype_of
 from openinfer.lowering.reference.cache_storage import (
     Base,
     CacheStorage,
@@ -19,7 +20,6 @@ from openinfer.lowering.reference.cache_storage import (
     shape_text,
 )
 from openinfer.lowering.reference.contents import Contents
-from openinfer.lowering.reference.program import dtype_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.sizes import memory_holds

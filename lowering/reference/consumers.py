@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
+from openinfer.lowering.program.view import ProgramView
 from openinfer.lowering.reference.caches import Cache, Caches
 from openinfer.lowering.reference.contents import Contents
 from openinfer.lowering.reference.interpreter import Interpreter, Steps
-from openinfer.lowering.reference.program import ProgramView
 from openinfer.lowering.reference.scope import Key, Overlay, Scope, StepData
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.storage import AnyArray

@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 
 from openinfer.dialects.graph import VariableOp
-from openinfer.lowering.graph.sources import member_name, package_name, pattern_of
-from openinfer.lowering.reference.program import ProgramView, dtype_of
-from openinfer.lowering.reference.values import narrow
+from openinfer.lowering.program.sources import member_name, package_name, pattern_of
+from openinfer.lowering.program.value_arrays import narrow
+from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.storage import AnyArray, first_value, to_values

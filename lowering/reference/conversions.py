@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from openinfer.lowering.program.value_arrays import wrap
 from openinfer.lowering.reference.elementwise import round_half_away
 from openinfer.lowering.reference.twins import Call, twin
-from openinfer.lowering.reference.values import wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray, value_range
 

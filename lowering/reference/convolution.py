@@ -7,8 +7,8 @@ import numpy as np
 from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
 from openinfer.dialects.ops.windows import Window
 from openinfer.dialects.opset import TensorSpec
+from openinfer.lowering.program.value_arrays import check_memory, wrap
 from openinfer.lowering.reference.twins import Call, twin
-from openinfer.lowering.reference.values import check_memory, wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import AnyArray

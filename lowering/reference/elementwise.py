@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from openinfer.lowering.program.value_arrays import into_range, pattern, wrap
 from openinfer.lowering.reference.twins import Call, twin
-from openinfer.lowering.reference.values import into_range, pattern, wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray
 

@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 
+from openinfer.lowering.program.value_arrays import wrap
 from openinfer.lowering.reference.elementwise import limited
 from openinfer.lowering.reference.twins import Call, twin
-from openinfer.lowering.reference.values import wrap
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray
 

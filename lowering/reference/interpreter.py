@@ -27,9 +27,9 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.dialects.opset import OpError
+from openinfer.lowering.program.nodes import NodeInfo, block_info, body_of, form_of, kind_of
+from openinfer.lowering.program.view import dtype_of
 from openinfer.lowering.reference.cache_nodes import Done, run_cache_node
-from openinfer.lowering.reference.nodes import NodeInfo, block_info, body_of, form_of, kind_of
-from openinfer.lowering.reference.program import dtype_of
 from openinfer.lowering.reference.scope import Overlay, Scope, StepData
 from openinfer.lowering.reference.twins import IndexFault, evaluate
 from openinfer.runtime.errors import StepError, UnsupportedError

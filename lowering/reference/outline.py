@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from openinfer.dialects.graph import BlockOp, LoopOp, OpOp
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.reference.nodes import NodeInfo, kind_of, number_nodes
+from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
 from openinfer.runtime.outline import Outline, OutlineNode
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from openinfer.dialects.graph import OpOp, RefAttr, VariableOp
 from openinfer.dialects.opset import SIZE_KINDS, NameRef, TensorSpec, find
+from openinfer.lowering.program.metadata_settings import with_metadata
+from openinfer.lowering.program.scalar_settings import converted, number_dtype
+from openinfer.lowering.program.view import ProgramView, dtype_of, written_settings
 from openinfer.lowering.reference.caches import Base, Cache, Caches
 from openinfer.lowering.reference.contents import Contents
-from openinfer.lowering.reference.metadata_settings import with_metadata
-from openinfer.lowering.reference.program import ProgramView, dtype_of, written_settings
-from openinfer.lowering.reference.scalar_settings import converted, number_dtype
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.sizes import MAX_NUMBER, Size, memory_holds
 from openinfer.runtime.storage import AnyArray

@@ -10,15 +10,15 @@ from xdsl.dialects.builtin import ModuleOp
 from openinfer.dialects.graph import VariableOp
 from openinfer.lowering.graph.infer_types import with_types
 from openinfer.lowering.program.check import check_program
+from openinfer.lowering.program.unfilled import unfilled_constants, unfilled_errors, used_tensors
+from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.lowering.reference.cache_storage import entries_of
 from openinfer.lowering.reference.caches import Cache
 from openinfer.lowering.reference.consumers import Order, StepRun
 from openinfer.lowering.reference.contents import Contents
 from openinfer.lowering.reference.interpreter import detached
 from openinfer.lowering.reference.outline import outline_from
-from openinfer.lowering.reference.program import ProgramView, dtype_of
 from openinfer.lowering.reference.scope import Key
-from openinfer.lowering.reference.unfilled import unfilled_constants, unfilled_errors, used_tensors
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, ProgramError, StepError
 from openinfer.runtime.executor import BaseExecutor, VariableInfo

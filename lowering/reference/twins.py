@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs, resolve_settings
-from openinfer.lowering.reference.values import check_memory, narrow, wide
+from openinfer.lowering.program.value_arrays import check_memory, narrow, wide
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.storage import AnyArray
 

@@ -12,7 +12,7 @@ import pytest
 from host_runs import skip_unless_it_runs
 
 import openinfer as oi
-from openinfer.lowering.cpu.accuracy import COMPOSED, FUNCTIONS, Bound, accuracy_table
+from openinfer.lowering.kernels.accuracy import COMPOSED, FUNCTIONS, Bound, accuracy_table
 
 Array = np.ndarray[Any, Any]
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "numerics.md"

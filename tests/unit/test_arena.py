@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from openinfer.lowering.memory.arena import (
+from openinfer.lowering.buffers.arena import (
     ALIGNMENT,
     Buffer,
     Plan,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.lowering.loops import blocked_product
+from openinfer.lowering.cpu.schedules import blocked_product
 from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.packages.oinf_writer import OinfContent
 

@@ -26,10 +26,10 @@ from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint
 
 from openinfer.lowering.cpu.jit import compile_loops
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.linalg.generic import PARALLEL
 from openinfer.lowering.linalg.scalar_bodies import emit_body, memory_type
-from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.lower_kernels import LowerKernels
 from openinfer.lowering.reference.twins import evaluate
 from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES

@@ -10,7 +10,7 @@ import pytest
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops, parse_module
-from openinfer.lowering.memory.clear_tails import ClearTails
+from openinfer.lowering.cpu.schedules.clear_tails import ClearTails
 from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import CompileError

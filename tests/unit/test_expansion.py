@@ -13,8 +13,8 @@ from both_executors import agree
 import openinfer as oi
 from openinfer.compiler.frontend import parse_text
 from openinfer.dialects import graph
-from openinfer.lowering.graph.expansion import MAX_DEPTH, blocks_of, expansions
-from openinfer.lowering.graph.liveness import Flow, nodes_of
+from openinfer.lowering.program.expansion import MAX_DEPTH, blocks_of, expansions
+from openinfer.lowering.program.liveness import Flow, nodes_of
 
 X = np.arange(4, dtype=np.float32)
 HEAD = "dynamic { x: f32[4]; c: bool; n: i32; }\nblock entry { assign y: f32[4]; op relu(x) >> y;\n"

@@ -18,7 +18,7 @@ import openinfer as oi
 from openinfer.compiler.frontend import parse_text, print_program
 from openinfer.compiler.tools.openinfer import main
 from openinfer.dialects import graph
-from openinfer.lowering.graph.sources import member_name, package_name, pattern_of
+from openinfer.lowering.program.sources import member_name, package_name, pattern_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.executor import NUMPY_DTYPES
 from openinfer.runtime.packages.oinf_writer import OinfContent

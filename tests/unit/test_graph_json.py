@@ -20,7 +20,7 @@ from openinfer.compiler.graph_json.read import parse_json
 from openinfer.compiler.graph_json.write import module_json
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as opt_main
-from openinfer.lowering.reference.nodes import number_nodes
+from openinfer.lowering.program.nodes import number_nodes
 from openinfer.runtime.dtypes import DTYPES
 
 ROOT = Path(__file__).resolve().parents[2]

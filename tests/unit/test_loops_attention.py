@@ -12,9 +12,9 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
-from openinfer.lowering.loops.attention_schedule import attention_scratch
-from openinfer.lowering.loops.lower_kernels import LowerKernels
-from openinfer.lowering.loops.share_loops import ShareLoops
+from openinfer.lowering.cpu.schedules.attention_schedule import attention_scratch
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.threads.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target

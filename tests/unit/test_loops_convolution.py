@@ -13,9 +13,9 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import ConvOp
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.conv_schedule import conv_scratch, schedule_of
-from openinfer.lowering.loops.lower_kernels import LowerKernels
-from openinfer.lowering.loops.share_loops import ShareLoops
+from openinfer.lowering.cpu.schedules.conv_schedule import conv_scratch, schedule_of
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.threads.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.target import named_target
 

@@ -15,9 +15,9 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import LOOPS_TO_LLVM, compile_loops
-from openinfer.lowering.loops.builder import LoopBuilder
-from openinfer.lowering.loops.lower_kernels import LowerKernels
-from openinfer.lowering.loops.nest import nest_extents
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.nest import nest_extents
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.dtypes import dtype as dtype_row
 from openinfer.runtime.errors import CompileError, UnsupportedError

@@ -12,7 +12,7 @@ from xdsl.parser import Parser
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.devices.failures import PLACE
 from openinfer.runtime.errors import CompileError

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.dtypes import dtype as dtype_row
 from openinfer.runtime.storage import to_storage

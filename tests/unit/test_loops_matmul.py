@@ -13,10 +13,10 @@ from xdsl.parser import Parser
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import MatmulOp
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
-from openinfer.lowering.loops import blocked_product
-from openinfer.lowering.loops.lower_kernels import LowerKernels
-from openinfer.lowering.loops.matmul_schedule import scratch_types
-from openinfer.lowering.loops.share_loops import ShareLoops
+from openinfer.lowering.cpu.schedules import blocked_product
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
+from openinfer.lowering.cpu.threads.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target

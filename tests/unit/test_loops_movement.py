@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.nn import SizeOp
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.loops.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.verify_dominance import verify_dominance
 from openinfer.runtime.devices.failures import PLACE
 

@@ -13,8 +13,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
-from openinfer.lowering.loops.lower_kernels import LowerKernels
-from openinfer.lowering.loops.share_loops import ShareLoops
+from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
+from openinfer.lowering.cpu.threads.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import named_target

@@ -14,8 +14,8 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.opset import find
 from openinfer.lowering.cpu.jit import compile_loops
+from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.linalg.scalar_bodies import emit_body, memory_type, scalar_kinds
-from openinfer.lowering.loops.builder import LoopBuilder
 from openinfer.lowering.reference.twins import evaluate
 from openinfer.runtime.dtypes import dtype as dtype_row
 from openinfer.runtime.errors import UnsupportedError

@@ -6,8 +6,8 @@ import pytest
 
 from openinfer.compiler.frontend import parse_text
 from openinfer.dialects.graph import BlockOp
-from openinfer.lowering.graph.liveness import Flow, nodes_of
-from openinfer.lowering.graph.sources import family_extents, member_name, solve_dims
+from openinfer.lowering.program.liveness import Flow, nodes_of
+from openinfer.lowering.program.sources import family_extents, member_name, solve_dims
 from openinfer.runtime.sizes import Size
 
 DECLARED = """\

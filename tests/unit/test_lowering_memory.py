@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import openinfer as oi
-from openinfer.lowering.memory.arena import Buffer, Plan, overlaps
+from openinfer.lowering.buffers.arena import Buffer, Plan, overlaps
 from openinfer.runtime.plan import lower_bound
 from openinfer.runtime.program import Program
 from openinfer.runtime.sizes import Size

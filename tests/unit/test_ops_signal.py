@@ -11,7 +11,7 @@ from op_runs import Array, by_program, by_twin, program
 import openinfer as oi
 from openinfer.dialects.ops.base import OpDTypeError, OpError, SettingError, ShapeError
 from openinfer.dialects.opset import TensorSpec, find, infer_outputs
-from openinfer.lowering.loops.butterflies import radices
+from openinfer.lowering.cpu.schedules.butterflies import radices
 
 RANDOM = np.random.default_rng(2)
 

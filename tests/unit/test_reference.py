@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from openinfer.dialects.opset import OpError, names
+from openinfer.lowering.program.value_arrays import narrow
 from openinfer.lowering.reference.functions import erf
 from openinfer.lowering.reference.twins import IndexFault, evaluate, twin_names
-from openinfer.lowering.reference.values import narrow
 from openinfer.runtime.dtypes import DTYPES
 
 INF, NAN = math.inf, math.nan

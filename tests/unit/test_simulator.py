@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import openinfer as oi
 from openinfer.dialects import graph
-from openinfer.lowering.reference.nodes import number_nodes
+from openinfer.lowering.program.nodes import number_nodes
 from openinfer.lowering.reference.simulator import Simulator
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.tensors import Tensor

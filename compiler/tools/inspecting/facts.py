@@ -29,10 +29,10 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.lowering.graph.infer_types import with_types
-from openinfer.lowering.graph.sources import package_name, pattern_of
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.reference.nodes import form_of
-from openinfer.lowering.reference.program import ProgramView, dtype_of
+from openinfer.lowering.program.nodes import form_of
+from openinfer.lowering.program.sources import package_name, pattern_of
+from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES, dtype
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.sizes import Size

@@ -29,7 +29,7 @@ from openinfer.dialects.graph import (
     ScopeOp,
     YieldOp,
 )
-from openinfer.lowering.reference.nodes import body_of, describe
+from openinfer.lowering.program.nodes import body_of, describe
 
 _LINES = 10
 """Nodes that one box lists."""

@@ -26,9 +26,9 @@ from openinfer.lowering.cpu.to_llvm.types import (
     POINTER,
     convert_type,
     element_bytes,
-    layout_of,
 )
 from openinfer.lowering.cpu.to_llvm.views import buffer_from_parts
+from openinfer.lowering.memref_layout import memref_layout
 from openinfer.runtime.errors import CompileError
 
 _ATOMIC = {
@@ -87,7 +87,7 @@ def _alloca(c: Converter, op: Operation) -> None:
             f"'memref.alloca' of {type} has run-time sizes",
             hint="only small static buffers lie on the stack; use the arena",
         )
-    sizes, strides, offset = layout_of(type)
+    sizes, strides, offset = memref_layout(type)
     count, element = prod(cast("list[int]", sizes)), convert_type(type.element_type)
     if is_packed(element):
         count, element = packed.bytes_for(count, element), i8

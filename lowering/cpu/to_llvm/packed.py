@@ -2,7 +2,7 @@
 
 Element `k` of a buffer of `iN` lies at bit `k * N`. Reading one is a load of its byte and a shift;
 writing one is a read, a merge and a store of its byte, so two threads must never write into the same
-byte (`lowering/loops/share_loops.py` sees to that). Vectors are in
+byte (`lowering/cpu/threads/share_loops.py` sees to that). Vectors are in
 `lowering/cpu/to_llvm/packed_vectors.py`.
 """
 

@@ -8,13 +8,11 @@ order: sizes, the offset, strides. `memref<?x8xf32, strided<[?, 1], offset: ?>>`
 from __future__ import annotations
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     AnyFloat,
     FixedBitwidthType,
     IndexType,
     IntegerType,
     MemRefType,
-    NoneAttr,
     StridedLayoutAttr,
     VectorType,
     i64,
@@ -22,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.llvm import LLVMArrayType, LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute
 
+from openinfer.lowering.memref_layout import memref_layout
 from openinfer.runtime.errors import CompileError
 
 POINTER = LLVMPointerType()
@@ -55,27 +54,9 @@ def element_bytes(type: Attribute) -> int:
     raise CompileError("OI0980", f"{type} has no address of its own in memory")
 
 
-def layout_of(type: MemRefType) -> tuple[list[int | None], list[int | None], int | None]:
-    """Sizes, strides and offset of a memref type; None where only the run knows.
-
-    Strides of an identity layout beyond a dynamic size are None too, but follow from the sizes.
-    """
-    sizes = [None if size == DYNAMIC_INDEX else size for size in type.get_shape()]
-    if isinstance(type.layout, NoneAttr):
-        strides: list[int | None] = []
-        stride: int | None = 1
-        for size in reversed(sizes):
-            strides.append(stride)
-            stride = None if stride is None or size is None else stride * size
-        return sizes, strides[::-1], 0
-    if not isinstance(type.layout, StridedLayoutAttr):
-        raise CompileError("OI0980", f"{type} has a layout that is neither identity nor strided")
-    return sizes, list(type.layout.get_strides()), type.layout.get_offset()
-
-
 def argument_parts(type: MemRefType) -> list[str]:
     """What a memref of `type` expands to, in order: "ptr", "size0", "offset", "stride1"."""
-    sizes, strides, offset = layout_of(type)
+    sizes, strides, offset = memref_layout(type)
     parts = ["ptr", *(f"size{i}" for i, size in enumerate(sizes) if size is None)]
     if isinstance(type.layout, StridedLayoutAttr):
         if offset is None:

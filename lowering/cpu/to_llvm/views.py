@@ -20,9 +20,7 @@ from openinfer.dialects.extensions.llvm import SelectOp
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.cpu.to_llvm import packed
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int, Rule
-from openinfer.lowering.cpu.to_llvm.types import (
-    layout_of,
-)
+from openinfer.lowering.memref_layout import memref_layout
 from openinfer.runtime.errors import CompileError
 
 
@@ -36,7 +34,7 @@ def contiguous_strides(c: Converter, sizes: Sequence[Int]) -> list[Int]:
 
 def buffer_from_parts(c: Converter, type: MemRefType, parts: Sequence[SSAValue]) -> Buffer:
     """The description of a memref argument, from what `types.argument_parts` lists."""
-    sizes, strides, offset = layout_of(type)
+    sizes, strides, offset = memref_layout(type)
     rest = iter(parts[1:])
     actual_sizes: list[Int] = [next(rest) if size is None else size for size in sizes]
     if type.layout == NoneAttr():
@@ -50,7 +48,7 @@ def buffer_from_parts(c: Converter, type: MemRefType, parts: Sequence[SSAValue])
 
 def parts_of_buffer(c: Converter, buffer: Buffer, type: MemRefType) -> list[SSAValue]:
     """The operands by which a buffer is passed as `type`; the inverse of `buffer_from_parts`."""
-    sizes, strides, offset = layout_of(type)
+    sizes, strides, offset = memref_layout(type)
     pointer = buffer.pointer
     if offset is not None and buffer.offset != offset:
         pointer = _moved(c, buffer, c.subtract(buffer.offset, offset))
@@ -119,8 +117,8 @@ def _kept_dimensions(op: memref.SubviewOp, sizes: list[Int]) -> list[int]:
 
 
 def _drops(op: memref.SubviewOp, dimension: int, position: int) -> bool:
-    source_strides = layout_of(cast(MemRefType, op.source.type))[1]
-    result_strides = layout_of(op.result.type)[1]
+    source_strides = memref_layout(cast(MemRefType, op.source.type))[1]
+    result_strides = memref_layout(op.result.type)[1]
     return source_strides[dimension] != result_strides[position]
 
 
@@ -130,7 +128,7 @@ def _view(c: Converter, op: Operation) -> None:
     start = c.add(source.offset, c.integer(op.byte_shift))
     pointer = c.address(source.pointer, start, i8)
     type = op.result.type
-    shape = [DYNAMIC_INDEX if size is None else size for size in layout_of(type)[0]]
+    shape = [DYNAMIC_INDEX if size is None else size for size in memref_layout(type)[0]]
     sizes = _mixed(c, shape, op.sizes)
     strides = contiguous_strides(c, sizes)
     c.set_buffer(op.result, Buffer(pointer, 0, sizes, strides, type.element_type))
@@ -194,7 +192,7 @@ def _cast(c: Converter, op: Operation) -> None:
     type = op.results[0].type
     if not isinstance(type, MemRefType):
         raise CompileError("OI0980", "'memref.cast' to an unranked memref is not supported")
-    sizes, strides, offset = layout_of(type)
+    sizes, strides, offset = memref_layout(type)
     # What the new type promises is taken as known.
     c.set_buffer(
         op.results[0],

@@ -1,6 +1,6 @@
 """What survives a step of a compiled program: memory of growing states, extents, undo, snapshots.
 
-`lowering/memory/state_layout.py` says what the cells mean. The code never allocates: a step that
+`lowering/state_layout.py` says what the cells mean. The code never allocates: a step that
 finds too little memory leaves, everything is put back, the memory grows, and the step runs again.
 """
 

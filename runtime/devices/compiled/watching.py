@@ -21,7 +21,7 @@ from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
 
 NO_OUTPUT = -1
-"""In place of the number of an output: a stamp (`lowering/memory/lower_stamps.py`)."""
+"""In place of the number of an output: a stamp (`lowering/host/lower_stamps.py`)."""
 
 Show = Callable[[str, int, Mapping[str, int], "list[str] | None"], Tensor]
 """A copy of the value of a variable at an address, given all sizes and its dimensions."""

@@ -1,0 +1,112 @@
+"""The schedule of a convolution: register tiles, with what follows it done on the sums.
+
+Before:
+    nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, padding = …, packed} :
+        (memref<1x32x32x32xf32>, memref<1x8x288x8xf32>, memref<1x64x32x32xf32>, …) -> ()
+
+After:
+    scf.for %h = 0 to 34 { … lines of %x between zeros, to %planes … }
+    scf.for %h = 0 to 32 { scf.for %t = 0 to 8 {
+      %sums:16 = scf.for %c = 0 to 32 iter_args(…) {
+        %a = vector.load %planes[%place] : memref<37120xf32>, vector<16xf32>
+        %b = memref.load %w[0, %t, %c * 9, 0] : memref<1x8x288x8xf32>
+        %s = vector.fma (splat of %b), %a, %sum : vector<16xf32> … }
+      vector.store %sums#0, %y[0, %t * 8, %h, 0] : memref<1x64x32x32xf32>, vector<16xf32> … }}
+
+Requires: bufferised; contiguous operands; packed weights made by `nn.pack` for the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects.nn import ConvOp, dims_of, element_of
+from openinfer.dialects.nn.checks import shape_of
+from openinfer.lowering.cpu.machine import Machine, machine_of
+from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
+from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile, choose_tile
+from openinfer.lowering.cpu.schedules.conv_tile import TileSums, Weights
+from openinfer.lowering.cpu.schedules.convolution import Convolution
+from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.epilogue import Epilogue, Extra, extras_of
+from openinfer.lowering.kernels.rules import Rule
+from openinfer.lowering.kernels.runs import collapse
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How one op is computed."""
+
+    kind: Attribute
+    """What sums are kept in."""
+    lanes: int
+    shape: ConvShape
+    tile: Tile
+    planes: Planes
+
+
+def sums_of(op: ConvOp) -> Attribute:
+    """The type that sums are kept in."""
+    elements = [element_of(value) for value in op.inputs[:2]]
+    return f64 if any(isinstance(e, Float64Type) for e in elements) else f32
+
+
+def schedule_of(op: ConvOp, machine: Machine | None = None) -> Schedule:
+    """The schedule of an op, on tensors or on buffers, for the target of its module."""
+    machine = machine or machine_of(op)
+    kind = sums_of(op)
+    lanes = machine.lanes(kind)
+    shape = ConvShape.of(op)
+    rows = shape_of(op.inputs[1])[-1] if op.packed is not None else None
+    tile = choose_tile(shape, machine, lanes, rows if isinstance(rows, int) else None)
+    return Schedule(kind, lanes, shape, tile, Planes(shape, tile.flat, lanes))
+
+
+def conv_scratch(op: ConvOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+    """The room for x with its padding. `op` is on tensors."""
+    schedule = schedule_of(op)
+    images = dims_of(op.inputs[0])[0] * schedule.planes.image
+    return [(schedule.kind, (images + schedule.planes.slack,))]
+
+
+def _convolution(b: LoopBuilder, op: Operation) -> bool:
+    assert isinstance(op, ConvOp)
+    machine = machine_of(op)
+    schedule = schedule_of(op, machine)
+    shape, planes = schedule.shape, schedule.planes
+    x, output, buffer = op.inputs[0], op.outs[0], op.outs[1]
+    extras = extras_of(op)
+    if shape.is_line:
+        x, output = _as_line(b, x), _as_line(b, output)
+        extras = [_extra_as_line(b, extra) for extra in extras]
+    PlaneCopy(b, x, buffer, planes).emit()
+    assert isinstance(schedule.kind, AnyFloat)
+    how = Arithmetic(schedule.kind, schedule.lanes, machine.fused)
+    body = op.body[0].block if op.body else None
+    epilogue = Epilogue(b, output, extras, body)
+    epilogue.prepare(schedule.lanes)
+    if shape.pool > 1 and schedule.lanes > 1:
+        epilogue.prepare(schedule.lanes // 2)
+    weights = Weights(op.inputs[1], op.packed is not None)
+    sums = TileSums(b, how, shape, planes, schedule.tile, buffer, weights)
+    Convolution(sums, epilogue, b.dim(output, 0)).emit()
+    return True
+
+
+def _as_line(b: LoopBuilder, buffer: SSAValue) -> SSAValue:
+    return collapse(b, buffer, [[0], [1], [2, 3]])
+
+
+def _extra_as_line(b: LoopBuilder, extra: Extra) -> Extra:
+    dims = {0: 0, 1: 1, 2: 2, 3: 2}
+    if extra.is_identity(4):
+        return extra.renumbered(dims, _as_line(b, extra.buffer))
+    return extra.renumbered(dims, extra.buffer)
+
+
+RULES: dict[str, Rule] = {ConvOp.name: _convolution}

@@ -1,0 +1,264 @@
+"""Loops over the windows of planes `[N * C, H, W]`: unfolding and folding.
+
+Which elements of a window lie in the plane is decided once for each row and column of the result, as
+a range of places, so that no element is tested by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from openinfer.dialects.nn import FoldOp, PoolOp, SizeOp, UnfoldOp, sizes_in
+from openinfer.dialects.nn.window_ops import Numbers
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.copies import copy_run
+from openinfer.lowering.kernels.elements import add
+from openinfer.lowering.kernels.numeric import element_type
+from openinfer.lowering.kernels.runs import Extent, collapse, each, extent_of, vector_run
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How windows lie along one axis: the first place of window i is `i * stride - before`."""
+
+    stride: Index
+    before: Index
+    after: Index
+    dilation: Index
+
+    @property
+    def inside(self) -> bool:
+        """Whether no window can reach out of the plane."""
+        return (
+            isinstance(self.before, int)
+            and isinstance(self.after, int)
+            and (self.before == self.after == 0)
+        )
+
+    def offset(self, b: LoopBuilder, place: SSAValue) -> Index:
+        """How far element `place` of window 0 lies from the start of the plane."""
+        return b.minus(times(b, place, self.dilation), self.before)
+
+
+def axes_of(b: LoopBuilder, op: UnfoldOp | FoldOp | PoolOp) -> tuple[Axis, Axis]:
+    """Both axes; what only the run knows is read here, once."""
+    stride, dilation = numbers_of(b, op.stride, 1), numbers_of(b, op.dilation, 1)
+    top, bottom, left, right = numbers_of(b, op.padding, 0)
+    return (
+        Axis(stride[0], top, bottom, dilation[0]),
+        Axis(stride[1], left, right, dilation[1]),
+    )
+
+
+def numbers_of(b: LoopBuilder, numbers: Numbers, least: int) -> tuple[Index, ...]:
+    """The numbers of a setting. The step has checked that none is below `least`; that they cannot
+    be, so that a division by them never ends the process, is seen here once more."""
+    return tuple(
+        b.insert(SizeOp(Size.max(size, least))) if size.constant is None else size.constant
+        for size in sizes_in(numbers)
+    )
+
+
+def times(b: LoopBuilder, a: Index, factor: Index) -> Index:
+    if isinstance(a, int) and isinstance(factor, int):
+        return a * factor
+    if isinstance(a, int):
+        a, factor = factor, a
+    return a if factor == 1 else b.mul(a, factor)
+
+
+def ceil_div(b: LoopBuilder, a: Index, divisor: Index) -> Index:
+    """Of a value that is not negative."""
+    if isinstance(a, int) and isinstance(divisor, int):
+        return -(-a // divisor)
+    return a if divisor == 1 else b.floordiv(b.plus(a, b.minus(divisor, 1)), divisor)
+
+
+def reached(
+    b: LoopBuilder, offset: Index, step: Index, extent: Index, count: Index
+) -> tuple[Index, Index]:
+    """The range of i below `count` for which `0 <= i * step + offset < extent`."""
+    first = ceil_div(b, b.maximum(b.minus(0, offset), 0), step)
+    behind = ceil_div(b, b.maximum(b.minus(extent, offset), 0), step)
+    return b.minimum(first, count), b.minimum(behind, count)
+
+
+def planes(b: LoopBuilder, buffer: SSAValue) -> SSAValue:
+    """`[N, C, …]` as `[N * C, …]`."""
+    assert isinstance(buffer.type, MemRefType)
+    rank = buffer.type.get_num_dims()
+    return collapse(b, buffer, [[0, 1], *([axis] for axis in range(2, rank))])
+
+
+def _span(b: LoopBuilder, first: Index, behind: Index) -> Extent:
+    return Extent((b.minus(behind, first),))
+
+
+# Unfolding ----------------------------------------------------------------------------------------
+
+
+def unfold(b: LoopBuilder, op: UnfoldOp, lanes: int) -> None:
+    """A row of the result is a row of the plane, shifted, between zeros."""
+    source, target = planes(b, op.inputs[0]), planes(b, op.output)
+    vertical, horizontal = axes_of(b, op)
+    height, width = b.dim(source, 1), b.dim(source, 2)
+    columns = b.dim(target, 4)
+    zero = b.constant(0, element_type(source))
+
+    def fill(plane: list[Index], first: Index, behind: Index) -> None:
+        extent = _span(b, first, behind)
+        if extent.static == 0:
+            return
+        zeros = b.splat(zero, lanes)
+
+        def chunk(i: SSAValue, mask: SSAValue | None) -> None:
+            b.vstore(zeros, target, [*plane, b.plus(i, first)], mask)
+
+        vector_run(b, extent, lanes, chunk, hint="j")
+
+    def element(outer: SSAValue, i: SSAValue, j: SSAValue) -> None:
+        shift = horizontal.offset(b, j)
+        first, behind = (
+            (0, columns)
+            if horizontal.inside
+            else reached(b, shift, horizontal.stride, width, columns)
+        )
+
+        def row(h: SSAValue) -> None:
+            plane: list[Index] = [outer, i, j, h]
+            line = b.plus(times(b, h, vertical.stride), vertical.offset(b, i))
+
+            def copy() -> None:
+                fill(plane, 0, first)
+                _copy_columns(
+                    b,
+                    (source, [outer, line], shift, horizontal.stride),
+                    (target, plane),
+                    (first, behind),
+                    lanes,
+                )
+                fill(plane, behind, columns)
+
+            if vertical.inside:
+                copy()
+                return
+            # Seen as unsigned a negative line lies behind the end.
+            b.when(b.compare("ult", line, height), copy, lambda: fill(plane, 0, columns))
+
+        each(b, extent_of(b, target, [3]), row, hint="h")
+
+    def plane(outer: SSAValue) -> None:
+        kernel = [extent_of(b, target, [axis]) for axis in (1, 2)]
+        alone = extent_of(b, target, [0]).static == 1
+        each(
+            b,
+            kernel[0],
+            lambda i: each(b, kernel[1], lambda j: element(outer, i, j)),
+            parallel=alone,
+        )
+
+    each(b, extent_of(b, target, [0]), plane, parallel=True)
+
+
+def _copy_columns(
+    b: LoopBuilder,
+    source: tuple[SSAValue, list[Index], Index, Index],
+    target: tuple[SSAValue, list[Index]],
+    places: tuple[Index, Index],
+    lanes: int,
+) -> None:
+    """`target[…, w] = source[…, w * stride + shift]` for a range of w."""
+    buffer, line, shift, stride = source
+    result, plane = target
+    first, behind = places
+    if stride == 1:
+        start = b.plus(first, shift)
+        copy_run(
+            b,
+            _span(b, first, behind),
+            lanes,
+            (buffer, lambda i: [*line, b.plus(i, start)]),
+            (result, lambda i: [*plane, b.plus(i, first)]),
+        )
+        return
+
+    def one(w: SSAValue) -> None:
+        value = b.load(buffer, [*line, b.plus(times(b, w, stride), shift)])
+        b.store(value, result, [*plane, w])
+
+    b.loop(first, behind, 1, one, hint="w")
+
+
+# Folding ------------------------------------------------------------------------------------------
+
+
+def fold(b: LoopBuilder, op: FoldOp, lanes: int) -> None:
+    """The plane is cleared, then each element of the kernel adds its rows where they fall."""
+    source, target = planes(b, op.inputs[0]), planes(b, op.output)
+    vertical, horizontal = axes_of(b, op)
+    height, width = b.dim(target, 1), b.dim(target, 2)
+    rows, columns = b.dim(source, 3), b.dim(source, 4)
+    zeros = b.splat(b.constant(0, element_type(target)), lanes)
+
+    def clear(outer: SSAValue, h: SSAValue) -> None:
+        vector_run(
+            b,
+            Extent((width,)),
+            lanes,
+            lambda i, mask: b.vstore(zeros, target, [outer, h, i], mask),
+            hint="w",
+        )
+
+    def element(outer: SSAValue, i: SSAValue, j: SSAValue) -> None:
+        down, right = vertical.offset(b, i), horizontal.offset(b, j)
+        lines = reached(b, down, vertical.stride, height, rows)
+        places = reached(b, right, horizontal.stride, width, columns)
+
+        def line(h: SSAValue) -> None:
+            there: list[Index] = [outer, b.plus(times(b, h, vertical.stride), down)]
+            here: list[Index] = [outer, i, j, h]
+            _add_columns(
+                b, (source, here), (target, there, right, horizontal.stride), places, lanes
+            )
+
+        b.loop(*lines, 1, line, hint="h")
+
+    def plane(outer: SSAValue) -> None:
+        each(b, Extent((height,)), lambda h: clear(outer, h), hint="h")
+        kernel = [extent_of(b, source, [axis]) for axis in (1, 2)]
+        each(b, kernel[0], lambda i: each(b, kernel[1], lambda j: element(outer, i, j)))
+
+    each(b, extent_of(b, target, [0]), plane, parallel=True)
+
+
+def _add_columns(
+    b: LoopBuilder,
+    source: tuple[SSAValue, list[Index]],
+    target: tuple[SSAValue, list[Index], Index, Index],
+    places: tuple[Index, Index],
+    lanes: int,
+) -> None:
+    """`target[…, w * stride + shift] += source[…, w]` for a range of w."""
+    buffer, here = source
+    result, there, shift, stride = target
+    first, behind = places
+    if stride != 1:
+
+        def one(w: SSAValue) -> None:
+            place = [*there, b.plus(times(b, w, stride), shift)]
+            b.store(add(b, b.load(result, place), b.load(buffer, [*here, w])), result, place)
+
+        b.loop(first, behind, 1, one, hint="w")
+        return
+
+    def chunk(i: SSAValue, mask: SSAValue | None) -> None:
+        w = b.plus(i, first)
+        place = [*there, b.plus(w, shift)]
+        value = b.vload(buffer, [*here, w], lanes, mask)
+        b.vstore(add(b, b.vload(result, place, lanes, mask), value), result, place, mask)
+
+    vector_run(b, _span(b, first, behind), lanes, chunk, hint="w")

@@ -1,0 +1,108 @@
+"""What a step tells its host: indices out of bounds, and values that are watched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.locations import give_location
+
+OBSERVER = "openinfer_observe"
+"""The host's function that a watched program calls: (node, output, address)."""
+
+
+@dataclass(frozen=True)
+class LowerChecks(ModulePass):
+    """An index out of bounds is recorded and replaced by 0; a watched value is shown to the host.
+
+    Before:
+        %j = nn.check_index %i below 6 node 3
+    After:
+        %ok = arith.cmpi ult, %i, %c6 : index
+        scf.if %ok {} else { memref.store %node, %errors[%c0] … }
+        %j = arith.select %ok, %i, %c0 : index
+
+    Requires: `plan-memory`.
+    Leaves: no `nn` operation in `@step`.
+    """
+
+    name: ClassVar[str] = "lower-checks"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        watched = False
+        for function in list(op.body.ops):
+            if not isinstance(function, FuncOp):
+                continue
+            for inner in list(function.walk()):
+                if isinstance(inner, nn.CheckIndexOp):
+                    _check(function, inner)
+                elif isinstance(inner, nn.ObserveOp):
+                    _observe(op, inner)
+                    watched = True
+                elif isinstance(inner, nn.BarrierOp | nn.KeepOp):
+                    Rewriter.erase_op(inner)
+        declared = any(isinstance(f, FuncOp) and f.sym_name.data == OBSERVER for f in op.body.ops)
+        if watched and not declared:
+            index = IndexType()
+            op.body.block.add_op(FuncOp.external(OBSERVER, [index, index, index], []))
+
+
+def error_record(function: FuncOp) -> SSAValue:
+    """The argument that takes the first failure of a step: node + 1, index, bound."""
+    roles = function.properties.get("arg_attrs")
+    if isinstance(roles, ArrayAttr):
+        for argument, row in zip(function.body.block.args, roles):
+            if isinstance(row, DictionaryAttr) and row.data.get("openinfer.arg") == StringAttr(
+                "errors"
+            ):
+                return argument
+    raise ValueError(f"@{function.sym_name.data} has no error record")
+
+
+def _check(function: FuncOp, op: nn.CheckIndexOp) -> None:
+    build = LoopBuilder(InsertPoint.before(op))
+    errors = error_record(function)
+    bound = op.bound.value.data
+    inside = build.compare("ult", op.index, bound)
+
+    def record() -> None:
+        empty = build.insert(arith.CmpiOp(build.load(errors, [0]), build.constant(0, i64), "eq"))
+
+        def first() -> None:
+            number = build.constant(1 + op.node.value.data, i64)
+            build.store(number, errors, [0])
+            build.store(build.insert(arith.IndexCastOp(op.index, i64)), errors, [1])
+            build.store(build.constant(bound, i64), errors, [2])
+
+        build.when(empty, first)
+
+    build.when(build.insert(arith.XOrIOp(inside, build.constant(1, inside.type))), record)
+    checked = build.insert(arith.SelectOp(inside, op.index, build.index(0)))
+    Rewriter.replace_op(op, [], [checked])
+
+
+def _observe(module: ModuleOp, op: nn.ObserveOp) -> None:
+    names = nn.interface_of(module).get("watched")
+    known = (
+        [n.data for n in names if isinstance(n, StringAttr)] if isinstance(names, ArrayAttr) else []
+    )
+    if op.output.data not in known:
+        known.append(op.output.data)
+    nn.update_interface(module, {"watched": ArrayAttr([StringAttr(n) for n in known])})
+    build = LoopBuilder(InsertPoint.before(op))
+    address = build.insert(memref.ExtractAlignedPointerAsIndexOp.get(op.value))
+    node = build.index(op.node.value.data)
+    output = build.index(known.index(op.output.data))
+    call: Operation = CallOp(OBSERVER, [node, output, address], [])
+    give_location(op.location, call)
+    Rewriter.replace_op(op, [call], [])

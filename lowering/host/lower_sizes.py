@@ -1,0 +1,205 @@
+"""Size expressions become arithmetic on the run-time sizes that a function is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import byte_size
+from openinfer.lowering.interface import variable_dims
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.state_layout import layout_of
+from openinfer.lowering.step_arguments import argument_roles
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class LowerSizes(ModulePass):
+    """Gives each function the sizes that it needs as arguments and computes expressions of them.
+
+    Before:
+        %n = nn.size "B*L"
+    After:
+        func.func @step(…, %B: index, %L: index) …
+          %n = arith.muli %B, %L : index
+
+    Requires: `plan-memory`.
+    Leaves: no `nn.size`; the order of everything that the caller of `@step` passes, as the entry
+        `frame` of `nn.interface`.
+    """
+
+    name: ClassVar[str] = "lower-sizes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if "frame" in nn.interface_of(op):
+            return
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        needs = {name: _names(f) for name, f in functions.items()}
+        step = functions.get("step")
+        if step is not None:
+            for call in [o for o in step.walk() if isinstance(o, CallOp)]:
+                wanted = needs.get(call.callee.string_value(), [])
+                if wanted:
+                    sizes = [nn.SizeOp(name) for name in wanted]
+                    operands = [*call.arguments, *(s.value for s in sizes)]
+                    new = CallOp(call.callee, operands, [])
+                    new.location = call.location
+                    new.attributes.update(call.attributes)
+                    Rewriter.replace_op(call, [*sizes, new], [])
+            needs["step"] = _names(step)
+        for name, function in functions.items():
+            if not function.is_declaration:
+                late = layout_of(op).late if name == "step" else ()
+                _lower(function, needs[name], late, step=name == "step")
+        if step is not None:
+            nn.update_interface(
+                op, {"frame": _frame(op, step), "weight_bytes": _weight_bytes(step)}
+            )
+
+
+def _names(function: FuncOp) -> list[str]:
+    found: set[str] = set()
+    for op in function.walk():
+        if isinstance(op, nn.SizeOp):
+            found |= op.size.data.names
+    return sorted(found)
+
+
+def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: bool) -> None:
+    block = function.body.block
+    values: dict[str, SSAValue] = {}
+    roles: list[DictionaryAttr] = []
+    for name in names:
+        if name in late:
+            continue
+        argument = block.insert_arg(IndexType(), len(block.args))
+        argument.name_hint = name
+        values[name] = argument
+        roles.append(DictionaryAttr({"openinfer.arg": StringAttr(f"size {name}")}))
+    sizes = [o for o in function.walk() if isinstance(o, nn.SizeOp)]
+    settled = [o for o in sizes if not o.size.data.names & set(late)]
+    if settled:
+        # Size ops go away: the anchor is the first op that stays.
+        first = next(op for op in block.ops if not isinstance(op, nn.SizeOp))
+        emit = _Arithmetic(LoopBuilder(InsertPoint.before(first)), values)
+        for op in settled:
+            Rewriter.replace_op(op, [], [emit.value(op.size.data)])
+    cells = argument_roles(function).get("cells")
+    for op in sizes:
+        if op not in settled:
+            assert cells is not None
+            build = LoopBuilder(InsertPoint.before(op))
+            here = dict(values)
+            for name in sorted(op.size.data.names & set(late)):
+                word = build.load(cells, [late.index(name)])
+                here[name] = build.insert(arith.IndexCastOp(word, IndexType()))
+            Rewriter.replace_op(op, [], [_Arithmetic(build, here).value(op.size.data)])
+    function.update_function_type()
+    given = function.properties.get("arg_attrs")
+    if step and isinstance(given, ArrayAttr):
+        function.properties["arg_attrs"] = ArrayAttr([*given.data, *roles])
+
+
+class _Arithmetic:
+    """Emits each expression once, at the function's start."""
+
+    def __init__(self, build: LoopBuilder, values: dict[str, SSAValue]) -> None:
+        self.build = build
+        self.values = values
+        self.known: dict[Size, SSAValue] = {}
+
+    def value(self, size: Size) -> SSAValue:
+        if size not in self.known:
+            self.known[size] = self._emit(size)
+        return self.known[size]
+
+    def _emit(self, size: Size) -> SSAValue:
+        total: SSAValue | None = None
+        for monomial, coefficient in size.terms:
+            product: SSAValue | None = None
+            for atom in monomial:
+                factor = self._atom(atom)
+                product = factor if product is None else self.build.mul(product, factor)
+            if product is None:
+                product = self.build.index(coefficient)
+            elif coefficient != 1:
+                product = self.build.mul(product, coefficient)
+            total = product if total is None else self.build.add(total, product)
+        return total if total is not None else self.build.index(0)
+
+    def _atom(self, atom: tuple[object, ...]) -> SSAValue:
+        kind, *operands = atom
+        if kind == "name":
+            return self.values[str(operands[0])]
+        values = [self.value(s) for s in operands if isinstance(s, Size)]
+        if kind == "floordiv":
+            return self.build.insert(arith.FloorDivSIOp(values[0], values[1]))
+        choose = arith.MaxSIOp if kind == "max" else arith.MinSIOp
+        total = values[0]
+        for value in values[1:]:
+            total = self.build.insert(choose(total, value))
+        return total
+
+
+def _frame(module: ModuleOp, step: FuncOp) -> ArrayAttr[Attribute]:
+    """What each 8-byte slot of the caller's frame holds, in order.
+
+    A buffer takes a slot for its address and one for each of its run-time sizes.
+    """
+    roles = step.properties.get("arg_attrs")
+    slots: list[str] = []
+    rows = roles.data if isinstance(roles, ArrayAttr) else ()
+    for argument, row in zip(step.body.block.args, rows):
+        assert isinstance(row, DictionaryAttr)
+        role = row.data["openinfer.arg"]
+        assert isinstance(role, StringAttr)
+        slots.append(role.data)
+        if not isinstance(argument.type, MemRefType):
+            continue
+        shape: list[int] = list(argument.type.get_shape())
+        if role.data == "arena":
+            slots.append("arena_size")
+        elif role.data == "log" or role.data.partition(" ")[0] in ("state", "counts", "marks"):
+            slots.append(f"length {role.data}")
+        elif role.data.startswith("held "):
+            dims = variable_dims(module, role.data.removeprefix("held "))
+            slots += [f"value {d}" for d, e in zip(dims, shape) if e == DYNAMIC_INDEX]
+        elif role.data.startswith("input "):
+            dims = variable_dims(module, role.data.removeprefix("input "))
+            slots += [f"value {d}" for d, e in zip(dims, shape) if e == DYNAMIC_INDEX]
+    return ArrayAttr([StringAttr(slot) for slot in slots])
+
+
+def _weight_bytes(step: FuncOp) -> ArrayAttr[Attribute]:
+    """Bytes of each weight argument."""
+    roles = step.properties.get("arg_attrs")
+    found: list[Attribute] = []
+    rows: tuple[Attribute, ...] = roles.data if isinstance(roles, ArrayAttr) else ()
+    for argument, row in zip(step.body.block.args, rows):
+        role = row.data["openinfer.arg"] if isinstance(row, DictionaryAttr) else None
+        if isinstance(role, StringAttr) and role.data.startswith("weight "):
+            kind = argument.type
+            assert isinstance(kind, MemRefType)
+            dims = [Size.of(extent) for extent in kind.get_shape()]
+            found.append(IntegerAttr(byte_size(kind.element_type, dims).evaluate({}), i64))
+    return ArrayAttr(found)

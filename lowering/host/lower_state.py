@@ -1,0 +1,236 @@
+"""What survives a step, and sizes that only the step knows, as loads, stores and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    MemRefType,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects import nn
+from openinfer.dialects.extensions.memref import CopyOp
+from openinfer.lowering.host.state_emitter import StateEmitter, fail_function
+from openinfer.lowering.host.state_resets import reset
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.state_layout import (
+    late_capacity_name,
+)
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class LowerState(ModulePass):
+    """Growing states are memory with extents; what a step overwrites goes to the undo log first.
+
+    Before:
+        %n = nn.grow "K"[] axis 0 to %need node 3
+        nn.state_write "K"[%i] kept [] node 3 = %v : memref<8xf32>
+    After:
+        %e = memref.load %cells[%c0]
+        scf.if %more { … memref.store %need, %cells[%c0] }
+        %t = memref.view %state_K[%offset][] : memref<?xi8> to memref<8xf32>
+        memref.copy %v, %t
+
+    A step that finds too little memory, or that breaks a rule, says so in the error record and
+    leaves at once; its caller puts back what the log holds.
+
+    Requires: `plan-memory`.
+    Leaves: of `nn` in `@step` only sizes, views and `nn.leave_if`.
+    """
+
+    name: ClassVar[str] = "lower-state"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data == "step":
+                _Lowering(op, function).run()
+
+
+class _Lowering(StateEmitter):
+    def __init__(self, module: ModuleOp, step: FuncOp) -> None:
+        super().__init__(module, step)
+        self.step = step
+        self.module = module
+        self.guarded = False
+
+    def run(self) -> None:
+        rules: dict[type[Operation], Callable[[_Lowering, Operation], None]] = {
+            nn.DefineSizeOp: _Lowering.define_size,
+            nn.RequireOp: _Lowering.require,
+            nn.ExtentOp: _Lowering.extent,
+            nn.GrowOp: _Lowering.grow,
+            nn.SetExtentOp: _Lowering.set_extent,
+            nn.StateViewOp: _Lowering.state_view,
+            nn.StateLoadOp: _Lowering.state_load,
+            nn.StateWriteOp: _Lowering.state_write,
+            nn.StateResetOp: _Lowering.state_reset,
+            nn.CommitOp: _Lowering.commit,
+        }
+        found = [(rules[type(op)], op) for op in self.step.walk() if type(op) in rules]
+        for rule, op in found:
+            self.build = LoopBuilder(InsertPoint.before(op))
+            rule(self, op)
+        if self.layout.states and found:
+            first = self.step.body.block.first_op
+            assert first is not None
+            self.build = LoopBuilder(InsertPoint.before(first))
+            self.begin()
+        if self.fails:
+            self.module.body.block.add_op(fail_function(self.roles["errors"].type))
+
+    def begin(self) -> None:
+        """Notes the extents at the start, and empties the log."""
+        b = self.build
+        cells = self.roles["cells"]
+        for place in self.layout.states.values():
+            for now, start in place.words:
+                b.store(b.load(cells, [now]), cells, [start])
+            if place.counted:
+                counts = self.roles[f"counts {place.name}"]
+                matrix = place.axes - place.tables
+
+                def entry(i: SSAValue, counts: SSAValue = counts, matrix: int = matrix) -> None:
+                    at = b.mul(i, 2 * matrix)
+                    for axis in range(matrix):
+                        now = b.load(counts, [b.add(at, axis)])
+                        b.store(now, counts, [b.add(at, matrix + axis)])
+
+                b.loop(0, self.size(place.slots), 1, entry)
+        b.store(b.constant(0, i64), cells, [self.layout.log])
+
+    def define_size(self, op: Operation) -> None:
+        assert isinstance(op, nn.DefineSizeOp)
+        number = self.layout.late.index(op.size.data)
+        node = op.node.value.data
+        b = self.build
+        self.fail_unless(b.compare("sge", op.value, 0), "negative-size", op.value, number, node)
+        capacity = self.size(Size.name(late_capacity_name(op.size.data)))
+        self.fail_unless(b.compare("sle", op.value, capacity), "late", op.value, number, node)
+        b.store(self.word(op.value), self.roles["cells"], [number])
+        Rewriter.erase_op(op)
+
+    def require(self, op: Operation) -> None:
+        assert isinstance(op, nn.RequireOp)
+        kind, node = op.kind.data, op.node.value.data
+        axis = op.axis.value.data if op.axis is not None else None
+        self.fail_unless(op.condition, kind, op.first, op.second, node, axis)
+        Rewriter.erase_op(op)
+
+    def extent(self, op: Operation) -> None:
+        assert isinstance(op, nn.ExtentOp)
+        place = self.layout.states[op.state.data]
+        value = self.load_extent(place, op.axis.value.data, list(op.entry))
+        Rewriter.replace_op(op, [], [value])
+
+    def grow(self, op: Operation) -> None:
+        assert isinstance(op, nn.GrowOp)
+        place = self.layout.states[op.state.data]
+        axis, node, need = op.axis.value.data, op.node.value.data, op.need
+        entry = list(op.entry)
+        b = self.build
+        name = place.number * 64 + axis
+        more = b.compare("sgt", need, self.load_extent(place, axis, entry))
+
+        def grown() -> None:
+            limit = place.limits[axis]
+            if limit is not None:
+                inside = b.compare("sle", need, self.size(limit))
+                self.fail_unless(inside, "fixed", need, name, node)
+            room = b.compare("sle", need, self.size(place.capacity(axis)))
+            self.fail_unless(room, "capacity", need, name, node)
+            self.store_extent(need, place, axis, entry)
+
+        b.when(more, grown)
+        Rewriter.replace_op(op, [], [need])
+
+    def set_extent(self, op: Operation) -> None:
+        assert isinstance(op, nn.SetExtentOp)
+        place = self.layout.states[op.state.data]
+        axis = op.axis.value.data
+        if axis < place.axes:
+            room = self.build.compare("sle", op.to, self.size(place.capacity(axis)))
+            self.fail_unless(room, "capacity", op.to, place.number * 64 + axis, op.node.value.data)
+        self.store_extent(op.to, place, axis, [])
+        Rewriter.erase_op(op)
+
+    def state_view(self, op: Operation) -> None:
+        assert isinstance(op, nn.StateViewOp)
+        place = self.layout.states[op.state.data]
+        kind = op.view.type
+        assert isinstance(kind, MemRefType)
+        offsets = list(op.offsets)
+        lengths: list[tuple[int, SSAValue | int]] = []
+        if len(kind.get_shape()) > len(place.entry):
+            extent = kind.get_shape()[0]
+            lengths = [(place.axes - 1, op.sizes[0] if extent == DYNAMIC_INDEX else extent)]
+        self.mark(place, offsets, lengths)
+        start = self.place_of(place, kind.element_type, offsets)
+        view = self.view(self.memory(place), start, list(op.sizes), kind)
+        view.name_hint = op.view.name_hint
+        Rewriter.replace_op(op, [], [view])
+
+    def state_load(self, op: Operation) -> None:
+        assert isinstance(op, nn.StateLoadOp)
+        place = self.layout.states[op.state.data]
+        b = self.build
+        kind = op.target.type
+        assert isinstance(kind, MemRefType)
+        kept = list(op.kept.get_values())
+        offsets: list[SSAValue | int] = list(op.offsets)
+        lengths = [(axis, b.dim(op.target, i)) for i, axis in enumerate(kept)]
+        self.mark(place, offsets, lengths)
+
+        def row(offsets: list[SSAValue | int], counts: list[SSAValue | int], run: SSAValue | int):
+            source = self.run_at(place, kind.element_type, offsets, run)
+            b.do(CopyOp(source, self.piece(op.target, counts, [n for _, n in lengths], run)))
+
+        self.runs(place, kind.element_type, offsets, lengths, row)
+        Rewriter.erase_op(op)
+
+    def state_write(self, op: Operation) -> None:
+        assert isinstance(op, nn.StateWriteOp)
+        place = self.layout.states[op.state.data]
+        b = self.build
+        kind = op.value.type
+        assert isinstance(kind, MemRefType)
+        node = op.node.value.data
+        kept = list(op.kept.get_values())
+        offsets: list[SSAValue | int] = list(op.offsets)
+        lengths = [(axis, b.dim(op.value, i)) for i, axis in enumerate(kept)]
+        self.mark(place, offsets, lengths)
+
+        def row(offsets: list[SSAValue | int], counts: list[SSAValue | int], run: SSAValue | int):
+            self.save(place, kind.element_type, offsets, run, node)
+            target = self.run_at(place, kind.element_type, offsets, run)
+            b.do(CopyOp(self.piece(op.value, counts, [n for _, n in lengths], run), target))
+
+        self.runs(place, kind.element_type, offsets, lengths, row)
+        Rewriter.erase_op(op)
+
+    def state_reset(self, op: Operation) -> None:
+        assert isinstance(op, nn.StateResetOp)
+        reset(self, op)
+        Rewriter.erase_op(op)
+
+    def commit(self, op: Operation) -> None:
+        assert isinstance(op, nn.CommitOp)
+        b = self.build
+        errors = self.roles["errors"]
+        if not self.guarded and errors.uses.get_length():
+            failed = b.insert(arith.CmpiOp(b.load(errors, [0]), b.constant(0, i64), "ne"))
+            b.do(nn.LeaveIfOp(failed))
+        self.guarded = True
+        b.do(CopyOp(op.value, self.roles[f"held {op.state.data}"]))
+        Rewriter.erase_op(op)

@@ -1,0 +1,158 @@
+"""The pass `expand-math`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    ModuleOp,
+    VectorType,
+    f32,
+    f64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from openinfer.dialects.extensions.arith import ExtFOp, TruncFOp
+from openinfer.lowering.facts import Facts
+from openinfer.lowering.kernels.circular import CIRCULAR
+from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.kernels.lanes import Constants, Lanes
+
+
+@dataclass(frozen=True)
+class ExpandMath(ModulePass):
+    """
+    Replace exp, exp2, expm1, erf, erfc, tanh, log, log2, log1p, sin and cos of f32 by polynomials.
+
+    Before:
+        %y = math.exp %x : vector<16xf32>
+
+    After:
+        %0 = arith.cmpf olt, %c89, %x : vector<16xf32>
+        %1 = arith.select %0, %c89, %x : vector<16xi1>, vector<16xf32>
+        ...
+        %y = arith.mulf %p, %power : vector<16xf32>
+
+    Half-width floats are widened to f32 and the result is narrowed; f64 and other functions stay,
+    for the C library. With `strict_math` no function is approximated: all are computed in f64 by the
+    C library and rounded, which is within 0.51 units of the last place of f32.
+
+    Requires: `math` ops on floats or 1-D vectors of them, inside functions. Leaves: no call where
+    a vector of f32 goes through one of these functions; constants stand at the start of each
+    function, once each.
+    """
+
+    name: ClassVar[str] = "expand-math"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        strict = Facts.of(op).strict_math
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _expand_function(function, strict=strict)
+
+
+def _expand_function(function: FuncOp, *, strict: bool) -> None:
+    if strict:
+        for op in [op for op in function.walk() if op.name in ROUNDED]:
+            _compute_in_f64(op)
+        return
+    found = [op for op in function.walk() if op.name in EXPANSIONS or op.name in CIRCULAR]
+    constants: Constants = {}
+    home = function.body.blocks[0]
+    for op in found:
+        _expand(op, home, constants)
+
+
+def _expand(op: Operation, home: Block, constants: Constants) -> None:
+    type = op.operands[0].type
+    element = type.element_type if isinstance(type, VectorType) else type
+    if op.name in CIRCULAR:
+        # Of half-width floats the library's, which widens them itself.
+        if not isinstance(element, Float32Type):
+            return
+        result = CIRCULAR[op.name](op, home, constants)
+    elif isinstance(element, Float32Type):
+        lanes = Lanes(op, type, home, constants)
+        result = EXPANSIONS[op.name](lanes, op.operands[0])
+    elif isinstance(element, Float16Type | BFloat16Type):
+        wide = VectorType(f32, type.shape) if isinstance(type, VectorType) else f32
+        result = _expand_widened(op, wide, Lanes(op, wide, home, constants))
+    else:
+        return
+    block = op.parent
+    assert block is not None
+    result.name_hint = op.results[0].name_hint
+    op.results[0].replace_all_uses_with(result)
+    block.erase_op(op)
+
+
+ROUNDED = frozenset(
+    f"math.{name}"
+    for name in (
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "powf", "cbrt", "rsqrt", "erf"),
+        "erfc",
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    )
+)
+"""The functions whose results are no floats in general: what strict mathematics rounds once."""
+
+
+def _compute_in_f64(op: Operation) -> None:
+    """The op on operands in f64, its result rounded to f32 and from there to what it was."""
+    type = op.results[0].type
+    element = type.element_type if isinstance(type, VectorType) else type
+    if not isinstance(element, Float32Type | Float16Type | BFloat16Type):
+        return
+    block = op.parent
+    assert block is not None
+
+    def like(kind: Attribute) -> Attribute:
+        return VectorType(kind, type.shape) if isinstance(type, VectorType) else kind
+
+    def insert(new: Operation) -> SSAValue:
+        new.location = op.location
+        block.insert_op_before(new, op)
+        return new.results[0]
+
+    def resized(value: SSAValue, kinds: Sequence[Attribute]) -> SSAValue:
+        for kind in kinds:
+            wider = op_bits(value.type) < op_bits(kind)
+            value = insert((ExtFOp if wider else TruncFOp)(value, like(kind)))
+        return value
+
+    narrow = [] if isinstance(element, Float32Type) else [f32]
+    operands = [resized(operand, [*narrow, f64]) for operand in op.operands]
+    wide = op.create(operands=operands, result_types=[like(f64)], properties=op.properties)
+    result = resized(insert(wide), [f32, *([element] if narrow else [])])
+    result.name_hint = op.results[0].name_hint
+    op.results[0].replace_all_uses_with(result)
+    block.erase_op(op)
+
+
+def op_bits(type: Attribute) -> int:
+    """The bits of a float, or of an element of a vector of them."""
+    element = type.element_type if isinstance(type, VectorType) else type
+    assert isinstance(element, AnyFloat)
+    return element.bitwidth
+
+
+def _expand_widened(op: Operation, wide: Attribute, lanes: Lanes) -> SSAValue:
+    block = op.parent
+    assert block is not None
+    widened = arith.ExtFOp(op.operands[0], wide)
+    block.insert_op_before(widened, op)
+    result = EXPANSIONS[op.name](lanes, widened.result)
+    narrowed = arith.TruncFOp(result, op.operands[0].type)
+    block.insert_op_before(narrowed, op)
+    return narrowed.result

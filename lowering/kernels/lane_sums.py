@@ -1,0 +1,60 @@
+"""The sums of the lanes of many vectors, as one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
+from xdsl.dialects.vector import ShuffleOp
+from xdsl.ir import SSAValue
+
+from openinfer.lowering.kernels.builder import LoopBuilder
+
+
+def lane_sums(
+    build: LoopBuilder, lanes: int, vector_of: Callable[[int], SSAValue], bits: int
+) -> SSAValue:
+    """The vector whose lane i is the sum of the lanes of `vector_of(i)`; elements have `bits` bits.
+
+    Two vectors become one: the even lanes of both plus the odd ones. That is done within parts of
+    128 bits first, then with such parts, so that each shuffle is one instruction of every target;
+    there are two of them for a lane in all, and few vectors are alive at a time.
+    """
+    part = min(lanes, 128 // bits)
+
+    def joined(first: int, count: int) -> SSAValue:
+        if count == 1:
+            return vector_of(first)
+        half = count // 2
+        a, b = joined(first, half), joined(first + half, half)
+        size, unit = (part, 1) if count <= part else (lanes, part)
+        return _fold(build, a, b, lanes, size, unit)
+
+    return joined(0, lanes)
+
+
+def _fold(
+    build: LoopBuilder, a: SSAValue, b: SSAValue, lanes: int, size: int, unit: int
+) -> SSAValue:
+    """Within each `size` lanes: the even groups of `unit` lanes of a, then of b, plus the odd ones."""
+    places: list[list[int]] = []
+    for odd in (0, unit):
+        groups = range(odd, size, 2 * unit)
+        places.append(
+            [
+                source + start + group + lane
+                for start in range(0, lanes, size)
+                for source in (0, lanes)
+                for group in groups
+                for lane in range(unit)
+            ]
+        )
+    even, odd_ones = (_shuffle(build, a, b, lanes_of) for lanes_of in places)
+    return build.insert(arith.AddfOp(even, odd_ones))
+
+
+def _shuffle(build: LoopBuilder, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+    assert isinstance(a.type, VectorType)
+    mask = DenseArrayBase.from_list(i64, list(lanes))
+    return build.insert(ShuffleOp(a, b, mask, result_type=a.type))

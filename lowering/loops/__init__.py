@@ -1,1 +1,0 @@
-"""Schedules: one file per kind of kernel, and the threads that share them."""

@@ -1,1 +1,0 @@
-"""Passes over buffers: copies, kernels, the arena plan, run-time sizes."""
