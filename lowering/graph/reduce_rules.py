@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     FloatAttr,
     StringAttr,
     TensorType,
@@ -147,6 +148,9 @@ def _matmul(call: Call) -> Sequence[SSAValue]:
     if isinstance(acc, tuple):
         # A product is accumulated in the type of its result.
         kind = nn.with_element(kind, element_type(str(acc[0])) or kind.element_type)
+    elif f64 in map(nn.element_of, call.operands) and isinstance(kind.element_type, AnyFloat):
+        # What is f64 is computed in f64, and rounded to the declared dtype once.
+        kind = nn.with_element(kind, f64)
     result = call.add(
         nn.MatmulOp,
         call.operands,

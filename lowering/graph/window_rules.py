@@ -69,10 +69,11 @@ def _groups(call: Call) -> int:
 
 
 def _sums(call: Call) -> str:
-    """The dtype of products before the bias: as wide as they are added, when there is a bias."""
+    """The dtype of products before the bias: as wide as they are added, when there is a bias, or
+    f64, which is never computed in less."""
     x, w = (dtype_name(nn.element_of(v)) for v in call.operands[:2])
     declared = call.results[0].dtype
-    if not DTYPES[x].is_float or len(call.operands) < 3:
+    if not DTYPES[x].is_float or (len(call.operands) < 3 and "f64" not in (x, w)):
         return declared
     return computed(promote_floats([promote_floats([x, w]), declared]))
 

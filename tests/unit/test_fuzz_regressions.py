@@ -467,3 +467,35 @@ def test_a_section_hands_on_a_temporary_that_it_may_not_have(rounds: str) -> Non
     }}
     """
     agree(text, [{"x": floats(2), "k": np.int64(k)} for k in (1, 0, 3)])
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "matmul(a, b, transpose_b=true)",
+        "matmul(a, c)",
+        "matmul(c, b, transpose_b=true)",
+        "softmax(a)",
+        "layer_norm(a, l, l)",
+        "rms_norm(a, l)",
+        "attention(a, b, a)",
+        "sum_axis(a, axes=[0], keepdims=true)",
+        "conv2d(x, w)",
+        "conv2d(x, v)",
+        "conv_transpose2d(x, w)",
+    ],
+)
+@pytest.mark.parametrize("size", ["N", "7"])
+def test_f64_is_computed_in_f64_also_for_a_result_of_f32(op: str, size: str) -> None:
+    rank = 3 if op.startswith("conv") else 2
+    text = f"""
+    dynamic {{
+        a: f64[{size}, 7]; b: f64[{size}, 7]; c: f32[7, 7]; l: f64[7];
+        x: f64[2, {size}, 7]; w: f64[2, 2, 1, 2]; v: f32[2, 2, 1, 2];
+    }}
+    block entry {{ assign t: f32[{", ".join("_" * rank)}]; op {op} >> t; return t; }}
+    """
+    random = np.random.default_rng(5)
+    shapes = {"a": (7, 7), "b": (7, 7), "l": (7,), "x": (2, 7, 7), "w": (2, 2, 1, 2)}
+    step = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    agree(text, [step | {"c": floats(7, 7), "v": floats(2, 2, 1, 2)}], tolerance=0)

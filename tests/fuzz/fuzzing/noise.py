@@ -147,8 +147,8 @@ def _moved(array: AnyArray, unit: float, random: np.random.Generator) -> AnyArra
 
 
 def _or_nothing(array: AnyArray, random: np.random.Generator) -> AnyArray:
-    """0, at times, for what is below the smallest normal number."""
-    tiny = 2.0**-1022 if array.dtype == np.float64 else 2.0**-126
+    """0, at times, for what is below the smallest normal number; `exp` of f32 is 0 below 2^-125.5."""
+    tiny = 2.0**-1022 if array.dtype == np.float64 else 2.0**-125.5
     gone = (np.abs(array) < tiny) & (random.random(array.shape) < 0.5)
     return np.where(gone, np.zeros_like(array), array)
 
