@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device
 from openinfer.runtime.errors import CompileError, InputError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 from openinfer.runtime.tuning import Tile
@@ -31,6 +32,8 @@ from openinfer.runtime.tuning import Tile
 PREFIX = "openinfer."
 TARGET = "openinfer.target"
 """The kind of processor: "avx512", "avx2" or "generic". Every module that `bind-model` saw has it."""
+DEVICE = "openinfer.device"
+"""The machine that kernels are made for; absent for the CPU."""
 BF16_DOT = "openinfer.bf16_dot"
 """The target multiplies pairs of bf16 in one instruction: short for that feature."""
 
@@ -57,6 +60,8 @@ class Facts:
     """The build whose every node can be watched: no buffer reuse."""
     traced: bool = False
     """The build that stamps a clock around its kernels."""
+    device: str = DEFAULT_DEVICE
+    """The machine that kernels are made for, as `openinfer.runtime.devices` names it."""
 
     @staticmethod
     def of(op: Operation) -> Facts:
@@ -86,6 +91,8 @@ class Facts:
     def _attributes(self) -> dict[str, Attribute]:
         """The attributes that mean these facts; none for what is plain."""
         found: dict[str, Attribute] = {TARGET: StringAttr(self.target.name)}
+        if self.device != DEFAULT_DEVICE:
+            found[DEVICE] = StringAttr(self.device)
         for name in _FLAGS:
             if getattr(self, name):
                 found[PREFIX + name] = UnitAttr()
@@ -129,7 +136,8 @@ def _read(attributes: Mapping[str, Attribute]) -> Facts:
     if precision not in (None, "bf16"):
         raise _refused("precision", f'is "{precision}"', 'the only one is "bf16"')
     flags = {name: _flag(said, name) for name in _FLAGS}
-    facts = Facts(target, precision=precision, tiles=_tiles(said), **flags)
+    device = checked_device(_text(said, "device") or DEFAULT_DEVICE)
+    facts = Facts(target, precision=precision, tiles=_tiles(said), device=device, **flags)
     if said:
         raise _refused(min(said), "is none that passes know", "take it out, or mend its name")
     return facts

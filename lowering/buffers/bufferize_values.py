@@ -15,7 +15,7 @@ from openinfer.lowering.buffers.bufferizer import (
     kept_attributes,
     open_sizes,
 )
-from openinfer.lowering.buffers.scratch import scratch_of
+from openinfer.lowering.demands import demands_of
 
 
 def _destination(b: Bufferizer, op: Operation) -> None:
@@ -25,7 +25,7 @@ def _destination(b: Bufferizer, op: Operation) -> None:
     outs = [b.allocate_for(v) for v in op.result]
     for old, new in zip(op.result, outs):
         b.buffers[old] = new
-    for element, dims in scratch_of(op):
+    for element, dims in demands_of(op).scratch(op):
         outs.append(b.allocate(element, dims, "scratch"))
     if isinstance(op, nn.GatherOp | nn.ScatterOp) and b.errors is not None:
         outs.append(b.errors)

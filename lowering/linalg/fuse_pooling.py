@@ -14,9 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
-from openinfer.lowering.cpu.schedules.conv_schedule import sums_of
-from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, fills_lines
-from openinfer.lowering.cpu.vector_width import lanes_of
+from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes, give_location
@@ -40,7 +38,7 @@ class FusePooling(ModulePass):
 
     Requires: level `linalg` on tensors, epilogues fused.
     Leaves: other windows; bodies that may fall, or that tell pixels apart; convolutions with several
-        users, with a barrier behind them, or whose lines would leave vectors half empty; everything
+        users, with a barrier behind them, or that the machine's kernel does not pool well; everything
         when mathematics are strict.
     """
 
@@ -78,7 +76,7 @@ def _may_fuse(conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
     for attribute in conv.maps or ():
         if {e.position for e in attribute.data.results if isinstance(e, AffineDimExpr)} & {2, 3}:
             return False
-    if not fills_lines(ConvShape.of(conv), lanes_of(conv, sums_of(conv))):
+    if not demands_of(conv).pools(conv, pool):
         return False
     return not conv.body or _never_falls(conv.body[0].block)
 

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
-from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
+from openinfer.lowering.demands import demands_of
 from openinfer.lowering.fusing import NO_FUSE, holds_barrier
 from openinfer.lowering.hints import HINTS, hints_of
 from openinfer.lowering.locations import absorb_nodes, give_location
@@ -75,7 +75,7 @@ def _fits(op: nn.MatmulOp) -> bool:
     """Whether the product is one matrix of rows by one packed weight."""
     if op.packed is None or op.transpose_a is not None or set(op.attributes) - {HINTS}:
         return False
-    if len(nn.dims_of(op.inputs[1])) != 3 or block_scratch(op):
+    if len(nn.dims_of(op.inputs[1])) != 3 or not demands_of(op).merges([op]):
         return False
     # Extra operands follow the columns and, row by row, the result: leading dimensions fold.
     rows, columns = nn.dims_of(op.inputs[0])[:-1], nn.dims_of(op.output)[-1]

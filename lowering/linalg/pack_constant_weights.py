@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -13,8 +14,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
-from openinfer.lowering.cpu.machine import machine_of
-from openinfer.lowering.cpu.schedules.conv_schedule import schedule_of
+from openinfer.lowering.demands import demands_of
 from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
 from openinfer.lowering.locations import give_location
 
@@ -56,6 +56,7 @@ class _Packer:
         self.block = function.body.block
         self.weights = read_weights(module)
         self.first = input_count(module)
+        self.demands = demands_of(module)
         self.packed: dict[tuple[str, Attribute, bool], SSAValue] = {}
         self.prepares: dict[tuple[Attribute, Attribute, bool], str] = {}
 
@@ -92,7 +93,10 @@ class _Packer:
         if 0 in dims:
             return
         weight = self.weights[number]
-        tile = machine_of(op).tile_for(dims[-2] if transposed else dims[-1])
+        tiling = self.demands.tiling(op)
+        if tiling is None:
+            return
+        tile = tiling.tile
         pairs = op.precision is not None
         packed = self._layout(bf16 if pairs else element, dims, transposed, tile, pairs)
         argument = self._argument(weight, value, packed, transposed, tile, pairs)
@@ -125,15 +129,16 @@ class _Packer:
     def _pack_kernels(self, op: nn.ConvOp) -> None:
         """The kernels of a convolution: a matrix for each group, a column for each output."""
         source = self._source(op.inputs[1])
-        if source is None:
+        tiling = self.demands.tiling(op)
+        if source is None or tiling is None:
             return
         number, member = source
-        value, weight = op.inputs[1], self.weights[number]
-        schedule = schedule_of(op)
-        shape, tile = schedule.shape, schedule.tile.rows
-        matrix = [shape.groups, shape.outputs, shape.depth]
+        value, weight, tile = op.inputs[1], self.weights[number], tiling.tile
+        groups = op.groups.value.data
+        outputs, *window = [dim.evaluate({}) for dim in nn.dims_of(value)]
+        matrix = [groups, outputs // groups, prod(window)]
         element = nn.element_of(value)
-        panels = [shape.groups, -(-shape.outputs // tile), shape.depth, tile]
+        panels = [groups, -(-matrix[1] // tile), matrix[2], tile]
         packed = nn.tensor_type(element, panels)
         kind = nn.tensor_type(element, matrix)
         argument = self._argument(weight, value, packed, True, tile, False, kind)

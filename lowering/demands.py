@@ -1,0 +1,72 @@
+"""What a machine asks of the passes that all machines share: one record each, found by name.
+
+A pass that is not the machine's own asks here instead of naming a schedule or a target:
+
+    demands = demands_of(module)
+    tiling = demands.tiling(op)
+
+An answer depends on the op, its types and the facts of the module around it (`Facts.of`), nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Attribute, Operation
+
+from openinfer.lowering.facts import Facts
+from openinfer.runtime.sizes import Size
+
+if TYPE_CHECKING:
+    from openinfer.dialects import nn
+
+Scratch = tuple[Attribute, tuple[Size, ...]]
+"""Element type and dimensions of a buffer that a kernel works in."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the constant operand of an op is cut for its kernel."""
+
+    tile: int
+    """Columns of a panel (`nn.pack`)."""
+
+
+class Demands:
+    """The answers of one machine. These are those of a machine that has nothing of its own."""
+
+    def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
+        """The panels that the kernel of an op wants its constant operand in; None as it stands."""
+        return None
+
+    def merges(self, products: Sequence[nn.MatmulOp]) -> bool:
+        """Whether one kernel may compute several products of one left operand."""
+        return False
+
+    def pools(self, conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
+        """Whether the kernel of a convolution takes the largest of squares of its sums well."""
+        return False
+
+    def scratch(self, op: nn.NNOp) -> list[Scratch]:
+        """The scratch buffers of an op on tensors, in the order in which its kernel expects them."""
+        return []
+
+
+DEMANDS: dict[str, str] = {
+    "cpu": "openinfer.lowering.cpu.demands:CpuDemands",
+}
+"""By the name of the device, as `Facts.device` has it."""
+
+_LOADED: dict[str, Demands] = {}
+
+
+def demands_of(op: Operation) -> Demands:
+    """What the device asks that the module around `op` is compiled for."""
+    name = Facts.of(op).device
+    if name not in _LOADED:
+        module, _, record = DEMANDS[name].partition(":")
+        _LOADED[name] = getattr(import_module(module), record)()
+    return _LOADED[name]
