@@ -188,7 +188,7 @@ class _Check:
             why = self._first_difference(want, have, self.samples[key], variant.iterated)
         if why is not None:
             self.samples[key] += [
-                self._sample(NOISY + n, variant.iterated, bf16, 1 + n % 4) for n in range(MORE)
+                self._sample(NOISY + n, variant.iterated, bf16, 2.0 ** (n % 4)) for n in range(MORE)
             ]
             why = self._first_difference(want, have, self.samples[key], variant.iterated)
         if why is not None:

@@ -55,6 +55,10 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
     With `bf16`, operands of products are off by as much as rounding them to it does.
     """
     random = np.random.default_rng(seed)
+    # Some runs have the same everywhere, so that no kind is left to chance.
+    unsure = (np.nan, np.inf, -np.inf, 0.0)
+    position = seed % (len(unsure) + 3)
+    one_kind = unsure[position] if position < len(unsure) else None
 
     def with_errors(
         name: str,
@@ -108,6 +112,10 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
         if spec.name == "silu":
             # A factor below the smallest normal number may be 0, and is multiplied by the operand.
             found = [_flushed(a, moved[0], random) for a in found]
+        if spec.name == "attention":
+            # So may be the weight of each key, and is multiplied by the key's value.
+            most = np.float64(moved[1].shape[-2] * _largest(moved[2]))
+            found = [_flushed(a, most, random) for a in found]
         if spec.name == "attention" and not all(np.isfinite(a).all() for a in moved):
             # The weight of an infinite value may be too small for f32, and 0 times infinity is NaN.
             unsure = [~np.isfinite(a) & (random.random(a.shape) < 0.5) for a in found]
@@ -119,7 +127,7 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
                 bounds = plain([_magnitude(a) for a in moved], kinds, wider)
             else:
                 bounds = [np.full(a.shape, np.inf) for a in found]
-            found = [_unsure(a, b, random) for a, b in zip(found, bounds)]
+            found = [_unsure(a, b, random, one_kind) for a, b in zip(found, bounds)]
         return [_any_nan(_rounded(d, a), random) for a, d in zip(found, out_dtypes)]
 
     interpreter.evaluate = with_errors
@@ -153,7 +161,9 @@ def _or_nothing(array: AnyArray, random: np.random.Generator) -> AnyArray:
     return np.where(gone, np.zeros_like(array), array)
 
 
-def _flushed(array: AnyArray, factor: AnyArray, random: np.random.Generator) -> AnyArray:
+def _flushed(
+    array: AnyArray, factor: AnyArray | np.float64, random: np.random.Generator
+) -> AnyArray:
     """Each element off by at most the smallest normal number times `factor`."""
     tiny = 2.0**-1022 if array.dtype == np.float64 else 2.0**-125
     size = tiny * np.where(np.isfinite(factor), np.abs(factor), 0)
@@ -176,12 +186,17 @@ def _magnitude(array: AnyArray) -> AnyArray:
     return np.where(np.isfinite(array), np.abs(array), 0).astype(array.dtype)
 
 
-def _unsure(array: AnyArray, bound: AnyArray, random: np.random.Generator) -> AnyArray:
-    """Anything, at times, where what is computed on the way may leave the range of its dtype: in one
-    order it is infinite, and then NaN once it meets another infinity or a zero; in another it stays."""
+def _unsure(
+    array: AnyArray, bound: AnyArray, random: np.random.Generator, one_kind: float | None
+) -> AnyArray:
+    """`one_kind`, or anything at times, where what is computed on the way may leave the range of its
+    dtype: in one order it is infinite, and then NaN once it meets another infinity or a zero; in
+    another it stays."""
     limit = 1e307 if array.dtype == np.float64 else 1e37
     with np.errstate(all="ignore"):
         leaves = ~(np.abs(bound) < limit)
+    if one_kind is not None:
+        return np.where(leaves, one_kind, array).astype(array.dtype)
     other = random.choice([np.nan, np.inf, -np.inf, 0.0], array.shape)
     return np.where(leaves & (random.random(array.shape) < 0.7), other, array).astype(array.dtype)
 
