@@ -75,11 +75,6 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Persistent variables would outgrow `max_state_bytes`, an option of `make_executor` (half of "
         "the machine's memory when it is not given). Nothing was allocated.",
     ),
-    "OI0610": (
-        "value yielded to other blocks",
-        "Between `yield` and `await`, entry leaves the value alone, and one consumer at most, which "
-        "awaits it, writes it.",
-    ),
     "OI0611": (
         "number that no index can be",
         "A bound of a loop, an index, an amount or a dimension, or a number that is computed on the way "

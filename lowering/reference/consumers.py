@@ -15,7 +15,6 @@ from openinfer.lowering.reference.caches import Cache, Caches
 from openinfer.lowering.reference.contents import Contents
 from openinfer.lowering.reference.interpreter import Interpreter, Steps
 from openinfer.lowering.reference.scope import Key, Overlay, Scope, StepData
-from openinfer.runtime.errors import StepError
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.trace import Event
 
@@ -34,7 +33,6 @@ class _Published:
     """A yielded value, and what its writer has made of it."""
 
     value: AnyArray
-    writer: str | None = None
     result: AnyArray | None = None
 
 
@@ -120,33 +118,14 @@ class StepRun:
         if overlay is None:
             return
         for variable in sorted(overlay.written & overlay.names):
-            published = self._published[variable]
-            if published.writer is not None:
-                raise StepError(
-                    "OI0610",
-                    f"blocks {published.writer} and {name} both write {variable}, which entry "
-                    "yielded",
-                    hint="let one block write it, and the others read it",
-                )
-            published.writer, published.result = name, overlay.values[variable]
+            self._published[variable].result = overlay.values[variable]
 
     # What entry asks for
 
     def publish(self, names: Sequence[str]) -> None:
-        """`yield` in entry: takes the values away and starts the consumers that have all of theirs.
-
-        Raises StepError OI0610 for a value that is away already.
-        """
-        for name in names:
-            if name in self._published:
-                raise StepError(
-                    "OI0610",
-                    f"{name} is yielded again before it was awaited",
-                    hint=f"write `await {name};` first",
-                )
+        """`yield` in entry: takes the values away and starts the consumers that have all of theirs."""
         for name in names:
             self._published[name] = _Published(self._entry.value(name))
-        self.data.published.update(names)
         for block, awaited in self._consumers.items():
             arrived = self._arrived[block]
             arrived.update(awaited.intersection(names))
@@ -165,20 +144,9 @@ class StepRun:
         return any(task.awaited.intersection(names) for task in self._tasks.values())
 
     def take_back(self, names: Sequence[str]) -> None:
-        """`await` in entry: the values are entry's again, as their writer has left them.
-
-        Raises StepError OI0610 for a value that was not yielded.
-        """
-        for name in names:
-            if name not in self._published:
-                raise StepError(
-                    "OI0610",
-                    f"{name} is awaited, but was not yielded",
-                    hint=f"write `yield {name};` before it",
-                )
+        """`await` in entry: the values are entry's again, as their writer has left them."""
         for name in names:
             published = self._published.pop(name)
-            self.data.published.discard(name)
             for arrived in self._arrived.values():
                 arrived.discard(name)
             if published.result is not None:

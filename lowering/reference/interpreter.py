@@ -61,8 +61,6 @@ class Interpreter(Scope):
         """Entry has an exchange, a consumer an overlay."""
         super().__init__(step, overlay)
         self.exchange = exchange
-        self.depth = 0
-        """How many calls deep the block is that runs."""
 
     # Control flow
 
@@ -169,17 +167,14 @@ class Interpreter(Scope):
         yield self.event(node, info, params=params)
         # A called block sees no loop index of its caller, and its `return` ends only itself.
         outer, self.indices = self.indices, {}
-        self.depth += 1
         try:
             yield self._block(target)
         finally:
             self.indices = outer
-            self.depth -= 1
         return False
 
     def yield_(self, node: YieldOp, info: NodeInfo) -> Running:
         """In entry, gives values to the consumers; a consumer ends here."""
-        self._check_exchange("yield", info)
         if self.exchange is not None:
             self.exchange.publish(node.names)
         yield self.event(node, info, params=node.names)
@@ -187,27 +182,12 @@ class Interpreter(Scope):
 
     def await_(self, node: AwaitOp, info: NodeInfo) -> Running:
         """In entry, waits for the consumers; a consumer starts here, with its values there."""
-        self._check_exchange("await", info)
         if self.exchange is not None:
             while self.exchange.is_away(node.names):
                 yield None
             self.exchange.take_back(node.names)
-        elif self.overlay is not None and not self.overlay.names.issuperset(node.names):
-            raise StepError(
-                "OI0610",
-                f"block {info.block} awaits more than it started with",
-                hint="name all values in the `await` that the block starts with",
-            )
         yield self.event(node, info, output=node.names)
         return False
-
-    def _check_exchange(self, form: str, info: NodeInfo) -> None:
-        if self.depth:
-            raise StepError(
-                "OI0610",
-                f"block {info.block} is called, it cannot {form}",
-                hint="yield and await in entry, or in a block that starts with await",
-            )
 
     # Nodes
 

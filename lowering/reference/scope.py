@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openinfer.dialects.graph import OpOp, RefAttr, VariableOp
@@ -33,8 +32,6 @@ class StepData:
     caches: Caches
     assigned: dict[str, Base] = field(default_factory=dict[str, Base])
     """The dimensions of temporaries, evaluated where their `assign` stands."""
-    published: set[str] = field(default_factory=set[str])
-    """What entry has yielded and not awaited since."""
 
 
 @dataclass
@@ -56,7 +53,6 @@ class Scope:
         self.overlay = overlay
         self.indices: dict[str, int] = {}
         """Indices of the loops around the node that runs."""
-        self._looking = False
 
     # Values
 
@@ -71,7 +67,6 @@ class Scope:
             raise StepError("OI0603", f"{name} is not declared")
         if isinstance(op, VariableOp) and op.memory.data == "persistent":
             return self.plain_cache(op).whole()
-        self._check_access(name, writes=False)
         found = self._load(name, indices)
         if found is not None:
             return found
@@ -112,7 +107,6 @@ class Scope:
                 f"{list(array.shape)}",
                 hint="declare the output with the shape that the op gives",
             )
-        self._check_access(name, writes=True)
         self._store(name, tuple(self.size(s) for s in ref.sizes), array)
         if self.overlay is not None:
             self.overlay.written.add(name)
@@ -137,15 +131,6 @@ class Scope:
             found = self._load(name, ())
         return None if found is None else found.shape
 
-    @contextmanager
-    def looking(self) -> Generator[Scope]:
-        """While it lasts, values may be read that the program may not touch now."""
-        self._looking = True
-        try:
-            yield self
-        finally:
-            self._looking = False
-
     def _load(self, name: str, indices: tuple[int, ...]) -> AnyArray | None:
         if self.overlay is not None and name in self.overlay.names:
             return self.overlay.values.get(name)
@@ -156,23 +141,6 @@ class Scope:
             self.overlay.values[name] = array
         else:
             self.step.values[(name, indices)] = array
-
-    def _check_access(self, name: str, *, writes: bool) -> None:
-        """Entry leaves alone what it has yielded; consumers write only what they await."""
-        if self._looking or name not in self.step.published:
-            return
-        if self.overlay is None:
-            raise StepError(
-                "OI0610",
-                f"{name} was yielded: entry may not touch it now",
-                hint=f"write `await {name};` first",
-            )
-        if writes and name not in self.overlay.names:
-            raise StepError(
-                "OI0610",
-                f"block {self.overlay.block} writes {name}, which it does not await",
-                hint=f"let the block start with `await {name};`",
-            )
 
     # Caches
 

@@ -190,8 +190,7 @@ class SimulatorExecutor(BaseExecutor):
 
     def _array(self, name: str, indices: tuple[int, ...]) -> AnyArray:
         if self._active is not None:
-            with self._active.scope.looking() as scope:
-                return scope.value(name, indices)
+            return self._active.scope.value(name, indices)
         info, key = self.variables[name], (name, indices)
         if key in self._kept:
             return self._kept[key]
@@ -228,47 +227,47 @@ class SimulatorExecutor(BaseExecutor):
     ) -> AnyArray:
         """A dense copy of a cache, or of the entries below some indices."""
         run = self._active or self._step({}, self._last_sizes)
-        with run.scope.looking() as scope:
-            cache = scope.cache_now(op)
-            base = cache.base
-            if base is None and not (cache.entries and self._unknown(info)):
-                self._check_sizes(info)
-                try:
-                    base = scope.base(op.sizes)
-                except StepError as error:
-                    raise InputError("OI0506", error.message, hint=error.hint) from None
-            inside = len(indices) <= len(info.table) and all(
-                0 <= i < extent for i, extent in zip(indices, cache.extents)
-            )
-            if not inside:
-                reach = "".join(f"[0..{extent}]" for extent in cache.extents)
-                raise InputError(
-                    "OI0547",
-                    f"{info.name}{list(indices)} is no entry: it has {info.name}{reach}",
-                    hint=f"fetch('{info.name}') gives all of it",
-                )
-            absent = len(indices) == len(info.table) and tuple(indices) not in cache.entries
-            if base is None and cache.auto and (absent or len(indices) < len(info.table)):
-                every = entries_of([*indices, *map(range, cache.extents[len(indices) :])])
-                if any(entry not in cache.entries for entry in every):
-                    # Each matrix has counts of its own: what is there says nothing of the others.
-                    self._check_sizes(info)
+        scope = run.scope
+        cache = scope.cache_now(op)
+        base = cache.base
+        if base is None and not (cache.entries and self._unknown(info)):
+            self._check_sizes(info)
             try:
-                return cache.look(base, indices)
+                base = scope.base(op.sizes)
             except StepError as error:
-                if error.code == "OI0607":
-                    raise InputError(
-                        "OI0548",
-                        f"the matrices of {info.name} have different shapes",
-                        hint=f"fetch {info.name}[i] one by one",
-                    ) from None
                 raise InputError("OI0506", error.message, hint=error.hint) from None
-            except MemoryError:
+        inside = len(indices) <= len(info.table) and all(
+            0 <= i < extent for i, extent in zip(indices, cache.extents)
+        )
+        if not inside:
+            reach = "".join(f"[0..{extent}]" for extent in cache.extents)
+            raise InputError(
+                "OI0547",
+                f"{info.name}{list(indices)} is no entry: it has {info.name}{reach}",
+                hint=f"fetch('{info.name}') gives all of it",
+            )
+        absent = len(indices) == len(info.table) and tuple(indices) not in cache.entries
+        if base is None and cache.auto and (absent or len(indices) < len(info.table)):
+            every = entries_of([*indices, *map(range, cache.extents[len(indices) :])])
+            if any(entry not in cache.entries for entry in every):
+                # Each matrix has counts of its own: what is there says nothing of the others.
+                self._check_sizes(info)
+        try:
+            return cache.look(base, indices)
+        except StepError as error:
+            if error.code == "OI0607":
                 raise InputError(
-                    "OI0506",
-                    f"there is not enough memory for all of {info.name}",
-                    hint="fetch single entries",
+                    "OI0548",
+                    f"the matrices of {info.name} have different shapes",
+                    hint=f"fetch {info.name}[i] one by one",
                 ) from None
+            raise InputError("OI0506", error.message, hint=error.hint) from None
+        except MemoryError:
+            raise InputError(
+                "OI0506",
+                f"there is not enough memory for all of {info.name}",
+                hint="fetch single entries",
+            ) from None
 
     # State
 
