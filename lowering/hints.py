@@ -17,7 +17,7 @@ HINTS = "openinfer.hints"
 
 
 def hints_of(op: Operation) -> Mapping[str, Attribute]:
-    """The wishes that an op carries."""
+    """The hints that an op carries."""
     found = op.attributes.get(HINTS)
     return found.data if isinstance(found, DictionaryAttr) else {}
 
@@ -30,7 +30,7 @@ def set_hints(op: Operation, hints: Mapping[str, Attribute]) -> None:
 
 
 def absorb_hints(target: Operation, *parts: Operation) -> None:
-    """`target` also carries the wishes of `parts`; where they differ, a list of all."""
+    """`target` also carries the hints of `parts`; where they differ, a list of all."""
     found: dict[str, list[Attribute]] = {}
     for op in (*parts, target):
         for name, value in hints_of(op).items():

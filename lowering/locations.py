@@ -99,7 +99,7 @@ def _names_in(ops: Iterable[Operation]) -> dict[int, NameLoc]:
 
 
 def absorb_nodes(target: Operation, *parts: Operation) -> None:
-    """`target` now also computes what `parts` computed, and carries their wishes.
+    """`target` now also computes what `parts` computed, and carries their hints.
 
     Every pass that makes one op of several says so, before it erases them. Only traced builds have
     locations that name nodes.

@@ -124,7 +124,7 @@ class NodeParser(FirstEditionParser):
     def inner_block(self) -> list[Node]:
         """`block body { … }` inside a loop: its statements, as if they stood there directly.
 
-        It may end in `return;`, which ends this round of the loop, so it goes without a trace.
+        It may end in `return;`, which ends this iteration of the loop, so it goes without a trace.
         """
         start = self.advance().span
         name = self.expect_name("a name for the block")

@@ -27,7 +27,7 @@ from openinfer.lowering.buffers.bufferizer import (
 
 
 def _loop(b: Bufferizer, op: Operation) -> None:
-    """Carried tensors live in buffers made before the loop; each round ends by filling them."""
+    """Carried tensors live in buffers made before the loop; each iteration ends by filling them."""
     assert isinstance(op, scf.ForOp)
     carried: list[SSAValue] = []
     for initial, argument in zip(op.iter_args, op.body.block.args[1:]):

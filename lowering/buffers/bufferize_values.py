@@ -62,7 +62,7 @@ def _initial(b: Bufferizer, value: SSAValue) -> SSAValue:
     source = b.buffer(value)
     owner, user = value.owner, b.current
     assert user is not None
-    # In another block, a loop say, the next round would start from what this one leaves.
+    # In another block, a loop say, the next iteration would start from what this one leaves.
     if value.has_one_use() and isinstance(owner, linalg.FillOp | linalg.GenericOp):
         if owner.parent_block() is user.parent_block():
             return source

@@ -42,7 +42,7 @@ class PollLoops(ModulePass):
           … }
 
     A watched step looks after each node that it has shown, too: a watcher may fail, or be interrupted.
-    A loop is left as it is where its rounds, times those of the loops around it up to one that looks,
+    A loop is left as it is where its iterations, times those of the loops around it up to one that looks,
     are known to be few.
 
     Requires: `plan-memory`, and states not lowered: what is noted of them first must be whole.

@@ -54,7 +54,7 @@ class _Frame:
 
 
 class Place:
-    """Where a step is: blocks inside each other, and the rounds of their loops."""
+    """Where a step is: blocks inside each other, and the iterations of their loops."""
 
     def __init__(self) -> None:
         self._frames: list[_Frame] = []
