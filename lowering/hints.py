@@ -1,4 +1,4 @@
-"""Wishes of a program, `with { group = "g", placement = "cpu" }`, on what its nodes become.
+"""Hints of a program, `with { group = "g", placement = "cpu" }`, on what its nodes become.
 
 An op carries those of its node, and of the loops, scopes and blocks around it, as one attribute; an
 op that is made of several carries those of all. `outline-kernels` hands them on to the calls, where

@@ -499,3 +499,17 @@ def test_f64_is_computed_in_f64_also_for_a_result_of_f32(op: str, size: str) -> 
     shapes = {"a": (7, 7), "b": (7, 7), "l": (7,), "x": (2, 7, 7), "w": (2, 2, 1, 2)}
     step = {name: random.normal(size=shape) for name, shape in shapes.items()}
     agree(text, [step | {"c": floats(7, 7), "v": floats(2, 2, 1, 2)}], tolerance=0)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_table_without_entries_keeps_the_shape_of_its_first_use(watched: bool) -> None:
+    text = """
+    dynamic { x: f32[N, M]; }
+    persistent { n: i64; A(p): f32 @table @fixed(p=2); K(p, q): f32[1, M] @table; }
+    block entry {
+        assign y: f32[N, M]; assign s: f32; assign t: f32[_, 1, M];
+        op exp(x) >> y; cache.read K[0, ] >> t; cache.write t >> K[0, ];
+        cache.read A[n] >> s; cache.increment n; return y;
+    }
+    """
+    agree(text, [{"x": floats(1, m)} for m in (1, 1, 2, 1)], watched=watched)

@@ -654,7 +654,15 @@ class CompiledState:
         return State(values)
 
     def take_facts(self, other: CompiledState) -> None:
-        """After `restore` of a snapshot of the other one: dimensions that it has fixed stay so."""
+        """After `restore` of a snapshot of the other one: dimensions that it has fixed stay so.
+
+        Raises StepError OI0608 where they are others in this step, also of a table without entries.
+        """
+        for name in other._touched:
+            held, now = other._shapes.get(name), self._shapes.get(name)
+            if held is not None and now is not None and held != now:
+                raise self._other_shape(self._rows[name], held, now)
+            self._touched.add(name)
         for name, growing in self._growing.items():
             if name in other._growing:
                 for cell in growing.facts:
