@@ -24,14 +24,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from openinfer.dialects.nn.interface import TARGET
 from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device
 from openinfer.runtime.errors import CompileError, InputError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 from openinfer.runtime.tuning import Tile
 
 PREFIX = "openinfer."
-TARGET = "openinfer.target"
-"""The kind of processor: "avx512", "avx2" or "generic". Every module that `bind-model` saw has it."""
 DEVICE = "openinfer.device"
 """The machine that kernels are made for; absent for the CPU."""
 BF16_DOT = "openinfer.bf16_dot"

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType, MemRefType, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -152,6 +159,20 @@ def expect_floats(op: Operation, values: Sequence[SSAValue]) -> None:
     for value in values:
         if not isinstance(element(value), AnyFloat):
             refuse(op, f"expected float elements, found {element(value)}")
+
+
+def expect_plain_integers(op: Operation, flag: str, values: Sequence[SSAValue]) -> None:
+    """Raises VerifyException unless one of the values has integers whose type does not say their sign.
+
+    Only of these a property `flag` has to say what their bits mean.
+    """
+    kinds = [element(value) for value in values]
+    if not any(
+        isinstance(kind, IntegerType) and kind.signedness.data is Signedness.SIGNLESS
+        for kind in kinds
+    ):
+        found = " and ".join(map(str, kinds))
+        refuse(op, f"{flag} says what signless integers are, found elements {found}")
 
 
 def is_integer(kind: Attribute) -> bool:

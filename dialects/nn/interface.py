@@ -11,6 +11,10 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+TARGET = "openinfer.target"
+"""The attribute of a module that names what it is compiled for."""
 
 
 @irdl_op_definition
@@ -35,6 +39,14 @@ class InterfaceOp(IRDLOperation):
 
     def __init__(self, entries: Mapping[str, Attribute]) -> None:
         super().__init__(properties={"entries": DictionaryAttr(dict(entries))})
+
+    def verify_(self) -> None:
+        module = self.parent_op()
+        if module is not None and TARGET not in module.attributes:
+            raise VerifyException(
+                "nn.interface: the module does not say what it is compiled for, "
+                f'expected `builtin.module attributes {{{TARGET} = "generic", …}}` around it'
+            )
 
     @classmethod
     def parse(cls, parser: Parser) -> InterfaceOp:

@@ -14,6 +14,7 @@ from openinfer.dialects.nn.checks import (
     expect_axis,
     expect_element,
     expect_floats,
+    expect_plain_integers,
     expect_shape,
     refuse,
     shape_of,
@@ -29,7 +30,7 @@ class ReduceOp(NNOp):
     """`kind` over `axes`: sum mean prod max min argmax argmin; the axes are kept with size 1 or dropped.
 
     argmax and argmin take one axis and give i64, of equal values the first or with `select_last`
-    the last place.
+    the last place. Their integers are signed, unless there is `unsigned`.
     """
 
     name = "nn.reduce"
@@ -37,6 +38,7 @@ class ReduceOp(NNOp):
     axes = prop_def(I64Array)
     keepdims = opt_prop_def(UnitAttr)
     select_last = opt_prop_def(UnitAttr)
+    unsigned = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (1, 1)
 
     def check(self) -> None:
@@ -52,6 +54,10 @@ class ReduceOp(NNOp):
             refuse(self, f"{kind} takes one axis, found {len(axes)}")
         if self.select_last is not None and kind not in _POSITIONS:
             refuse(self, f"select_last belongs to argmax and argmin, not to {kind}")
+        if self.unsigned is not None:
+            if kind not in _POSITIONS:
+                refuse(self, f"unsigned belongs to argmax and argmin, not to {kind}")
+            expect_plain_integers(self, "unsigned", self.inputs)
         if self.keepdims is not None:
             expected: Dims = tuple(1 if d in axes else s for d, s in enumerate(source))
         else:

@@ -13,6 +13,7 @@ from openinfer.dialects.nn.checks import (
     element,
     expect_axis,
     expect_element,
+    expect_plain_integers,
     expect_shape,
     is_integer,
     refuse,
@@ -30,14 +31,16 @@ class ScatterOp(NNOp):
     Inputs: x, indices, updates. `mode` says how an update joins what is there. Every index is
     checked: one outside makes the step fail with `node` (a row of the node table), and nothing is
     written for it. On buffers `outs` holds the result, then the error record of the step where
-    there is one. Integers of min and max are signed, unless the op has an attribute
-    `openinfer.unsigned`.
+    there is one. Integers of min and max are signed, unless there is `unsigned`, and indices
+    unless there is `unsigned_indices`.
     """
 
     name = "nn.scatter"
     axis = prop_def(IntegerAttr)
     mode = prop_def(StringAttr)
     node = opt_prop_def(IntegerAttr)
+    unsigned = opt_prop_def(UnitAttr)
+    unsigned_indices = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (3, 3)
     SCRATCH: ClassVar[int] = 1
     # A check has to run although nobody reads the values.
@@ -54,6 +57,10 @@ class ScatterOp(NNOp):
             refuse(
                 self, f"unknown mode {self.mode.data!r}, expected one of {', '.join(SCATTER_MODES)}"
             )
+        if self.unsigned is not None:
+            expect_plain_integers(self, "unsigned", self.inputs[:1])
+        if self.unsigned_indices is not None:
+            expect_plain_integers(self, "unsigned_indices", self.inputs[1:2])
         axis = expect_axis(self, self.axis.value.data, len(x))
         if self.node is not None and self.node.value.data < 0:
             refuse(self, f"node {self.node.value.data} is no row of the node table")
@@ -71,17 +78,20 @@ class SortOp(NNOp):
     Both results have the shape of the input but for `axis`, where they may be shorter. Equal values
     keep their order, NaN is larger than all numbers. On buffers `outs` holds both results, then, but
     where few of many are chosen, two scratch buffers of i64 in the shape of the input. Integers are
-    signed, unless the op has an attribute `openinfer.unsigned`.
+    signed, unless there is `unsigned`.
     """
 
     name = "nn.sort"
     axis = prop_def(IntegerAttr)
     descending = opt_prop_def(UnitAttr)
+    unsigned = opt_prop_def(UnitAttr)
     OUTPUTS: ClassVar[int] = 2
     SCRATCH: ClassVar[int] = 2
 
     def check(self) -> None:
         source = shape_of(self.inputs[0])
+        if self.unsigned is not None:
+            expect_plain_integers(self, "unsigned", self.inputs)
         values, positions, *scratch = self.outs or self.result
         expect_element(self, "the first result", element(values), element(self.inputs[0]))
         expect_element(self, "the second result", element(positions), i64)

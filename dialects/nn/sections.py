@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     traits_def,
     var_operand_def,
@@ -39,11 +40,13 @@ class SectionsOp(IRDLOperation):
     """The consumers of yielded values: `%a, %b = nn.sections -> (…) "one" { … } "two" { … }`.
 
     Each section ends with `nn.end_section` of its values; the results are those of all sections, in
-    order. No section writes what another one touches.
+    order. No section writes what another one touches. `nn.sections serial "one" { … } …`, on buffers
+    only, run one after the other all the same: what they do to states has one undo log.
     """
 
     name = "nn.sections"
     names = prop_def(ArrayAttr[StringAttr])
+    serial = opt_prop_def(UnitAttr)
     values = var_result_def()
     bodies = var_region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect())
@@ -62,6 +65,8 @@ class SectionsOp(IRDLOperation):
             raise VerifyException(
                 f"nn.sections: {len(self.names.data)} names for {len(self.bodies)}"
             )
+        if self.serial is not None and self.values:
+            raise VerifyException("nn.sections: serial sections give no values, they fill buffers")
         given: list[Attribute] = []
         for body in self.bodies:
             end = body.block.last_op
@@ -73,6 +78,7 @@ class SectionsOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SectionsOp:
+        serial = parser.parse_optional_keyword("serial") is not None
         types: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->"):
             types = parser.parse_comma_separated_list(
@@ -84,6 +90,8 @@ class SectionsOp(IRDLOperation):
             names.append(name)
             bodies.append(parser.parse_region())
         op = cls(names, bodies, types)
+        if serial:
+            op.serial = UnitAttr()
         given = parser.parse_optional_attr_dict_with_keyword()
         if given is not None:
             op.attributes.update(given.data)
@@ -93,6 +101,8 @@ class SectionsOp(IRDLOperation):
         return op
 
     def print(self, printer: Printer) -> None:
+        if self.serial is not None:
+            printer.print_string(" serial")
         if self.values:
             printer.print_string(" -> (")
             printer.print_list(self.values, lambda value: printer.print_attribute(value.type))

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     bf16,
     f32,
     f64,
+    i8,
     i64,
 )
 from xdsl.ir import SSAValue
@@ -29,6 +30,7 @@ from openinfer.dialects.nn.checks import (
     element,
     expect_element,
     expect_floats,
+    expect_plain_integers,
     expect_shape,
     fits,
     joined,
@@ -55,6 +57,9 @@ class MatmulOp(NNOp):
     round with `transpose_a`, and their sums, `[threads, ceil(N / tile), rows, tile]`.
     `streamed` panels come from memory: no cache holds them from one step to the next.
 
+    Integers are signed, unless there is `unsigned`. With `boolean` they are bytes that hold 0 or 1, and
+    an element is whether any product is 1.
+
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
     pairs, `[…, ceil(N / tile), ceil(K / 2), 2 * tile]` of bf16. A `b` that is not packed needs room
@@ -66,6 +71,8 @@ class MatmulOp(NNOp):
     transpose_b = opt_prop_def(UnitAttr)
     packed = opt_prop_def(UnitAttr)
     streamed = opt_prop_def(UnitAttr)
+    unsigned = opt_prop_def(UnitAttr)
+    boolean = opt_prop_def(UnitAttr)
     precision = opt_prop_def(StringAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
@@ -165,6 +172,12 @@ class MatmulOp(NNOp):
                 f"operands have elements {a} and {b}, expected one type, two floats, or a float "
                 "and integers of 8 or 16 bits",
             )
+        if self.unsigned is not None:
+            if self.boolean is not None:
+                refuse(self, "unsigned and boolean exclude each other")
+            expect_plain_integers(self, "unsigned", self.inputs[:2])
+        if self.boolean is not None and (a, result) != (i8, i8):
+            refuse(self, f"boolean operands and results are bytes, found {a} and {result}")
         if not self.body and floats is not isinstance(result, AnyFloat):
             refuse(self, f"the result has elements {result}, the product of {a} gives others")
 

@@ -27,6 +27,7 @@ from openinfer.dialects.nn.checks import (
     expect_axis,
     expect_element,
     expect_floats,
+    expect_plain_integers,
     expect_shape,
     fits,
     is_integer,
@@ -177,12 +178,14 @@ class GatherOp(NNOp):
     """`result[…, j…, …] = table[…, indices[j…], …]` along `axis`; every index is checked.
 
     An index outside the table makes the step fail with `node` (a row of the node table). On buffers
-    `outs` holds the result, then the error record of the step where there is one.
+    `outs` holds the result, then the error record of the step where there is one. Indices are signed,
+    unless there is `unsigned_indices`.
     """
 
     name = "nn.gather"
     axis = prop_def(IntegerAttr)
     node = opt_prop_def(IntegerAttr)
+    unsigned_indices = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
     SCRATCH: ClassVar[int] = 1
     # A check has to run although nobody reads the values.
@@ -193,6 +196,8 @@ class GatherOp(NNOp):
         indices = shape_of(self.inputs[1])
         if not is_integer(element(self.inputs[1])):
             refuse(self, f"the indices are {element(self.inputs[1])}, expected integers")
+        if self.unsigned_indices is not None:
+            expect_plain_integers(self, "unsigned_indices", self.inputs[1:])
         axis = self.axis.value.data
         expect_axis(self, axis, len(table))
         if self.node is not None and self.node.value.data < 0:

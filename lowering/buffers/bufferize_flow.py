@@ -138,7 +138,7 @@ def _sections(b: Bufferizer, op: Operation) -> None:
     made = nn.SectionsOp([n.data for n in op.names], regions, [])
     if any(isinstance(o, _STATE_CHANGES) for o in made.walk()):
         # They share the undo log, and extents may grow by reading.
-        made.attributes["openinfer.serial"] = UnitAttr()
+        made.serial = UnitAttr()
     b.insert(made)
     b.retire(op)
 

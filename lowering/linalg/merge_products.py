@@ -73,7 +73,9 @@ def _merge_in(block: Block) -> None:
 
 def _fits(op: nn.MatmulOp) -> bool:
     """Whether the product is one matrix of rows by one packed weight."""
-    if op.packed is None or op.transpose_a is not None or set(op.attributes) - {HINTS}:
+    if op.packed is None or set(op.attributes) - {HINTS}:
+        return False
+    if op.transpose_a is not None or op.unsigned is not None:
         return False
     if len(nn.dims_of(op.inputs[1])) != 3 or not demands_of(op).merges([op]):
         return False

@@ -435,16 +435,19 @@ def _sign_cast(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSA
 
 
 def _marked(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
-    """The kernel learns from attributes that bytes are truth values, and integers unsigned."""
+    """The op says what the types of its operands no longer do: bytes are bools, integers unsigned."""
     assert isinstance(op, nn.NNOp)
-    if low.dtype(op.inputs[0]) == "bool":
-        op.attributes["openinfer.bool"] = UnitAttr()
-    elif low.is_unsigned(op.inputs[0]) or (
-        isinstance(op, nn.MatmulOp) and low.is_unsigned(op.inputs[1])
-    ):
-        op.attributes["openinfer.unsigned"] = UnitAttr()
+    match op:
+        case nn.MatmulOp() if low.dtype(op.inputs[0]) == "bool":
+            op.boolean = UnitAttr()
+        case nn.MatmulOp() if any(map(low.is_unsigned, op.inputs[:2])):
+            op.unsigned = UnitAttr()
+        case nn.ScatterOp() | nn.SortOp() | nn.ReduceOp() if low.is_unsigned(op.inputs[0]):
+            op.unsigned = UnitAttr()
+        case _:
+            pass
     if isinstance(op, nn.GatherOp | nn.ScatterOp) and low.is_unsigned(op.inputs[1]):
-        op.attributes["openinfer.unsigned_indices"] = UnitAttr()
+        op.unsigned_indices = UnitAttr()
     return [], []
 
 

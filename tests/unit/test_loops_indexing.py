@@ -92,9 +92,9 @@ def sort(x: Array, axis: int, element: str, count: int | None = None, **options:
             # With scratch runs are merged, without it the first ones are chosen.
             scratch = [np.zeros(x.shape, np.int64) for _ in range(0 if chosen else 2)]
             settings = f"axis = {axis} : i64" + (", descending" if descending else "")
-            marks = " attrs {openinfer.unsigned}" if unsigned else ""
+            settings += ", unsigned" if unsigned else ""
             outs = ", ".join(f"%{n}" for n in range(1, 3 + len(scratch)))
-            op = f"nn.sort(%0) outs({outs}) {{{settings}}}{marks}"
+            op = f"nn.sort(%0) outs({outs}) {{{settings}}}"
             kinds = [element, element, *(["i64"] * (1 + len(scratch)))]
             run(op, [x, values, places, *scratch], kinds, dynamic, **options)
             np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
@@ -245,10 +245,7 @@ def test_scatter_of_unsigned_integers() -> None:
     x, updates = np.array([200, 3], np.uint8), np.array([100, 250], np.uint8)
     for mode, expected in (("max", [200, 250]), ("min", [100, 3])):
         result, _ = fresh((2,), np.uint8)
-        op = (
-            f'nn.scatter(%0, %1, %2) outs(%3) {{axis = 0 : i64, mode = "{mode}"}} '
-            "attrs {openinfer.unsigned}"
-        )
+        op = f'nn.scatter(%0, %1, %2) outs(%3) {{axis = 0 : i64, mode = "{mode}", unsigned}}'
         run(op, [x, np.array([0, 1]), updates, result], ["i8", "i64", "i8", "i8"])
         assert result.tolist() == expected
 

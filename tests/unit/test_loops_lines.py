@@ -202,13 +202,13 @@ def position(x: Array, axis: int, kind: str, last: bool, keepdims: bool) -> Arra
 def check_position(x: Array, element: str, axis: int, kind: str, target: str = "avx512") -> None:
     values = values_of(x, element) if element in TOLERANCE else x
     settings = f'axes = array<i64: {axis}>, kind = "{kind}"'
-    unsigned = " attrs {openinfer.unsigned}" if x.dtype.kind == "u" and element != "bf16" else ""
+    unsigned = ", unsigned" if x.dtype.kind == "u" and element != "bf16" else ""
     for last in (False, True):
         keepdims = last == (axis == 0)
         expected = position(values, axis, kind, last, keepdims)
         flags = (", select_last" if last else "") + (", keepdims" if keepdims else "")
         y = np.full(expected.shape, -7, np.int64)
-        op = f"nn.reduce(%0) outs(%1) {{{settings}{flags}}}{unsigned}"
+        op = f"nn.reduce(%0) outs(%1) {{{settings}{flags}{unsigned}}}"
         run(op, [x, y], [element, "i64"], last, target)
         np.testing.assert_array_equal(y, expected)
 

@@ -62,9 +62,7 @@ def compiled(text: str, target: str = HOST) -> CompiledFunction:
     return compile_loops(lowered(text, target), "kernel", target=description, opt_level=level)
 
 
-def kernel(
-    inputs: Sequence[str], outs: Sequence[str], settings: str = "", body: str = "", extra: str = ""
-) -> str:
+def kernel(inputs: Sequence[str], outs: Sequence[str], settings: str = "", body: str = "") -> str:
     """A function `@kernel` that holds one `nn.matmul` on arguments of the given types."""
     names = [f"%arg{i}" for i in range(len(inputs) + len(outs))]
     types = [*inputs, *outs]
@@ -73,7 +71,7 @@ def kernel(
     return (
         f"func.func @kernel({parameters}) {{\n"
         f"nn.matmul({', '.join(names[:count])}) outs({', '.join(names[count:])}) "
-        f"{{{settings}}} {extra} {body} : ({', '.join(types)}) -> ()\nfunc.return\n}}"
+        f"{{{settings}}} {body} : ({', '.join(types)}) -> ()\nfunc.return\n}}"
     )
 
 
@@ -461,7 +459,7 @@ def test_integers_wrap(target: str, operand: str, result: str, transposed: bool)
 
 def test_unsigned_operands_are_extended_with_zeros():
     types = [memref((None, None), "i8")] * 2
-    text = kernel(types, [memref((None, None), "i32")], "", "", 'attrs {"openinfer.unsigned"}')
+    text = kernel(types, [memref((None, None), "i32")], "unsigned", "")
     random = np.random.default_rng(3)
     a, b = random.integers(0, 256, (3, 9), np.uint8), random.integers(0, 256, (9, 7), np.uint8)
     out = Guarded((3, 7), "int32")
@@ -473,8 +471,8 @@ def test_unsigned_operands_are_extended_with_zeros():
 @pytest.mark.parametrize("transposed", [False, True])
 def test_bools_are_an_or_of_ands(target: str, transposed: bool):
     kind = memref((None, None), "i8")
-    settings = "transpose_b" if transposed else ""
-    text = kernel([kind, kind], [kind], settings, "", 'attrs {"openinfer.bool"}')
+    settings = "boolean, transpose_b" if transposed else "boolean"
+    text = kernel([kind, kind], [kind], settings, "")
     run = compiled(text, target)
     random = np.random.default_rng(3)
     for m, n, k in [(3, 40, 5), (9, 5, 70), (2, 2, 0)]:

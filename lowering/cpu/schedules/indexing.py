@@ -31,7 +31,6 @@ from openinfer.lowering.kernels.running_sums import running_sums
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
 
-UNSIGNED = "openinfer.unsigned"
 MOST, FEW = 64, 16
 """How many are chosen one by one instead of sorting all: of many, and of any number."""
 
@@ -63,8 +62,8 @@ def _scatter(b: LoopBuilder, op: Operation) -> bool:
         op.mode.data,
         lanes_of(op, element_of(op.output)),
         report,
-        unsigned=UNSIGNED in op.attributes,
-        unsigned_indices="openinfer.unsigned_indices" in op.attributes,
+        unsigned=op.unsigned is not None,
+        unsigned_indices=op.unsigned_indices is not None,
     )
     return True
 
@@ -72,7 +71,7 @@ def _scatter(b: LoopBuilder, op: Operation) -> bool:
 def _sort(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, SortOp)
     values, places, *scratch = op.outs
-    order = Order(op.descending is not None, UNSIGNED in op.attributes)
+    order = Order(op.descending is not None, op.unsigned is not None)
     sorter = Sorter(b, op.inputs[0], (values, places), op.axis.value.data, order)
     if not scratch:
         sorter.choose()

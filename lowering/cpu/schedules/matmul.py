@@ -30,9 +30,6 @@ from openinfer.lowering.kernels.numeric import element_type
 from openinfer.lowering.kernels.runs import collapse
 from openinfer.runtime.errors import CompileError
 
-BOOLEAN_ATTRIBUTE = "openinfer.bool"
-UNSIGNED_ATTRIBUTE = "openinfer.unsigned"
-
 # With fewer rows a transposed right operand is read once where it lies; packing it reads and writes
 # it first.
 ROWS_WORTH_PACKING = 4
@@ -86,8 +83,8 @@ class MatmulLowering:
             kind,
             lanes,
             self.machine.fused,
-            BOOLEAN_ATTRIBUTE in op.attributes,
-            UNSIGNED_ATTRIBUTE in op.attributes,
+            op.boolean is not None,
+            op.unsigned is not None,
         )
 
     @property

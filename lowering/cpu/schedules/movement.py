@@ -12,7 +12,7 @@ After:
     } {openinfer.parallel}
 
 Requires: bufferised; contiguous operands. A gather's second destination takes its errors; its
-indices are signed, unless it has an attribute `openinfer.unsigned_indices`.
+indices are signed, unless it says `unsigned_indices`.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _gather(b: LoopBuilder, op: Operation) -> bool:
     report = report_into(b, op.outs[1], node) if len(op.outs) > 1 else None
     table, indices = op.inputs
     lanes = lanes_of(op, element_of(op.output))
-    unsigned = "openinfer.unsigned_indices" in op.attributes
+    unsigned = op.unsigned_indices is not None
     gather(b, table, indices, op.output, op.axis.value.data, lanes, report, unsigned=unsigned)
     return True
 

@@ -12,8 +12,8 @@ After:
       memref.store %p, %y[%i] : memref<?xi64>
     } {openinfer.parallel}
 
-Requires: bufferised; contiguous operands; one axis. Integers are signed, unless the op has an
-attribute `openinfer.unsigned`.
+Requires: bufferised; contiguous operands; one axis. Integers are signed, unless the op says
+`unsigned`.
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
     computed = wide_type(element) if isinstance(element, AnyFloat) else element
     if is_packed(element):
         computed = i8
-    order = _Order(
-        op.kind.data == "argmax", op.select_last is not None, "openinfer.unsigned" in op.attributes
-    )
+    order = _Order(op.kind.data == "argmax", op.select_last is not None, op.unsigned is not None)
     place = _Place(b, op.output, source, axis, op.keepdims is not None)
 
     def one(line: Line) -> None:

@@ -167,7 +167,7 @@ def side_by_side(op: nn.SectionsOp) -> bool:
 
     Those that write state share the undo log, and stamps are written by one thread.
     """
-    if "openinfer.serial" in op.attributes or not 2 <= len(op.bodies) <= MAX_SECTIONS:
+    if op.serial is not None or not 2 <= len(op.bodies) <= MAX_SECTIONS:
         return False
     return not any(isinstance(inner, nn.StampOp | nn.SectionsOp) for inner in _inside(op))
 

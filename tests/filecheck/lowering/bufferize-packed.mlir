@@ -8,10 +8,12 @@
 // CHECK: %[[TWO:\S+]] = arith.constant 2 : index
 // CHECK-NEXT: %[[AT:\S+]] = arith.muli %i, %[[TWO]] : index
 // CHECK-NEXT: memref.view %W[%[[AT]]][] : memref<10xi8> to memref<3xi4>
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"]}
 func.func @step(%x: tensor<?x3xi4, #nn.dims<N, 3>>, %W: tensor<5x3xi4>) -> tensor<?x3xi4, #nn.dims<N, 3>> {
   %i = arith.constant 4 : index
   %w = nn.member %W[%i] : tensor<5x3xi4> -> tensor<3xi4>
   %z = nn.broadcast(%w) : (tensor<3xi4>) -> tensor<?x3xi4, #nn.dims<N, 3>>
   func.return %z : tensor<?x3xi4, #nn.dims<N, 3>>
+}
 }

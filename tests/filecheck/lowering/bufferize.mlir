@@ -9,11 +9,13 @@
 // CHECK: %[[C:.*]] = memref.alloc(%{{.*}}) : memref<?xf32>
 // CHECK-NEXT: memref.copy %r, %[[C]]
 // CHECK-NEXT: nn.publish %[[C]] "z"
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y", "z"], weights = []}
 func.func @step(%x: tensor<?x4xf32, #nn.dims<N, 4>>) -> (tensor<?x4xf32, #nn.dims<N, 4>>, tensor<?xf32, #nn.dims<"4*N">>) {
   %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<?x4xf32, #nn.dims<N, 4>>) -> tensor<?x4xf32, #nn.dims<N, 4>>
   %r = nn.reshape(%y) : (tensor<?x4xf32, #nn.dims<N, 4>>) -> tensor<?xf32, #nn.dims<"4*N">>
   func.return %y, %r : tensor<?x4xf32, #nn.dims<N, 4>>, tensor<?xf32, #nn.dims<"4*N">>
+}
 }
 // -----
 // Values that change places in a loop are saved before either one is overwritten.
@@ -24,6 +26,7 @@ func.func @step(%x: tensor<?x4xf32, #nn.dims<N, 4>>) -> (tensor<?x4xf32, #nn.dim
 // CHECK: memref.copy %u, %[[T:saved[_0-9]*]]
 // CHECK-NEXT: memref.copy %[[S]], %u
 // CHECK-NEXT: memref.copy %[[T]], %v
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["a", "b"], outputs = ["p", "q"], weights = []}
 func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %c0 = arith.constant 0 : index
@@ -34,6 +37,7 @@ func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   }
   func.return %p, %q : tensor<4xf32>, tensor<4xf32>
 }
+}
 // -----
 // A member is a view of its family's bytes; both sides of a branch fill one buffer.
 // CHECK: %V: memref<32xi8> {openinfer.arg = "weight 0"}
@@ -43,6 +47,7 @@ func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 // CHECK-NEXT: memref.copy %a, %p
 // CHECK-NEXT: } else {
 // CHECK: memref.copy %s, %p
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["a"], outputs = ["p"], weights = [{variable = "V", sources = ["V.0", "V.1"], members = [2 : i64]}]}
 func.func @step(%a: tensor<4xf32>, %V: tensor<2x4xf32>) -> tensor<4xf32> {
   %c1 = arith.constant 1 : index
@@ -56,6 +61,7 @@ func.func @step(%a: tensor<4xf32>, %V: tensor<2x4xf32>) -> tensor<4xf32> {
   }
   func.return %p : tensor<4xf32>
 }
+}
 // -----
 // A reduction starts in the buffer of its fill, unless that fill stands outside of the loop.
 // CHECK: %f = memref.alloc
@@ -64,6 +70,7 @@ func.func @step(%a: tensor<4xf32>, %V: tensor<2x4xf32>) -> tensor<4xf32> {
 // CHECK: %[[START:.*]] = memref.alloc() : memref<f32>
 // CHECK-NEXT: memref.copy %f, %[[START]]
 // CHECK-NEXT: linalg.generic {{.*}} outs(%[[START]] : memref<f32>)
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"], weights = []}
 func.func @step(%x: tensor<4xf32>) -> tensor<f32> {
   %c0 = arith.constant 0 : index
@@ -83,16 +90,19 @@ func.func @step(%x: tensor<4xf32>) -> tensor<f32> {
   }
   func.return %y : tensor<f32>
 }
+}
 // -----
 // A product gets the scratch that its kernel asks for, a gather the error record.
 // CHECK: %scratch = memref.alloc
 // CHECK: nn.matmul(%x, %w) outs(%y, %scratch) {transpose_b}
 // CHECK: nn.gather(%y, %i) outs(%g, %errors) {axis = 0 : i64, node = 7 : i64}
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x", "w", "i"], outputs = ["g"], weights = []}
 func.func @step(%x: tensor<64x8xf32>, %w: tensor<32x8xf32>, %i: tensor<3xi64>) -> tensor<3x32xf32> {
   %y = nn.matmul(%x, %w) {transpose_b} : (tensor<64x8xf32>, tensor<32x8xf32>) -> tensor<64x32xf32>
   %g = nn.gather(%y, %i) {axis = 0 : i64, node = 7 : i64} : (tensor<64x32xf32>, tensor<3xi64>) -> tensor<3x32xf32>
   func.return %g : tensor<3x32xf32>
+}
 }
 // -----
 // A function that lays out a weight writes into its last argument: nothing plans its memory.
@@ -124,6 +134,7 @@ func.func @prepare_0(%source: tensor<4x5xf32>) -> tensor<4x5xf32> {
 // CHECK: %[[LAST:.*]] = nn.size "t.2"
 // CHECK-NEXT: %y = nn.view %t[%[[LAST]]]
 // CHECK-NEXT: nn.publish %y "y"
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"], weights = [], late = ["t.bound.0", "t.1", "t.2"]}
 func.func @step(%x: tensor<4xf32>) -> tensor<?xf32, #nn.dims<"t.2">> {
   %c0 = arith.constant 0 : index
@@ -138,4 +149,5 @@ func.func @step(%x: tensor<4xf32>) -> tensor<?xf32, #nn.dims<"t.2">> {
   }
   %y = nn.settle %r : tensor<?xf32, #nn.dims<"t.bound.0">> to tensor<?xf32, #nn.dims<"t.2">>
   func.return %y : tensor<?xf32, #nn.dims<"t.2">>
+}
 }

@@ -9,6 +9,7 @@
 // CHECK-NOT: nn.size
 // CHECK: func.func private @k(%x: memref<?x?xf32>, %N: index)
 // CHECK-NEXT: "test.op"(%N)
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], sizes = ["M", "N"], variables = [{name = "x", dims = ["N", "M"]}]}
 func.func @step(%x: memref<?x?xf32> {openinfer.arg = "input x"}, %w: memref<3x4xf32> {openinfer.arg = "weight 0"}, %errors: memref<4xi64> {openinfer.arg = "errors"}, %arena: memref<?xi8> {openinfer.arg = "arena"}) {
   %a = nn.size "M*N"
@@ -22,10 +23,12 @@ func.func private @k(%x: memref<?x?xf32>) {
   "test.op"(%n) : (index) -> ()
   func.return
 }
+}
 // -----
 // A function that asks for no size gets none, and a module that was lowered stays as it is.
 // CHECK: func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
 // CHECK-NEXT: func.call @k(%x) : (memref<4xf32>) -> ()
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], variables = [{name = "x", dims = ["4"]}]}
 func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
   func.call @k(%x) : (memref<4xf32>) -> ()
@@ -34,11 +37,14 @@ func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
 func.func private @k(%x: memref<4xf32>) {
   func.return
 }
+}
 // -----
 // CHECK: frame = ["input x"]
 // CHECK: nn.size "N"
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {frame = ["input x"]}
 func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
   %n = nn.size "N"
   func.return
+}
 }

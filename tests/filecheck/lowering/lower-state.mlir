@@ -20,6 +20,7 @@
 // CHECK: %[[TO:.*]] = memref.view %state_K[%{{.*}}][%{{.*}}] : memref<?xi8> to memref<?xf32>
 // CHECK: memref.copy %{{.*}}, %[[TO]]
 // CHECK: func.func private @fail
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
   late = [],
   states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, sources = [], marks = false}]
@@ -29,6 +30,7 @@ func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> 
   nn.state_write "K"[%i] kept [] node 3 : i64 = %v : memref<4xf32>
   func.return
 }
+}
 // -----
 // A late size is checked against what the plan allowed for it, then noted.
 // CHECK: arith.cmpi sge, %n
@@ -36,6 +38,7 @@ func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> 
 // CHECK: nn.size "bound.n.0"
 // CHECK: nn.leave_if
 // CHECK: memref.store %{{.*}}, %cells
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
   late = ["n.0"],
   states = []
@@ -44,11 +47,13 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %c
   nn.define_size "n.0" = %n node 3 : i64
   func.return
 }
+}
 // -----
 // Persistent values are copied to their place, where no failure was recorded.
 // CHECK: %[[E:.*]] = memref.load %errors
 // CHECK: nn.leave_if
 // CHECK: memref.copy %v, %held_s
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
   late = [],
   states = [{name = "s", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false}]
@@ -59,6 +64,7 @@ func.func @step(%v: memref<4xf32>, %held_s: memref<4xf32> {openinfer.arg = "held
   memref.store %one, %errors[%c0] : memref<4xi64>
   nn.commit %v "s" : memref<4xf32>
   func.return
+}
 }
 // -----
 // A step without state stays as it is.
@@ -76,6 +82,7 @@ func.func @step(%x: memref<4xf32>) {
 // CHECK: nn.leave_if
 // CHECK-NEXT: %[[WORD:.*]] = arith.index_cast %n
 // CHECK: memref.store %[[WORD]], %cells
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
   late = [],
   states = [{name = "P", dtype = "f32", axes = ["settled", "0"], tables = 0 : i64, base = ["0", "0"], limits = ["1", ""], entry = [], fixed = {}, open = true, sources = [], marks = false}]
@@ -83,6 +90,7 @@ nn.interface {
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<5xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
   nn.set_extent "P" axis 1 : i64 to %n node 3 : i64
   func.return
+}
 }
 // -----
 // Facts stand behind the extents: their cells are set without a look at the memory, and are noted at
@@ -99,6 +107,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %c
 // CHECK-NEXT: %{{.*}} = arith.constant 7 : index
 // CHECK-NEXT: memref.store %[[WORD]], %cells[%c7
 // CHECK-NEXT: func.return
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
   late = [],
   states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = true, late = [0], fixed = {}, sources = [], marks = false}]
@@ -108,4 +117,5 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %c
   "test.op"(%touched) : (index) -> ()
   nn.set_extent "P" axis 4 : i64 to %n node 3 : i64
   func.return
+}
 }

@@ -63,9 +63,9 @@ func.func @f8(%x: tensor<5xf8E5M2>) -> tensor<5xf8E5M2> {
 // -----
 // Kernels that keep their op learn who has no sign: operands here, indices there.
 // CHECK-LABEL: func.func @signs
-// CHECK: nn.reduce(%x) {{.*}} attrs {openinfer.unsigned} : (tensor<9xi4>) -> tensor<i64>
-// CHECK: nn.gather(%x, %i) {{.*}} attrs {openinfer.unsigned, openinfer.unsigned_indices}
-// CHECK: nn.gather(%x, %j) {{.*}} attrs {openinfer.unsigned} :
+// CHECK: nn.reduce(%x) {{.*}}, unsigned} : (tensor<9xi4>) -> tensor<i64>
+// CHECK: nn.gather(%x, %i) {{.*}}, unsigned_indices} :
+// CHECK: nn.gather(%x, %j) {axis = 0 : i64} :
 func.func @signs(%x: tensor<9xui4>, %i: tensor<3xui8>, %j: tensor<3xi8>) -> (tensor<i64>, tensor<3xui4>, tensor<3xui4>) {
   %a = nn.reduce(%x) {kind = "argmax", axes = array<i64: 0>} : (tensor<9xui4>) -> tensor<i64>
   %b = nn.gather(%x, %i) {axis = 0 : i64} : (tensor<9xui4>, tensor<3xui8>) -> tensor<3xui4>

@@ -93,9 +93,9 @@ func.func @kept(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
 // -----
 // Kernels that compare learn that integers have no sign.
 // CHECK-LABEL: func.func @kernels
-// CHECK: nn.sort(%x) {axis = 0 : i64} attrs {openinfer.unsigned} : (tensor<4xi8>)
-// CHECK: nn.reduce(%x) {kind = "argmax", axes = array<i64: 0>} attrs {openinfer.unsigned}
-// CHECK: nn.matmul(%w, %w) attrs {openinfer.unsigned}
+// CHECK: nn.sort(%x) {axis = 0 : i64, unsigned} : (tensor<4xi8>)
+// CHECK: nn.reduce(%x) {kind = "argmax", axes = array<i64: 0>, unsigned}
+// CHECK: nn.matmul(%w, %w) {unsigned}
 // CHECK: nn.sort(%z) {axis = 0 : i64} : (tensor<4xi8>)
 func.func @kernels(%x: tensor<4xui8>, %w: tensor<4x4xui8>, %z: tensor<4xi8>) -> (tensor<4xui8>, tensor<i64>, tensor<4x4xui32>, tensor<4xi8>) {
   %v, %p = nn.sort(%x) {axis = 0 : i64} : (tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi64>)

@@ -1,5 +1,5 @@
 // RUN: openinfer-opt %s -p plan-memory --split-input-file | filecheck %s
-// RUN: openinfer-opt %s --observe -p plan-memory --split-input-file | filecheck %s --check-prefix OBSERVE
+// RUN: sed -e 's/openinfer.target = "generic"/&, openinfer.observed/' %s | openinfer-opt - -p plan-memory --split-input-file | filecheck %s --check-prefix OBSERVE
 
 // The third buffer takes the place of the first one; sizes are expressions, rounded up to 64.
 // CHECK: offsets = {y = "0"}
@@ -15,6 +15,7 @@
 
 // Watched, nothing shares a place.
 // OBSERVE: arena = "192*((16*N + 63)/64)"
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"]}
 func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}) {
   %n = nn.size "N"
@@ -28,6 +29,7 @@ func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}) {
   func.return
 }
 func.func private @k(memref<?x4xf32>, memref<?x4xf32>)
+}
 // -----
 // What a loop reads lives until it ends: %a is read in every round, so %t may not lie there. A
 // result lives to the end, although its last reader is long gone; a view keeps its buffer alive.
@@ -37,6 +39,7 @@ func.func private @k(memref<?x4xf32>, memref<?x4xf32>)
 // CHECK-NEXT: {name = "t", offset = "128", size = "64"
 // CHECK-NEXT: {name = "u", offset = "[[A]]", size = "64"
 // CHECK: arena = "192"
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"]}
 func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}, %n: index {openinfer.arg = "size N"}) {
   %c0 = arith.constant 0 : index
@@ -58,11 +61,14 @@ func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}, %n: index {openi
 }
 func.func private @k(memref<16xf32>, memref<16xf32>)
 func.func private @v(memref<4x4xf32>)
+}
 // -----
 // Only the step has an arena.
 // CHECK: func.func @prepare_0(%x: memref<16xf32>)
 // CHECK-NEXT: memref.alloc
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @prepare_0(%x: memref<16xf32>) {
   %a = memref.alloc() : memref<16xf32>
   func.return
+}
 }

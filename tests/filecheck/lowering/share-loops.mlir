@@ -159,13 +159,13 @@ func.func @step(%x: memref<f32>, %y: memref<f32>) {
     func.call @set_0(%y) : (memref<f32>) -> ()
     nn.end_section
   }
-  nn.sections "one" {
+  nn.sections serial "one" {
     func.call @set_0(%x) : (memref<f32>) -> ()
     nn.end_section
   } "two" {
     func.call @set_0(%y) : (memref<f32>) -> ()
     nn.end_section
-  } attributes {openinfer.serial}
+  }
   func.return
 }
 func.func private @set_0(%x: memref<f32>) {

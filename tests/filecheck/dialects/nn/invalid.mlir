@@ -800,3 +800,8 @@ func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>, %v: tensor<1x4x16xf32>
   %y, %z = nn.products(%x, %w, %v) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
 }
+// -----
+// CHECK: nn.interface: the module does not say what it is compiled for, expected `builtin.module attributes {openinfer.target = "generic", …}` around it
+builtin.module {
+  nn.interface {inputs = ["x"]}
+}

@@ -7,6 +7,7 @@
 // CHECK-NEXT:     {sources = ["W2"], variable = "W2"}
 // CHECK-NEXT:   ]
 // CHECK-NEXT: }
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], weights = [{sources = ["W1"], variable = "W1"}, {sources = ["W2"], variable = "W2"}]}
 
 // CHECK: func.func @tensors(%x: tensor<?x8xf32, #nn.dims<N, 8>>, %w: tensor<8x8xf32>, %V: tensor<3x8x8xf32>, %i: tensor<5xi64>, %c: tensor<8xi1>)
@@ -98,4 +99,5 @@ func.func @buffers(%x: memref<?x8xf32>, %y: memref<?x8xf32>, %n: index, %e: memr
   // CHECK: nn.stamp "pass" "" [3] thread %n
   nn.stamp "pass" "" [3] thread %n
   func.return
+}
 }

@@ -89,7 +89,7 @@ func.func @choose(%x: memref<?xi32>, %v: memref<2xi32>, %p: memref<2xi64>) {
 // CHECK-LABEL: func.func @unsigned
 // CHECK:       arith.cmpi ugt, %{{.*}}, %{{.*}} : i8
 func.func @unsigned(%x: memref<9xi8>, %v: memref<9xi8>, %p: memref<9xi64>, %a: memref<9xi64>, %b: memref<9xi64>) {
-  nn.sort(%x) outs(%v, %p, %a, %b) {axis = 0 : i64, descending} attrs {openinfer.unsigned}
+  nn.sort(%x) outs(%v, %p, %a, %b) {axis = 0 : i64, descending, unsigned}
     : (memref<9xi8>, memref<9xi8>, memref<9xi64>, memref<9xi64>, memref<9xi64>) -> ()
   func.return
 }
