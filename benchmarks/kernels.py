@@ -134,19 +134,19 @@ def matmul_case(
 ) -> Case:
     """`[m, k] x [k, n]` with packed weights; the epilogue turns `%v` (sum plus bias) into `%r`."""
     tile = 2 * target.vector_bits // 32
-    panels = -(-n // tile)
+    panels, layout = -(-n // tile), f"layout = #nn.panels<{tile}>"
     rows = "?" if dynamic else str(m)
     types = [f"memref<{rows}x{k}xf32>", f"memref<{panels}x{k}x{tile}xf32>"]
     types += [f"memref<{n}xf32>", f"memref<{rows}x{n}xf32>"]
     a, b, bias, c = types
     if epilogue:
         kernel = (
-            "nn.matmul(%0, %1, %2) outs(%3) {packed, maps = [affine_map<(i, j) -> (j)>]} {\n"
+            f"nn.matmul(%0, %1, %2) outs(%3) {{{layout}, maps = [affine_map<(i, j) -> (j)>]}} {{\n"
             f"^bb0(%p: f32, %q: f32):\n%v = arith.addf %p, %q : f32\n{EPILOGUES[epilogue]}\n"
             f"nn.yield %r : f32\n}} : ({a}, {b}, {bias}, {c}) -> ()"
         )
     else:
-        kernel = f"nn.matmul(%0, %1) outs(%3) {{packed}} : ({a}, {b}, {c}) -> ()"
+        kernel = f"nn.matmul(%0, %1) outs(%3) {{{layout}}} : ({a}, {b}, {c}) -> ()"
     random = np.random.default_rng(0)
     shapes = [(m, k), (panels, k, tile), (n,), (m, n)]
     arrays = [aligned(random.standard_normal(shape, np.float32)) for shape in shapes]
@@ -190,7 +190,7 @@ def conv_case(
     ]
     types = [f"memref<{'x'.join(map(str, shape))}xf32>" for shape in shapes]
     text = (
-        f"nn.conv(%0, %1, %2) outs(%3, %4) {{{settings}, packed, "
+        f"nn.conv(%0, %1, %2) outs(%3, %4) {{{settings}, layout = #nn.panels<{rows}>, "
         f"maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]}} {{{BIAS_RELU}}} : "
         f"({', '.join(types)}) -> ()"
     )

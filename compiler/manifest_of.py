@@ -11,7 +11,7 @@ from openinfer.dialects.nn import interface_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_data
 from openinfer.lowering.state_layout import layout_of
-from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.manifest import Manifest, WeightRow
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.version import openinfer_version
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
 
 _FIELDS = frozenset(row.name for row in fields(Manifest))
+_WEIGHT_FIELDS = frozenset(row.name for row in fields(WeightRow))
 _LISTS = ("variables", "returns", "outputs", "frame", "plan", "nodes")
 """What has no default in a manifest, and may be missing where a program has none."""
 
@@ -47,7 +48,7 @@ def manifest_of(module: ModuleOp, device: str, name: str, package: Package | Non
             for row in entries.get("states", [])
         ],
         "weights": [
-            {key: value for key, value in row.items() if key != "members"} | {"nbytes": nbytes}
+            {key: value for key, value in row.items() if key in _WEIGHT_FIELDS} | {"nbytes": nbytes}
             for row, nbytes in zip(entries.get("weights", []), entries.get("weight_bytes", []))
         ],
     }

@@ -97,10 +97,10 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "fuse-pooling", "after bias and activation, a quarter of the sums is stored"
                 ),
                 faster("fuse-epilogue", "what follows pooling"),
-                faster("pack-constant-weights", "all matmuls have their final operands now"),
+                faster("choose-layouts", "products have their final operands now"),
                 faster("stream-weights", "panels are what a step reads; their sum is known now"),
                 faster("merge-products", "their bodies are final, their panels have their places"),
-                Step("dce", "unpacked members that nobody reads"),
+                Step("dce", "members of weights that are read in a layout now"),
             ),
             # Decided by then: what each element is.
             Level.of(

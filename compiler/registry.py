@@ -40,7 +40,7 @@ PASSES: dict[str, str] = {
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",
     "merge-products": "openinfer.lowering.linalg.merge_products:MergeProducts",
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
-    "pack-constant-weights": "openinfer.lowering.linalg.pack_constant_weights:PackConstantWeights",
+    "choose-layouts": "openinfer.lowering.linalg.choose_layouts:ChooseLayouts",
     "stream-weights": "openinfer.lowering.cpu.stream_weights:StreamWeights",
     # buffers
     "clear-tails": "openinfer.lowering.cpu.schedules.clear_tails:ClearTails",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Operation
 
+from openinfer.dialects.nn.layouts import LayoutAttr
 from openinfer.lowering.facts import Facts
 from openinfer.runtime.sizes import Size
 
@@ -31,8 +32,8 @@ Scratch = tuple[Attribute, tuple[Size, ...]]
 class Tiling:
     """How the constant operand of an op is cut for its kernel."""
 
-    tile: int
-    """Columns of a panel (`nn.pack`)."""
+    layout: LayoutAttr
+    """What `nn.pack` makes of it."""
 
 
 class Demands:

@@ -24,7 +24,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from openinfer.dialects.graph import NameAttr, SizeAttr
-from openinfer.dialects.nn import interface_of, update_interface
+from openinfer.dialects.nn import (
+    LayoutAttr,
+    PairsAttr,
+    PanelsAttr,
+    interface_of,
+    update_interface,
+)
 from openinfer.lowering.attributes import i64_attribute, text_attribute
 from openinfer.runtime.rows import row_of
 
@@ -40,6 +46,8 @@ class Weight:
     """Tensors of the package, for a family all members in row-major order."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
+    layout: PanelsAttr | PairsAttr | None = None
+    """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""
 
@@ -76,12 +84,14 @@ def as_attribute(value: object) -> Attribute:
 
 
 def as_data(value: Attribute) -> Any:
-    """What `row_of` reads: the opposite of `as_attribute`; names and sizes are their texts."""
+    """What `row_of` reads: the opposite of `as_attribute`; names and sizes are their texts, layouts stay."""
     match value:
         case IntegerAttr():
             return bool(value.value.data) if value.type == i1 else value.value.data
         case FloatAttr():
             return value.value.data
+        case LayoutAttr():
+            return value
         case StringAttr() | NameAttr():
             return value.data
         case SizeAttr():

@@ -22,7 +22,8 @@ def row_of(kind: type[T], data: object) -> T:
     """An instance of the dataclass `kind` from JSON data.
 
     Fields may be annotated with str, int, float, bool, None, Any, unions of these, Size (a text),
-    other dataclasses, and lists, tuples and dicts of such. A field with a default may be missing.
+    other dataclasses, and lists, tuples and dicts of such. A field with a default may be missing; what
+    is of a dataclass already stays.
     Raises ValueError that names the place of the first value that does not fit.
     """
     try:
@@ -172,6 +173,8 @@ def _row(kind: type) -> Reader:
     ]
 
     def read(data: Any) -> Any:
+        if isinstance(data, kind):
+            return data
         if type(data) is not dict:
             raise _Misfit(f"is {_shown(data)}, not an object")
         values: dict[str, Any] = {}

@@ -109,7 +109,7 @@ def shapes_of(
             depth.constant,
             columns.constant,
             str(element_of(op.inputs[0])),
-            op.packed is not None,
+            op.layout is not None,
             op.transpose_b is not None,
             tuple(counts),
         )

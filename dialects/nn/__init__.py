@@ -14,6 +14,7 @@ from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
+from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr, PanelsAttr
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
@@ -127,7 +128,7 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType],
+    [DimsAttr, DtypeType, PanelsAttr, PairsAttr],
 )
 
 __all__ = [
@@ -160,6 +161,7 @@ __all__ = [
     "IrfftOp",
     "KeepOp",
     "LayerNormOp",
+    "LayoutAttr",
     "LeaveIfOp",
     "LoosenOp",
     "LstmOp",
@@ -168,6 +170,8 @@ __all__ = [
     "NNOp",
     "ObserveOp",
     "PackOp",
+    "PairsAttr",
+    "PanelsAttr",
     "PoolOp",
     "ProductsOp",
     "PublishOp",

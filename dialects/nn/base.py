@@ -27,6 +27,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from openinfer.dialects.nn.layouts import LayoutAttr
+
 
 class DestinationEffect(MemoryEffect):
     """Pure on tensors; on buffers it reads its inputs and writes its destination."""
@@ -126,6 +128,10 @@ class NNOp(IRDLOperation):
                 raise VerifyException(
                     f"{self.name} mixes buffers with other values: found {value.type}"
                 )
+
+    def layout_at(self, index: int) -> LayoutAttr | None:
+        """The layout that an operand is read in; None as it is written."""
+        return None
 
     def check(self) -> None:
         """What a particular operation requires of its operands and settings."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
 from openinfer.dialects.nn.checks import (
@@ -14,11 +14,11 @@ from openinfer.dialects.nn.checks import (
     expect_shape,
     fits,
     refuse,
-    same,
     shape_of,
     text,
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
+from openinfer.dialects.nn.layouts import LayoutAttr, PanelsAttr
 from openinfer.dialects.nn.tensor_ops import I64Array
 from openinfer.dialects.nn.window_ops import WindowOp
 from openinfer.runtime.sizes import Size
@@ -30,21 +30,23 @@ class ConvOp(WindowOp):
 
     x `[N, C, H, W]` floats, w `[O, C / groups, KH, KW]`, y `[N, O, OH, OW]`; padding is 0. Inputs:
     x, w, then the extra operands of the epilogue; body and `maps` are those of `nn.matmul`. With
-    `packed`, w holds panels `[groups, ceil(O / groups / tile), C / groups * KH * KW, tile]` as
-    `nn.pack` makes them of the transposed matrix. All sizes but N are known. On buffers `outs` holds
-    the result, then room for x with its padding (`lowering/cpu/schedules/conv_planes.py`), one-dimensional
-    and of the type that sums are kept in.
+    `layout`, w is what `nn.pack` makes of the matrices `[groups, C / groups * KH * KW, O / groups]`.
+    All sizes but N are known. On buffers `outs` holds the result, then room for x with its
+    padding (`lowering/cpu/schedules/conv_planes.py`), one-dimensional and of the type that sums are kept in.
     """
 
     name = "nn.conv"
     kernel = prop_def(I64Array)
     groups = prop_def(IntegerAttr)
-    packed = opt_prop_def(UnitAttr)
+    layout = opt_prop_def(PanelsAttr)
     pool = opt_prop_def(IntegerAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
     SCRATCH: ClassVar[int] = 1
     BODY: ClassVar[bool] = True
+
+    def layout_at(self, index: int) -> LayoutAttr | None:
+        return self.layout if index == 1 else None
 
     def check(self) -> None:
         self.check_window()
@@ -92,13 +94,9 @@ class ConvOp(WindowOp):
         assert isinstance(outputs, int)
         if groups < 1 or channels % groups or outputs % groups:
             refuse(self, f"{channels} and {outputs} channels do not divide into {groups} groups")
-        if self.packed is None:
+        if self.layout is None:
             expect_shape(self, "w", w, (outputs, channels // groups, *kernel))
             return
-        tile = w[-1] if len(w) == 4 else None
-        if not isinstance(tile, int) or tile < 1:
-            refuse(self, f"packed w has shape {text(w)}, expected [groups, panels, depth, tile]")
-        panels = -(-(outputs // groups) // tile)
         depth = channels // groups * prod(kernel)
-        if not same(w, (groups, panels, depth, tile)):
-            expect_shape(self, "packed w", w, (groups, panels, depth, tile))
+        expected = self.layout.shape((groups, depth, outputs // groups))
+        expect_shape(self, f"w in {self.layout}", w, expected)

@@ -13,6 +13,8 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from openinfer.dialects.nn.weight_layouts import check_weight_layouts
+
 TARGET = "openinfer.target"
 """The attribute of a module that names what it is compiled for."""
 
@@ -42,11 +44,18 @@ class InterfaceOp(IRDLOperation):
 
     def verify_(self) -> None:
         module = self.parent_op()
-        if module is not None and TARGET not in module.attributes:
+        if not isinstance(module, ModuleOp):
+            return
+        if TARGET not in module.attributes:
             raise VerifyException(
                 "nn.interface: the module does not say what it is compiled for, "
                 f'expected `builtin.module attributes {{{TARGET} = "generic", …}}` around it'
             )
+        rows = self.entries.data.get("weights")
+        if isinstance(rows, ArrayAttr):
+            given = [self.entries.data.get(key) for key in ("inputs", "held")]
+            first = sum(len(names) for names in given if isinstance(names, ArrayAttr))
+            check_weight_layouts(module, rows, first)
 
     @classmethod
     def parse(cls, parser: Parser) -> InterfaceOp:

@@ -12,6 +12,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 
 from openinfer.dialects.nn.base import NNOp
 from openinfer.dialects.nn.checks import refuse
+from openinfer.dialects.nn.layouts import LayoutAttr
 from openinfer.dialects.nn.structured_ops import MatmulOp
 
 HAS_BODY = "body"
@@ -22,12 +23,12 @@ HAS_BODY = "body"
 class ProductsOp(NNOp):
     """`x·W1, x·W2, …`: one pass over the panels of all right operands, an output for each.
 
-    Inputs: the left operand, then for each product its packed right operand and the extra operands
-    of its body. `parts` has the settings of each product as `nn.matmul` has them, with `body` where
-    the next region is its body. Every output is what `nn.matmul` would give, bit by bit.
+    Inputs: the left operand, then for each product its right operand, which has a layout, and the
+    extra operands of its body. `parts` has the settings of each product as `nn.matmul` has them, with
+    `body` where the next region is its body. Every output is what `nn.matmul` would give, bit by bit.
 
         %q, %k = nn.products(%x, %wq, %bq, %wk) {parts = [
-            {body, maps = [affine_map<(d0, d1) -> (d1)>], packed}, {packed}]} {…} :
+            {body, layout = #nn.panels<32>, maps = […]}, {layout = #nn.panels<32>}]} {…} :
             (tensor<4x8xf32>, tensor<1x8x32xf32>, tensor<32xf32>, tensor<1x8x32xf32>)
             -> (tensor<4x32xf32>, tensor<4x32xf32>)
     """
@@ -72,6 +73,15 @@ class ProductsOp(NNOp):
                 if op.parent is None:
                     op.erase()
 
+    def layout_at(self, index: int) -> LayoutAttr | None:
+        right = 1
+        for part in self.parts:
+            layout = part.data.get("layout")
+            if index == right and isinstance(layout, LayoutAttr):
+                return layout
+            right += 1 + _extras(part)
+        return None
+
     def verify_(self) -> None:
         count = len(self.parts)
         if count < 2 or len(self.outs or self.result) != count:
@@ -84,8 +94,8 @@ class ProductsOp(NNOp):
                 f"the settings are those of {operands} inputs and {bodies} bodies, "
                 f"found {len(self.inputs)} and {len(self.body)}",
             )
-        if any("packed" not in part.data for part in self.parts):
-            refuse(self, "every right operand is packed")
+        if any("layout" not in part.data for part in self.parts):
+            refuse(self, "every right operand has a layout")
         if any("transpose_a" in part.data for part in self.parts):
             refuse(self, "the left operand is not transposed")
         with self.split() as products:

@@ -41,6 +41,7 @@ from openinfer.dialects.nn.checks import (
     text,
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
+from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr, PanelsAttr
 
 
 @irdl_op_definition
@@ -50,26 +51,25 @@ class MatmulOp(NNOp):
     Inputs: `a`, `b`, then the extra operands of the epilogue. The body, when there is one, maps one
     element of the product (first argument, in the accumulator's type) and one element of each extra
     operand to the element that is stored; `maps` gives for each extra operand the affine map from
-    the indices of the result. With `packed`, `b` holds panels `[…, ceil(N / tile), K, tile]` as
-    `nn.pack` makes them. On buffers `outs` holds the result, then room for the panels
-    `[slots, ceil(N / tile), K, tile]` of a `b` that is not packed where it is wanted, then the two
-    buffers of a product in blocks: a copy of some rows, `[threads, rows, steps]` or the other way
-    round with `transpose_a`, and their sums, `[threads, ceil(N / tile), rows, tile]`.
-    `streamed` panels come from memory: no cache holds them from one step to the next.
+    the indices of the result. With `layout`, `b` lies as `nn.pack` makes it. On buffers `outs` holds
+    the result, then room for the panels `[slots, ceil(N / tile), K, tile]` of a `b` without a layout
+    where it is wanted, then the two buffers of a product in blocks: a copy of some rows, `[threads,
+    rows, steps]` or the other way round with `transpose_a`, and their sums, `[threads, ceil(N / tile),
+    rows, tile]`.
+    A `streamed` layout comes from memory: no cache holds it from one step to the next.
 
     Integers are signed, unless there is `unsigned`. With `boolean` they are bytes that hold 0 or 1, and
     an element is whether any product is 1.
 
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
-    pairs, `[…, ceil(N / tile), ceil(K / 2), 2 * tile]` of bf16. A `b` that is not packed needs room
-    for panels.
+    those of `#nn.pairs`. A `b` without a layout needs room for panels.
     """
 
     name = "nn.matmul"
     transpose_a = opt_prop_def(UnitAttr)
     transpose_b = opt_prop_def(UnitAttr)
-    packed = opt_prop_def(UnitAttr)
+    layout = opt_prop_def(LayoutAttr)
     streamed = opt_prop_def(UnitAttr)
     unsigned = opt_prop_def(UnitAttr)
     boolean = opt_prop_def(UnitAttr)
@@ -79,12 +79,15 @@ class MatmulOp(NNOp):
     SCRATCH: ClassVar[int] = 3
     BODY: ClassVar[bool] = True
 
+    def layout_at(self, index: int) -> LayoutAttr | None:
+        return self.layout if index == 1 else None
+
     def check(self) -> None:
         a, b = shape_of(self.inputs[0]), shape_of(self.inputs[1])
-        if len(a) < 2 or len(b) < 2 + (self.packed is not None):
+        if len(a) < 2 or len(b) < 2 + (self.layout is not None):
             refuse(
                 self,
-                f"operands have at least two dimensions (a packed one three): "
+                f"operands have at least two dimensions (three with a layout): "
                 f"found {text(a)} and {text(b)}",
             )
         result = shape_of(self.output)
@@ -104,33 +107,20 @@ class MatmulOp(NNOp):
 
     def _right(self, b: Dims, result: Dims) -> tuple[Dim, Dim, Dims]:
         """K, N and the leading dimensions of the right operand."""
-        if self.packed is None:
+        if self.layout is None:
             if self.streamed is not None:
-                refuse(self, "only packed panels are streamed")
+                refuse(self, "only an operand with a layout is streamed")
             depth, columns = b[:-3:-1] if self.transpose_b is not None else b[-2:]
             return depth, columns, b[:-2]
         if self.transpose_b is not None:
-            refuse(self, "packed panels have no transpose_b")
-        panels, depth, tile = b[-3:]
-        if self.precision is not None:
-            # They do not say whether the last row of pairs is half padding either.
-            inner = shape_of(self.inputs[0])[-1]
-            if not fits(ceil_div(inner, 2), depth):
-                refuse(self, f"{depth} rows of pairs for an inner size {inner}")
-            if isinstance(tile, int) and tile % 2:
-                refuse(self, f"panels {text(b)} of pairs have an odd width")
-            depth, tile = inner, tile // 2 if isinstance(tile, int) else None
-        # Panels do not say how much of the last one is padding.
+            refuse(self, "an operand with a layout has no transpose_b")
+        # Panels do not say how much of the last one, or of the last row of pairs, is padding.
+        a = shape_of(self.inputs[0])
+        inner = a[-2] if self.transpose_a is not None else a[-1]
         columns = result[-1] if result else None
-        if tile is not None and (tile == 0 or not isinstance(tile, int)):
-            refuse(self, f"panels {text(b)} have tile {tile}, expected a positive integer")
-        if tile is not None and not fits(ceil_div(columns, tile), panels):
-            refuse(
-                self,
-                f"{panels} panels of {tile} columns for a result {text(result)}, "
-                f"expected {ceil_div(columns, tile)}",
-            )
-        return depth, columns, b[:-3]
+        expected = self.layout.shape((*b[:-3], inner, columns))
+        expect_shape(self, f"the right operand in {self.layout}", b, expected)
+        return inner, columns, b[:-3]
 
     def _check_scratch(self, depth: Dim, columns: Dim) -> None:
         room = list(self.outs[1:])
@@ -149,13 +139,14 @@ class MatmulOp(NNOp):
 
     def _check_panels(self, value: SSAValue, depth: Dim, columns: Dim) -> None:
         found = shape_of(value)
-        width = tile = found[-1] if found else None
-        kind = element(self.inputs[1])
-        if self.precision is not None:
-            depth, kind = ceil_div(depth, 2), bf16
-            tile = tile // 2 if isinstance(tile, int) else None
-        panels = ceil_div(columns, tile) if isinstance(tile, int) and tile > 0 else None
-        expect_shape(self, "the scratch buffer", found, (None, panels, depth, width))
+        width = found[-1] if found else None
+        pairs = self.precision is not None
+        expected: Dims = (None, None, ceil_div(depth, 2) if pairs else depth, None)
+        if isinstance(width, int) and width > pairs:
+            layout = PairsAttr(width // 2) if pairs else PanelsAttr(width)
+            expected = layout.shape((None, depth, columns))
+        expect_shape(self, "the scratch buffer", found, expected)
+        kind = bf16 if pairs else element(self.inputs[1])
         expect_element(self, "the scratch buffer", element(value), kind)
 
     def _check_elements(self) -> None:
@@ -183,13 +174,17 @@ class MatmulOp(NNOp):
 
     def _check_precision(self) -> None:
         """Floats up to f32; the left operand is rounded already, and so are panels."""
+        pairs = isinstance(self.layout, PairsAttr)
+        if self.layout is not None and pairs is (self.precision is None):
+            said = "bf16" if self.precision is not None else "as declared"
+            refuse(self, f"the layout {self.layout} does not belong to precision {said}")
         if self.precision is None:
             return
         if self.precision.data != "bf16":
             refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16'")
         if self.transpose_a is not None:
             refuse(self, "the left operand of a product of pairs is not transposed")
-        rounded = self.inputs[: 2 if self.packed is not None else 1]
+        rounded = self.inputs[: 2 if self.layout is not None else 1]
         for value in rounded:
             expect_element(self, "an operand of precision bf16", element(value), bf16)
         if element(self.inputs[1]) == f64:

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     UnitAttr,
-    bf16,
     i64,
 )
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
@@ -22,7 +21,6 @@ from openinfer.dialects.nn.base import NNOp
 from openinfer.dialects.nn.checks import (
     Dim,
     Dims,
-    ceil_div,
     element,
     expect_axis,
     expect_element,
@@ -39,6 +37,7 @@ from openinfer.dialects.nn.checks import (
     text,
     times,
 )
+from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr
 from openinfer.runtime.sizes import Size
 
 I64Array = DenseArrayBase.constr(i64)
@@ -210,37 +209,25 @@ class GatherOp(NNOp):
 
 @irdl_op_definition
 class PackOp(NNOp):
-    """Matrix `[K, N]` (`[N, K]` when transposed) → panels `[ceil(N / tile), K, tile]`, zero-padded.
+    """Matrix `[K, N]` (`[N, K]` when transposed) in a layout; leading dimensions are kept.
 
-    What the matmul kernel reads in one stream; leading dimensions are kept. With `pairs` the
-    elements are rounded to bf16 and two rows of the matrix lie side by side, column by column:
-    `[ceil(N / tile), ceil(K / 2), 2 * tile]`, as `nn.dot_pairs` takes them.
+    In `#nn.pairs` the elements are rounded to bf16.
     """
 
     name = "nn.pack"
-    tile = prop_def(IntegerAttr)
+    layout = prop_def(LayoutAttr)
     transposed = opt_prop_def(StringAttr)
-    pairs = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
-        if self.pairs is not None:
+        source, target = shape_of(self.inputs[0]), shape_of(self.output)
+        if isinstance(self.layout, PairsAttr):
             expect_floats(self, self.inputs)
-            expect_element(self, "the result", element(self.output), bf16)
-            source, target = shape_of(self.inputs[0]), shape_of(self.output)
-        else:
-            source, target = _moves(self)
-        tile = self.tile.value.data
-        if tile < 1:
-            refuse(self, f"tile {tile} is not positive")
+        expected = self.layout.element(element(self.inputs[0]))
+        expect_element(self, "the result", element(self.output), expected)
         if len(source) < 2:
             refuse(self, f"the input has shape {text(source)}, expected two dimensions or more")
         depth, columns = source[-2:] if self.transposed is None else source[:-3:-1]
-        width = tile
-        if self.pairs is not None:
-            depth, width = ceil_div(depth, 2), 2 * tile
-        expect_shape(
-            self, "the result", target, (*source[:-2], ceil_div(columns, tile), depth, width)
-        )
+        expect_shape(self, "the result", target, self.layout.shape((*source[:-2], depth, columns)))
 
 
 def int_setting(value: int) -> IntegerAttr:

@@ -33,10 +33,11 @@ class CpuDemands(Demands):
 
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
-            return Tiling(schedule_of(op).tile.rows)
+            return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))
         dims = nn.dims_of(op.inputs[1])
         columns = dims[-2] if op.transpose_b is not None else dims[-1]
-        return Tiling(machine_of(op).tile_for(columns.constant))
+        panels = nn.PairsAttr if op.precision is not None else nn.PanelsAttr
+        return Tiling(panels(machine_of(op).tile_for(columns.constant)))
 
     def merges(self, products: Sequence[nn.MatmulOp]) -> bool:
         # What is computed in blocks has a loop of its own around its panels.

@@ -19,19 +19,19 @@ from openinfer.lowering.facts import Facts
 
 @dataclass(frozen=True)
 class StreamWeights(ModulePass):
-    """Marks the products of a step whose packed weights fill more than half of the last cache.
+    """Marks the products of a step whose laid-out weights fill more than half of the last cache.
 
     Before:
         %w = nn.member %W_packed[%l] : tensor<3x64x2048x32xf32> -> tensor<64x2048x32xf32>
-        %y = nn.matmul(%x, %w) {packed} : …
+        %y = nn.matmul(%x, %w) {layout = #nn.panels<32>} : …
     After:
-        %y = nn.matmul(%x, %w) {packed, streamed} : …
+        %y = nn.matmul(%x, %w) {layout = #nn.panels<32>, streamed} : …
 
     Those are 48 MiB, where the cache has 32. All weights of a step count together, each once, with
     all members of its family. Half, since others share the cache, and it holds what the step computes,
     too: where it has 32 MiB, weights of 12 MB stay in it, those of 20 MB do not (measured).
 
-    Requires: weights packed. The size of the cache is that of the target.
+    Requires: layouts chosen. The size of the cache is that of the target.
     Leaves: programs with fewer weights; products whose right operand is no constant.
     """
 
@@ -52,9 +52,9 @@ class StreamWeights(ModulePass):
 
 
 def _constant_products(function: FuncOp) -> Iterator[tuple[nn.MatmulOp, BlockArgument]]:
-    """Each product with packed weights, and the argument that holds them."""
+    """Each product with a laid-out weight, and the argument that holds them."""
     for op in function.walk():
-        if isinstance(op, nn.MatmulOp) and op.packed is not None:
+        if isinstance(op, nn.MatmulOp) and op.layout is not None:
             right = op.inputs[1]
             root = right.owner.family if isinstance(right.owner, nn.MemberOp) else right
             if isinstance(root, BlockArgument) and root.block is function.body.block:

@@ -30,12 +30,12 @@ class MergeProducts(ModulePass):
     """Computes Q, K and V, say, in one parallel loop over the panels of all their weights.
 
     Before:
-        %q = nn.matmul(%x, %wq) {packed} : …
-        %k = nn.matmul(%x, %wk, %bk) {maps = […], packed} {…} : …
+        %q = nn.matmul(%x, %wq) {layout = #nn.panels<32>} : …
+        %k = nn.matmul(%x, %wk, %bk) {layout = …, maps = […]} {…} : …
     After:
-        %q, %k = nn.products(%x, %wq, %wk, %bk) {parts = [{packed}, {body, maps = […], packed}]} {…}
+        %q, %k = nn.products(%x, %wq, %wk, %bk) {parts = [{layout = …}, {body, …}]} {…}
 
-    Requires: weights packed, epilogues fused.
+    Requires: layouts chosen, epilogues fused.
     Leaves: products of which one reads what the other gives, with attention, say, in between, that
         a barrier or a hint keeps apart or that carry different wishes, with a transposed left
         operand, with a right operand for each of several leading indices, or large enough to be
@@ -72,8 +72,8 @@ def _merge_in(block: Block) -> None:
 
 
 def _fits(op: nn.MatmulOp) -> bool:
-    """Whether the product is one matrix of rows by one packed weight."""
-    if op.packed is None or set(op.attributes) - {HINTS}:
+    """Whether the product is one matrix of rows by one weight with a layout."""
+    if op.layout is None or set(op.attributes) - {HINTS}:
         return False
     if op.transpose_a is not None or op.unsigned is not None:
         return False

@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.graph import NameAttr, SizeAttr
-from openinfer.dialects.nn import update_interface
+from openinfer.dialects.nn import PairsAttr, PanelsAttr, update_interface
 from openinfer.lowering.interface import Weight, as_attribute, as_data, read_rows
 from openinfer.runtime.manifest import (
     BlockRow,
@@ -32,7 +32,8 @@ ROWS: list[object] = [
     RequirementRow("1", "N", -1, "capacity"),
     StampRow("begin", "matmul_0", [1, 2]),
     PlanRow("y", "64*N", "256", 0, 4),
-    Weight("W", ("W.0", "W.1"), (2,), "prepare_0"),
+    Weight("W", ("W.0", "W.1"), (2,), PanelsAttr(32), "prepare_0"),
+    Weight("V", ("V",), layout=PairsAttr(16), prepare="prepare_1"),
 ]
 
 

@@ -167,7 +167,7 @@ def check(conv: Conv, target: str) -> None:
     inputs = [*buffers[:2], *buffers[2 : 2 + len(extras)]]
     types = [*inputs, *buffers[4:]]
     names = [f"%{i}" for i in range(len(types))]
-    settings = conv.settings() + (", packed" if conv.packed else "")
+    settings = conv.settings() + (f", layout = #nn.panels<{tile}>" if conv.packed else "")
     settings += f", maps = [{', '.join(maps)}]" if maps else ""
     body = f"{{\n{conv.body}\n}}" if conv.body else ""
     kernel = (

@@ -88,6 +88,11 @@ class Guarded:
         assert (self.whole[128 + self.array.size :] == 77).all()
 
 
+def layout(tile: int) -> str:
+    """The setting of a product whose right operand is panels of so many columns."""
+    return f"layout = #nn.panels<{tile}>"
+
+
 def packed(b: Array, tile: int) -> Array:
     """What `nn.pack` makes of `[…, K, N]`."""
     *batch, depth, columns = b.shape
@@ -119,7 +124,7 @@ ROWS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 23)
 def test_packed_any_number_of_rows(target: str, n: int, k: int):
     tile = TILES[target]
     types = [memref((None, k)), memref((-(-n // tile), k, tile))]
-    run = compiled(kernel(types, [memref((None, n))], "packed"), target)
+    run = compiled(kernel(types, [memref((None, n))], layout(tile)), target)
     b = normal((k, n), 1)
     panels = packed(b, tile)
     for m in ROWS:
@@ -132,7 +137,7 @@ def test_packed_any_number_of_rows(target: str, n: int, k: int):
 def test_narrow_panels():
     tile, n, k = TILES[HOST] // 2, TILES[HOST] // 2 + 3, 9
     types = [memref((None, k)), memref((2, k, tile))]
-    run = compiled(kernel(types, [memref((None, n))], "packed"))
+    run = compiled(kernel(types, [memref((None, n))], layout(tile)))
     b = normal((k, n), 1)
     for m in ROWS:
         a, out = normal((m, k), m), Guarded((m, n))
@@ -145,7 +150,7 @@ def test_narrow_panels():
 def test_packed_known_rows(m: int):
     tile, n, k = TILES[HOST], 40, 17
     types = [memref((m, k)), memref((-(-n // tile), k, tile))]
-    run = compiled(kernel(types, [memref((m, n))], "packed"))
+    run = compiled(kernel(types, [memref((m, n))], layout(tile)))
     a, b, out = normal((m, k), 1), normal((k, n), 2), Guarded((m, n))
     run(a, packed(b, tile), out.array)
     close(out.array, a.astype(np.float64) @ b, k)
@@ -160,7 +165,7 @@ def test_an_empty_contraction_still_runs_the_body():
     }"""
     tile = TILES[HOST]
     types = [memref((None, 0)), memref((1, 0, tile)), memref((5,))]
-    settings = "packed, maps = [affine_map<(i, j) -> (j)>]"
+    settings = f"{layout(tile)}, maps = [affine_map<(i, j) -> (j)>]"
     run = compiled(kernel(types, [memref((None, 5))], settings, body))
     bias, out = normal((5,)), Guarded((3, 5))
     run(np.zeros((3, 0), np.float32), np.zeros((1, 0, tile), np.float32), bias, out.array)
@@ -199,7 +204,7 @@ LONG = """{
 def test_bias_scalar_and_residual(target: str):
     n, k, tile = 45, 9, TILES[target]
     settings = (
-        "packed, maps = [affine_map<(i, j) -> (j)>, "
+        f"{layout(tile)}, maps = [affine_map<(i, j) -> (j)>, "
         "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0)>]"
     )
     types = [memref((None, k)), memref((-(-n // tile), k, tile)), memref((n,))]
@@ -217,7 +222,7 @@ def test_bias_scalar_and_residual(target: str):
 def test_a_long_body_runs_once_for_each_row(rows: int | None):
     n, k, tile = 45, 9, TILES[HOST]
     types = [memref((rows, k)), memref((-(-n // tile), k, tile)), memref((n,))]
-    settings = "packed, maps = [affine_map<(i, j) -> (j)>]"
+    settings = f"{layout(tile)}, maps = [affine_map<(i, j) -> (j)>]"
     text = kernel(types, [memref((rows, n))], settings, LONG)
     copies = sum(op.name == "math.erf" for op in lowered(text, HOST).walk())
     assert copies <= 2 * 2 * 2
@@ -243,7 +248,9 @@ def test_an_operand_that_varies_by_row_or_lies_transposed(columns: int):
       nn.yield %1 : f32
     }"""
     m, k, tile = 11, 6, TILES[HOST]
-    settings = "packed, maps = [affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (j, i)>]"
+    settings = (
+        f"{layout(tile)}, maps = [affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (j, i)>]"
+    )
     types = [memref((None, k)), memref((-(-columns // tile), k, tile))]
     types += [memref((None, 1)), memref((columns, None))]
     run = compiled(kernel(types, [memref((None, columns))], settings, body))
@@ -258,7 +265,9 @@ def test_an_operand_that_varies_by_row_or_lies_transposed(columns: int):
 
 def test_leading_dimensions_become_rows():
     n, k, tile = 33, 7, TILES[HOST]
-    settings = "packed, maps = [affine_map<(b, i, j) -> (j)>, affine_map<(b, i, j) -> (b, i, j)>]"
+    settings = (
+        f"{layout(tile)}, maps = [affine_map<(b, i, j) -> (j)>, affine_map<(b, i, j) -> (b, i, j)>]"
+    )
     body = """{
     ^bb0(%p: f32, %bias: f32, %residual: f32):
       %0 = arith.addf %p, %bias : f32
@@ -289,7 +298,10 @@ def test_an_operand_that_differs_by_batch_keeps_the_batches_apart():
         pytest.skip("written for panels of 32 columns")
     types.append(memref((2, n)))
     text = kernel(
-        types, [memref((2, 5, n))], "packed, maps = [affine_map<(b, i, j) -> (b, j)>]", body
+        types,
+        [memref((2, 5, n))],
+        f"{layout(tile)}, maps = [affine_map<(b, i, j) -> (b, j)>]",
+        body,
     )
     a, b, x, out = normal((2, 5, k), 1), normal((k, n), 2), normal((2, n), 3), Guarded((2, 5, n))
     compiled(text)(a, packed(b, tile), x, out.array)
@@ -376,7 +388,7 @@ def test_leading_dimensions_broadcast(
 def test_packed_batches():
     tile, n, k = TILES[HOST], 35, 6
     types = [memref((3, None, k)), memref((3, -(-n // tile), k, tile))]
-    run = compiled(kernel(types, [memref((3, None, n))], "packed"))
+    run = compiled(kernel(types, [memref((3, None, n))], layout(tile)))
     a, b, out = normal((3, 4, k), 1), normal((3, k, n), 2), Guarded((3, 4, n))
     run(a, packed(b, tile), out.array)
     close(out.array, a @ b, k)
@@ -416,7 +428,7 @@ def test_float_types(target: str, left: str, right: str, result: str, eps: float
     tile, n, k = TILES[target], 37, 21
     types = [memref((None, k), IR_TYPES[left])]
     types.append(memref((-(-n // tile), k, tile), IR_TYPES[right]))
-    run = compiled(kernel(types, [memref((None, n), IR_TYPES[result])], "packed"), target)
+    run = compiled(kernel(types, [memref((None, n), IR_TYPES[result])], layout(tile)), target)
     storage = "uint16" if result == "bfloat16" else result
     b = stored(normal((k, n), 1), right)
     for m in (1, 5, 8):
@@ -520,7 +532,7 @@ def test_pack(target: str, transposed: bool, dtype: str):
         turned = ', transposed = ""' if transposed else ""
         text = (
             f"func.func @kernel(%0: {kinds[0]}, %1: {kinds[1]}) {{\n"
-            f"nn.pack(%0) outs(%1) {{tile = {tile} : i64{turned}}} : "
+            f"nn.pack(%0) outs(%1) {{{layout(tile)}{turned}}} : "
             f"({kinds[0]}, {kinds[1]}) -> ()\n"
             "func.return\n}"
         )
@@ -535,7 +547,7 @@ def test_pack_with_sizes_of_the_run(transposed: bool):
     turned = ', transposed = ""' if transposed else ""
     text = (
         "func.func @kernel(%0: memref<?x?xf32>, %1: memref<?x?x32xf32>) {\n"
-        f"nn.pack(%0) outs(%1) {{tile = 32 : i64{turned}}} : "
+        f"nn.pack(%0) outs(%1) {{{layout(32)}{turned}}} : "
         "(memref<?x?xf32>, memref<?x?x32xf32>) -> ()\nfunc.return\n}"
     )
     run = compiled(text)
@@ -569,7 +581,7 @@ def test_blocks_of_a_large_product(
     monkeypatch.setattr(blocked_product, "TASKS", 5)
     tile = TILES[target]
     settings = (
-        "packed, maps = [affine_map<(i, j) -> (j)>, "
+        f"{layout(tile)}, maps = [affine_map<(i, j) -> (j)>, "
         "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0)>]"
     )
     types = [memref((m, k)), memref((-(-n // tile), k, tile)), memref((n,))]
@@ -594,8 +606,8 @@ def test_sums_in_blocks_go_on_where_they_stopped(target: str):
     types = [memref((m, k)), memref((-(-n // tile), k, tile))]
     rooms = blocks(24, 32, n, tile)
     outs = [memref((m, n)), *(memref(room.array.shape) for room in rooms)]
-    whole = compiled(kernel(types, outs[:1], "packed"), target)
-    in_blocks = compiled(kernel(types, outs, "packed"), target)
+    whole = compiled(kernel(types, outs[:1], layout(tile)), target)
+    in_blocks = compiled(kernel(types, outs, layout(tile)), target)
     a, panels = normal((m, k), 1), packed(normal((k, n), 2), tile)
     expected, out = Guarded((m, n)), Guarded((m, n))
     whole(a, panels, expected.array)

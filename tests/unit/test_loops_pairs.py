@@ -85,7 +85,7 @@ def rounded(values: Array) -> Array:
 
 
 def panels(b: Array, tile: int) -> Tensor:
-    """What `nn.pack` with `pairs` makes of `[K, N]`."""
+    """What `nn.pack` with `#nn.pairs` makes of `[K, N]`."""
     depth, columns = b.shape
     pairs, count = -(-depth // 2), -(-columns // tile)
     padded = np.zeros((2 * pairs, count * tile), np.float32)
@@ -100,7 +100,11 @@ def close(found: Array, expected: Array, eps: float = 2e-6) -> None:
     assert np.abs(found - expected).max(initial=0.0) <= eps * scale * 16
 
 
-PACKED = '{packed, precision = "bf16"}'
+def in_pairs(tile: int) -> str:
+    """The settings of a product whose right operand is panels of so many columns."""
+    return f'{{layout = #nn.pairs<{tile}>, precision = "bf16"}}'
+
+
 PLAIN = '{precision = "bf16"}'
 
 
@@ -114,7 +118,7 @@ def test_packed_any_number_of_rows(target: str, n: int, k: int) -> None:
     tile = 2 * LANES[target]
     shape = (-(-n // tile), -(-k // 2), 2 * tile)
     types = [memref((None, k), "bf16"), memref(shape, "bf16")]
-    run = compiled(kernel("nn.matmul", types, [memref((None, n))], PACKED), target)
+    run = compiled(kernel("nn.matmul", types, [memref((None, n))], in_pairs(tile)), target)
     b = normal((k, n), 1)
     packed = panels(b, tile)
     for m in (0, 1, 3, 8, 13):
@@ -130,7 +134,7 @@ def test_a_body_and_a_rounded_result(target: str) -> None:
     shape = (-(-n // tile), k // 2, 2 * tile)
     types = [memref((m, k), "bf16"), memref(shape, "bf16"), memref((n,))]
     body = (
-        '{packed, precision = "bf16", maps = [affine_map<(i, j) -> (j)>]} {\n'
+        f'{{layout = #nn.pairs<{tile}>, precision = "bf16", maps = [affine_map<(i, j) -> (j)>]}} {{\n'
         "^bb0(%p: f32, %q: f32):\n%s = arith.addf %p, %q : f32\n"
         "%r = arith.truncf %s : f32 to bf16\nnn.yield %r : bf16\n}"
     )
@@ -145,7 +149,7 @@ def test_a_body_and_a_rounded_result(target: str) -> None:
 def test_depth_that_only_the_run_knows() -> None:
     m, n, k, tile = 200, 40, 7, 2 * LANES[BEST]
     types = [memref((m, None), "bf16"), memref((-(-n // tile), None, 2 * tile), "bf16")]
-    run = compiled(kernel("nn.matmul", types, [memref((m, n))], PACKED), BEST)
+    run = compiled(kernel("nn.matmul", types, [memref((m, n))], in_pairs(tile)), BEST)
     a, b, out = normal((m, k)), normal((k, n), 1), np.zeros((m, n), np.float32)
     run(half(a), panels(b, tile), out)
     close(out, rounded(a).astype(np.float64) @ rounded(b), 1e-5)
@@ -159,7 +163,7 @@ def test_blocks(target: str, k: int) -> None:
     types = [memref((m, k), "bf16"), memref((count, pairs, 2 * tile), "bf16")]
     rooms = [(1, 16, 64 + 32), (1, count, 16, tile)]
     outs = [memref((m, n)), memref(rooms[0], "bf16"), memref(rooms[1])]
-    run = compiled(kernel("nn.matmul", types, outs, PACKED), target)
+    run = compiled(kernel("nn.matmul", types, outs, in_pairs(tile)), target)
     a, b, out = normal((m, k)), normal((k, n), 1), np.zeros((m, n), np.float32)
     # What is left in the buffers from before is never added.
     copy, sums = half(np.full(rooms[0], np.nan)), np.full(rooms[1], np.nan, np.float32)
@@ -191,7 +195,7 @@ def test_infinite_padding_is_never_multiplied() -> None:
     """The place behind the last element of an odd row belongs to the next one."""
     m, n, k, tile = 3, 5, 17, 2 * LANES[BEST]
     types = [memref((m, k), "bf16"), memref((1, 9, 2 * tile), "bf16")]
-    run = compiled(kernel("nn.matmul", types, [memref((m, n))], PACKED), BEST)
+    run = compiled(kernel("nn.matmul", types, [memref((m, n))], in_pairs(tile)), BEST)
     a, b, out = normal((m, k)), normal((k, n), 1), np.zeros((m, n), np.float32)
     a[1, 0] = np.inf
     run(half(a), panels(b, tile), out)
@@ -207,7 +211,7 @@ def test_pack(target: str, transposed: bool, k: int, n: int) -> None:
     shape = (-(-n // tile), -(-k // 2), 2 * tile)
     source = (n, k) if transposed else (k, n)
     flag = ', transposed = ""' if transposed else ""
-    settings = f"{{tile = {tile} : i64, pairs{flag}}}"
+    settings = f"{{layout = #nn.pairs<{tile}>{flag}}}"
     text = kernel("nn.pack", [memref(source)], [memref(shape, "bf16")], settings)
     out = half(np.full(shape, 5, np.float32))
     b = normal((k, n))
@@ -223,7 +227,7 @@ def test_rounding_is_to_nearest_even() -> None:
         "nn.pack",
         [memref((6, 1))],
         [memref((1, 3, 2 * tile), "bf16")],
-        f"{{tile = {tile} : i64, pairs}}",
+        f"{{layout = #nn.pairs<{tile}>}}",
     )
     compiled(text, BEST)(ties.reshape(6, 1), out)
     np.testing.assert_array_equal(out.values()[0, :, :2].reshape(6), rounded(ties))
@@ -238,9 +242,9 @@ def test_without_room_for_panels() -> None:
 @pytest.mark.parametrize(
     ("types", "settings", "message"),
     [
-        (("4x16xf32", "1x8x64xbf16", "4x8xf32"), "packed", "expected bf16"),
-        (("4x16xbf16", "1x8x64xf32", "4x8xf32"), "packed", "expected bf16"),
-        (("4x16xbf16", "1x16x64xbf16", "4x8xf32"), "packed", "16 rows of pairs"),
+        (("4x16xf32", "1x8x64xbf16", "4x8xf32"), "layout = #nn.pairs<32>", "expected bf16"),
+        (("4x16xbf16", "1x8x64xf32", "4x8xf32"), "layout = #nn.pairs<32>", "expected bf16"),
+        (("4x16xbf16", "1x16x64xbf16", "4x8xf32"), "layout = #nn.pairs<32>", "expected .1, 8, 64"),
         (("4x16xbf16", "16x8xf64", "4x8xf32"), "", "f64"),
         (("16x4xbf16", "16x8xf32", "4x8xf32"), "transpose_a", "not transposed"),
     ],

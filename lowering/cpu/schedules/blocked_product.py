@@ -131,7 +131,7 @@ def _is_long(depth: int, kind: Attribute, *, strict: bool) -> bool:
 
 def _rows(op: MatmulOp, output: Sequence[Size]) -> int | None:
     """Rows of the left operand, leading dimensions among them where the right one has none."""
-    own = 3 if op.packed is not None else 2
+    own = 3 if op.layout is not None else 2
     folds = op.transpose_a is None and len(dims_of(op.inputs[1])) == own
     rows = 1
     for size in output[:-1] if folds else output[-2:-1]:

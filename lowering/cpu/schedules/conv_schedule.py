@@ -1,7 +1,7 @@
 """The schedule of a convolution: register tiles, with what follows it done on the sums.
 
 Before:
-    nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, padding = …, packed} :
+    nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, padding = …, layout = #nn.panels<4>} :
         (memref<1x32x32x32xf32>, memref<1x8x288x8xf32>, memref<1x64x32x32xf32>, …) -> ()
 
 After:
@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.nn import ConvOp, dims_of, element_of
-from openinfer.dialects.nn.checks import shape_of
 from openinfer.lowering.cpu.machine import Machine, machine_of
 from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile, choose_tile
@@ -62,8 +61,8 @@ def schedule_of(op: ConvOp, machine: Machine | None = None) -> Schedule:
     kind = sums_of(op)
     lanes = machine.lanes(kind)
     shape = ConvShape.of(op)
-    rows = shape_of(op.inputs[1])[-1] if op.packed is not None else None
-    tile = choose_tile(shape, machine, lanes, rows if isinstance(rows, int) else None)
+    rows = op.layout.columns if op.layout is not None else None
+    tile = choose_tile(shape, machine, lanes, rows)
     return Schedule(kind, lanes, shape, tile, Planes(shape, tile.flat, lanes))
 
 
@@ -92,7 +91,7 @@ def _convolution(b: LoopBuilder, op: Operation) -> bool:
     epilogue.prepare(schedule.lanes)
     if shape.pool > 1 and schedule.lanes > 1:
         epilogue.prepare(schedule.lanes // 2)
-    weights = Weights(op.inputs[1], op.packed is not None)
+    weights = Weights(op.inputs[1], op.layout is not None)
     sums = TileSums(b, how, shape, planes, schedule.tile, buffer, weights)
     Convolution(sums, epilogue, b.dim(output, 0)).emit()
     return True

@@ -72,7 +72,7 @@ class MatmulLowering:
             kind = accumulator_of(element_type(op.outs[0]))
         lanes = gcd(self._width, self.machine.lanes(kind))
         if self._pairs:
-            if op.packed is None and self.scratch is None:
+            if op.layout is None and self.scratch is None:
                 raise CompileError(
                     "OI0955",
                     "nn.matmul of precision bf16: the right operand needs room for its panels",
@@ -94,11 +94,12 @@ class MatmulLowering:
     @property
     def _width(self) -> int:
         """Columns that a tile covers: those of a panel."""
-        source = self.op.inputs[1] if self.op.packed is not None else self.scratch
-        if source is None:
+        if self.op.layout is not None:
+            return self.op.layout.columns
+        if self.scratch is None:
             return self.machine.tile
-        assert isinstance(source.type, MemRefType)
-        width = source.type.get_shape()[-1]
+        assert isinstance(self.scratch.type, MemRefType)
+        width = self.scratch.type.get_shape()[-1]
         return width // 2 if self._pairs else width
 
     def emit(self) -> None:
@@ -162,7 +163,7 @@ class MatmulLowering:
         axis = _rank(left) - (2 if self.op.transpose_a is not None else 1)
         if _shape(left)[axis] != DYNAMIC_INDEX or self._pairs:
             return self.build.dim(left, axis)
-        transposed = self.op.transpose_b is not None and self.op.packed is None
+        transposed = self.op.transpose_b is not None and self.op.layout is None
         return self.build.dim(right, _rank(right) - (1 if transposed else 2))
 
     def _folded(self) -> _Operands:
@@ -172,7 +173,7 @@ class MatmulLowering:
         extras = extras_of(op)
         rank = _rank(output)
         plain = _Operands(left, right, output, extras)
-        if rank == 2 or _rank(right) != (3 if op.packed is not None else 2):
+        if rank == 2 or _rank(right) != (3 if op.layout is not None else 2):
             return plain
         if op.transpose_a is not None or _rank(left) != rank:
             return plain
@@ -204,7 +205,7 @@ class MatmulLowering:
     ) -> None:
         """The product at one index of the leading dimensions."""
         op, build = self.op, self.build
-        packed = op.packed is not None
+        packed = op.layout is not None
         left, right = self._left(operands, batch), self._right(operands, batch)
 
         pairs = self._pairs
@@ -257,7 +258,7 @@ class MatmulLowering:
         return Matrix(operands.left, broadcast_place(self.build, leading, batch))
 
     def _right(self, operands: _Operands, batch: tuple[Index, ...]) -> Matrix:
-        leading = _shape(operands.right)[: -3 if self.op.packed is not None else -2]
+        leading = _shape(operands.right)[: -3 if self.op.layout is not None else -2]
         return Matrix(operands.right, broadcast_place(self.build, leading, batch))
 
     def _schedule(
@@ -271,7 +272,7 @@ class MatmulLowering:
         """The loops over register tiles; `columns` are the right operand itself by default."""
         build, pairs = self.build, self._pairs
         if columns is None:
-            packed, streamed = self.op.packed is not None, self.op.streamed is not None
+            packed, streamed = self.op.layout is not None, self.op.streamed is not None
             columns = Columns(self._right(operands, batch), packed, self._width, streamed)
         steps = in_pairs(build, extents) if pairs else extents
         parts = (
@@ -296,13 +297,13 @@ class MatmulLowering:
 
     def _has_tiles(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with register tiles."""
-        if self.op.packed is not None or self.op.transpose_b is None or self._pairs:
+        if self.op.layout is not None or self.op.transpose_b is None or self._pairs:
             return True
         return self.scratch is not None and not self._few_rows(extents)
 
     def _has_dots(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with sums along the shared dimension."""
-        if self.op.packed is not None or self.op.transpose_b is None or self._pairs:
+        if self.op.layout is not None or self.op.transpose_b is None or self._pairs:
             return False
         return self.scratch is None or self._few_rows(extents) is not False
 

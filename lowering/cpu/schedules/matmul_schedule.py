@@ -1,7 +1,7 @@
 """Schedules of products: register tiles, with what follows them done on the sums.
 
 Before:
-    nn.matmul(%x, %w) outs(%y) {packed} :
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>} :
         (memref<64x784xf32>, memref<16x784x32xf32>, memref<64x512xf32>) -> ()
 
 After:
@@ -47,11 +47,11 @@ def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     both. `op` is on tensors.
     """
     panels = pair_scratch(op) if op.precision is not None else _panel_scratch(op)
-    return panels + (block_scratch(op) if panels or op.packed is not None else [])
+    return panels + (block_scratch(op) if panels or op.layout is not None else [])
 
 
 def _panel_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
-    if op.packed is not None:
+    if op.layout is not None:
         return []
     rows = dims_of(op.output)[-2].constant
     if op.transpose_b is not None:

@@ -32,7 +32,7 @@ def pair_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     `[slots, ceil(N / tile), ceil(K / 2), 2 * tile]` of bf16, a slot for each thread where threads
     work on different batches.
     """
-    if op.packed is not None:
+    if op.layout is not None:
         return []
     columns = dims_of(op.output)[-1]
     depth = dims_of(op.inputs[0])[-1]

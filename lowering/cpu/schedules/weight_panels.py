@@ -1,7 +1,7 @@
 """Constant matrices, copied once into the panels that the product reads.
 
 Before:
-    nn.pack(%w) outs(%p) {tile = 32 : i64} : (memref<784x512xf32>, memref<16x784x32xf32>) -> ()
+    nn.pack(%w) outs(%p) {layout = #nn.panels<32>} : (memref<784x512xf32>, memref<16x784x32xf32>) -> ()
 
 After:
     scf.for %kb = 0 to 784 step 16 { scf.for %p = 0 to 16 { scf.for %k = … {
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from openinfer.dialects.nn import PackOp
+from openinfer.dialects.nn import PackOp, PairsAttr
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.packing import Matrix, pack_panels
 from openinfer.lowering.cpu.schedules.pairs import pack_pairs
@@ -35,14 +35,14 @@ def _pack(b: LoopBuilder, op: Operation) -> bool:
     columns = b.dim(source, rank - 2 if transposed else rank - 1)
 
     def one(batch: tuple[Index, ...]) -> None:
-        pack = pack_pairs if op.pairs is not None else pack_panels
+        pack = pack_pairs if isinstance(op.layout, PairsAttr) else pack_panels
         pack(
             b,
             Matrix(source, batch),
             Matrix(panels, batch),
             depth,
             columns,
-            op.tile.value.data,
+            op.layout.columns,
             bits,
             transposed=transposed,
         )

@@ -110,7 +110,7 @@ func.func @step(%x: tensor<64x8xf32>, %w: tensor<32x8xf32>, %i: tensor<3xi64>) -
 // CHECK-NEXT: nn.pack(%source) outs(%result)
 // CHECK-NEXT: func.return
 func.func @prepare_0(%source: tensor<4x5xf32>) -> tensor<1x4x32xf32> {
-  %0 = nn.pack(%source) {tile = 32 : i64} : (tensor<4x5xf32>) -> tensor<1x4x32xf32>
+  %0 = nn.pack(%source) {layout = #nn.panels<32>} : (tensor<4x5xf32>) -> tensor<1x4x32xf32>
   func.return %0 : tensor<1x4x32xf32>
 }
 // -----

@@ -318,31 +318,31 @@ func.func @f(%b: memref<4x8xf32>, %i: memref<5xi64>, %c: memref<5x8xf32>, %e: me
   func.return
 }
 // -----
-// CHECK: nn.pack: tile 0 is not positive
+// CHECK: a panel has 0 columns, expected 1 or more
 func.func @f(%a0: tensor<4x8xf32>) {
-  %y = nn.pack(%a0) {tile = 0 : i64} : (tensor<4x8xf32>) -> tensor<1x4x8xf32>
+  %y = nn.pack(%a0) {layout = #nn.panels<0>} : (tensor<4x8xf32>) -> tensor<1x4x8xf32>
   func.return
 }
 // -----
 // CHECK: nn.pack: the input has shape [8], expected two dimensions or more
 func.func @f(%a0: tensor<8xf32>) {
-  %y = nn.pack(%a0) {tile = 8 : i64} : (tensor<8xf32>) -> tensor<1x1x8xf32>
+  %y = nn.pack(%a0) {layout = #nn.panels<8>} : (tensor<8xf32>) -> tensor<1x1x8xf32>
   func.return
 }
 // -----
 // CHECK: nn.pack: the result has shape [1, 4, 6], expected [2, 4, 6]
 func.func @f(%a0: tensor<4x8xf32>) {
-  %y = nn.pack(%a0) {tile = 6 : i64} : (tensor<4x8xf32>) -> tensor<1x4x6xf32>
+  %y = nn.pack(%a0) {layout = #nn.panels<6>} : (tensor<4x8xf32>) -> tensor<1x4x6xf32>
   func.return
 }
 // -----
 // CHECK: nn.pack: the result has shape [2, 4, 6], expected [1, 8, 6]
 func.func @f(%a0: tensor<4x8xf32>) {
-  %y = nn.pack(%a0) {tile = 6 : i64, transposed = "transposed"} : (tensor<4x8xf32>) -> tensor<2x4x6xf32>
+  %y = nn.pack(%a0) {layout = #nn.panels<6>, transposed = "transposed"} : (tensor<4x8xf32>) -> tensor<2x4x6xf32>
   func.return
 }
 // -----
-// CHECK: nn.matmul: operands have at least two dimensions (a packed one three): found [4, 8] and [8]
+// CHECK: nn.matmul: operands have at least two dimensions (three with a layout): found [4, 8] and [8]
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8xf32>) {
   %y = nn.matmul(%a0, %a1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4xf32>
   func.return
@@ -378,21 +378,21 @@ func.func @f(%a0: tensor<3x4x8xf32>, %a1: tensor<5x1x8x2xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.matmul: packed panels have no transpose_b
+// CHECK: nn.matmul: an operand with a layout has no transpose_b
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x16xf32>) {
-  %y = nn.matmul(%a0, %a1) {packed, transpose_b} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x8xf32>
+  %y = nn.matmul(%a0, %a1) {layout = #nn.panels<16>, transpose_b} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x8xf32>
   func.return
 }
 // -----
-// CHECK: nn.matmul: 1 panels of 16 columns for a result [4, 20], expected 2
+// CHECK: nn.matmul: the right operand in #nn.panels<16> has shape [1, 8, 16], expected [2, 8, 16]
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x16xf32>) {
-  %y = nn.matmul(%a0, %a1) {packed} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x20xf32>
+  %y = nn.matmul(%a0, %a1) {layout = #nn.panels<16>} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x20xf32>
   func.return
 }
 // -----
-// CHECK: nn.matmul: panels [1, 8, 0] have tile 0, expected a positive integer
+// CHECK: nn.matmul: the right operand in #nn.panels<8> has shape [1, 8, 0], expected [1, 8, 8]
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x8x0xf32>) {
-  %y = nn.matmul(%a0, %a1) {packed} : (tensor<4x8xf32>, tensor<1x8x0xf32>) -> tensor<4x8xf32>
+  %y = nn.matmul(%a0, %a1) {layout = #nn.panels<8>} : (tensor<4x8xf32>, tensor<1x8x0xf32>) -> tensor<4x8xf32>
   func.return
 }
 // -----
@@ -773,17 +773,17 @@ func.func @f() {
 // -----
 // CHECK: nn.products: 2 products give 1 results
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
-  %y = nn.products(%x, %w, %w) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> tensor<4x16xf32>
+  %y = nn.products(%x, %w, %w) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> tensor<4x16xf32>
   func.return
 }
 // -----
 // CHECK: nn.products: the settings are those of 3 inputs and 0 bodies, found 4 and 0
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
-  %y, %z = nn.products(%x, %w, %w, %w) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  %y, %z = nn.products(%x, %w, %w, %w) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
 }
 // -----
-// CHECK: nn.products: every right operand is packed
+// CHECK: nn.products: every right operand has a layout
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
   %y, %z = nn.products(%x, %w, %w) {parts = [{}, {}]} : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
@@ -791,13 +791,13 @@ func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
 // -----
 // CHECK: nn.products: the left operand is not transposed
 func.func @f(%x: tensor<8x4xf32>, %w: tensor<1x8x16xf32>) {
-  %y, %z = nn.products(%x, %w, %w) {parts = [{packed, transpose_a}, {packed}]} : (tensor<8x4xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  %y, %z = nn.products(%x, %w, %w) {parts = [{layout = #nn.panels<16>, transpose_a}, {layout = #nn.panels<16>}]} : (tensor<8x4xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
 }
 // -----
-// CHECK: nn.matmul: inner sizes differ, 8 and 4
+// CHECK: nn.matmul: the right operand in #nn.panels<16> has shape [1, 4, 16], expected [1, 8, 16]
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>, %v: tensor<1x4x16xf32>) {
-  %y, %z = nn.products(%x, %w, %v) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  %y, %z = nn.products(%x, %w, %v) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
 }
 // -----

@@ -40,14 +40,14 @@ func.func @tensors(%x: tensor<?x8xf32, #nn.dims<N, 8>>, %w: tensor<8x8xf32>, %V:
   %cat = nn.concat(%w, %w, %w) {axis = 0 : i64} : (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<24x8xf32>
   // CHECK: %g = nn.gather(%w, %i) {axis = 0 : i64, node = 3 : i64} : (tensor<8x8xf32>, tensor<5xi64>) -> tensor<5x8xf32>
   %g = nn.gather(%w, %i) {axis = 0 : i64, node = 3 : i64} : (tensor<8x8xf32>, tensor<5xi64>) -> tensor<5x8xf32>
-  // CHECK: %p = nn.pack(%w) {tile = 16 : i64, transposed = "transposed"} : (tensor<8x8xf32>) -> tensor<1x8x16xf32>
-  %p = nn.pack(%w) {tile = 16 : i64, transposed = "transposed"} : (tensor<8x8xf32>) -> tensor<1x8x16xf32>
+  // CHECK: %p = nn.pack(%w) {layout = #nn.panels<16>, transposed = "transposed"} : (tensor<8x8xf32>) -> tensor<1x8x16xf32>
+  %p = nn.pack(%w) {layout = #nn.panels<16>, transposed = "transposed"} : (tensor<8x8xf32>) -> tensor<1x8x16xf32>
   // CHECK: %mm = nn.matmul(%x, %w) {transpose_b} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<8x8xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
   %mm = nn.matmul(%x, %w) {transpose_b} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<8x8xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
-  // CHECK: %pa, %pb, %pc = nn.products(%x, %p, %p, %p) {parts = [{packed}, {packed}, {packed}]} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>)
-  %pa, %pb, %pc = nn.products(%x, %p, %p, %p) {parts = [{packed}, {packed}, {packed}]} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>)
-  // CHECK: %pk = nn.matmul(%x, %p) {packed} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
-  %pk = nn.matmul(%x, %p) {packed} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+  // CHECK: %pa, %pb, %pc = nn.products(%x, %p, %p, %p) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>)
+  %pa, %pb, %pc = nn.products(%x, %p, %p, %p) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>, tensor<?x8xf32, #nn.dims<N, 8>>)
+  // CHECK: %pk = nn.matmul(%x, %p) {layout = #nn.panels<16>} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+  %pk = nn.matmul(%x, %p) {layout = #nn.panels<16>} : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<1x8x16xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
   // CHECK: %sum = nn.reduce(%w) {kind = "sum", axes = array<i64: 0, 1>} : (tensor<8x8xf32>) -> tensor<f32>
   %sum = nn.reduce(%w) {kind = "sum", axes = array<i64: 0, 1>} : (tensor<8x8xf32>) -> tensor<f32>
   // CHECK: %am = nn.reduce(%w) {kind = "argmax", axes = array<i64: 0>, keepdims, select_last} : (tensor<8x8xf32>) -> tensor<1x8xi64>

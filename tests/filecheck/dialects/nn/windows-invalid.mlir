@@ -150,15 +150,15 @@ func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.conv: packed w has shape [6, 4, 3], expected [groups, panels, depth, tile]
+// CHECK: nn.conv: w in #nn.panels<3> has shape [6, 4, 3], expected [1, 2, 36, 3]
 func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x3xf32>) {
-  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, packed} : (tensor<1x4x8x8xf32>, tensor<6x4x3xf32>) -> tensor<1x6x8x8xf32>
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, layout = #nn.panels<3>} : (tensor<1x4x8x8xf32>, tensor<6x4x3xf32>) -> tensor<1x6x8x8xf32>
   func.return
 }
 // -----
-// CHECK: nn.conv: packed w has shape [1, 2, 35, 4], expected [1, 2, 36, 4]
+// CHECK: nn.conv: w in #nn.panels<4> has shape [1, 2, 35, 4], expected [1, 2, 36, 4]
 func.func @f(%x: tensor<1x4x8x8xf32>, %w: tensor<1x2x35x4xf32>) {
-  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, packed} : (tensor<1x4x8x8xf32>, tensor<1x2x35x4xf32>) -> tensor<1x6x8x8xf32>
+  %y = nn.conv(%x, %w) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, layout = #nn.panels<4>} : (tensor<1x4x8x8xf32>, tensor<1x2x35x4xf32>) -> tensor<1x6x8x8xf32>
   func.return
 }
 // -----

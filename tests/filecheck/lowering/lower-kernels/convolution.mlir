@@ -23,7 +23,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:           vector.store %{{.*}}, %y[%c0, %{{.*}}, %{{.*}}, %[[W]]]
 // CHECK:       } {openinfer.parallel}
 func.func @kernels(%x: memref<1x16x32x32xf32>, %w: memref<1x4x144x8xf32>, %bias: memref<32x1x1xf32>, %y: memref<1x32x32x32xf32>, %planes: memref<18624xf32>) {
-  nn.conv(%x, %w, %bias) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, packed, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
+  nn.conv(%x, %w, %bias) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<8>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
   ^bb0(%p: f32, %q: f32):
     %r = arith.addf %p, %q : f32
     nn.yield %r : f32
@@ -99,7 +99,7 @@ func.func @on_tensors(%x: tensor<1x1x4x4xf32>, %w: tensor<1x1x1x1xf32>) -> tenso
 // CHECK-NEXT:  vector.fma %[[P]],
 builtin.module attributes {openinfer.target = "avx2"} {
 func.func @more_pixels(%x: memref<1x32x32x32xf32>, %w: memref<1x22x288x3xf32>, %y: memref<1x64x16x16xf32>, %planes: memref<37056xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, packed, pool = 2 : i64}
+  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<3>, pool = 2 : i64}
     : (memref<1x32x32x32xf32>, memref<1x22x288x3xf32>, memref<1x64x16x16xf32>, memref<37056xf32>) -> ()
   func.return
 }
@@ -118,7 +118,7 @@ func.func @more_pixels(%x: memref<1x32x32x32xf32>, %w: memref<1x22x288x3xf32>, %
 // CHECK-NEXT:  vector.fma %[[S]], %[[B]],
 builtin.module attributes {openinfer.target = "avx2"} {
 func.func @more_outputs(%x: memref<1x32x32x32xf32>, %w: memref<1x11x288x6xf32>, %y: memref<1x64x32x32xf32>, %planes: memref<37056xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, packed}
+  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<6>}
     : (memref<1x32x32x32xf32>, memref<1x11x288x6xf32>, memref<1x64x32x32xf32>, memref<37056xf32>) -> ()
   func.return
 }

@@ -6,7 +6,7 @@
 // The bias of a panel is loaded before its rows; the body works on the sums.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @packed(%x: memref<16x64xf32>, %w: memref<2x64x32xf32>, %bias: memref<64xf32>, %y: memref<16x64xf32>) {
-    nn.matmul(%x, %w, %bias) outs(%y) {packed, maps = [affine_map<(i, j) -> (j)>]} {
+    nn.matmul(%x, %w, %bias) outs(%y) {layout = #nn.panels<32>, maps = [affine_map<(i, j) -> (j)>]} {
     ^bb0(%product: f32, %b: f32):
       %two = arith.constant 2.0 : f32
       %twice = arith.mulf %product, %two : f32
@@ -51,7 +51,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // Rows that only the run knows: tiles of two, then one row if the number is odd.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @rest(%x: memref<?x8xf32>, %w: memref<2x8x32xf32>, %y: memref<?x40xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<?x8xf32>, memref<2x8x32xf32>, memref<?x40xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>} : (memref<?x8xf32>, memref<2x8x32xf32>, memref<?x40xf32>) -> ()
     func.return
   }
 }
@@ -143,7 +143,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // converted as they are read.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @one_row(%x: memref<1x64xf32>, %w: memref<2x64x32xi8>, %y: memref<1x64xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<1x64xf32>, memref<2x64x32xi8>, memref<1x64xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>} : (memref<1x64xf32>, memref<2x64x32xi8>, memref<1x64xf32>) -> ()
     func.return
   }
 }
@@ -173,11 +173,11 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // Streams from memory: narrow elements are asked for as what is used once, f32 not at all.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @streamed(%x: memref<1x64xf32>, %w: memref<2x64x32xbf16>, %y: memref<1x64xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed, streamed} : (memref<1x64xf32>, memref<2x64x32xbf16>, memref<1x64xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>, streamed} : (memref<1x64xf32>, memref<2x64x32xbf16>, memref<1x64xf32>) -> ()
     func.return
   }
   func.func @streamed_wide(%x: memref<1x64xf32>, %w: memref<2x64x32xf32>, %y: memref<1x64xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed, streamed} : (memref<1x64xf32>, memref<2x64x32xf32>, memref<1x64xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>, streamed} : (memref<1x64xf32>, memref<2x64x32xf32>, memref<1x64xf32>) -> ()
     func.return
   }
 }
@@ -193,7 +193,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // elements of each column side by side.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @packed(%x: memref<16x64xbf16>, %w: memref<2x32x64xbf16>, %y: memref<16x64xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed, precision = "bf16"} : (memref<16x64xbf16>, memref<2x32x64xbf16>, memref<16x64xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.pairs<32>, precision = "bf16"} : (memref<16x64xbf16>, memref<2x32x64xbf16>, memref<16x64xf32>) -> ()
     func.return
   }
 }
@@ -216,7 +216,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // The last element of an odd row meets zero.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @odd(%x: memref<1x5xbf16>, %w: memref<1x3x32xbf16>, %y: memref<1x16xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed, precision = "bf16"} : (memref<1x5xbf16>, memref<1x3x32xbf16>, memref<1x16xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.pairs<16>, precision = "bf16"} : (memref<1x5xbf16>, memref<1x3x32xbf16>, memref<1x16xf32>) -> ()
     func.return
   }
 }
@@ -233,7 +233,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // A weight is rounded when it is packed; rows 2p and 2p + 1 are woven.
 builtin.module attributes {openinfer.target = "avx2"} {
   func.func @pack(%w: memref<4x16xf32>, %p: memref<1x2x32xbf16>) {
-    nn.pack(%w) outs(%p) {tile = 16 : i64, pairs} : (memref<4x16xf32>, memref<1x2x32xbf16>) -> ()
+    nn.pack(%w) outs(%p) {layout = #nn.pairs<16>} : (memref<4x16xf32>, memref<1x2x32xbf16>) -> ()
     func.return
   }
 }
@@ -249,7 +249,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // Without `precision` bf16 operands are widened, one by one.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @declared(%x: memref<2x8xbf16>, %w: memref<1x8x32xbf16>, %y: memref<2x32xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<2x8xbf16>, memref<1x8x32xbf16>, memref<2x32xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>} : (memref<2x8xbf16>, memref<1x8x32xbf16>, memref<2x32xf32>) -> ()
     func.return
   }
 }
@@ -263,7 +263,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // and what is stored behind the last block are the sums that the others left.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @blocks(%x: memref<128x64xf32>, %w: memref<2x64x32xf32>, %y: memref<128x64xf32>, %copy: memref<?x64x48xf32>, %sums: memref<?x2x64x32xf32>) {
-    nn.matmul(%x, %w) outs(%y, %copy, %sums) {packed} : (memref<128x64xf32>, memref<2x64x32xf32>, memref<128x64xf32>, memref<?x64x48xf32>, memref<?x2x64x32xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y, %copy, %sums) {layout = #nn.panels<32>} : (memref<128x64xf32>, memref<2x64x32xf32>, memref<128x64xf32>, memref<?x64x48xf32>, memref<?x2x64x32xf32>) -> ()
     func.return
   }
 }
@@ -293,7 +293,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // Without that room the left operand is read where it lies.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @whole(%x: memref<128x64xf32>, %w: memref<2x64x32xf32>, %y: memref<128x64xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<128x64xf32>, memref<2x64x32xf32>, memref<128x64xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>} : (memref<128x64xf32>, memref<2x64x32xf32>, memref<128x64xf32>) -> ()
     func.return
   }
 }
@@ -308,7 +308,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // what lies behind the first one's.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @next_panel(%x: memref<16x64xf32>, %w: memref<2x64x32xf32>, %y: memref<16x64xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<16x64xf32>, memref<2x64x32xf32>, memref<16x64xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<32>} : (memref<16x64xf32>, memref<2x64x32xf32>, memref<16x64xf32>) -> ()
     func.return
   }
 }
@@ -338,7 +338,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // Six tiles share rows of 16 elements: three each, so that nothing is left out.
 builtin.module attributes {openinfer.target = "avx2"} {
   func.func @uneven_shares(%x: memref<36x60xf32>, %w: memref<2x60x16xf32>, %y: memref<36x32xf32>) {
-    nn.matmul(%x, %w) outs(%y) {packed} : (memref<36x60xf32>, memref<2x60x16xf32>, memref<36x32xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) {layout = #nn.panels<16>} : (memref<36x60xf32>, memref<2x60x16xf32>, memref<36x32xf32>) -> ()
     func.return
   }
 }
@@ -365,7 +365,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // PRODUCTS: {openinfer.parallel}
 builtin.module attributes {openinfer.target = "avx2"} {
   func.func @three(%x: memref<4x8xf32>, %Wq: memref<3x8x16xf32>, %Wk: memref<1x8x16xf32>, %Wv: memref<1x8x16xf32>, %q: memref<4x48xf32>, %k: memref<4x16xf32>, %v: memref<4x16xf32>) {
-    nn.products(%x, %Wq, %Wk, %Wv) outs(%q, %k, %v) {parts = [{packed}, {packed}, {packed}]} : (memref<4x8xf32>, memref<3x8x16xf32>, memref<1x8x16xf32>, memref<1x8x16xf32>, memref<4x48xf32>, memref<4x16xf32>, memref<4x16xf32>) -> ()
+    nn.products(%x, %Wq, %Wk, %Wv) outs(%q, %k, %v) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (memref<4x8xf32>, memref<3x8x16xf32>, memref<1x8x16xf32>, memref<1x8x16xf32>, memref<4x48xf32>, memref<4x16xf32>, memref<4x16xf32>) -> ()
     func.return
   }
 }
@@ -375,7 +375,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // PRODUCTS: nn.products
 builtin.module attributes {openinfer.target = "avx2"} {
   func.func @tensors(%x: tensor<4x8xf32>, %W: tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
-    %a, %b = nn.products(%x, %W, %W) {parts = [{packed}, {packed}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+    %a, %b = nn.products(%x, %W, %W) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
     func.return %a, %b : tensor<4x16xf32>, tensor<4x16xf32>
   }
 }

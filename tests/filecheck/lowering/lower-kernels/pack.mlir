@@ -2,7 +2,7 @@
 
 // Blocks of 16 source rows; each row of a panel is a few neighbours of a source row.
 func.func @rows(%w: memref<64x12xf32>, %p: memref<2x64x8xf32>) {
-  nn.pack(%w) outs(%p) {tile = 8 : i64} : (memref<64x12xf32>, memref<2x64x8xf32>) -> ()
+  nn.pack(%w) outs(%p) {layout = #nn.panels<8>} : (memref<64x12xf32>, memref<2x64x8xf32>) -> ()
   func.return
 }
 // CHECK-LABEL: func.func @rows
@@ -21,7 +21,7 @@ func.func @rows(%w: memref<64x12xf32>, %p: memref<2x64x8xf32>) {
 
 // Transposed: four rows of the source are turned in registers by two rounds of interleaving.
 func.func @columns(%w: memref<8x64xf32>, %p: memref<1x64x8xf32>) {
-  nn.pack(%w) outs(%p) {tile = 8 : i64, transposed = ""} : (memref<8x64xf32>, memref<1x64x8xf32>) -> ()
+  nn.pack(%w) outs(%p) {layout = #nn.panels<8>, transposed = ""} : (memref<8x64xf32>, memref<1x64x8xf32>) -> ()
   func.return
 }
 // CHECK-LABEL: func.func @columns
@@ -35,8 +35,8 @@ func.func @columns(%w: memref<8x64xf32>, %p: memref<1x64x8xf32>) {
 
 // Not on tensors.
 func.func @tensors(%w: tensor<64x12xf32>) -> tensor<2x64x8xf32> {
-  %p = nn.pack(%w) {tile = 8 : i64} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>
+  %p = nn.pack(%w) {layout = #nn.panels<8>} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>
   func.return %p : tensor<2x64x8xf32>
 }
 // CHECK-LABEL: func.func @tensors
-// CHECK-NEXT:    nn.pack(%w) {tile = 8 : i64} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>
+// CHECK-NEXT:    nn.pack(%w) {layout = #nn.panels<8>} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>

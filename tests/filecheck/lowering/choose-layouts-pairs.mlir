@@ -1,12 +1,12 @@
-// RUN: openinfer-opt %s -p pack-constant-weights --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p choose-layouts --split-input-file | filecheck %s
 
 // One weight in products of bf16 and of f32: two layouts, of which the one in pairs takes half the
 // memory; an odd number of rows ends in half a pair.
 // CHECK: func.func @step(%x: tensor<4x33xf32>, %h: tensor<4x33xbf16>, %W_pairs: tensor<1x17x64xbf16>, %W_packed: tensor<1x33x32xf32>)
-// CHECK-NEXT: nn.matmul(%h, %W_pairs) {precision = "bf16", packed} : (tensor<4x33xbf16>, tensor<1x17x64xbf16>) -> tensor<4x20xf32>
-// CHECK-NEXT: nn.matmul(%x, %W_packed) {packed}
+// CHECK-NEXT: nn.matmul(%h, %W_pairs) {precision = "bf16", layout = #nn.pairs<32>} : (tensor<4x33xbf16>, tensor<1x17x64xbf16>) -> tensor<4x20xf32>
+// CHECK-NEXT: nn.matmul(%x, %W_packed) {layout = #nn.panels<32>}
 // CHECK: func.func @prepare_0(%source: tensor<33x20xf32>) -> tensor<1x17x64xbf16>
-// CHECK-NEXT: nn.pack(%source) {tile = 32 : i64, pairs} : (tensor<33x20xf32>) -> tensor<1x17x64xbf16>
+// CHECK-NEXT: nn.pack(%source) {layout = #nn.pairs<32>} : (tensor<33x20xf32>) -> tensor<1x17x64xbf16>
 builtin.module attributes {openinfer.target = "avx512"} {
   nn.interface {inputs = ["x", "h"], weights = [{variable = "W", sources = ["W"]}]}
   func.func @step(%x: tensor<4x33xf32>, %h: tensor<4x33xbf16>, %W: tensor<33x20xf32>) -> (tensor<4x20xf32>, tensor<4x20xf32>) {

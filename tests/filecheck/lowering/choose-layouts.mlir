@@ -1,18 +1,18 @@
-// RUN: openinfer-opt %s -p pack-constant-weights --target-cpu avx2 --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p choose-layouts --target-cpu avx2 --split-input-file | filecheck %s
 
 // One weight in two products, once transposed, and in a sum: two layouts, and the weight itself.
 // CHECK: {variable = "W", sources = ["W"]},
-// CHECK-NEXT: {variable = "W", sources = ["W"], prepare = "prepare_0"},
-// CHECK-NEXT: {variable = "W", sources = ["W"], prepare = "prepare_1"}
-// CHECK: func.func @step(%x: tensor<4x4xf32>, %W: tensor<4x4xf32>, %W_packed: tensor<1x4x[[T:[0-9]+]]xf32>, %W_packed_t: tensor<1x4x[[T]]xf32>)
-// CHECK-NEXT: nn.matmul(%x, %W_packed) {packed}
-// CHECK-NEXT: nn.matmul(%a, %W_packed_t) {packed}
-// CHECK-NEXT: nn.matmul(%b, %W_packed) {packed}
+// CHECK-NEXT: {variable = "W", sources = ["W"], layout = #nn.panels<[[T:[0-9]+]]>, prepare = "prepare_0"},
+// CHECK-NEXT: {variable = "W", sources = ["W"], layout = #nn.panels<[[T]]>, prepare = "prepare_1"}
+// CHECK: func.func @step(%x: tensor<4x4xf32>, %W: tensor<4x4xf32>, %W_packed: tensor<1x4x[[T]]xf32>, %W_packed_t: tensor<1x4x[[T]]xf32>)
+// CHECK-NEXT: nn.matmul(%x, %W_packed) {layout = #nn.panels<[[T]]>}
+// CHECK-NEXT: nn.matmul(%a, %W_packed_t) {layout = #nn.panels<[[T]]>}
+// CHECK-NEXT: nn.matmul(%b, %W_packed) {layout = #nn.panels<[[T]]>}
 // CHECK: linalg.add ins(%c, %W
 // CHECK: func.func @prepare_0(%source: tensor<4x4xf32>) -> tensor<1x4x[[T]]xf32>
-// CHECK-NEXT: nn.pack(%source) {tile = [[T]] : i64}
+// CHECK-NEXT: nn.pack(%source) {layout = #nn.panels<[[T]]>}
 // CHECK: func.func @prepare_1(%source: tensor<4x4xf32>)
-// CHECK-NEXT: nn.pack(%source) {tile = [[T]] : i64, transposed = "transposed"}
+// CHECK-NEXT: nn.pack(%source) {layout = #nn.panels<[[T]]>, transposed = "transposed"}
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["W"]}]}
   func.func @step(%x: tensor<4x4xf32>, %W: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -25,10 +25,10 @@ builtin.module attributes {openinfer.target = "avx2"} {
   }
 }
 // -----
-// The members of a family are packed one by one; the weight as it is has no reader any more.
+// The members of a family are laid out one by one; the weight as it is has no reader any more.
 // CHECK: weights = [
-// CHECK-NEXT: {variable = "V", sources = ["V.0", "V.1"], members = [2 : i64], prepare = "prepare_0"}
-// CHECK: func.func @step(%x: tensor<4x4xf32>, %V_packed: tensor<2x1x4x[[T:[0-9]+]]xf32>)
+// CHECK-NEXT: {variable = "V", sources = ["V.0", "V.1"], members = [2 : i64], layout = #nn.panels<[[T:[0-9]+]]>, prepare = "prepare_0"}
+// CHECK: func.func @step(%x: tensor<4x4xf32>, %V_packed: tensor<2x1x4x[[T]]xf32>)
 // CHECK: nn.member %V_packed[%{{.*}}] : tensor<2x1x4x[[T]]xf32> -> tensor<1x4x[[T]]xf32>
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x"], weights = [{variable = "V", sources = ["V.0", "V.1"], members = [2 : i64]}]}
@@ -40,9 +40,9 @@ builtin.module attributes {openinfer.target = "avx2"} {
   }
 }
 // -----
-// An input, a left operand, integers: nothing is packed.
+// An input, a left operand, integers: nothing is laid out.
 // CHECK: func.func @step(%x: tensor<4x4xf32>, %n: tensor<4x4xi32>, %W: tensor<4x4xf32>, %I: tensor<4x4xi32>)
-// CHECK-NOT: packed
+// CHECK-NOT: layout
 // CHECK: func.return %a, %b
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x", "n"], weights = [{variable = "W", sources = ["W"]}, {variable = "I", sources = ["I"]}]}
@@ -55,10 +55,10 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // -----
 // Kernels are a matrix for each group, an output channel a column.
 // CHECK: func.func @step(%x: tensor<1x4x8x32xf32>, %K_packed_t: tensor<2x[[N:[0-9]+]]x18x[[T:[0-9]+]]xf32>)
-// CHECK: nn.conv(%x, %K_packed_t) {{{.*}}packed}
+// CHECK: nn.conv(%x, %K_packed_t) {{{.*}}layout = #nn.panels<[[T]]>}
 // CHECK: func.func @prepare_0(%source: tensor<12x2x3x3xf32>) -> tensor<2x[[N]]x18x[[T]]xf32>
 // CHECK-NEXT: %[[M:.*]] = nn.reshape(%source) : (tensor<12x2x3x3xf32>) -> tensor<2x6x18xf32>
-// CHECK-NEXT: nn.pack(%[[M]]) {tile = [[T]] : i64, transposed = "transposed"}
+// CHECK-NEXT: nn.pack(%[[M]]) {layout = #nn.panels<[[T]]>, transposed = "transposed"}
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x"], weights = [{variable = "K", sources = ["K"]}]}
   func.func @step(%x: tensor<1x4x8x32xf32>, %K: tensor<12x2x3x3xf32>) -> tensor<1x12x6x30xf32> {
@@ -69,7 +69,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // -----
 // Kernels that a step computes stay where they are.
 // CHECK: nn.conv(%x, %k)
-// CHECK-NOT: packed
+// CHECK-NOT: layout
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x", "k"], weights = []}
   func.func @step(%x: tensor<1x4x8x32xf32>, %k: tensor<12x4x3x3xf32>) -> tensor<1x12x6x30xf32> {

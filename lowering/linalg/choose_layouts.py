@@ -1,0 +1,188 @@
+"""Constant operands are laid out for their kernels once, when the program is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from openinfer.dialects import nn
+from openinfer.lowering.demands import demands_of
+from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
+from openinfer.lowering.locations import give_location
+from openinfer.runtime.sizes import Size
+
+
+@dataclass(frozen=True)
+class ChooseLayouts(ModulePass):
+    """Gives the weight of a product or a convolution the layout that its kernel wants.
+
+    Before:
+        %w = nn.member %W[%l] : tensor<6x384x384xf32> -> tensor<384x384xf32>
+        %y = nn.matmul(%x, %w) {transpose_b} : …
+    After:
+        %w = nn.member %W_packed[%l] : tensor<6x12x384x32xf32> -> tensor<12x384x32xf32>
+        %y = nn.matmul(%x, %w) {layout = #nn.panels<32>} : …
+        func.func @prepare_0(%source: tensor<384x384xf32>) -> tensor<12x384x32xf32>
+
+    The kernels of `nn.conv` are a matrix for each group. The weight of a product with `precision =
+    "bf16"` is rounded by its `prepare` function, to `#nn.pairs<32>`: tensor<12x192x64xbf16>.
+
+    Requires: level `linalg` on tensors; transposes absorbed into matmul flags.
+    Leaves: a `prepare` function for each distinct layout, which the runtime calls for each member;
+        the weight as the package has it stays an argument only where something else reads it.
+        Operands for which the machine wants no layout (`Demands.tiling`).
+    """
+
+    name: ClassVar[str] = "choose-layouts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data == "step":
+                _Chooser(op, function).run()
+                return
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A weight in a layout."""
+
+    layout: nn.LayoutAttr
+    transposed: bool
+    """Whether the matrix stands as `[N, K]` in the package."""
+    matrix: Attribute
+    """The type of the matrix, or matrices, that one member is."""
+    kind: Attribute
+    """The type of one member in the layout."""
+
+    @classmethod
+    def of(
+        cls, layout: nn.LayoutAttr, element: Attribute, matrix: Sequence[int], transposed: bool
+    ) -> _Stored:
+        *leading, depth, columns = matrix
+        if transposed:
+            depth, columns = columns, depth
+        dims = layout.shape((*leading, depth, columns))
+        kind = nn.tensor_type(layout.element(element), [Size.of(dim or 0) for dim in dims])
+        return cls(layout, transposed, nn.tensor_type(element, matrix), kind)
+
+    @property
+    def suffix(self) -> str:
+        """What the name of an argument says of it."""
+        pairs = isinstance(self.layout, nn.PairsAttr)
+        return ("_pairs" if pairs else "_packed") + ("_t" if self.transposed else "")
+
+
+class _Chooser:
+    def __init__(self, module: ModuleOp, function: FuncOp) -> None:
+        self.module = module
+        self.function = function
+        self.block = function.body.block
+        self.weights = read_weights(module)
+        self.first = input_count(module)
+        self.demands = demands_of(module)
+        self.arguments: dict[tuple[str, _Stored], SSAValue] = {}
+        self.prepares: dict[tuple[Attribute, _Stored], str] = {}
+
+    def run(self) -> None:
+        for op in list(self.function.walk()):
+            if isinstance(op, nn.MatmulOp | nn.ConvOp) and op.layout is None:
+                self._lay_out(op)
+        self._drop_unused()
+        self.function.update_function_type()
+        write_weights(self.module, self.weights)
+
+    def _source(self, value: SSAValue) -> tuple[int, nn.MemberOp | None] | None:
+        """The weight that a value is (a member of), if any."""
+        member = value.owner if isinstance(value.owner, nn.MemberOp) else None
+        root = member.family if member is not None else value
+        if isinstance(root, BlockArgument) and root.block is self.block:
+            number = root.index - self.first
+            if 0 <= number < len(self.weights) and self.weights[number].prepare is None:
+                return number, member
+        return None
+
+    def _lay_out(self, op: nn.MatmulOp | nn.ConvOp) -> None:
+        """Gives an op its constant operand, or the member of it that it had, in a layout."""
+        value = op.inputs[1]
+        source, dims = self._source(value), [d.constant for d in nn.dims_of(value)]
+        # Integers are laid out for products with floats, which convert them as they read them.
+        if source is None or not isinstance(nn.element_of(op.inputs[0]), AnyFloat) or 0 in dims:
+            return
+        tiling = self.demands.tiling(op)
+        if tiling is None:
+            return
+        number, member = source
+        matrix, transposed = [d for d in dims if d is not None], True
+        if isinstance(op, nn.ConvOp):
+            groups, outputs = op.groups.value.data, matrix[0]
+            matrix = [groups, outputs // groups, prod(matrix[1:])]
+        else:
+            transposed = op.properties.pop("transpose_b", None) is not None
+        stored = _Stored.of(tiling.layout, nn.element_of(value), matrix, transposed)
+        new = self._argument(self.weights[number], value.type, stored)
+        if member is not None:
+            made = nn.MemberOp(new, list(member.indices), stored.kind)
+            give_location(member.location, made)
+            block = op.parent_block()
+            assert block is not None
+            block.insert_op_before(made, op)
+            made.member.name_hint = member.member.name_hint
+            new = made.member
+        op.operands[1] = new
+        op.properties["layout"] = stored.layout
+        if member is not None and not member.member.uses:
+            member.detach()
+            member.erase()
+
+    def _argument(self, weight: Weight, source: Attribute, stored: _Stored) -> SSAValue:
+        """The argument that holds all members of a weight in a layout."""
+        key = (weight.variable, stored)
+        if key not in self.arguments:
+            dims = [*weight.members, *nn.dims_of(stored.kind)]
+            kind = nn.tensor_type(nn.element_of(stored.kind), dims)
+            argument = self.block.insert_arg(kind, self.first + len(self.weights))
+            argument.name_hint = weight.variable + stored.suffix
+            prepare = self._prepare(source, stored)
+            self.weights.append(replace(weight, layout=stored.layout, prepare=prepare))
+            self.arguments[key] = argument
+        return self.arguments[key]
+
+    def _prepare(self, source: Attribute, stored: _Stored) -> str:
+        """The function that lays one member out."""
+        key = (source, stored)
+        if key not in self.prepares:
+            name = f"prepare_{len(self.prepares)}"
+            block = Block(arg_types=[source])
+            block.args[0].name_hint = "source"
+            ops: list[Operation] = []
+            value: SSAValue = block.args[0]
+            if stored.matrix != source:
+                ops.append(nn.ReshapeOp([value], [stored.matrix]))
+                value = ops[0].results[0]
+            transposed = StringAttr("transposed") if stored.transposed else None
+            properties = {"layout": stored.layout, "transposed": transposed}
+            pack = nn.PackOp([value], [stored.kind], properties=properties)
+            ops += [pack, ReturnOp(pack.result[0])]
+            block.add_ops(ops)
+            kind = FunctionType.from_lists([source], [stored.kind])
+            self.module.body.block.add_op(FuncOp(name, kind, Region(block)))
+            self.prepares[key] = name
+        return self.prepares[key]
+
+    def _drop_unused(self) -> None:
+        kept: list[Weight] = []
+        for number, weight in reversed(list(enumerate(self.weights))):
+            argument = self.block.args[self.first + number]
+            if argument.uses:
+                kept.insert(0, weight)
+            else:
+                self.block.erase_arg(argument)
+        self.weights = kept

@@ -1,0 +1,65 @@
+// RUN: not openinfer-opt %s --split-input-file 2>&1 | filecheck %s
+
+// CHECK: nn.matmul: the layout #nn.panels<16> does not belong to precision bf16
+func.func @f(%x: tensor<4x8xbf16>, %w: tensor<1x8x16xbf16>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.panels<16>, precision = "bf16"} : (tensor<4x8xbf16>, tensor<1x8x16xbf16>) -> tensor<4x16xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the layout #nn.pairs<8> does not belong to precision as declared
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x4x16xbf16>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.pairs<8>} : (tensor<4x8xf32>, tensor<1x4x16xbf16>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the right operand in #nn.panels<8> has shape [1, 8, 16], expected [2, 8, 8]
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.panels<8>} : (tensor<4x8xf32>, tensor<1x8x16xf32>) -> tensor<4x16xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: only an operand with a layout is streamed
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
+  %y = nn.matmul(%x, %w) {streamed} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  func.return
+}
+// -----
+// CHECK: nn.pack: the result has elements f32, expected bf16
+func.func @f(%w: tensor<8x16xf32>) {
+  %y = nn.pack(%w) {layout = #nn.pairs<8>} : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+  func.return
+}
+// -----
+// CHECK: nn.interface: the weight "W" lies as #nn.panels<16>, nn.matmul reads it as #nn.panels<8>
+builtin.module attributes {openinfer.target = "avx512"} {
+  nn.interface {inputs = ["x"], weights = [{layout = #nn.panels<16>, sources = ["W"], variable = "W"}]}
+  func.func @step(%x: tensor<4x8xf32>, %W: tensor<1x8x8xf32>) {
+    %y = nn.matmul(%x, %W) {layout = #nn.panels<8>} : (tensor<4x8xf32>, tensor<1x8x8xf32>) -> tensor<4x8xf32>
+    func.return
+  }
+}
+// -----
+// CHECK: nn.interface: the weight "W" lies as the package has it, nn.products reads it as #nn.panels<16>
+builtin.module attributes {openinfer.target = "avx512"} {
+  nn.interface {inputs = ["x"], weights = [{sources = ["W"], variable = "W"}]}
+  func.func @step(%x: tensor<4x8xf32>, %W: tensor<1x8x16xf32>) {
+    %y, %z = nn.products(%x, %W, %W) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+    func.return
+  }
+}
+// -----
+// On buffers the kernel that is given a member reads it.
+// CHECK: nn.interface: the weight "W" lies as #nn.panels<16>, nn.matmul reads it as the package has it
+builtin.module attributes {openinfer.target = "avx512"} {
+  nn.interface {inputs = ["x"], weights = [{layout = #nn.panels<16>, sources = ["W.0", "W.1"], variable = "W", members = [2 : i64]}]}
+  func.func @step(%x: memref<4x8xf32> {openinfer.arg = "input x"}, %W: memref<1024xi8> {openinfer.arg = "weight 0"}, %y: memref<4x16xf32> {openinfer.arg = "result y"}) {
+    %o = arith.constant 512 : index
+    %w = memref.view %W[%o][] : memref<1024xi8> to memref<8x16xf32>
+    func.call @matmul_0(%x, %w, %y) : (memref<4x8xf32>, memref<8x16xf32>, memref<4x16xf32>) -> ()
+    func.return
+  }
+  func.func private @matmul_0(%x: memref<4x8xf32>, %w: memref<8x16xf32>, %y: memref<4x16xf32>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<4x8xf32>, memref<8x16xf32>, memref<4x16xf32>) -> ()
+    func.return
+  }
+}

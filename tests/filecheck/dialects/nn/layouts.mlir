@@ -1,0 +1,27 @@
+// RUN: OI_ROUNDTRIP
+
+// The layout of a weight stands in its row, on the op that makes it and on those that read it.
+builtin.module attributes {openinfer.target = "avx512"} {
+  // CHECK: nn.interface {
+  // CHECK: {layout = #nn.panels<16>, prepare = "prepare_0", sources = ["W"], variable = "W"},
+  // CHECK-NEXT: {layout = #nn.pairs<16>, prepare = "prepare_1", sources = ["V.0", "V.1"], variable = "V", members = [2 : i64]},
+  nn.interface {inputs = ["x", "h", "n"], weights = [
+    {layout = #nn.panels<16>, prepare = "prepare_0", sources = ["W"], variable = "W"},
+    {layout = #nn.pairs<16>, prepare = "prepare_1", sources = ["V.0", "V.1"], variable = "V", members = [2 : i64]},
+    {sources = ["b"], variable = "b"}
+  ]}
+  func.func @step(%x: tensor<4x5xf32>, %h: tensor<4x5xbf16>, %n: tensor<i64>, %W: tensor<2x5x16xf32>, %V: tensor<2x2x3x32xbf16>, %b: tensor<20xf32>) {
+    // CHECK: %a = nn.matmul(%x, %W) {layout = #nn.panels<16>}
+    %a = nn.matmul(%x, %W) {layout = #nn.panels<16>} : (tensor<4x5xf32>, tensor<2x5x16xf32>) -> tensor<4x20xf32>
+    %i = arith.constant 1 : index
+    %v = nn.member %V[%i] : tensor<2x2x3x32xbf16> -> tensor<2x3x32xbf16>
+    // CHECK: %c = nn.matmul(%h, %v) {layout = #nn.pairs<16>, precision = "bf16"}
+    %c = nn.matmul(%h, %v) {layout = #nn.pairs<16>, precision = "bf16"} : (tensor<4x5xbf16>, tensor<2x3x32xbf16>) -> tensor<4x20xf32>
+    func.return
+  }
+  // CHECK: nn.pack(%source) {layout = #nn.pairs<16>} : (tensor<5x20xf32>) -> tensor<2x3x32xbf16>
+  func.func @prepare_1(%source: tensor<5x20xf32>) -> tensor<2x3x32xbf16> {
+    %p = nn.pack(%source) {layout = #nn.pairs<16>} : (tensor<5x20xf32>) -> tensor<2x3x32xbf16>
+    func.return %p : tensor<2x3x32xbf16>
+  }
+}
