@@ -90,6 +90,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             "linalg",
             (
                 Step("nn-to-linalg", "functions of elements become loops that can be merged"),
+                Step(
+                    "choose-places", "ops are kernels now; before fusion, which keeps places apart"
+                ),
                 Step("dce", "constants that moved into bodies are dead"),
                 faster("fuse-elementwise", "chains first, so that an epilogue takes a whole chain"),
                 faster("fuse-epilogue", "bias, activation, residual run on accumulators"),
@@ -115,6 +118,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 faster("elide-copies", "results go straight where a copy would bring them"),
                 faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
+                Step(
+                    "place-buffers", "calls say who uses a buffer; twins are planned as others are"
+                ),
                 Step("plan-memory", "all buffers are known and used by calls only"),
                 Step("stamp-kernels", "calls are final, and still say which nodes they compute"),
                 Step("lower-views", "places of buffers are known now"),
@@ -172,6 +178,22 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
         ),
     ),
 }
+
+
+def _null(phase: Phase) -> Phase:
+    """The same phase for the device `null`: what is the CPU's alone goes, and device kernels are recorded."""
+    steps = [step for step in phase.steps if step.name not in ("stream-weights", "share-loops")]
+    if phase.name == "kernels":
+        steps[:0] = [
+            Step("record-calls", "the rest of the step is the host's; kernels are not lowered"),
+            Step("lower-transfers", "device memory reads as zeros where the host looks"),
+        ]
+    if phase.name == "threads":
+        steps.insert(0, Step("share-loops{alone=true}", "the calling thread runs the host half"))
+    return replace(phase, steps=tuple(steps))
+
+
+PIPELINES["null"] = tuple(map(_null, PIPELINES["cpu"]))
 
 SPEED_ONLY = frozenset(
     step.name

@@ -42,6 +42,7 @@ PASSES: dict[str, str] = {
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "choose-layouts": "openinfer.lowering.linalg.choose_layouts:ChooseLayouts",
     "stream-weights": "openinfer.lowering.cpu.stream_weights:StreamWeights",
+    "choose-places": "openinfer.lowering.linalg.choose_places:ChoosePlaces",
     # buffers
     "clear-tails": "openinfer.lowering.cpu.schedules.clear_tails:ClearTails",
     "elide-copies": "openinfer.lowering.buffers.elide_copies:ElideCopies",
@@ -50,6 +51,7 @@ PASSES: dict[str, str] = {
     "lower-sizes": "openinfer.lowering.host.lower_sizes:LowerSizes",
     "lower-views": "openinfer.lowering.buffers.lower_views:LowerViews",
     "outline-kernels": "openinfer.lowering.buffers.outline_kernels:OutlineKernels",
+    "place-buffers": "openinfer.lowering.buffers.place_buffers:PlaceBuffers",
     "plan-memory": "openinfer.lowering.buffers.plan_memory:PlanMemory",
     "stamp-kernels": "openinfer.lowering.buffers.stamp_kernels:StampKernels",
     "lower-stamps": "openinfer.lowering.host.lower_stamps:LowerStamps",
@@ -59,6 +61,9 @@ PASSES: dict[str, str] = {
     "share-loops": "openinfer.lowering.cpu.threads.share_loops:ShareLoops",
     "lower-kernels": "openinfer.lowering.cpu.schedules.lower_kernels:LowerKernels",
     "block-sums": "openinfer.lowering.cpu.schedules.block_sums:BlockSums",
+    "lower-transfers": "openinfer.lowering.host.lower_transfers:LowerTransfers",
+    # null
+    "record-calls": "openinfer.lowering.null.record_calls:RecordCalls",
     # cpu
     "add-team": "openinfer.lowering.cpu.add_team:AddTeam",
     "add-poll": "openinfer.lowering.cpu.add_poll:AddPoll",
@@ -92,6 +97,7 @@ PASSES: dict[str, str] = {
 
 BACKENDS: dict[str, str] = {
     "cpu": "openinfer.compiler.backends.cpu:CPU",
+    "null": "openinfer.compiler.backends.null:NULL",
 }
 """By the name of the device (`openinfer.runtime.devices`)."""
 

@@ -19,6 +19,8 @@ from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.nn.layouts import LayoutAttr
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.places import on_host
+from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -39,6 +41,14 @@ class Tiling:
 class Demands:
     """The answers of one machine. These are those of a machine that has nothing of its own."""
 
+    own_memory = True
+    """Whether its kernels work in a memory that the host does not, so that buffers are copied."""
+
+    def supports(self, op: Operation) -> str | None:
+        """Why the machine cannot run an op of level `linalg`; None where it can. What is fused of ops that
+        it can run, it can run too."""
+        return None
+
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         """The panels that the kernel of an op wants its constant operand in; None as it stands."""
         return None
@@ -58,6 +68,7 @@ class Demands:
 
 DEMANDS: dict[str, str] = {
     "cpu": "openinfer.lowering.cpu.demands:CpuDemands",
+    "null": "openinfer.lowering.null.demands:NullDemands",
 }
 """By the name of the device, as `Facts.device` has it."""
 
@@ -65,8 +76,8 @@ _LOADED: dict[str, Demands] = {}
 
 
 def demands_of(op: Operation) -> Demands:
-    """What the device asks that the module around `op` is compiled for."""
-    name = Facts.of(op).device
+    """What the machine asks that runs `op`: the device of the module, or the host that it was sent to."""
+    name = DEFAULT_DEVICE if on_host(op) else Facts.of(op).device
     if name not in _LOADED:
         module, _, record = DEMANDS[name].partition(":")
         _LOADED[name] = getattr(import_module(module), record)()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from openinfer.dialects import nn
+from openinfer.lowering.places import on_host
 
 NO_FUSE = "openinfer.no_fuse"
 """Set on what a node with `fuse = false` or `no_reorder = true` became."""
@@ -16,10 +17,13 @@ NO_FUSE = "openinfer.no_fuse"
 def may_join(first: Operation, second: Operation) -> bool:
     """Whether `first` may be computed where `second` stands, a user of its result further down.
 
-    False when either one carries `NO_FUSE`, or when a barrier may run between the two. In a loop
+    False when either one carries `NO_FUSE`, when one of them leaves the device and the other does not,
+    or when a barrier may run between the two. In a loop
     that holds only `second` every barrier counts: the next round comes back to `second` behind it.
     """
     if NO_FUSE in first.attributes or NO_FUSE in second.attributes:
+        return False
+    if on_host(first) != on_host(second):
         return False
     block = first.parent_block()
     here = second

@@ -2,7 +2,7 @@
 
 An op carries those of its node, and of the loops, scopes and blocks around it, as one attribute; an
 op that is made of several carries those of all. `outline-kernels` hands them on to the calls, where
-they stay until `convert-to-llvm`. No pass asks for them yet: they change neither code nor results.
+they stay until `convert-to-llvm`. `choose-places` asks for `placement`; none changes a result.
 What must be obeyed, `fuse = false` and `no_reorder = true`, is `NO_FUSE` of `lowering.fusing`.
 """
 

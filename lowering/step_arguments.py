@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 
 def argument_roles(step: FuncOp) -> dict[str, SSAValue]:
@@ -23,6 +23,16 @@ def argument_roles(step: FuncOp) -> dict[str, SSAValue]:
         if isinstance(role, StringAttr):
             found[role.data] = argument
     return found
+
+
+def role_of(argument: BlockArgument) -> str:
+    """What an argument of a step is; empty where nothing says it."""
+    step = argument.block.parent_op()
+    assert isinstance(step, FuncOp)
+    given = step.properties.get("arg_attrs")
+    row = given.data[argument.index] if isinstance(given, ArrayAttr) else None
+    role = row.data.get("openinfer.arg") if isinstance(row, DictionaryAttr) else None
+    return role.data if isinstance(role, StringAttr) else ""
 
 
 def add_arguments(step: FuncOp, kinds: Sequence[tuple[str, Attribute]]) -> dict[str, SSAValue]:

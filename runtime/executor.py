@@ -28,6 +28,7 @@ from openinfer.runtime.turns import Turn, Turns
 
 if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint
+    from openinfer.runtime.devices.base import DeviceCall
     from openinfer.runtime.outline import Outline
 
 NUMPY_DTYPES = frozenset(
@@ -332,6 +333,13 @@ class BaseExecutor(ABC):
     def outline(self) -> Outline | None:
         """The nodes of the program in text order; None where only the compiled program is known."""
         return None
+
+    def device_calls(self) -> list[DeviceCall]:
+        """What the last step asked of its device, in order: kernels and transfers with their bytes.
+
+        Empty where nobody writes that down; the device `null` does.
+        """
+        return []
 
     def reset(self) -> None:
         """Persistent variables back to their first content; inserted inputs and trace dropped.

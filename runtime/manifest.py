@@ -56,6 +56,16 @@ class PlanRow:
     size: str
     first: int
     last: int
+    memory: str = "host"
+    """Whose arena: that of the host, or of the device."""
+
+
+@dataclass(frozen=True)
+class CallRow:
+    """A place of the step that asks something of the device: runs a kernel, or moves bytes."""
+
+    kernel: str
+    buffers: list[str]
 
 
 BEFORE = -1
@@ -180,7 +190,7 @@ class Manifest:
     frame: list[str]
     """What each 8-byte slot of the step's frame holds."""
     arena: str
-    """Bytes of the arena, as a size expression."""
+    """Bytes of the arena of the host, as a size expression."""
     plan: list[PlanRow]
     nodes: list[NodeRow]
     requires: list[RequirementRow] = field(default_factory=list[RequirementRow])
@@ -203,6 +213,10 @@ class Manifest:
     """How many products, attentions among them, round their operands."""
     strict_math: bool = False
     """Whether nothing was reassociated, contracted or approximated."""
+    device_arena: str = "0"
+    """Bytes of the arena of the device, where that has memory of its own."""
+    calls: list[CallRow] = field(default_factory=list[CallRow])
+    """By number, where a step writes down what it asks of the device."""
 
     @property
     def traced(self) -> bool:
@@ -248,6 +262,7 @@ def checked(manifest: Manifest) -> Manifest:
             raise ValueError(f"family {row.name} has {len(row.sources)} sources")
     sizes = {
         manifest.arena,
+        manifest.device_arena,
         *manifest.offsets.values(),
         *(dim for row in manifest.variables for dim in row.dims),
         *(text for row in manifest.requires for text in (row.low, row.high)),

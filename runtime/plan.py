@@ -17,10 +17,14 @@ def nominal_sizes(manifest: Manifest) -> dict[str, int]:
     return dict.fromkeys([*manifest.runtime_sizes, *bounds], NOMINAL)
 
 
-def lower_bound(manifest: Manifest, sizes: Mapping[str, int]) -> int:
-    """Bytes that no plan can go below: the largest sum of buffers that are alive together."""
+def lower_bound(manifest: Manifest, sizes: Mapping[str, int], memory: str = "host") -> int:
+    """Bytes that no plan of a memory can go below: the largest sum of buffers that are alive together."""
     known = {THREADS: 1, **sizes}
-    rows = [(row.first, row.last, _aligned(row.size, known)) for row in manifest.plan]
+    rows = [
+        (row.first, row.last, _aligned(row.size, known))
+        for row in manifest.plan
+        if row.memory == memory
+    ]
     moments = {first for first, _, _ in rows}
     return max(
         (sum(size for first, last, size in rows if first <= m <= last) for m in moments),
@@ -33,26 +37,36 @@ def _aligned(text: str, sizes: Mapping[str, int]) -> int:
 
 
 def plan_table(manifest: Manifest, sizes: Mapping[str, int]) -> str:
-    """Offset, bytes and lifetime of every buffer, the arena and its lower bound."""
+    """For each memory: offset, bytes and lifetime of every buffer, the arena and its lower bound."""
+    arenas = {"host": manifest.arena}
+    if any(row.memory == "device" for row in manifest.plan):
+        arenas["device"] = manifest.device_arena
     known = {THREADS: 1, **nominal_sizes(manifest), **sizes}
+    tables = [_table(manifest, memory, arena, known) for memory, arena in arenas.items()]
+    return "\n\n".join(tables)
+
+
+def _table(manifest: Manifest, memory: str, text: str, known: Mapping[str, int]) -> str:
     rows = [
         (Size.of(r.offset).evaluate(known), Size.of(r.size).evaluate(known), r)
         for r in manifest.plan
+        if r.memory == memory
     ]
     rows.sort(key=lambda row: (row[0], row[2].first))
-    width = max([len(r.name) for r in manifest.plan] + [6])
+    width = max([len(row.name) for _, _, row in rows] + [6])
     lines = [f"{'buffer':{width}} {'offset':>12} {'bytes':>12} {'first':>6} {'last':>6}  size"]
     for offset, size, row in rows:
         lines.append(
             f"{row.name:{width}} {offset:12} {size:12} {row.first:6} {row.last:6}  {row.size}"
         )
-    arena = Size.of(manifest.arena).evaluate(known)
-    bound = lower_bound(manifest, known)
+    arena = Size.of(text).evaluate(known)
+    bound = lower_bound(manifest, known, memory)
     shown = ", ".join(f"{name} = {known[name]}" for name in manifest.runtime_sizes)
     if manifest.late:
         shown += f"{', ' * bool(shown)}{NOMINAL} for what only the step knows"
     ratio = f", {arena / bound:.3f} times it" if bound else ""
+    name = "arena" if memory == "host" else "arena of the device"
     lines.append(
-        f"arena {arena} bytes, lower bound {bound} bytes{ratio}" + (f" ({shown})" if shown else "")
+        f"{name} {arena} bytes, lower bound {bound} bytes{ratio}" + (f" ({shown})" if shown else "")
     )
     return "\n".join(lines)

@@ -4,7 +4,7 @@
     python scripts/rooms.py --files     # and the imports behind it
 
 A room is a folder of `lowering/`; its files import only rooms that stand before it in ROOMS. The files
-beside the folders are records and drivers that all rooms share: they import no room. `cpu` and
+beside the folders are records and drivers that all rooms share: they import no room. `cpu`, `null` and
 `reference` import nothing of each other. An import that goes the wrong way ends the script with 1.
 """
 
@@ -31,9 +31,10 @@ ROOMS = (
     "buffers",
     "host",
     "cpu",
+    "null",
     "reference",
 )
-APART = frozenset({"cpu", "reference"})
+APART = frozenset({"cpu", "null", "reference"})
 """Rooms that import nothing of each other."""
 
 Edges = dict[tuple[str, str], list[tuple[str, str]]]

@@ -45,6 +45,7 @@ from openinfer.compiler.tools.report import (
 )
 from openinfer.lowering.facts import is_bound
 from openinfer.lowering.options import PipelineOptions, current, using
+from openinfer.runtime.devices import DEFAULT_DEVICE, DEVICES
 from openinfer.runtime.errors import Diagnostic, InputError, ProgramError
 from openinfer.runtime.files import TEXT_LIMIT, read_all
 
@@ -228,6 +229,7 @@ class OpenInferOptMain(xDSLOptMain):
         return PipelineOptions(
             package=package,
             sizes=sizes,
+            device=self._device(),
             target_name=args.target_cpu or "host",
             observe=args.observe,
             trace=args.trace,
@@ -235,6 +237,11 @@ class OpenInferOptMain(xDSLOptMain):
             strict_math=args.strict_math,
             precision=args.precision,
         )
+
+    def _device(self) -> str:
+        """The device that the pipeline is for."""
+        name = (self.pipeline_name or DEFAULT_DEVICE).removesuffix("-plain")
+        return name if name in DEVICES else DEFAULT_DEVICE
 
     def _settle_options(self, prog: ModuleOp) -> None:
         """Raises InputError OI0524 for options that contradict what a module says that is bound."""

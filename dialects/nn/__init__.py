@@ -57,6 +57,7 @@ from openinfer.dialects.nn.step_ops import (
     PublishOp,
     SizeOp,
     ThreadOp,
+    TransferOp,
     ViewOp,
 )
 from openinfer.dialects.nn.structured_ops import AttentionOp, MatmulOp
@@ -118,6 +119,7 @@ NN = Dialect(
         ObserveOp,
         StampOp,
         PublishOp,
+        TransferOp,
         ViewOp,
         BarrierOp,
         KeepOp,
@@ -198,6 +200,7 @@ __all__ = [
     "StateViewOp",
     "StateWriteOp",
     "ThreadOp",
+    "TransferOp",
     "TransposeOp",
     "UnfoldOp",
     "ViewOp",

@@ -188,6 +188,40 @@ class ViewOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TransferOp(IRDLOperation):
+    """Copies a buffer from the memory of one machine to that of the other.
+
+    nn.transfer "to_device" %x, %t bytes <"16*N"> : memref<?x4xf32> to memref<?x4xf32>
+    """
+
+    name = "nn.transfer"
+    direction = prop_def(StringAttr)
+    source = operand_def(MemRefType)
+    target = operand_def(MemRefType)
+    nbytes = prop_def(SizeAttr)
+    assembly_format = (
+        "$direction $source `,` $target `bytes` $nbytes attr-dict "
+        "`:` type($source) `to` type($target)"
+    )
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self, direction: str, source: SSAValue, target: SSAValue, nbytes: SizeLike
+    ) -> None:
+        super().__init__(
+            operands=[source, target],
+            properties={"direction": StringAttr(direction), "nbytes": SizeAttr.of(nbytes)},
+        )
+
+    def verify_(self) -> None:
+        if self.direction.data not in ("to_device", "to_host"):
+            refuse(self, f"direction {self.direction.data!r} is neither to_device nor to_host")
+        expect_element(self, "the target", element(self.target), element(self.source))
+        if not fits(times(shape_of(self.source)), times(shape_of(self.target))):
+            refuse(self, f"{self.source.type} does not fill {self.target.type}")
+
+
+@irdl_op_definition
 class PublishOp(IRDLOperation):
     """The buffer that the host reads as a result after the step; it lives until the end."""
 

@@ -16,6 +16,7 @@ from openinfer.lowering.buffers.bufferizer import (
     open_sizes,
 )
 from openinfer.lowering.demands import demands_of
+from openinfer.lowering.places import keep_place
 
 
 def _destination(b: Bufferizer, op: Operation) -> None:
@@ -74,7 +75,9 @@ def _initial(b: Bufferizer, value: SSAValue) -> SSAValue:
 def _fill(b: Bufferizer, op: Operation) -> None:
     assert isinstance(op, linalg.FillOp)
     target = b.allocate_for(op.res[0])
-    b.insert(linalg.FillOp(list(op.inputs), [target], []))
+    new = linalg.FillOp(list(op.inputs), [target], [])
+    keep_place(op, new)
+    b.insert(new)
     b.define(op.res[0], target)
     b.retire(op)
 

@@ -17,6 +17,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.hints import set_hints
 from openinfer.lowering.linalg.generic import REDUCTION
 from openinfer.lowering.locations import absorb_nodes, give_location
+from openinfer.lowering.places import keep_place
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
     call = CallOp(name, passed, [])
     give_location(op.location, call)
     absorb_nodes(call, op)
+    keep_place(op, call)
     parent = op.parent_block()
     assert parent is not None
     parent.insert_op_before(call, op)

@@ -1,4 +1,4 @@
-"""One arena for all buffers of a step, laid out by lifetimes before the program runs."""
+"""One arena for the buffers of each memory of a step, laid out by lifetimes before the program runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
     DictionaryAttr,
     IndexType,
     IntegerAttr,
@@ -20,7 +19,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -30,7 +29,9 @@ from openinfer.lowering.buffers.arena import Buffer, Plan, place
 from openinfer.lowering.buffers.uses import root_of, users
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute
+from openinfer.lowering.places import DEVICE, HOST, MEMORY
 from openinfer.lowering.state_layout import late_capacity_name, layout_of
+from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.manifest import PlanRow
 from openinfer.runtime.sizes import Atom, Size
 
@@ -46,8 +47,8 @@ class PlanMemory(ModulePass):
         %t = memref.view %arena[%0][%B] : memref<?xi8> to memref<?x384xf32>
 
     Requires: kernels outlined, so that every buffer is made and used in `@step`.
-    Leaves: no allocation; the plan, its size and its lower bound in `nn.interface`; the offset
-        of each result.
+    Leaves: no allocation; the plan and its size in `nn.interface`, for each memory; the offset of
+        each result.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -57,6 +58,9 @@ class PlanMemory(ModulePass):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 _Planner(op, function).run()
                 return
+
+
+_OCTETS = MemRefType(IntegerType(8), [DYNAMIC_INDEX])
 
 
 class _Planner:
@@ -75,29 +79,35 @@ class _Planner:
 
     def run(self) -> None:
         allocations = [op for op in self.function.walk() if isinstance(op, memref.AllocOp)]
+        device = [op for op in allocations if MEMORY in op.attributes]
+        hosted = [op for op in allocations if MEMORY not in op.attributes]
+        rows: list[PlanRow] = []
+        found: dict[str, Attribute] = {}
+        for memory, own in ((HOST, hosted), (DEVICE, device)):
+            if memory == HOST or own:
+                arena = "arena" if memory == HOST else "device_arena"
+                plan = self._lay_out(own, arena)
+                found[arena] = StringAttr(str(plan.size))
+                rows += [
+                    PlanRow(b.name, str(offset), str(b.size), b.first, b.last, memory)
+                    for b, offset in zip(plan.buffers, plan.offsets)
+                ]
+        nn.update_interface(self.module, {"plan": as_attribute(rows), **found})
+
+    def _lay_out(self, allocations: Sequence[memref.AllocOp], role: str) -> Plan:
+        """Puts the buffers of one memory into an arena of their own, an argument of the step."""
         buffers = [self._buffer(op, i) for i, op in enumerate(allocations)]
         if Facts.of(self.module).observed:
             # Watched programs keep every value until the end.
             last = max(self.order.values(), default=0)
             buffers = [Buffer(b.name, b.size, 0, last) for b in buffers]
         plan = place(buffers)
-        arena = self._arena_argument()
-        self._publish(plan, allocations)
+        arena = add_arguments(self.function, [(role, _OCTETS)])[role]
+        if role == "arena":
+            self._publish(plan, allocations)
         for op, offset in zip(allocations, plan.offsets):
             self._replace(op, offset, arena)
-        self._record(plan)
-
-    def _arena_argument(self) -> SSAValue:
-        block = self.function.body.block
-        kind = MemRefType(IntegerType(8), [DYNAMIC_INDEX])
-        arena = block.insert_arg(kind, len(block.args))
-        arena.name_hint = "arena"
-        roles = self.function.properties.get("arg_attrs")
-        given = list(roles.data) if isinstance(roles, ArrayAttr) else []
-        given.append(DictionaryAttr({"openinfer.arg": StringAttr("arena")}))
-        self.function.properties["arg_attrs"] = ArrayAttr(given)
-        self.function.update_function_type()
-        return arena
+        return plan
 
     def _buffer(self, op: memref.AllocOp, number: int) -> Buffer:
         kind = op.memref.type
@@ -170,15 +180,6 @@ class _Planner:
         )
         view.result.name_hint = op.memref.name_hint
         Rewriter.replace_op(op, [*new, view], [view.result])
-
-    def _record(self, plan: Plan) -> None:
-        rows = [
-            PlanRow(buffer.name, str(offset), str(buffer.size), buffer.first, buffer.last)
-            for buffer, offset in zip(plan.buffers, plan.offsets)
-        ]
-        nn.update_interface(
-            self.module, {"plan": as_attribute(rows), "arena": StringAttr(str(plan.size))}
-        )
 
 
 def allocation_dims(op: memref.AllocOp) -> list[Size]:

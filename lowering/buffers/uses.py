@@ -1,15 +1,22 @@
-"""Who touches a buffer, and when: uses through views, positions in a block."""
+"""Who touches a buffer, when, and in which memory: uses through views, positions in a block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from xdsl.dialects import memref
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import byte_size
+from openinfer.lowering.places import DEVICE, HOST, MEMORY
+from openinfer.lowering.step_arguments import role_of
+from openinfer.runtime.sizes import Size
 
 VIEWS = (nn.ViewOp, memref.ViewOp)
+SAME_MEMORY = (*VIEWS, memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
 
 
 def root_of(buffer: SSAValue) -> SSAValue:
@@ -39,3 +46,40 @@ def ancestor_in(op: Operation, block: Block) -> Operation | None:
 def positions(block: Block) -> dict[Operation, int]:
     """The place of each operation in its block."""
     return {op: i for i, op in enumerate(block.ops)}
+
+
+def memory_of(buffer: SSAValue) -> str:
+    """The memory that a buffer of `@step` is in, before `plan-memory` and behind it: HOST or DEVICE."""
+    while isinstance(buffer.owner, SAME_MEMORY):
+        buffer = buffer.owner.operands[0]
+    if isinstance(buffer, BlockArgument):
+        step = buffer.owner.parent_op()
+        role = role_of(buffer) if isinstance(step, FuncOp) else ""
+        return DEVICE if role.startswith(f"{DEVICE}_") else HOST
+    owner = buffer.owner
+    assert isinstance(owner, Operation)
+    return DEVICE if MEMORY in owner.attributes else HOST
+
+
+def bytes_of(buffer: SSAValue) -> Size:
+    """The bytes of a buffer whose run-time sizes are `nn.size` ops."""
+    kind = buffer.type
+    assert isinstance(kind, MemRefType)
+    owner = buffer.owner
+    sizes = (
+        owner.dynamic_sizes
+        if isinstance(owner, memref.AllocOp)
+        else owner.sizes
+        if isinstance(owner, nn.ViewOp | memref.ViewOp | nn.StateViewOp)
+        else ()
+    )
+    known = iter([value.owner for value in sizes])
+    dims: list[Size] = []
+    for extent in kind.get_shape():
+        if extent != DYNAMIC_INDEX:
+            dims.append(Size.of(extent))
+            continue
+        size = next(known)
+        assert isinstance(size, nn.SizeOp)
+        dims.append(size.size.data)
+    return byte_size(kind.element_type, dims)

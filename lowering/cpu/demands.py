@@ -31,6 +31,8 @@ _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
 class CpuDemands(Demands):
     """The schedules of `lowering/cpu/schedules/` answer."""
 
+    own_memory = False
+
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
             return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))

@@ -179,6 +179,8 @@ def _frame(module: ModuleOp, step: FuncOp) -> ArrayAttr[Attribute]:
         shape: list[int] = list(argument.type.get_shape())
         if role.data == "arena":
             slots.append("arena_size")
+        elif role.data == "device_arena":
+            slots.append("device_arena_size")
         elif role.data == "log" or role.data.partition(" ")[0] in ("state", "counts", "marks"):
             slots.append(f"length {role.data}")
         elif role.data.startswith("held "):

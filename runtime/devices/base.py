@@ -69,6 +69,18 @@ class Box(NamedTuple):
         return True
 
 
+class DeviceCall(NamedTuple):
+    """Something that a step asked of its device: to run a kernel, or to move bytes."""
+
+    kernel: str
+    buffers: tuple[tuple[str, int], ...]
+    """Names and bytes, in the order in which the kernel takes them."""
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {nbytes} B" for name, nbytes in self.buffers)
+        return f"{self.kernel}: {parts}" if parts else self.kernel
+
+
 class Memory(ABC):
     """Where a device keeps the arena, the state and the undo log of an executor.
 
@@ -197,6 +209,9 @@ class LoadedProgram(ABC):
     variables: dict[str, VariableRow]
     """Those of the manifest, by name."""
     memory: Memory
+    """Where the arena of the host half is, and the state."""
+    device_memory: Memory | None = None
+    """Where the arena of the device kernels is; None for a device without memory of its own."""
     watched: bool
     """Whether this is the build that shows its values (`watched_by`)."""
     shared: bool
@@ -222,9 +237,20 @@ class LoadedProgram(ABC):
     def weight_address(self, number: int) -> int:
         """What the frame says of a weight."""
 
+    def device_weight_address(self, number: int) -> int:
+        """What the frame says of a weight that device kernels read. Optional: by default they read what the
+        host reads."""
+        return self.weight_address(number)
+
     @abstractmethod
     def call(self, frame: Any) -> Callable[[], object]:
         """The native call that runs a step on the calling thread; it keeps the frame alive."""
+
+    def calls(self, frame: Any) -> list[DeviceCall]:
+        """What the last step with a frame asked of the device, in order. Optional: by default nobody writes
+        that down."""
+        del frame
+        return []
 
     def make_team(self, threads: int) -> Team | None:
         """The threads of a context. Optional: None, the default, where steps run on the calling thread."""

@@ -17,6 +17,7 @@ import openinfer as oi
 from openinfer.compiler import registry
 from openinfer.compiler.backends import backend_of
 from openinfer.compiler.tools.openinfer import main
+from openinfer.lowering.demands import DEMANDS
 from openinfer.runtime.devices import DEVICES, checked_device, device_of
 from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.program import HOST, Program
@@ -60,6 +61,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
     """A second device, known by its row alone; programs for it are made as those for the CPU."""
     monkeypatch.setitem(DEVICES, "elsewhere", f"{__name__}:Elsewhere")
     monkeypatch.setitem(registry.BACKENDS, "elsewhere", f"{__name__}:ELSEWHERE")
+    monkeypatch.setitem(DEMANDS, "elsewhere", DEMANDS["cpu"])
     device = device_of("elsewhere")
     assert isinstance(device, Elsewhere)
     device.asked.clear()
@@ -206,7 +208,8 @@ def test_every_command_takes_a_device(command: str, tmp_path: Path, capsys: Capt
     said = capsys.readouterr().err
     assert "error[OI0730]: there is no device 'gpu'" in said
     simulates = command in ("run", "trace", "debug")
-    assert f"the devices are: cpu{', simulator' if simulates else ''}\n" in said
+    names = [*DEVICES, *(["simulator"] if simulates else [])]
+    assert f"the devices are: {', '.join(names)}\n" in said
     for option in ("--device", "--executor"):
         simulated = main([*line, option, "simulator"])
         assert (simulated == 0) == simulates

@@ -6,7 +6,7 @@ import argparse
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.tools.running import (
     Session,
@@ -20,6 +20,7 @@ from openinfer.compiler.tools.running import (
 from openinfer.runtime.files import write_file
 
 if TYPE_CHECKING:
+    from openinfer.runtime.devices.base import DeviceCall
     from openinfer.runtime.executor import BaseExecutor
 
 EXAMPLES = """\
@@ -29,6 +30,8 @@ examples:
   openinfer run mlp.oi --model other.oinf --size B=4 --seed 7
   openinfer run mlp.oi --input x=x.npy --output y=y.npy
   openinfer run axpy.oi --input x=1,2,3 --input a=0.5 --json
+  openinfer run mlp.oi --device null
+      what a device would be asked to do: a line for each kernel call; its memory reads as zeros
   openinfer run decode.oi --steps 5 --device simulator --trace trace.json --trace-format chrome
 """
 
@@ -51,24 +54,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     files = output_files(args.output)
     session = Session.of(args)
+    calls: list[DeviceCall] = []
     with _executor(session, args) as executor:
         for step in range(session.steps):
             executor.insert(**session.inputs(executor, step))
             executor.step()
+            calls += executor.device_calls()
         values = results(executor)
         for name, path in files.items():
             _save(path, executor.fetch(name))
         if args.trace is not None:
             executor.save_trace(args.trace, args.trace_format)
     if args.json:
-        data = {
+        data: dict[str, Any] = {
             "program": session.graph.file,
             "executor": session.device,
             "steps": session.steps,
             "outputs": {name: tensor_json(value) for name, value in values.items()},
         }
+        if calls:
+            data["calls"] = [call._asdict() for call in calls]
         print(json.dumps(data))
         return 0
+    for call in calls:
+        print(call)
     for name, value in values.items():
         print(short_line(name, value))
     if not values:

@@ -39,6 +39,7 @@ def plan_json(program: Program) -> dict[str, Any]:
             "size": row.size,
             "first": row.first,
             "last": row.last,
+            "memory": row.memory,
         }
         for row in manifest.plan
     ]
@@ -48,6 +49,9 @@ def plan_json(program: Program) -> dict[str, Any]:
         "arena": manifest.arena,
         "arena_bytes": Size.of(manifest.arena).evaluate(known),
         "lower_bound": lower_bound(manifest, known),
+        "device_arena": manifest.device_arena,
+        "device_arena_bytes": Size.of(manifest.device_arena).evaluate(known),
+        "device_lower_bound": lower_bound(manifest, known, "device"),
         "runtime_sizes": {name: nominal[name] for name in manifest.runtime_sizes},
         "weight_bytes": sum(row.nbytes for row in manifest.weights),
     }

@@ -60,10 +60,13 @@ class ShareLoops(ModulePass):
 
     name: ClassVar[str] = "share-loops"
 
+    alone: bool = False
+    """Whether the thread that calls a step does all of it: the host half of a device's step."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         step = functions.get("step")
-        if step is None or Facts.of(op).observed:
+        if step is None or self.alone or Facts.of(op).observed:
             _flatten(op)
             _alone(op)
             return

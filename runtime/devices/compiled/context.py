@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.base import Block, LoadedProgram, TraceRecord
+from openinfer.runtime.devices.base import Block, DeviceCall, LoadedProgram, TraceRecord
 from openinfer.runtime.devices.compiled.frame import Frame
 from openinfer.runtime.devices.compiled.outputs import Room, Rooms
 from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
@@ -68,6 +68,9 @@ class Context:
         self._arena_size = Size.of(manifest.arena)
         self._memory = loaded.memory
         self._arena: Block = self._memory.allocate(0)
+        self._device_memory = loaded.device_memory
+        self._device_arena_size = Size.of(manifest.device_arena)
+        self._device_arena: Block | None = None
         self.rooms = Rooms(self._memory)
         # What the last step was given: inputs that look the same need no second check.
         self.quick: QuickInputs | None = None
@@ -120,12 +123,28 @@ class Context:
             self.quiesce()
             self._arena = self._memory.allocate(wanted)
             self.arena_growths += 1
+        self._place_device_arena(sizes)
         self._slots.lay_out(sizes, self.state)
         self._plan_sizes = sizes
         views = self._output_views(self._arena)
         self._enter(self.rooms.lay_out(self._arena, views, self._results))
         # Last, so that what ends this half-way, Ctrl-C too, leaves it to the next step.
         self.shape_sizes = dict(given)
+
+    def _place_device_arena(self, sizes: Mapping[str, int]) -> None:
+        """Memory of the device that is large enough for the buffers of its kernels."""
+        if self._device_memory is None:
+            return
+        wanted = self._device_arena_size.evaluate(sizes)
+        if wanted > MAX_ARENA:
+            raise MemoryError
+        if self._device_arena is None or wanted > self._device_arena.nbytes:
+            self._device_arena = self._device_memory.allocate(wanted)
+            self._slots.enter_device(self._device_memory.address(self._device_arena))
+
+    def device_calls(self) -> list[DeviceCall]:
+        """What the last step asked of the device, where its program writes that down."""
+        return self._loaded.calls(self._frame)
 
     def forget_sizes(self) -> None:
         """The next step lays everything out anew."""
@@ -324,7 +343,7 @@ class Context:
         """Lets the threads go and frees memory."""
         if self.team is not None:
             self.team.close()
-        self._arena = self._memory.allocate(0)
+        self._arena, self._device_arena = self._memory.allocate(0), None
         self.rooms = Rooms(self._memory)
         self.views.clear()
         self.quick, self._native = None, None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from openinfer.runtime.devices.base import LoadedProgram
+from openinfer.runtime.devices.base import DeviceCall, LoadedProgram
 from openinfer.runtime.devices.compiled.beside import Beside
 from openinfer.runtime.devices.compiled.context import Context
 from openinfer.runtime.devices.compiled.sizes import check_shape, dims_now, no_shape
@@ -100,6 +100,10 @@ class CompiledExecutor(BaseExecutor):
     def state_growths(self) -> int:
         """How often memory of persistent variables, or what undoes their changes, grew."""
         return self._state.growths
+
+    def device_calls(self) -> list[DeviceCall]:
+        """See `BaseExecutor.device_calls`."""
+        return self._first.device_calls()
 
     @property
     def _contexts(self) -> list[Context]:

@@ -35,6 +35,7 @@ class Frame:
         self.inputs = [(slot, rest) for slot, role, rest in self._slots if role == "input"]
         """The slot of each input."""
         self._arenas = [slot for slot, role, _ in self._slots if role == "arena"]
+        self._device_arenas = [slot for slot, role, _ in self._slots if role == "device_arena"]
         self._arena_sizes = [slot for slot, role, _ in self._slots if role == "arena_size"]
         kept = {
             "errors": errors,
@@ -46,6 +47,8 @@ class Frame:
         for slot, role, rest in self._slots:
             if role == "weight":
                 self.words[slot] = loaded.weight_address(int(rest))
+            elif role == "device_weight":
+                self.words[slot] = loaded.device_weight_address(int(rest.rpartition(" ")[2]))
             elif role in kept:
                 self.words[slot] = kept[role].ctypes.data
             elif role == "team" and team is not None:
@@ -69,3 +72,8 @@ class Frame:
             self.words[slot] = address
         for slot in self._arena_sizes:
             self.words[slot] = nbytes
+
+    def enter_device(self, address: int) -> None:
+        """Device kernels work in the arena at `address` from here on."""
+        for slot in self._device_arenas:
+            self.words[slot] = address

@@ -805,3 +805,15 @@ func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>, %v: tensor<1x4x16xf32>
 builtin.module {
   nn.interface {inputs = ["x"]}
 }
+// -----
+// CHECK: direction 'up' is neither to_device nor to_host
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  nn.transfer "up" %x, %y bytes <16> : memref<4xf32> to memref<4xf32>
+  func.return
+}
+// -----
+// CHECK: memref<4xf32> does not fill memref<8xf32>
+func.func @f(%x: memref<4xf32>, %y: memref<8xf32>) {
+  nn.transfer "to_host" %x, %y bytes <16> : memref<4xf32> to memref<8xf32>
+  func.return
+}

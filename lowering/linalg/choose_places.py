@@ -1,0 +1,122 @@
+"""Which ops leave the device: what is too small for a kernel of its own, and what the device cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from openinfer.dialects import nn
+from openinfer.lowering.demands import Demands, demands_of
+from openinfer.lowering.hints import hints_of
+from openinfer.lowering.interface import input_count
+from openinfer.lowering.places import PLACE, on_host, to_host
+
+MOST_ELEMENTS = 256
+"""Elements of a value that the host computes, where it has the operands, sooner than a device starts."""
+
+
+@dataclass(frozen=True)
+class ChoosePlaces(ModulePass):
+    """Marks the ops of a step that run on the host and not on the device.
+
+    Before:
+        %n = linalg.generic … ins(%step : tensor<i32>) …
+        %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    After:
+        %n = linalg.generic … ins(%step : tensor<i32>) attrs = {openinfer.place = "host"} …
+        %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+
+    These are ops between scalars; chains of small values that begin at inputs, persistent values and
+    other host ops; ops whose node says `with { placement = "cpu" }`; and what the device does not
+    support (`Demands.supports`). Indices and sizes are no ops of this kind: `@step` computes them.
+
+    Requires: `nn-to-linalg`: from then on an op is a kernel, or becomes a part of one.
+    Leaves: programs for a device without memory of its own, and functions other than `@step`, as they
+        are.
+    """
+
+    name: ClassVar[str] = "choose-places"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        demands = demands_of(op)
+        if not demands.own_memory:
+            return
+        for function in op.body.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data == "step":
+                _Places(function, demands, input_count(op)).choose()
+
+
+class _Places:
+    def __init__(self, step: FuncOp, demands: Demands, inputs: int) -> None:
+        self.kernels = [op for op in step.walk() if _is_kernel(op)]
+        self.demands = demands
+        self.small = {a for a in step.body.block.args[:inputs] if _is_small(a)}
+        """Values that the host has or computes, and that are small."""
+
+    def choose(self) -> None:
+        for op in self.kernels:
+            if self._leaves(op):
+                to_host(op)
+            if on_host(op):
+                self.small |= {value for value in op.results if _is_small(value)}
+        # What begins a chain is computed where it is used: nobody sends zeros to a device.
+        for op in self.kernels:
+            if on_host(op) and not _operands(op) and not self._must_leave(op):
+                users = [use.operation for result in op.results for use in result.uses]
+                if any(_is_kernel(user) and not on_host(user) for user in users):
+                    del op.attributes[PLACE]
+
+    def _must_leave(self, op: Operation) -> bool:
+        wished = hints_of(op).get("placement") == StringAttr("cpu")
+        return wished or self.demands.supports(op) is not None
+
+    def _leaves(self, op: Operation) -> bool:
+        if self._must_leave(op):
+            return True
+        operands = _operands(op)
+        if all(_rank(value) == 0 for value in (*operands, *op.results)):
+            return True
+        return all(map(_is_small, op.results)) and all(map(self._is_there, operands))
+
+    def _is_there(self, value: SSAValue) -> bool:
+        """Whether the host has a small value."""
+        owner = value.owner
+        while isinstance(owner, nn.ReshapeOp | nn.CastDimsOp):
+            value = owner.operands[0]
+            owner = value.owner
+        return value in self.small
+
+
+def _is_kernel(op: Operation) -> bool:
+    """Whether an op computes: the others give a value another name, shape or owner."""
+    if isinstance(op, linalg.GenericOp | linalg.FillOp):
+        return True
+    return isinstance(op, nn.NNOp) and not isinstance(op, nn.ReshapeOp)
+
+
+def _operands(op: Operation) -> list[SSAValue]:
+    """The tensors that an op reads."""
+    return [
+        value
+        for value in op.operands
+        if isinstance(value.type, TensorType)
+        and (isinstance(value, BlockArgument) or not isinstance(value.owner, EmptyOp))
+    ]
+
+
+def _rank(value: SSAValue) -> int:
+    return len(nn.dims_of(value))
+
+
+def _is_small(value: SSAValue) -> bool:
+    extents = [dim.constant for dim in nn.dims_of(value)]
+    return prod(MOST_ELEMENTS + 1 if e is None else e for e in extents) <= MOST_ELEMENTS

@@ -1,0 +1,1 @@
+"""The device `null`: it runs the host half of a step and writes down what the device would do."""

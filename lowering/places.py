@@ -1,0 +1,33 @@
+"""Where an op runs: on the device that the program is compiled for, or on the host.
+
+`choose-places` marks what leaves the device, `%y = nn.softmax(%x) … attrs {openinfer.place = "host"}`, and
+`outline-kernels` hands the mark on to the calls. An op without it runs on the device. Programs for the CPU
+have no marks: device and host are one machine, with one memory.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+PLACE = "openinfer.place"
+"""On an op, and on the call of its kernel; absent for the device."""
+MEMORY = "openinfer.memory"
+"""On an allocation: the memory that it is in; absent for that of the host."""
+HOST, DEVICE = "host", "device"
+
+
+def on_host(op: Operation) -> bool:
+    """Whether `choose-places` has sent an op to the host."""
+    return op.attributes.get(PLACE) == StringAttr(HOST)
+
+
+def to_host(op: Operation) -> None:
+    """Sends an op to the host."""
+    op.attributes[PLACE] = StringAttr(HOST)
+
+
+def keep_place(source: Operation, target: Operation) -> None:
+    """`target`, which replaces `source` or calls it, runs where that would."""
+    if on_host(source):
+        to_host(target)

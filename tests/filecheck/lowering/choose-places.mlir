@@ -1,0 +1,69 @@
+// RUN: openinfer-opt %s -p choose-places --split-input-file | filecheck %s
+
+// What is between scalars leaves the device, and so does a chain of small values that begins at an input.
+// The large op stays, though it reads one of them.
+// CHECK: func.func @step
+// CHECK: linalg.generic {{.*}} ins(%step : tensor<i32>) {{.*}} attrs = {openinfer.place = "host"}
+// CHECK: nn.softmax(%few) {axis = 0 : i64} attrs {openinfer.place = "host"}
+// CHECK: nn.softmax(%x) {axis = 0 : i64} :
+// CHECK: nn.concat(%{{.*}}, %{{.*}}) {axis = 0 : i64} :
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  nn.interface {inputs = ["x", "few"], held = ["step"]}
+  func.func @step(%x: tensor<?xf32, #nn.dims<N>>, %few: tensor<8xf32>, %step: tensor<i32>, %w: tensor<8xf32>) -> tensor<?xf32, #nn.dims<"N + 8">> {
+    %e = tensor.empty() : tensor<i32>
+    %n = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []} ins(%step : tensor<i32>) outs(%e : tensor<i32>) {
+    ^bb0(%a: i32, %b: i32):
+      linalg.yield %a : i32
+    } -> tensor<i32>
+    %s = nn.softmax(%few) {axis = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    %l = nn.softmax(%x) {axis = 0 : i64} : (tensor<?xf32, #nn.dims<N>>) -> tensor<?xf32, #nn.dims<N>>
+    %c = nn.concat(%l, %s) {axis = 0 : i64} : (tensor<?xf32, #nn.dims<N>>, tensor<8xf32>) -> tensor<?xf32, #nn.dims<"N + 8">>
+    func.return %c : tensor<?xf32, #nn.dims<"N + 8">>
+  }
+}
+// -----
+// A hint sends an op to the host; what the device does not support goes there anyway. A small weight is
+// not on the host, and neither is a value that the device has computed.
+// CHECK: nn.softmax(%x) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}, openinfer.place = "host"}
+// CHECK: nn.gather(%w, %k) {axis = 0 : i64, node = 1 : i64} attrs {openinfer.place = "host"}
+// CHECK: nn.softmax(%w) {axis = 0 : i64} :
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  nn.interface {inputs = ["x", "k"]}
+  func.func @step(%x: tensor<512xf32>, %k: tensor<512xi64>, %w: tensor<8xf32>) -> (tensor<512xf32>, tensor<512xf32>, tensor<8xf32>) {
+    %s = nn.softmax(%x) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}} : (tensor<512xf32>) -> tensor<512xf32>
+    %g = nn.gather(%w, %k) {axis = 0 : i64, node = 1 : i64} : (tensor<8xf32>, tensor<512xi64>) -> tensor<512xf32>
+    %t = nn.softmax(%w) {axis = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    func.return %s, %g, %t : tensor<512xf32>, tensor<512xf32>, tensor<8xf32>
+  }
+}
+// -----
+// A fill of small size is computed where it is used: with the sums that start from it.
+// CHECK: linalg.fill ins(%zero : f32) outs(%{{.*}} : tensor<4xf32>) -> tensor<4xf32>
+// CHECK: linalg.fill {openinfer.place = "host"} ins(%zero : f32) outs(%{{.*}} : tensor<2xf32>)
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  nn.interface {inputs = ["x", "y"]}
+  func.func @step(%x: tensor<4x512xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x512xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      linalg.yield %s : f32
+    } -> tensor<4xf32>
+    %e2 = tensor.empty() : tensor<2xf32>
+    %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2xf32>) -> tensor<2xf32>
+    %c = nn.concat(%f2, %y) {axis = 0 : i64} : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+    func.return %r, %c : tensor<4xf32>, tensor<4xf32>
+  }
+}
+// -----
+// Nothing is marked in a program for the CPU.
+// CHECK: nn.softmax(%few) {axis = 0 : i64} :
+builtin.module attributes {openinfer.target = "generic"} {
+  nn.interface {inputs = ["few"]}
+  func.func @step(%few: tensor<8xf32>) -> tensor<8xf32> {
+    %s = nn.softmax(%few) {axis = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    func.return %s : tensor<8xf32>
+  }
+}

@@ -1,0 +1,95 @@
+// RUN: openinfer-opt %s -p place-buffers --split-input-file | filecheck %s
+
+// Inputs are sent once, before the first kernel that reads them; weights are at the device from the start.
+// What a device kernel uses is in device memory; a result is fetched when the host publishes it.
+// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %W: memref<4x4xf32> {openinfer.arg = "weight 0"}, %W_twin: memref<4x4xf32> {openinfer.arg = "device_weight 0"})
+// CHECK-NEXT: %[[N:.*]] = nn.size "N"
+// CHECK-NEXT: %x_twin = memref.alloc(%[[N]]) {openinfer.memory = "device"} : memref<?x4xf32>
+// CHECK: %a = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x4xf32>
+// CHECK-NEXT: %a_twin = memref.alloc(%n) : memref<?x4xf32>
+// CHECK-NEXT: nn.transfer "to_device" %x, %x_twin bytes <"16*N"> : memref<?x4xf32> to memref<?x4xf32>
+// CHECK-NEXT: func.call @matmul_0(%x_twin, %W_twin, %a)
+// CHECK-NEXT: func.call @matmul_0(%x_twin, %W_twin, %a)
+// CHECK-NEXT: nn.transfer "to_host" %a, %a_twin bytes <"16*N"> :
+// CHECK-NEXT: nn.publish %a_twin "y" : memref<?x4xf32>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  nn.interface {inputs = ["x"], outputs = ["y"], variables = [{name = "x", memory = "dynamic", dtype = "f32", dims = ["N", "4"]}]}
+  func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %W: memref<4x4xf32> {openinfer.arg = "weight 0"}) {
+    %n = nn.size "N"
+    %a = memref.alloc(%n) : memref<?x4xf32>
+    func.call @matmul_0(%x, %W, %a) : (memref<?x4xf32>, memref<4x4xf32>, memref<?x4xf32>) -> ()
+    func.call @matmul_0(%x, %W, %a) : (memref<?x4xf32>, memref<4x4xf32>, memref<?x4xf32>) -> ()
+    nn.publish %a "y" : memref<?x4xf32>
+    func.return
+  }
+  func.func private @matmul_0(%x: memref<?x4xf32>, %W: memref<4x4xf32>, %a: memref<?x4xf32>) {
+    nn.matmul(%x, %W) outs(%a) : (memref<?x4xf32>, memref<4x4xf32>, memref<?x4xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// A loop in which the device changes a buffer and the host reads it: every iteration fetches it anew, and
+// what the host writes goes back. Before the first write nothing is copied; what nobody changes is
+// fetched once, and a view of a buffer is a view of its twin.
+// CHECK: func.call @softmax_1(%x, %a_twin) {openinfer.place = "host"}
+// CHECK-NEXT: nn.transfer "to_device" %a_twin, %a bytes <64> :
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: func.call @softmax_0(%a, %b)
+// CHECK-NEXT: nn.transfer "to_host" %b, %b_twin bytes <64> :
+// CHECK-NEXT: func.call @softmax_1(%b_twin, %a_twin) {openinfer.place = "host"}
+// CHECK-NEXT: nn.transfer "to_device" %a_twin, %a bytes <64> :
+// CHECK-NEXT: }
+// CHECK-NEXT: %[[V:.*]] = nn.view %b_twin[] : memref<16xf32> to memref<4x4xf32>
+// CHECK-NEXT: nn.transfer "to_host" %b, %b_twin
+// CHECK-NEXT: memref.load %[[V]]
+// CHECK-NEXT: memref.load %b_twin
+// CHECK-NEXT: memref.load %a_twin
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}, %n: index {openinfer.arg = "size N"}) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %a = memref.alloc() : memref<16xf32>
+    %b = memref.alloc() : memref<16xf32>
+    func.call @softmax_1(%x, %a) {openinfer.place = "host"} : (memref<16xf32>, memref<16xf32>) -> ()
+    scf.for %i = %c0 to %n step %c1 {
+      func.call @softmax_0(%a, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+      func.call @softmax_1(%b, %a) {openinfer.place = "host"} : (memref<16xf32>, memref<16xf32>) -> ()
+    }
+    %v = nn.view %b[] : memref<16xf32> to memref<4x4xf32>
+    %p = memref.load %v[%c0, %c0] : memref<4x4xf32>
+    %q = memref.load %b[%c0] : memref<16xf32>
+    %r = memref.load %a[%c0] : memref<16xf32>
+    func.return
+  }
+  func.func private @softmax_0(%x: memref<16xf32>, %y: memref<16xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 0 : i64} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.return
+  }
+  func.func private @softmax_1(%x: memref<16xf32>, %y: memref<16xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 0 : i64} attrs {openinfer.place = "host"} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// A copy from one memory to the other is a transfer; one within device memory stays a copy.
+// CHECK: nn.transfer "to_device" %x, %a bytes <64> :
+// CHECK-NEXT: memref.copy %a, %b
+// CHECK-NEXT: func.call @softmax_0(%a, %b)
+// CHECK-NEXT: nn.transfer "to_host" %b, %c bytes <64> :
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}) {
+    %a = memref.alloc() : memref<16xf32>
+    %b = memref.alloc() : memref<16xf32>
+    %c = memref.alloc() : memref<16xf32>
+    memref.copy %x, %a : memref<16xf32> to memref<16xf32>
+    memref.copy %a, %b : memref<16xf32> to memref<16xf32>
+    func.call @softmax_0(%a, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+    memref.copy %b, %c : memref<16xf32> to memref<16xf32>
+    nn.publish %c "y" : memref<16xf32>
+    func.return
+  }
+  func.func private @softmax_0(%x: memref<16xf32>, %y: memref<16xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 0 : i64} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.return
+  }
+}
