@@ -1,4 +1,7 @@
-"""Each distinct operation becomes one function, compiled once however often it is used."""
+"""Each distinct operation becomes one function, compiled once however often it is used.
+
+Work on single elements is no kernel: it becomes scalar code of the step.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.lowering.hints import set_hints
+from openinfer.lowering.kernels.scalar_code import emit_scalar_code, is_scalar_code
 from openinfer.lowering.linalg.generic import REDUCTION
 from openinfer.lowering.locations import absorb_nodes, give_location
 from openinfer.lowering.places import keep_place
@@ -29,8 +33,11 @@ class OutlineKernels(ModulePass):
     After:
         func.call @softmax_0(%x, %y) : (memref<4x8xf32>, memref<4x8xf32>) -> ()
 
+    An elementwise op or a fill of rank 0 becomes loads, arithmetic and a store
+    (`lowering/kernels/scalar_code.py`).
+
     Requires: buffers.
-    Leaves: in `@step` only control flow, sizes, memory and calls.
+    Leaves: in `@step` only control flow, sizes, memory, scalar code and calls.
     """
 
     name: ClassVar[str] = "outline-kernels"
@@ -40,7 +47,9 @@ class OutlineKernels(ModulePass):
         for function in list(op.body.ops):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 for inner in list(function.walk()):
-                    if _is_kernel(inner):
+                    if is_scalar_code(inner):
+                        emit_scalar_code(inner)
+                    elif _is_kernel(inner):
                         _outline(op, inner, kernels)
 
 
@@ -73,7 +82,7 @@ def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
     local = [v for v in operands if not isinstance(v.type, MemRefType)]
     block = Block(arg_types=[v.type for v in passed])
     mapping: dict[SSAValue, SSAValue] = dict(zip(passed, block.args))
-    for number, value in enumerate(local):
+    for value in local:
         owner = value.owner
         if isinstance(owner, arith.ConstantOp | nn.SizeOp):
             # Cheaper to say again than to pass.
@@ -84,7 +93,6 @@ def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
             argument = block.insert_arg(value.type, len(passed))
             passed.append(value)
             mapping[value] = argument
-            del number
     body = op.clone(mapping)
     # The call has them: kernels are the same whatever is wished of them.
     set_hints(body, {})

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.func import CallOp, FuncOp
 
 import openinfer as oi
+from openinfer.lowering.cpu.threads.team import TAKE
 
 PROGRAM = """
 dynamic { x: f32[B, L, 64]; w: f32[64, 96]; mask: bool[B, 1, 1, L]; }
@@ -38,6 +40,25 @@ dynamic { x: f32[64]; go: bool; }
 block entry { assign y: f32[64]; branch go up down; return y; }
 block up { op exp(x) >> y; return; }
 block down { op neg(x) >> y; return; }
+"""
+
+
+SCALARS = """
+dynamic { x: f32[64, 64]; a: f32; b: f32; }
+persistent { n: i32; }
+volatile { s: f32; t: f32; c: f32[64]; y: f32[64, 64]; }
+block entry {
+    assign u: f32;
+    op mul(a, b) >> s;
+    op exp(s) >> t;
+    op softmax(x, axis=1) >> y;
+    op max_axis(y, axes=[0]) >> c;
+    op add(s, t) >> u;
+    op add(u, t) >> u;
+    cache.increment n;
+    op mul(y, u) >> y;
+    return y, s, t, c;
+}
 """
 
 
@@ -224,3 +245,38 @@ def test_other_sizes_begin_without_a_tally(program: Any) -> None:
     _run(executor, _inputs(rng, 2, 9))
     assert tally[3] == 0
     assert tally[1] > 0
+
+
+def test_scalar_code_between_kernels_is_one_part_of_the_step() -> None:
+    from openinfer.compiler import pipeline, registry
+    from openinfer.lowering.options import PipelineOptions
+
+    module = oi.graph(SCALARS).module.clone()
+    options = PipelineOptions(target_name="avx2")
+    pipeline.run(module, registry.make_context(), "cpu", stop="threads", options=options)
+    step = next(f for f in module.body.ops if isinstance(f, FuncOp) and f.sym_name.data == "step")
+    called = [op.callee.string_value() for op in step.walk() if isinstance(op, CallOp)]
+    parts = [name for name in called if name == TAKE or not name.startswith("openinfer_")]
+    # s and t; the kernels of y; the counter; the last kernel, with u in its body; the counter's commit.
+    kernels = ["softmax_0", "fill_0", "reduce_0"]
+    assert parts == [TAKE, *kernels, TAKE, "elementwise_0", TAKE]
+
+
+def test_scalar_code_is_done_once_by_any_number_of_threads() -> None:
+    program, simulator = oi.compile(SCALARS), oi.Simulator(SCALARS).make_executor()
+    executors = [program.make_executor(threads=n) for n in (1, 2, 3, 5)]
+    rng = np.random.default_rng(16)
+    for step in range(1, 101):
+        inputs: dict[str, Any] = {
+            "x": rng.standard_normal((64, 64), dtype=np.float32),
+            "a": np.float32(rng.standard_normal()),
+            "b": np.float32(rng.standard_normal()),
+        }
+        results = [executor.run(**inputs) for executor in executors]
+        for other in results[1:]:
+            assert all(np.array_equal(value, other[name]) for name, value in results[0].items())
+        if step % 20 == 1:
+            for name, value in simulator.run(**inputs).items():
+                np.testing.assert_allclose(results[0][name], value, rtol=2e-6, atol=1e-7)
+        # A counter that two threads moved on would show it.
+        assert [np.asarray(executor.fetch("n")).item() for executor in executors] == [step] * 4

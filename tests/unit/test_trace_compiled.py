@@ -207,6 +207,37 @@ def test_kernels_are_the_same(name: str) -> None:
     assert kernels_of(graph, model, trace=True) == plain
 
 
+def test_nodes_that_are_scalar_code_of_the_step_are_events_without_a_kernel() -> None:
+    text = """
+    dynamic { a: f32; x: f32[8]; }
+    persistent { n: i32; }
+    volatile { s: f32; t: f32; y: f32[8]; }
+    block entry {
+        op exp(a) >> s;
+        op neg(s) >> t;
+        op softmax(x) >> y;
+        cache.increment n;
+        return s, t, y;
+    }
+    """
+    program, known = oi.compile(text), oi.Simulator(text).make_executor()
+    inputs = {"a": np.float32(0.5), "x": np.arange(8, dtype=np.float32)}
+    known.run(**inputs)
+    scalars = ["op exp(a) >> s", "op neg(s) >> t", "cache.increment 1 n"]
+    with program.make_executor(1, trace=True) as traced:
+        traced.run(**inputs)
+        assert nodes_of(traced.trace()) == nodes_of(known.trace())
+        steps = [(e.description, e.kernel) for e in traced.trace() if e.kind != "Transfer"]
+        order = [*scalars[:2], "op softmax(x) >> y", scalars[2]]
+        assert [text for text, _ in steps if text in order] == order
+        assert [text for text, kernel in steps if kernel] == ["op softmax(x) >> y"]
+    with program.make_executor(1) as watched:
+        watched.insert(**inputs)
+        shown = {node.event.description: node.fetch for node in watched.iterate()}
+        for text, name in zip(scalars, ("s", "t", "n")):
+            np.testing.assert_allclose(shown[text](name), known.fetch(name), rtol=2e-6)
+
+
 def test_recognised_patterns_keep_their_nodes() -> None:
     program, simulator = both("vit")
     with program.make_executor(2, trace=True) as traced, simulator.make_executor() as known:

@@ -46,7 +46,10 @@ def kernels_text(data: Mapping[str, Any]) -> str:
     if not rows:
         lines = ["kernels: none"]
     if data["without"]:
-        lines += ["", "ops without a kernel (views, constants, values that are handed on):"]
+        lines += [
+            "",
+            "ops without a kernel (views, constants, single numbers, values that are handed on):",
+        ]
         lines += _table([("", node["place"], node["text"]) for node in data["without"]])
     return "\n".join(lines) + "\n"
 

@@ -24,6 +24,7 @@ from xdsl.traits import MemoryEffectKind, get_effects
 
 from openinfer.dialects import nn
 from openinfer.lowering.cpu.threads.fork_kernels import fork_step, one_by_one
+from openinfer.lowering.cpu.threads.scalar_chunks import is_closed, is_scalar, scalar_chunks
 from openinfer.lowering.cpu.threads.team import CHUNKS, TEAM, THREADS, Team, team_functions
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import strings
@@ -49,7 +50,8 @@ class ShareLoops(ModulePass):
     with its own share: the same rounds are for the same thread in every step. A loop starts when all
     chunks before it are done; the step waits for chunks, never for threads. What is not a parallel
     loop and writes memory is a chunk of its own, and so is a loop whose rounds may write into one byte
-    of a packed buffer. Results do not depend on the number of threads: chunks do not change any sum.
+    of a packed buffer, and the scalar code of the step between two calls (`scalar_chunks`). Results do
+    not depend on the number of threads: chunks do not change any sum.
 
     A step that looks at its data, or that holds sections, is run by one thread, and the others help
     with its large kernels and its sections (`fork_kernels`).
@@ -129,16 +131,18 @@ def _shareable(step: FuncOp) -> bool:
         scf.ForOp,
         scf.YieldOp,
         memref.ViewOp,
+        memref.LoadOp,
+        memref.StoreOp,
         memref.CopyOp,
         memref.CollapseShapeOp,
         memref.ExpandShapeOp,
         nn.StampOp,
     )
-    return all(
-        isinstance(op, allowed) or op.name.startswith("arith.")
-        for op in step.walk()
-        if op is not step
-    )
+    ops = list(step.walk())
+    if not all(isinstance(op, allowed) or is_scalar(op) for op in ops if op is not step):
+        return False
+    blocks = [block for op in ops for region in op.regions for block in region.blocks]
+    return all(is_closed(chunk) for block in blocks for chunk in scalar_chunks(block))
 
 
 def _writes(op: Operation) -> bool:
@@ -348,8 +352,16 @@ def _share_step(step: FuncOp) -> None:
 
 
 def _thread_through(block: Block, team: Team, ticket: SSAValue) -> SSAValue:
+    chunks = {op: chunk for chunk in scalar_chunks(block) for op in chunk}
     for op in list(block.ops):
-        if isinstance(op, CallOp):
+        if chunk := chunks.get(op):
+            if op is chunk[-1]:
+                build = _behind(op)
+                team.wait(build, ticket)
+                for inner in chunk:
+                    inner.detach()
+                ticket = _guarded(build, team, ticket, chunk)
+        elif isinstance(op, CallOp):
             call = CallOp(op.callee, [*op.arguments, team.counters, ticket, team.thread], [i64])
             give_location(op.location, call)
             call.attributes.update(op.attributes)

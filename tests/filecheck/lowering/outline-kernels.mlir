@@ -83,3 +83,39 @@ func.func @prepare_0(%x: memref<4x4xf32>, %y: memref<4x4xf32>) {
   nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<4x4xf32>, memref<4x4xf32>) -> ()
   func.return
 }
+// -----
+// Work on single elements is no kernel: it becomes scalar code of the step, in the place where it stood.
+// All is loaded before anything is stored; an output that the body does not ask for is not loaded.
+// CHECK: func.func @step
+// CHECK-NEXT: arith.constant
+// CHECK-NEXT: %[[A:\S+]] = memref.load %n[] : memref<i32>
+// CHECK-NEXT: %[[K:\S+]] = arith.constant 1 : i32
+// CHECK-NEXT: %[[B:\S+]] = arith.addi %[[A]], %[[K]] : i32
+// CHECK-NEXT: memref.store %[[B]], %n[] : memref<i32>
+// CHECK-NEXT: memref.store %k, %m[] : memref<i32>
+// CHECK-NEXT: func.call @elementwise_0(%n, %x)
+// CHECK-NEXT: arith.constant
+// CHECK-NEXT: func.call @fill_0(%p)
+// CHECK-NEXT: func.return
+// CHECK: func.func private @elementwise_0(
+// CHECK: func.func private @fill_0(%p: memref<i4>)
+#none = affine_map<() -> ()>
+#row = affine_map<(d0) -> (d0)>
+#one = affine_map<(d0) -> ()>
+func.func @step(%n: memref<i32>, %m: memref<i32>, %x: memref<4xi32>, %p: memref<i4>) {
+  %k = arith.constant 1 : i32
+  linalg.generic {indexing_maps = [#none, #none], iterator_types = []} ins(%n : memref<i32>) outs(%n : memref<i32>) {
+  ^bb0(%a: i32, %o: i32):
+    %r = arith.addi %a, %k : i32
+    linalg.yield %r : i32
+  }
+  linalg.fill ins(%k : i32) outs(%m : memref<i32>)
+  // One element of several, and elements that share a byte with a tail that is to be cleared.
+  linalg.generic {indexing_maps = [#one, #row], iterator_types = ["parallel"]} ins(%n : memref<i32>) outs(%x : memref<4xi32>) {
+  ^bb0(%a: i32, %o: i32):
+    linalg.yield %a : i32
+  }
+  %q = arith.constant 1 : i4
+  linalg.fill ins(%q : i4) outs(%p : memref<i4>)
+  func.return
+}

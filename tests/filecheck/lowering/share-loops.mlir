@@ -225,3 +225,63 @@ func.func private @by_value(%x: memref<?xf32>) {
   }
   func.return
 }
+
+// -----
+
+// The scalar code between two calls is one chunk of the lead's share, copies of one element included.
+// Addresses and sizes are everybody's. A call in between ends it.
+
+// CHECK-LABEL: func.func @step
+// CHECK: func.call @openinfer_team_wait(%team, %ticket, %thread)
+// CHECK: %[[MINE:\S+]] = func.call @openinfer_team_take(%team, %ticket, %[[NEXT:\S+]], %{{\S+}}, %thread)
+// CHECK-NEXT: scf.if %[[MINE]] {
+// CHECK-NEXT: memref.load %n[]
+// CHECK-NEXT: arith.addi
+// CHECK-NEXT: memref.store %{{\S+}}, %n[]
+// CHECK-NEXT: memref.store %{{\S+}}, %v[]
+// CHECK-NEXT: memref.copy %n, %m
+// CHECK-NEXT: func.call @openinfer_team_done(%team, %thread)
+// CHECK-NEXT: }
+// CHECK-NEXT: %[[AFTER:\S+]] = func.call @set_0(%n, %team, %[[NEXT]], %thread)
+// CHECK-NEXT: func.call @openinfer_team_wait(%team, %[[AFTER]], %thread)
+// CHECK: func.call @openinfer_team_take(%team, %[[AFTER]], %[[LAST:\S+]], %{{\S+}}, %thread)
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: memref.store
+// CHECK-NOT: openinfer_team_take
+// CHECK: func.return %[[LAST]]
+func.func @step(%n: memref<i32>, %m: memref<i32>, %arena: memref<64xi8>) {
+  %k = arith.constant 1 : i32
+  %a = memref.load %n[] : memref<i32>
+  %b = arith.addi %a, %k : i32
+  memref.store %b, %n[] : memref<i32>
+  %place = arith.constant 8 : index
+  %v = memref.view %arena[%place][] : memref<64xi8> to memref<i32>
+  memref.store %k, %v[] : memref<i32>
+  memref.copy %n, %m : memref<i32> to memref<i32>
+  func.call @set_0(%n) : (memref<i32>) -> ()
+  memref.store %k, %m[] : memref<i32>
+  func.return
+}
+func.func private @set_0(%x: memref<i32>) {
+  %v = arith.constant 1 : i32
+  memref.store %v, %x[] : memref<i32>
+  func.return
+}
+
+// -----
+
+// A number that the step computes and needs elsewhere is known to one thread only: the lead runs it alone.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: openinfer_team
+func.func @step(%n: memref<i32>, %x: memref<8xi32>) {
+  %a = memref.load %n[] : memref<i32>
+  %b = arith.index_cast %a : i32 to index
+  func.call @set_0(%x, %b) : (memref<8xi32>, index) -> ()
+  func.return
+}
+func.func private @set_0(%x: memref<8xi32>, %i: index) {
+  %v = arith.constant 1 : i32
+  memref.store %v, %x[%i] : memref<8xi32>
+  func.return
+}
