@@ -42,8 +42,9 @@ class Weight:
     """One weight argument of `@step`."""
 
     variable: str
+    """Empty for a constant that `prepare` makes."""
     sources: tuple[str, ...]
-    """Tensors of the package, for a family all members in row-major order."""
+    """Tensors of the package, for a family all members in row-major order; none for such a constant."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
     layout: PanelsAttr | PairsAttr | None = None

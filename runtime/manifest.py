@@ -40,7 +40,9 @@ class WeightRow:
     """A weight argument of the step."""
 
     variable: str
+    """Empty for a constant that `prepare` makes."""
     sources: list[str]
+    """Tensors of the package; none for such a constant."""
     nbytes: int
     """Bytes of all members as the step wants them."""
     prepare: str | None = None
@@ -270,7 +272,9 @@ def checked(manifest: Manifest) -> Manifest:
     for text in sizes:
         Size.of(text)
     for weight in manifest.weights:
-        if weight.variable not in variables or not weight.sources or weight.nbytes < 0:
+        made = not weight.variable and not weight.sources and weight.prepare is not None
+        read = weight.variable in variables and weight.sources
+        if not (made or read) or weight.nbytes < 0:
             raise ValueError(f"weight {weight.variable} has no variable or no source")
     for name in (*manifest.outputs, *manifest.offsets, *manifest.returns):
         if name not in variables:

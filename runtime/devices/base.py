@@ -221,7 +221,7 @@ class LoadedProgram(ABC):
     mapped_bytes: int = 0
     """Bytes of weights that are read where the package file is mapped."""
     packed_bytes: int = 0
-    """Those that were laid out anew."""
+    """Those that were laid out anew, and of constants that were filled."""
     copied_bytes: int = 0
     """Those of small weights that were copied as they are."""
 

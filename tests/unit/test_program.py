@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.runtime.manifest import checked
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.program import Program
 
@@ -175,6 +177,47 @@ def test_weights_are_counted(program: Program) -> None:
     # W as it is for the gather, packed for the product; the members of V are packed only.
     assert (loaded.mapped_bytes, loaded.copied_bytes) == (0, 64)
     assert loaded.packed_bytes == sum(row.nbytes for row in program.manifest.weights if row.prepare)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("f32", "0.5"), ("f64", "-0.0"), ("bf16", "0.5"), ("f8", "1.5"), ("bool", "true"), ("u8", "200"),
+     ("i64", "7"), ("i4", "-3"), ("u2", "3"), ("t1", "1")],
+)  # fmt: skip
+def test_constants_that_kernels_read_are_filled_at_load(dtype: str, value: str) -> None:
+    text = f"""
+    dynamic {{ x: {dtype}[3, 5]; }}
+    constant {{ c: {dtype}[3, 5] @init({value}); }}
+    volatile {{ same: {dtype}[3, 5] @init({value}); y: {dtype}[9, 5]; z: {dtype}[5, 3]; }}
+    block entry {{ op concat(c, x, same, axis=0) >> y; op transpose(c) >> z; return y, z; }}
+    """
+    saved = oi.compile(text).to_bytes()
+    program = Program.from_bytes(saved)
+    (row,) = program.manifest.weights
+    assert (row.variable, row.sources) == ("", [])
+    assert program.loaded().packed_bytes == row.nbytes
+    # The step makes nothing but its results.
+    assert {row.name for row in program.manifest.plan} == {"y", "z"}
+    with program.make_executor() as compiled:
+        x = oi.Simulator(text).make_executor().fetch("c")
+        expected = oi.Simulator(text).make_executor().run(x=x)
+        for _ in range(2):
+            found = compiled.run(x=x)
+            for name, known in expected.items():
+                assert np.asarray(found[name]).tobytes() == np.asarray(known).tobytes()
+
+
+def test_a_weight_without_a_source_is_made_by_a_function() -> None:
+    text = """
+    constant { c: f32[4] @init(2); }
+    volatile { y: f32[4]; }
+    block entry { op softmax(c) >> y; return y; }
+    """
+    manifest = oi.compile(text).manifest
+    (row,) = manifest.weights
+    for damage in ({"prepare": None}, {"variable": "c"}, {"sources": ["c"]}):
+        with pytest.raises(ValueError, match="has no variable or no source"):
+            checked(replace(manifest, weights=[replace(row, **damage)]))
 
 
 # Executors

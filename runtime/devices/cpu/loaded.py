@@ -113,6 +113,8 @@ class CpuProgram(LoadedProgram):
 
     def _weight(self, row: WeightRow) -> AnyArray:
         """The bytes of one weight argument; a mapped view when nothing had to be moved."""
+        if not row.sources:
+            return self._made(row)
         family = bool(self.variables[row.variable].members)
         if row.prepare is None and not family:
             array = self._read(row.sources[0])
@@ -135,3 +137,12 @@ class CpuProgram(LoadedProgram):
                 frame = np.array([array.ctypes.data, target.ctypes.data], np.uint64)
                 self._prepare[row.prepare](frame.ctypes.data)
         return packed
+
+    def _made(self, row: WeightRow) -> AnyArray:
+        """A constant that no tensor of the package holds."""
+        assert row.prepare is not None
+        made = aligned_bytes(row.nbytes)
+        self.packed_bytes += row.nbytes
+        frame = np.array([made.ctypes.data], np.uint64)
+        self._prepare[row.prepare](frame.ctypes.data)
+        return made
