@@ -70,7 +70,7 @@ def _border(
     """What stands before or behind the value along an axis; None when that is nothing."""
     if count.constant == 0:
         return None
-    call.emitter.require(Size.of(0), count)
+    call.require(Size.of(0), count)
     dims = nn.dims_of(value)
     size = dims[axis]
     kind = nn.tensor_type(nn.element_of(value), (*dims[:axis], count, *dims[axis + 1 :]))
@@ -81,7 +81,7 @@ def _border(
     # An empty border needs no elements, so both sides are multiplied by its size.
     factor = Size.of(1) if count.constant is not None else count
     needed = Size.of(1) if mode == "edge" else count + 1
-    call.emitter.require(factor * needed, factor * size)
+    call.require(factor * needed, factor * size)
     if mode == "edge":
         start = Size.of(0) if front else size - 1
         return call.add(nn.BroadcastOp, [cut(call, value, axis, start, Size.of(1))], kind)

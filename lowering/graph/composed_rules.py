@@ -168,7 +168,7 @@ def _slope(call: Call, pairs: int) -> SSAValue:
     value = number(call, base, double)
     positive = call.elementwise("gt", [value, number(call, 0.0, double)], flag)
     finite = call.elementwise("lt", [value, number(call, math.inf, double)], flag)
-    call.emitter.require_holds(call.elementwise("and", [positive, finite], flag), "base")
+    call.step.elements.require(call.elementwise("and", [positive, finite], flag), "base")
     logarithm = call.elementwise("log", [value], scalar)
     return call.elementwise("div", [logarithm, number(call, float(-pairs), double)], scalar)
 

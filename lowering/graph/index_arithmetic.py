@@ -177,3 +177,26 @@ def constant_number(value: SSAValue) -> int | None:
         return None
     number = owner.properties["value"]
     return number.value.data if isinstance(number, IntegerAttr) else None
+
+
+def constant_index(value: SSAValue) -> int | None:
+    """The number that an index is, where it is a constant."""
+    owner = value.owner
+    number = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return number.value.data if isinstance(number, IntegerAttr) else None
+
+
+def never_negative(value: SSAValue) -> bool:
+    """Whether an index is known to be 0 or more: a constant, a size, the index of a loop."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp):
+        number = constant_index(value)
+        return number is not None and number >= 0
+    if isinstance(owner, arith.AddiOp | arith.MuliOp):
+        return all(never_negative(operand) for operand in owner.operands)
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        return isinstance(loop, scf.ForOp) and never_negative(loop.lb)
+    if isinstance(owner, nn.SizeOp):
+        return all(coefficient >= 0 for _, coefficient in owner.size.data.terms)
+    return isinstance(owner, nn.ExtentOp)

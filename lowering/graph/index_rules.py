@@ -48,7 +48,7 @@ def _scatter(call: Call) -> Sequence[SSAValue]:
         kind,
         axis=nn.int_setting(axis),
         mode=StringAttr(mode),
-        node=nn.int_setting(call.emitter.node),
+        node=nn.int_setting(call.step.builder.node),
     )
     return [narrowed(call, value, call.type)]
 
@@ -59,14 +59,14 @@ def _sort(call: Call) -> Sequence[SSAValue]:
     axis = normal_axis(call.settings["axis"], len(nn.dims_of(x)))
     downwards = call.settings["largest" if call.spec.name == "topk" else "descending"]
     dims = call.inferred[0].dims
-    call.emitter.require(dims[axis], nn.dims_of(x)[axis])
+    call.require(dims[axis], nn.dims_of(x)[axis])
     x = widened(call, x, stored(dtype_of(x)))
     sort = nn.SortOp(
         [x],
         [nn.tensor_type(nn.element_of(x), dims), nn.tensor_type(i64, dims)],
         properties={"axis": nn.int_setting(axis), "descending": _flag(downwards)},
     )
-    call.emitter.add(sort)
+    call.step.builder.add(sort)
     values = narrowed(call, sort.result[0], call.type)
     return [values, sort.result[1]][: len(call.results)]
 
@@ -97,7 +97,7 @@ def _one_hot(call: Call) -> Sequence[SSAValue]:
     dims = call.inferred[0].dims
     axis = normal_axis(call.settings["axis"], len(dims))
     depth = dims[axis]
-    call.emitter.require(Size.of(1), depth)
+    call.require(Size.of(1), depth)
     indices = widened(call, indices, stored(dtype_of(indices)))
     places = call.add(nn.IotaOp, [], nn.tensor_type(i64, [depth]), axis=nn.int_setting(0))
     checked = call.add(
@@ -105,7 +105,7 @@ def _one_hot(call: Call) -> Sequence[SSAValue]:
         [places, indices],
         nn.tensor_type(i64, nn.dims_of(indices)),
         axis=nn.int_setting(0),
-        node=nn.int_setting(call.emitter.node),
+        node=nn.int_setting(call.step.builder.node),
     )
     checked = call.reshape(checked, (*dims[:axis], Size.of(1), *dims[axis + 1 :]))
     along = call.reshape(places, (depth, *(Size.of(1) for _ in dims[axis + 1 :])))

@@ -17,11 +17,11 @@ from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.graph.op_rules import (
     Call,
-    Emitter,
     Settings,
     axis_of,
     op_rule,
 )
+from openinfer.lowering.graph.requirements import Requirements
 from openinfer.runtime.sizes import Size
 
 
@@ -37,14 +37,14 @@ def _cast(call: Call) -> Sequence[SSAValue]:
     return [call.elementwise("cast", call.operands, call.type, **settings)]
 
 
-def _check_reshape(emitter: Emitter, _: Sequence[TensorSpec], settings: Settings) -> None:
+def _check_reshape(requirements: Requirements, _: Sequence[TensorSpec], settings: Settings) -> None:
     """What a dimension that is left open follows from is divided by the others."""
     shape = settings.get("shape")
     dims = [Size.of(dim) for dim in shape] if isinstance(shape, tuple) else []
     if any(dim.constant == -1 for dim in dims):
         for dim in dims:
-            if emitter.late.is_late(dim):
-                emitter.require(Size.of(1), dim)
+            if requirements.sizes.is_dynamic(dim):
+                requirements.at_most(Size.of(1), dim)
 
 
 @op_rule("reshape", "squeeze", "unsqueeze", check=_check_reshape)
@@ -53,8 +53,8 @@ def _reshape(call: Call) -> Sequence[SSAValue]:
     source = TensorSpec("f32", nn.dims_of(value))
     if source.count != target.count:
         # Whether the elements fill the result follows only from the numbers of a step.
-        call.emitter.require(source.count, target.count)
-        call.emitter.require(target.count, source.count)
+        call.require(source.count, target.count)
+        call.require(target.count, source.count)
         kind = nn.tensor_type(nn.element_of(value), target.dims)
         value = call.add(nn.ReshapeOp, [value], kind, checked=UnitAttr())
     return [call.convert(call.reshape(value, target.dims), call.type)]
@@ -84,7 +84,7 @@ def _slice(call: Call) -> Sequence[SSAValue]:
     bounds = slice_bounds(spec, call.settings)
     for extent, (low, high, _) in zip(spec.dims, bounds):
         for left, right in ((Size.of(0), low), (low, high), (high, extent)):
-            call.emitter.require(left, right)
+            call.require(left, right)
     starts, steps = [b[0] for b in bounds], [b[2] for b in bounds]
     return [call.convert(_cut(call, starts, steps, call.own_type), call.type)]
 
@@ -101,7 +101,7 @@ def _split(call: Call) -> Sequence[SSAValue]:
         found.append(call.convert(piece, call.kind(declared)))
         start = start + part.dims[axis]
     # Parts of one size leave a rest where the axis does not divide.
-    call.emitter.require(nn.dims_of(call.operands[0])[axis], start, "parts")
+    call.require(nn.dims_of(call.operands[0])[axis], start, "parts")
     return found
 
 

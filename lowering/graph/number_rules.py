@@ -123,7 +123,7 @@ def _random_uniform(call: Call) -> Sequence[SSAValue]:
         double = element_type("f64")
         bounds = [number(call, low, double), number(call, high, double)]
         ordered = call.elementwise("le", bounds, nn.tensor_type(i1, []))
-        call.emitter.require_holds(ordered, "range")
+        call.step.elements.require(ordered, "range")
     if (low, high) != (0.0, 1.0):
         least, most = number(call, low, kind.element_type), number(call, high, kind.element_type)
         span = call.elementwise("sub", [most, least], nn.tensor_type(kind.element_type, []))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     DictionaryAttr,
@@ -16,18 +16,21 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn, opset
 from openinfer.dialects.nn.elements import dtype_name
 from openinfer.dialects.opset import OpError, OpSpec, TensorSpec
-from openinfer.lowering.graph.late_numbers import are_late, late_results
+from openinfer.lowering.graph.contents import tensor_type
+from openinfer.lowering.graph.dynamic_numbers import are_dynamic, dynamic_results
+from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.settings import attribute_of
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
-    from openinfer.lowering.graph.late_sizes import LateSizes
-    from openinfer.lowering.graph.variable_values import Scope, VariableValues
+    from openinfer.lowering.graph.dynamic_sizes import DynamicSizes
+    from openinfer.lowering.graph.scope import Scope
+    from openinfer.lowering.graph.step import Step
 
 Settings = Mapping[str, object]
 
@@ -40,49 +43,19 @@ class RuleError(Exception):
         self.code, self.message, self.hint = code, message, hint
 
 
-class Emitter(Protocol):
-    """What a rule needs of the translator."""
-
-    @property
-    def node(self) -> int:
-        """The number of the node that is being translated."""
-        ...
-
-    def add(self, op: Operation) -> SSAValue: ...
-    def tensor_type(self, dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]: ...
-    @property
-    def late(self) -> LateSizes:
-        """Sizes that only the step knows."""
-        ...
-
-    def require(self, low: Size, high: Size, kind: str = "bound") -> None:
-        """The step may run only where low <= high; known violations were reported before.
-
-        `kind` is a row of `runtime/devices/failures.py`.
-        """
-        ...
-
-    def require_holds(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
-        """The step fails with a row of `runtime/devices/failures.py` where a bool is false.
-
-        `flag` and the integer that the message shows are tensors of one element.
-        """
-        ...
-
-
 class Call:
     """One use of an op: operands, settings, result types, and a short hand to emit `nn` ops."""
 
     def __init__(
         self,
-        emitter: Emitter,
+        step: Step,
         spec: OpSpec,
         operands: Sequence[SSAValue],
         settings: Settings,
         results: Sequence[TensorSpec],
         inferred: Sequence[TensorSpec],
     ) -> None:
-        self.emitter = emitter
+        self.step = step
         self.spec = spec
         self.operands = list(operands)
         self.settings = settings
@@ -92,7 +65,7 @@ class Call:
         """What the op gives by itself; only float dtypes may differ from what is declared."""
 
     def kind(self, spec: TensorSpec) -> TensorType[Attribute]:
-        return self.emitter.tensor_type(spec.dtype, spec.dims)
+        return tensor_type(spec.dtype, spec.dims)
 
     @property
     def type(self) -> TensorType[Attribute]:
@@ -111,7 +84,11 @@ class Call:
         result: TensorType[Attribute],
         **properties: Attribute | None,
     ) -> SSAValue:
-        return self.emitter.add(op(inputs, [result], properties=properties))
+        return self.step.builder.add(op(inputs, [result], properties=properties))
+
+    def require(self, low: Size, high: Size, kind: str = "bound") -> None:
+        """The step may run only where low <= high; `kind` is a row of `runtime/devices/failures.py`."""
+        self.step.requirements.at_most(low, high, kind)
 
     def reshape(self, value: SSAValue, dims: Sequence[Size]) -> SSAValue:
         if nn.dims_of(value) == tuple(dims):
@@ -163,7 +140,7 @@ _MODULES = (
 _SCALARS: dict[str, Collection[str]] = {}
 """For each op the settings that only the step may know; its rule takes them as `Scalar`."""
 
-Check = Callable[[Emitter, Sequence[TensorSpec], Settings], None]
+Check = Callable[[Requirements, Sequence[TensorSpec], Settings], None]
 _CHECKS: dict[str, Check] = {}
 """For each op what it requires of the step, before its results have a size."""
 
@@ -201,7 +178,7 @@ def _load() -> None:
 
 
 def translate(
-    emitter: Emitter,
+    step: Step,
     name: str,
     operands: Sequence[SSAValue],
     outputs: Sequence[tuple[str, list[Size | None]]],
@@ -233,11 +210,11 @@ def translate(
                 "use a literal, a constant with @init, or model metadata",
             )
     if spec.name in _CHECKS:
-        _CHECKS[spec.name](emitter, specs, settings)
-    if are_late(emitter.late, settings):
-        inferred = late_results(emitter.late, inferred, scope)
+        _CHECKS[spec.name](step.requirements, specs, settings)
+    if are_dynamic(step.sizes, settings):
+        inferred = dynamic_results(step, inferred, scope)
     declared = [
-        TensorSpec(dtype, _settled(emitter, dims, have))
+        TensorSpec(dtype, _settled(step.sizes, dims, have))
         for (dtype, dims), have in zip(outputs, inferred)
     ]
     for want, have in zip(declared, inferred):
@@ -248,7 +225,7 @@ def translate(
                 f"{name} gives {have}, but its output is declared {want}",
                 "declare the output with the type that the op gives",
             )
-    call = Call(emitter, spec, operands, settings, declared, inferred)
+    call = Call(step, spec, operands, settings, declared, inferred)
     return rule_of(spec.name)(call)
 
 
@@ -257,51 +234,53 @@ def _open(dims: Sequence[Size | None]) -> tuple[Size, ...]:
     return tuple(Size.name("_") if dim is None else dim for dim in dims)
 
 
-def _settled(emitter: Emitter, dims: Sequence[Size | None], have: TensorSpec) -> tuple[Size, ...]:
+def _settled(
+    sizes: DynamicSizes, dims: Sequence[Size | None], have: TensorSpec
+) -> tuple[Size, ...]:
     """The declared dimensions; the inferred ones where a declaration leaves them to the step."""
     if len(dims) != have.rank:
         return tuple(Size.of(0) if d is None else d for d in dims)
-    late = emitter.late
     return tuple(
-        h if d is None or late.is_late(d) or late.is_late(h) else d for d, h in zip(dims, have.dims)
+        h if d is None or sizes.is_dynamic(d) or sizes.is_dynamic(h) else d
+        for d, h in zip(dims, have.dims)
     )
 
 
 def unified(
-    emitter: VariableValues,
+    step: Step,
     name: str,
     operands: Sequence[SSAValue],
     outputs: int,
     given: Settings,
     scope: Scope,
 ) -> list[SSAValue]:
-    """The operands with late sizes said to be equal where the op needs it; the step checks that."""
+    """The operands with dynamic sizes said to be equal where the op needs it; the step checks that."""
     spec = opset.find(name)
     found = list(operands)
     while spec is not None:
         specs = [TensorSpec(dtype_name(nn.element_of(v)), nn.dims_of(v)) for v in found]
-        pair = _clash(emitter, spec, specs, outputs, given)
+        pair = _clash(step.sizes, spec, specs, outputs, given)
         if pair is None:
             break
         old, new = pair
-        emitter.require_equal(old, new, scope)
+        step.requirements.equal(old, new, scope)
         for i, value in enumerate(found):
             dims = nn.dims_of(value)
             replaced = [new if d == old else d for d in dims]
             if tuple(replaced) != dims:
                 kind = nn.tensor_type(nn.element_of(value), replaced)
-                found[i] = emitter.add(nn.CastDimsOp(value, kind))
+                found[i] = step.builder.add(nn.CastDimsOp(value, kind))
     return found
 
 
 def _clash(
-    emitter: VariableValues,
+    sizes: DynamicSizes,
     spec: OpSpec,
     specs: Sequence[TensorSpec],
     outputs: int,
     given: Settings,
 ) -> tuple[Size, Size] | None:
-    """Two sizes, the first of them late, without whose equality the op's rule refuses its operands."""
+    """Two sizes, the first of them dynamic, without whose equality the op's rule refuses its operands."""
 
     def refused(operands: Sequence[TensorSpec]) -> bool:
         try:
@@ -314,13 +293,13 @@ def _clash(
             return False
         return False
 
-    sizes = list(dict.fromkeys(d for s in specs for d in s.dims))
-    late = [d for d in sizes if emitter.late.is_late(d)]
-    if not late or not refused(specs):
+    dims = list(dict.fromkeys(d for s in specs for d in s.dims))
+    dynamic = [d for d in dims if sizes.is_dynamic(d)]
+    if not dynamic or not refused(specs):
         return None
     fallback: tuple[Size, Size] | None = None
-    for old in late:
-        for new in sizes:
+    for old in dynamic:
+        for new in dims:
             if new == old or new.constant == 1:
                 continue
             trial = [
@@ -328,7 +307,7 @@ def _clash(
             ]
             if not refused(trial):
                 return old, new
-            if fallback is None and len(late) > 1:
+            if fallback is None and len(dynamic) > 1:
                 fallback = (old, new)
     return fallback
 

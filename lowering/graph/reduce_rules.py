@@ -69,7 +69,7 @@ def _require_elements(call: Call, axes: Sequence[int]) -> None:
     others = [size for d, size in enumerate(dims) if d not in axes]
     if all(size.constant != 0 for size in others):
         for axis in axes:
-            call.emitter.require(Size.of(1), dims[axis])
+            call.require(Size.of(1), dims[axis])
 
 
 @op_rule("argmax_axis", "argmin_axis", scalars=("select_first",))
@@ -169,6 +169,6 @@ def _gather(call: Call) -> Sequence[SSAValue]:
         call.operands,
         call.own_type,
         axis=nn.int_setting(axis_of(call.settings["axis"], rank)),
-        node=nn.int_setting(call.emitter.node),
+        node=nn.int_setting(call.step.builder.node),
     )
     return [call.convert(value, call.type)]

@@ -146,7 +146,7 @@ def _shift(call: Call) -> Sequence[SSAValue]:
     places = number(call, call.settings["bits"], i64)
     scalar, flag = nn.tensor_type(i64, []), nn.tensor_type(i1, [])
     zero, most = number(call, 0, i64), number(call, 63, i64)
-    call.emitter.require_holds(call.elementwise("ge", [places, zero], flag), "shift", places)
+    call.step.elements.require(call.elementwise("ge", [places, zero], flag), "shift", places)
     all_gone = call.elementwise("gt", [places, most], flag)
     fills_with_sign = call.spec.name == "shr" and DTYPES[parts.dtype].kind == "int"
     if fills_with_sign:
@@ -198,7 +198,7 @@ def either_way(call: Call, name: str) -> Sequence[SSAValue]:
 
 def translate_again(call: Call, settings: Settings) -> Sequence[SSAValue]:
     """What the op's own rule makes of it with other settings."""
-    again = Call(call.emitter, call.spec, call.operands, settings, call.results, call.inferred)
+    again = Call(call.step, call.spec, call.operands, settings, call.results, call.inferred)
     return rule_of(call.spec.name)(again)
 
 
@@ -220,7 +220,7 @@ def window_operand(call: Call) -> SSAValue | None:
     i64 = element_type("i64")
     one, flag, kind = number(call, 1, i64), nn.tensor_type(i1, []), nn.tensor_type(i64, [])
     reach = number(call, window, i64)
-    call.emitter.require_holds(call.elementwise("ge", [reach, one], flag), "window", reach)
+    call.step.elements.require(call.elementwise("ge", [reach, one], flag), "window", reach)
     return call.elementwise("min", [reach, number(call, FARTHEST, i64)], kind)
 
 
@@ -234,7 +234,7 @@ def known_scale(call: Call) -> Call:
         scale = size.constant**-0.5 if size.constant else 1.0
     if isinstance(scale, float):
         return Call(
-            call.emitter, call.spec, call.operands, {**call.settings, "scale": scale},
+            call.step, call.spec, call.operands, {**call.settings, "scale": scale},
             call.results, call.inferred,
         )  # fmt: skip
     return _scaled_queries(call, size)
@@ -243,8 +243,8 @@ def known_scale(call: Call) -> Call:
 def _root(call: Call, size: Size, element: Attribute) -> SSAValue:
     """1 / sqrt(size) of a run-time size; nothing is asked of heads without elements."""
     kind = nn.tensor_type(element, [])
-    count = call.emitter.add(nn.SizeOp(Size.max(size, 1)))
-    count = call.convert(call.emitter.add(nn.FromIndexOp(count)), kind)
+    count = call.step.builder.add(nn.SizeOp(Size.max(size, 1)))
+    count = call.convert(call.step.builder.add(nn.FromIndexOp(count)), kind)
     root = call.elementwise("sqrt", [count], kind)
     return call.elementwise("div", [number(call, 1.0, element), root], kind)
 
@@ -261,7 +261,7 @@ def _scaled_queries(call: Call, size: Size) -> Call:
     factor = _root(call, size, element) if scale is None else number(call, scale, element)
     q = call.elementwise("mul", [q, factor], kind)
     settings = {**call.settings, "scale": 1.0}
-    return Call(call.emitter, call.spec, [q, *rest], settings, call.results, call.inferred)
+    return Call(call.step, call.spec, [q, *rest], settings, call.results, call.inferred)
 
 
 def norm_in_parts(call: Call) -> Sequence[SSAValue]:
@@ -286,7 +286,7 @@ def eps_of(call: Call, element: Attribute) -> SSAValue:
         double, flag = element_type("f64"), nn.tensor_type(i1, [])
         below = [number(call, eps, double), number(call, 0.0, double)]
         # NaN is not negative.
-        call.emitter.require_holds(
+        call.step.elements.require(
             call.elementwise("not", [call.elementwise("lt", below, flag)], flag), "eps"
         )
     return number(call, eps, element)

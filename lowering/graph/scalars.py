@@ -16,7 +16,8 @@ from openinfer.lowering.graph.op_rules import Call
 from openinfer.lowering.graph.settings import attribute_of
 
 if TYPE_CHECKING:
-    from openinfer.lowering.graph.variable_values import Scope, VariableValues
+    from openinfer.lowering.graph.scope import Scope
+    from openinfer.lowering.graph.step import Step
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Scalar(NameRef):
 
 
 def scalar_settings(
-    values: VariableValues, op: str, settings: Mapping[str, object], scope: Scope
+    step: Step, op: str, settings: Mapping[str, object], scope: Scope
 ) -> dict[str, object]:
     """The settings with a `Scalar` for each bare name that has a number in the step."""
     spec = find(op)
@@ -36,22 +37,22 @@ def scalar_settings(
         setting = spec.setting(name) if spec else None
         if isinstance(value, NameRef) and setting is not None:
             if setting.kind in ("int", "float", "number", "bool"):
-                tensor = _value_of(values, value.name, scope)
+                tensor = _value_of(step, value.name, scope)
                 value = value if tensor is None else Scalar(value.name, tensor)
         found[name] = value
     return found
 
 
-def _value_of(values: VariableValues, name: str, scope: Scope) -> SSAValue | None:
+def _value_of(step: Step, name: str, scope: Scope) -> SSAValue | None:
     """The number that a name stands for, as a tensor without dimensions; None when it has none."""
-    if name in scope.indices or (name not in values.facts.variables and name in values.late.known):
-        return values.add(nn.FromIndexOp(values.named_index(name, scope)))
-    if name not in values.facts.variables:
+    if name in scope.indices or (name not in step.facts.variables and name in step.sizes.known):
+        return step.builder.add(nn.FromIndexOp(step.values.name(name, scope)))
+    if name not in step.facts.variables:
         return None
-    value = values.value_of(name, scope)
+    value = step.variables.value_of(name, scope)
     if not nn.dims_of(value):
         return value
-    return values.add(nn.ReshapeOp([value], [nn.tensor_type(nn.element_of(value), [])]))
+    return step.builder.add(nn.ReshapeOp([value], [nn.tensor_type(nn.element_of(value), [])]))
 
 
 def scalar_type(element: Attribute) -> TensorType[Attribute]:

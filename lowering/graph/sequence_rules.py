@@ -115,7 +115,7 @@ def _one_way(
     ]
     properties = {"reverse": UnitAttr() if backwards else None}
     op = (nn.LstmOp if kind == "lstm" else nn.GruOp)(inputs, types, properties=properties)
-    call.emitter.add(op)
+    call.step.builder.add(op)
     return list(op.result)
 
 
@@ -127,7 +127,7 @@ def _fourier(call: Call) -> Sequence[SSAValue]:
     (x,) = call.operands
     name = call.spec.name
     length = signal_length(name, TensorSpec("f32", nn.dims_of(x)), call.settings)
-    call.emitter.require(_ONE, length)
+    call.require(_ONE, length)
     op = nn.RfftOp if name == "rfft" else nn.IrfftOp
     norm = StringAttr(str(call.settings["norm"]))
     return [call.add(op, [x], call.type, n=SizeAttr(length), norm=norm)]

@@ -19,8 +19,9 @@ from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
 from openinfer.dialects.ops.pooling import pool_windows, resamplings
 from openinfer.dialects.ops.windows import Window, per_axis
 from openinfer.dialects.opset import NameRef, TensorSpec
-from openinfer.lowering.graph.late_numbers import LARGEST_WINDOW
-from openinfer.lowering.graph.op_rules import Call, Emitter, Settings, op_rule
+from openinfer.lowering.graph.dynamic_numbers import LARGEST_WINDOW
+from openinfer.lowering.graph.op_rules import Call, Settings, op_rule
+from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.scalar_rules import either_way
 from openinfer.lowering.graph.scalars import computed, widened
 from openinfer.runtime.dtypes import DTYPES
@@ -91,23 +92,23 @@ def _biased(call: Call, y: SSAValue, channels: Sequence[Size]) -> SSAValue:
 
 
 def _check_convolution(
-    emitter: Emitter, operands: Sequence[TensorSpec], settings: Settings
+    requirements: Requirements, operands: Sequence[TensorSpec], settings: Settings
 ) -> None:
     """A window fits into each axis; what is provably wrong was refused before."""
     x, w = operands[:2]
     spatial = w.rank - 2
     for window, extent in zip(conv_windows(w, settings, spatial), x.dims[-spatial:]):
-        emitter.require(_ONE, window.kernel)
-        emitter.require(window.needed(), window.padded(extent))
-        _require_room(emitter, window)
+        requirements.at_most(_ONE, window.kernel)
+        requirements.at_most(window.needed(), window.padded(extent))
+        _require_room(requirements, window)
 
 
-def _require_room(emitter: Emitter, window: Window) -> None:
+def _require_room(requirements: Requirements, window: Window) -> None:
     """Numbers that only the step knows are cut to the largest index: a padding that was is beyond
     any memory."""
     for side in (window.before, window.after):
-        if emitter.late.is_late(side):
-            emitter.require(side + 1, Size.of(LARGEST_WINDOW), "padded")
+        if requirements.sizes.is_dynamic(side):
+            requirements.at_most(side + 1, Size.of(LARGEST_WINDOW), "padded")
 
 
 @op_rule("conv1d", "conv2d", check=_check_convolution)
@@ -178,17 +179,19 @@ def _unfolded(
     return call.add(nn.UnfoldOp, [x], kind, **_placed(windows))
 
 
-def _check_transposed(emitter: Emitter, operands: Sequence[TensorSpec], settings: Settings) -> None:
+def _check_transposed(
+    requirements: Requirements, operands: Sequence[TensorSpec], settings: Settings
+) -> None:
     """There is something to spread, something is left of it, and no gap behind its end."""
     x, w = operands[:2]
     windows, extents = transposed_extents(w, x.dims[-2:], settings)
     extra = per_axis(settings["output_padding"], "output_padding", 2)
     for window, before, after, more in zip(windows, x.dims[-2:], extents, extra):
-        emitter.require(_ONE, window.kernel)
-        emitter.require(_ONE, before)
-        emitter.require(more + 1, Size.max(window.stride, window.dilation))
-        emitter.require(_ONE, after)
-        _require_room(emitter, window)
+        requirements.at_most(_ONE, window.kernel)
+        requirements.at_most(_ONE, before)
+        requirements.at_most(more + 1, Size.max(window.stride, window.dilation))
+        requirements.at_most(_ONE, after)
+        _require_room(requirements, window)
 
 
 @op_rule("conv_transpose2d", check=_check_transposed)
@@ -239,14 +242,16 @@ def _planes(call: Call) -> tuple[SSAValue, tuple[Size, ...]]:
     return x, (*nn.dims_of(x)[:2], *call.results[0].dims[-2:])
 
 
-def _check_pool(emitter: Emitter, operands: Sequence[TensorSpec], settings: Settings) -> None:
+def _check_pool(
+    requirements: Requirements, operands: Sequence[TensorSpec], settings: Settings
+) -> None:
     """There is something to pool, a window fits, and none lies in padding alone."""
     ceil = bool(settings["ceil_mode"])
     for window, extent in zip(pool_windows(settings), operands[0].dims[-2:]):
-        emitter.require(_ONE, extent)
+        requirements.at_most(_ONE, extent)
         for side in (window.before, window.after):
-            emitter.require(side * 2, window.reach)
-        emitter.require(window.needed(ceil=ceil), window.padded(extent))
+            requirements.at_most(side * 2, window.reach)
+        requirements.at_most(window.needed(ceil=ceil), window.padded(extent))
 
 
 @op_rule("max_pool2d", "avg_pool2d", scalars=("count_include_pad",), check=_check_pool)
@@ -280,8 +285,8 @@ def _pool(call: Call) -> Sequence[SSAValue]:
 def _upsample(call: Call) -> Sequence[SSAValue]:
     rows = resamplings(_spec(call.operands[0]), call.settings)
     for extent, result in zip(nn.dims_of(call.operands[0])[-2:], call.results[0].dims[-2:]):
-        call.emitter.require(_ONE, extent)
-        call.emitter.require(_ONE, result)
+        call.require(_ONE, extent)
+        call.require(_ONE, result)
     x, dims = _planes(call)
     bilinear = call.settings["mode"] == "bilinear"
     scales = [n for r in rows if r.scale for n in (r.scale.numerator, r.scale.denominator)]

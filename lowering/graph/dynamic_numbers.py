@@ -1,7 +1,7 @@
 """Numbers of settings that only the step knows: checked before anything is made of them.
 
 A stride, padding, dilation or kernel size that names a scalar variable, a loop index or a size of the
-inputs becomes a late size. The step checks all that the simulator refuses, and only then gives values
+inputs becomes a dynamic size. The step checks all that the simulator refuses, and only then gives values
 to the sizes of the result.
 """
 
@@ -20,13 +20,14 @@ from openinfer.dialects.opset import NameRef, OpSpec, TensorSpec
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
-    from openinfer.lowering.graph.late_sizes import LateSizes
-    from openinfer.lowering.graph.variable_values import Scope, VariableValues
+    from openinfer.lowering.graph.dynamic_sizes import DynamicSizes
+    from openinfer.lowering.graph.scope import Scope
+    from openinfer.lowering.graph.step import Step
 
 WINDOWS: Final = {
     "stride": 1, "dilation": 1, "kernel_size": 1, "padding": 0, "output_padding": 0,
 }  # fmt: skip
-"""The settings of windows that may be late, and the smallest number that each may be."""
+"""The settings of windows that may be dynamic, and the smallest number that each may be."""
 LEAST: Final = {
     "topk": {"k": 0}, "one_hot": {"depth": 1}, "upsample2d": {"size": 1}, "pad": {"pads": 0},
     "rfft": {"n": 1}, "irfft": {"n": 1}, "split": {"sizes": 0},
@@ -38,17 +39,17 @@ LARGEST_WINDOW: Final = 1 << 40
 """Numbers of windows beyond it are taken for it: they select what it selects, and no memory holds a
 padding of so many."""
 _NAME: Final = "window"
-"""What late numbers of windows are called; no name of a program has the dot that follows."""
+"""What dynamic numbers of windows are called; no name of a program has the dot that follows."""
 
 
-def late_numbers(
-    values: VariableValues,
+def dynamic_numbers(
+    step: Step,
     op: str,
     operands: Sequence[SSAValue],
     settings: Mapping[str, object],
     scope: Scope,
 ) -> dict[str, object]:
-    """The settings with a late size for each number of a window that names something.
+    """The settings with a dynamic size for each number of a window that names something.
 
     The step fails with OI0602 where one is too small, before a size of this value is there. Names
     that have one value in every step are numbers.
@@ -57,35 +58,35 @@ def late_numbers(
     if spec is None or not _smallest(spec):
         return dict(settings)
     given = {key: value for key, value in settings.items() if _least(spec, key) is not None}
-    sizes = {size: values.late.folded(size, scope) for size in _sizes([*given.values()])}
+    sizes = {size: step.values.folded(size, scope) for size in _sizes([*given.values()])}
     specs = [TensorSpec(dtype_name(nn.element_of(v)), nn.dims_of(v)) for v in operands]
     if not _fits(spec, specs, {**settings, **_replaced(given, sizes)}):
         # That the step fails, if it comes here, is for the step to say.
-        sizes = {size: size.substitute(values.facts.static) for size in sizes}
+        sizes = {size: size.substitute(step.facts.static) for size in sizes}
     numbers: dict[tuple[Size, int], SSAValue] = {}
     for key, value in given.items():
         for size in _sizes([value]):
             if sizes[size].constant is None:
-                numbers[size, _least(spec, key) or 0] = values.index_value(sizes[size], scope)
+                numbers[size, _least(spec, key) or 0] = step.values.index(sizes[size], scope)
     for (_, least), number in numbers.items():
-        bound = values.constant_index(least)
-        holds = values.add(arith.CmpiOp(number, bound, "sge"))
-        values.insert(nn.RequireOp(holds, _KINDS[least], number, bound, values.node))
+        bound = step.builder.constant(least)
+        holds = step.builder.compare(number, "sge", bound)
+        step.builder.require(holds, _KINDS[least], number, bound)
     if spec.name == "topk":
-        _require_extent(values, specs[0], settings, numbers, scope)
+        _require_extent(step, specs[0], settings, numbers, scope)
     if spec.name in LEAST:
         return dict(settings)
     for (size, _), number in numbers.items():
-        named = [values.value_of(n, scope) for n in sorted(_variables(values, size, scope))]
+        named = [step.variables.value_of(n, scope) for n in sorted(_variables(step, size, scope))]
         indices = [scope.indices[n].value for n in sorted(size.names & scope.indices.keys())]
         key = (_NAME, size, *named, *indices)
-        cut = values.add(arith.MinSIOp(number, values.constant_index(LARGEST_WINDOW)))
-        sizes[size] = values.late.define(_NAME, cut, scope, key)
+        cut = step.builder.add(arith.MinSIOp(number, step.builder.constant(LARGEST_WINDOW)))
+        sizes[size] = step.sizes.define(_NAME, cut, scope, key)
     return {**settings, **_replaced(given, sizes)}
 
 
 def _require_extent(
-    values: VariableValues,
+    step: Step,
     x: TensorSpec,
     settings: Mapping[str, object],
     numbers: Mapping[tuple[Size, int], SSAValue],
@@ -94,24 +95,24 @@ def _require_extent(
     """No more elements are asked of an axis than it has."""
     axis = normal_axis(settings.get("axis", settings.get("dim", -1)), x.rank)
     for number in numbers.values():
-        extent = values.index_value(x.dims[axis], scope)
-        holds = values.add(arith.CmpiOp(number, extent, "sle"))
-        values.insert(nn.RequireOp(holds, "bound", number, extent, values.node))
+        extent = step.values.index(x.dims[axis], scope)
+        holds = step.builder.compare(number, "sle", extent)
+        step.builder.require(holds, "bound", number, extent)
 
 
 def with_rest(
-    values: VariableValues, op: str, operands: Sequence[SSAValue], settings: Mapping[str, object]
+    step: Step, op: str, operands: Sequence[SSAValue], settings: Mapping[str, object]
 ) -> dict[str, object]:
     """The settings of a `split` with the last size written as what the others leave.
 
-    That it is that follows from how the program writes them, which late sizes do not show.
+    That it is that follows from how the program writes them, which dynamic sizes do not show.
     """
     parts = settings.get("sizes")
     spec = opset.find(op)
     if spec is None or spec.name != "split" or not isinstance(parts, tuple):
         return dict(settings)
     sizes = list(_sizes(parts))
-    if not any(values.late.is_late(size) for size in sizes):
+    if not any(step.sizes.is_dynamic(size) for size in sizes):
         return dict(settings)
     dims = nn.dims_of(operands[0])
     rest = dims[normal_axis(settings.get("axis", settings.get("dim", 0)), len(dims))]
@@ -120,12 +121,12 @@ def with_rest(
     return {**settings, "sizes": (*parts[:-1], rest)}
 
 
-def _variables(values: VariableValues, size: Size, scope: Scope) -> set[str]:
+def _variables(step: Step, size: Size, scope: Scope) -> set[str]:
     """The variables that a size names."""
     return {
         name
-        for name in size.names - scope.indices.keys() - values.late.known
-        if name in values.facts.variables and name not in values.facts.static
+        for name in size.names - scope.indices.keys() - step.sizes.known
+        if name in step.facts.variables and name not in step.facts.static
     }
 
 
@@ -153,13 +154,13 @@ def _fits(spec: OpSpec, operands: Sequence[TensorSpec], settings: Mapping[str, o
 
 
 def _least(spec: OpSpec, name: str) -> int | None:
-    """The smallest number of a setting that may be late, None for any other setting."""
+    """The smallest number of a setting that may be dynamic, None for any other setting."""
     setting = spec.setting(name)
     return None if setting is None else _smallest(spec).get(setting.name)
 
 
 def _smallest(spec: OpSpec) -> dict[str, int]:
-    """The smallest number of each setting of an op that may be late."""
+    """The smallest number of each setting of an op that may be dynamic."""
     if spec.name in LEAST:
         return LEAST[spec.name]
     return WINDOWS if spec.family in ("convolution", "pooling") else {}
@@ -169,10 +170,10 @@ def _size(value: Size | NameRef) -> Size:
     return Size.name(value.name) if isinstance(value, NameRef) else value
 
 
-def are_late(late: LateSizes, settings: Mapping[str, object]) -> bool:
+def are_dynamic(sizes: DynamicSizes, settings: Mapping[str, object]) -> bool:
     """Whether a number of a window is known to the step only."""
     given = [settings[name] for name in WINDOWS if name in settings]
-    return any(late.is_late(size) for size in _sizes(given))
+    return any(sizes.is_dynamic(size) for size in _sizes(given))
 
 
 def _sizes(values: Sequence[object]) -> Iterator[Size]:
@@ -183,8 +184,8 @@ def _sizes(values: Sequence[object]) -> Iterator[Size]:
             yield _size(value)
 
 
-def late_results(late: LateSizes, results: Sequence[TensorSpec], scope: Scope) -> list[TensorSpec]:
-    """The results with a late size of its own for each dimension that such numbers are part of.
+def dynamic_results(step: Step, results: Sequence[TensorSpec], scope: Scope) -> list[TensorSpec]:
+    """The results with a dynamic size of its own for each dimension that such numbers are part of.
 
     So those numbers themselves, which may be large, are no bound of any buffer.
     """
@@ -192,7 +193,7 @@ def late_results(late: LateSizes, results: Sequence[TensorSpec], scope: Scope) -
     def settled(dim: Size) -> Size:
         if not any(name.startswith(f"{_NAME}.") for name in dim.names):
             return dim
-        number = late.values.index_value(dim, scope)
-        return late.define("windows", number, scope, ("windows", dim))
+        number = step.values.index(dim, scope)
+        return step.sizes.define("windows", number, scope, ("windows", dim))
 
     return [TensorSpec(result.dtype, tuple(map(settled, result.dims))) for result in results]

@@ -1,0 +1,100 @@
+"""What variables hold before anything is written: tensors of the package, numbers, zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.dialects.graph import AssignOp, VariableOp
+from openinfer.dialects.nn.elements import element_type
+from openinfer.lowering.graph.program_facts import Facts
+from openinfer.lowering.graph.requirements import Requirements
+from openinfer.lowering.graph.scope import NoValue, Scope
+from openinfer.lowering.graph.step_builder import StepBuilder
+from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.sizes import Size
+
+
+class Contents:
+    """Makes the first content of variables; weights are arguments of the step."""
+
+    def __init__(self, facts: Facts, builder: StepBuilder, requirements: Requirements) -> None:
+        self._facts = facts
+        self._builder = builder
+        self._requirements = requirements
+        self.weights: dict[str, SSAValue] = {}
+
+    def first(
+        self, variable: VariableOp | AssignOp, dims: Sequence[Size] | None = None
+    ) -> SSAValue:
+        """Model tensor, else metadata, else `@init`, else zeros; `dims` where they name scalars."""
+        if isinstance(variable, VariableOp):
+            if self._facts.tensor_of(variable) is not None:
+                return self._fitting(self.weight(variable), dims)
+            constant = self._facts.constant_of(variable)
+        else:
+            constant = None
+        kind = self.declared_type(variable)
+        if dims is not None:
+            kind = nn.tensor_type(kind.element_type, dims)
+        if any(d.single_name == "_" for d in nn.dims_of(kind)):
+            raise NoValue(
+                "OI0602",
+                f"{variable.variable.data} has an open dimension and was not written yet",
+                "write it before it is read",
+                "unwritten",
+                variable.variable.data,
+            )
+        self._requirements.not_negative(nn.dims_of(kind))
+        fill = filled(constant, kind)
+        fill.result[0].name_hint = variable.variable.data
+        return self._builder.add(fill)
+
+    def _fitting(self, value: SSAValue, dims: Sequence[Size] | None) -> SSAValue:
+        """A tensor of the package as a variable whose dimensions name scalars; the step fails where
+        it has another shape."""
+        if dims is None or tuple(dims) == nn.dims_of(value):
+            return value
+        for have, want in zip(nn.dims_of(value), dims):
+            if have != want:
+                self._requirements.equal(have, want, Scope())
+        return self._builder.add(nn.CastDimsOp(value, nn.tensor_type(nn.element_of(value), dims)))
+
+    def weight(self, variable: VariableOp) -> SSAValue:
+        """The argument that holds a tensor of the package, or a whole family of them."""
+        name = variable.variable.data
+        if name not in self.weights:
+            kind = self.declared_type(variable)
+            source = self._facts.tensor_of(variable)
+            if source is not None and self._facts.names_scalars(variable):
+                kind = nn.tensor_type(kind.element_type, self._facts.bindings.tensors[source].shape)
+            if name in self._facts.extents:
+                extents = self._facts.extents[name]
+                kind = nn.tensor_type(kind.element_type, [*extents, *nn.dims_of(kind)])
+            self.weights[name] = self._builder.argument(name, kind)
+        return self.weights[name]
+
+    def declared_type(self, variable: VariableOp | AssignOp) -> TensorType[Attribute]:
+        return tensor_type(*self._facts.declared(variable))
+
+    def zeros(self, kind: TensorType[Attribute]) -> SSAValue:
+        """A tensor of zeros."""
+        return self._builder.add(filled(None, kind))
+
+
+def tensor_type(dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]:
+    """The type of a tensor as a program names it."""
+    return nn.tensor_type(element_type(ALIASES.get(dtype, dtype)), dims)
+
+
+def filled(value: int | float | None, kind: TensorType[Attribute]) -> nn.FillOp:
+    """A tensor of one number, None for zeros."""
+    number = 0 if value is None else value
+    floats = isinstance(kind.element_type, AnyFloat)
+    attribute = (
+        FloatAttr(float(number), 64) if floats else IntegerAttr(int(number), IntegerType(64))
+    )
+    return nn.FillOp([], [kind], properties={"value": attribute})

@@ -1,0 +1,88 @@
+"""What must hold of sizes: checked before a step runs where that can be, else by the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from xdsl.ir import SSAValue
+
+from openinfer.lowering.graph.dynamic_sizes import DynamicSizes
+from openinfer.lowering.graph.scope import Problem, Scope
+from openinfer.lowering.graph.step_builder import StepBuilder
+from openinfer.runtime.sizes import Size
+
+Rows = dict[tuple[str, str, str], int]
+"""Nodes by what they need: low, high, kind."""
+
+
+class Requirements:
+    """Has the step, or who calls it, check what sizes must satisfy."""
+
+    def __init__(
+        self,
+        builder: StepBuilder,
+        sizes: DynamicSizes,
+        runtime: Collection[str],
+        index: Callable[[Size, Scope, str], SSAValue],
+    ) -> None:
+        """`runtime` are the sizes that inputs fix, `index` gives the value of a size in a scope, with
+        what it means where a number of it is too large."""
+        self._builder = builder
+        self.sizes = sizes
+        self._runtime = frozenset(runtime)
+        self._index = index
+        self.rows: Rows = {}
+        """What sizes of the inputs must satisfy before the step runs at all."""
+
+    def at_most(self, low: Size, high: Size, kind: str = "bound", node: int | None = None) -> None:
+        """The step may run only where low <= high; known violations were reported before.
+
+        `kind` is a row of `runtime/devices/failures.py`. What every step needs, and first of all, is
+        checked before it runs.
+        """
+        if _holds_always(high - low):
+            return
+        b = self._builder
+        names = low.names | high.names
+        if names <= self._runtime and b.runs_always:
+            self.rows.setdefault((str(low), str(high), kind), b.node if node is None else node)
+            return
+        unknown = sorted(names - self.sizes.known)
+        if unknown:
+            raise Problem(
+                "OI0712",
+                f"a bound names {unknown[0]}, which has no value here",
+                "run it with the simulator",
+            )
+        # Whatever is compared with what there is in memory cannot be too large in another way.
+        left = self._index(low, Scope(), kind)
+        right = self._index(high, Scope(), kind)
+        holds = b.compare(left, "sle", right)
+        shown = (right, left) if kind == "negative-size" else (left, right)
+        b.require(holds, kind, *shown)
+
+    def not_negative(self, dims: Sequence[Size]) -> None:
+        """No dimension over sizes of the inputs is negative."""
+        for dim in dims:
+            if dim.names and dim.names <= self._runtime:
+                self.at_most(Size.of(0), dim, "negative-size")
+
+    def equal(self, a: Size, b: Size, scope: Scope) -> None:
+        """The step fails where two sizes differ."""
+        left, right = self._index(a, scope, "number"), self._index(b, scope, "number")
+        same = self._builder.compare(left, "eq", right)
+        self._builder.require(same, "shape", left, right)
+
+
+def _holds_always(size: Size) -> bool:
+    """Whether a size is 0 or more whatever its names are, as far as its form tells."""
+    return all(
+        coefficient >= 0
+        and all(
+            _holds_always(operand)
+            for atom in monomial
+            for operand in atom[1:]
+            if isinstance(operand, Size)
+        )
+        for monomial, coefficient in size.terms
+    )

@@ -1,0 +1,214 @@
+"""What a size expression is in the step: an index, or a size over names that types may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from xdsl.ir import SSAValue
+
+from openinfer.dialects import nn
+from openinfer.dialects.graph import LoopOp
+from openinfer.lowering.graph.dynamic_sizes import DynamicSizes
+from openinfer.lowering.graph.elements import Elements
+from openinfer.lowering.graph.index_arithmetic import (
+    IndexArithmetic,
+    constant_number,
+    never_negative,
+)
+from openinfer.lowering.graph.program_facts import Facts
+from openinfer.lowering.graph.requirements import Requirements
+from openinfer.lowering.graph.scope import Scope
+from openinfer.lowering.graph.step_builder import StepBuilder
+from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
+
+
+class SizeValues:
+    """Computes size expressions over sizes, loop indices and scalar variables."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        builder: StepBuilder,
+        sizes: DynamicSizes,
+        requirements: Requirements,
+        elements: Elements,
+        variable: Callable[[str, Scope], SSAValue],
+    ) -> None:
+        """`variable` gives the current value of a variable."""
+        self._facts = facts
+        self._builder = builder
+        self._sizes = sizes
+        self._requirements = requirements
+        self._elements = elements
+        self._variable = variable
+
+    # As an index
+
+    def index(self, size: Size, scope: Scope, failure: str = "number") -> SSAValue:
+        """A dimension, or what is compared with one.
+
+        `failure` says what it means where a number of it is too large for an index.
+        """
+        size = size.substitute(self._facts.static)
+        if size.constant is not None and abs(size.constant) <= MAX_NUMBER:
+            return self._builder.constant(size.constant)
+        dynamic = any(self._sizes.is_dynamic(divisor) for divisor in divisors(size))
+        dynamic = dynamic or self._is_large(size)
+        if size.names <= self._sizes.known and not dynamic:
+            for divisor in divisors(size):
+                self._requirements.at_most(Size.of(1), divisor)
+            return self._builder.add(nn.SizeOp(size))
+        return self._computed(size, scope, failure)
+
+    def count(self, size: Size, scope: Scope) -> SSAValue:
+        """An expression that counts or selects: a bound of a loop, a slot of a cache, an amount.
+
+        Other than a dimension, which what is in memory bounds, a product of sizes may be of any size.
+        """
+        return self._computed(size.substitute(self._facts.static), scope)
+
+    def name(self, name: str, scope: Scope) -> SSAValue:
+        """The value of a name as an index."""
+        return self._computed(Size.name(name), scope)
+
+    def _computed(self, size: Size, scope: Scope, failure: str = "number") -> SSAValue:
+        def named(name: str) -> SSAValue:
+            return self._named(name, scope)
+
+        return IndexArithmetic(self._builder, named, failure).value(size)
+
+    def _named(self, name: str, scope: Scope) -> SSAValue:
+        if name in scope.indices:
+            return scope.indices[name].value
+        if name in self._sizes.known:
+            return self._builder.add(nn.SizeOp(name))
+        value = self._variable(name, scope)
+        constant = constant_number(value)
+        if constant is not None:
+            return self._builder.constant(constant)
+        return self._elements.index(value, name)
+
+    # As a size that a type may hold
+
+    def symbolic(self, size: Size, scope: Scope) -> Size:
+        """The expression over known names only: scalars and loop indices become dynamic sizes."""
+        found = self._symbolic(size, scope)
+        self._sizes.check([found], scope)
+        return found
+
+    def _symbolic(self, size: Size, scope: Scope) -> Size:
+        size = size.substitute(self._facts.static)
+        unknown = sorted(size.names - self._sizes.known)
+        several = len(size.terms) > 1 or any(len(monomial) > 1 for monomial, _ in size.terms)
+        parts = several and any(self._may_be_negative(n, scope) for n in unknown)
+        if unknown and (parts or not _is_sum(size)):
+            # Its parts may be negative although it is not, and a plan wants one bound.
+            values = [self._value_of(name, scope) for name in unknown]
+            key = ("size", size, *values)
+            if key in scope.sizes:
+                return Size.name(scope.sizes[key])
+            return self._sizes.define("size", self.index(size, scope), scope, key)
+        if unknown and size.largest(MAX_SIZE) > MAX_NUMBER:
+            # Its parts get values below, each of which is as large as a dimension at most.
+            self.index(size, scope)
+        replaced = size.substitute({name: self._size_of(name, scope) for name in unknown})
+        if not _is_sum(replaced) and self._sizes.is_dynamic(replaced):
+            # A plan has a closer bound for one name than for a difference or a quotient.
+            return self._sizes.define("size", self.index(replaced, scope), scope, replaced)
+        if self._is_large(replaced):
+            self._check_product(replaced, scope)
+        return replaced
+
+    def _is_large(self, size: Size) -> bool:
+        """Whether a size that is dynamic may be larger than a number."""
+        return self._sizes.is_dynamic(size) and size.largest(MAX_SIZE) > MAX_NUMBER
+
+    def _check_product(self, size: Size, scope: Scope) -> None:
+        """A product of dynamic sizes has no capacity of its own that would be the bound of it."""
+        if ("product", size) in scope.sizes:
+            return
+        scope.sizes["product", size] = ""
+        b = self._builder
+        number = self.index(size, scope)
+        most = b.constant(MAX_SIZE)
+        b.require(b.compare(number, "sle", most), "memory", number, most)
+
+    def _may_be_negative(self, name: str, scope: Scope) -> bool:
+        """Whether a loop index or an integer scalar may be below 0."""
+        index = scope.indices.get(name)
+        if index is not None:
+            return not never_negative(index.value)
+        variable = self._facts.variables.get(name)
+        return variable is None or not variable.dtype.data.startswith("u")
+
+    def _value_of(self, name: str, scope: Scope) -> SSAValue:
+        index = scope.indices.get(name)
+        return self._variable(name, scope) if index is None else index.value
+
+    def _size_of(self, name: str, scope: Scope) -> Size:
+        index = scope.indices.get(name)
+        if index is not None:
+            return self._sizes.define(name, index.value, scope, index.value)
+        value = self._variable(name, scope)
+        constant = constant_number(value)
+        if constant is not None:
+            return Size.of(constant)
+        if value in scope.sizes:
+            return Size.name(scope.sizes[value])
+        return self._sizes.define(name, self.name(name, scope), scope, value)
+
+    # What is known of it
+
+    def folded(self, size: Size, scope: Scope) -> Size:
+        """The expression with what is known of its names: sizes, and scalars that are constants."""
+        size = size.substitute(self._facts.static)
+        found: dict[str, int] = {}
+        for name in sorted(size.names - self._sizes.known - scope.indices.keys()):
+            constant = constant_number(self._variable(name, scope))
+            if constant is not None:
+                found[name] = constant
+        try:
+            return size.substitute(found)
+        except ZeroDivisionError:
+            return size  # a mistake of the step, which says where it is
+
+    def bounds(self, op: LoopOp) -> tuple[int, int] | None:
+        """Start and stop of a loop, where they are constants."""
+        start = op.start.data.substitute(self._facts.static).constant
+        stop = op.stop.data.substitute(self._facts.static).constant
+        return (start, stop) if start is not None and stop is not None else None
+
+    def in_range(self, size: Size, scope: Scope) -> tuple[int, int] | None:
+        """Smallest and largest value of `a*i + b` over a loop with constant bounds."""
+        if size.constant is not None:
+            return size.constant, size.constant
+        if len(size.names) != 1:
+            return None
+        (name,) = size.names
+        index = scope.indices.get(name)
+        if index is None or index.bounds is None:
+            return None
+        low, high = index.bounds
+        if high <= low:
+            return None
+        ends = [size.evaluate({name: i}) for i in (low, high - 1)]
+        return (min(ends), max(ends)) if all(len(m) <= 1 for m, _ in size.terms) else None
+
+
+def _is_sum(size: Size) -> bool:
+    """Whether a size is a sum of products of names, nothing taken away or divided."""
+    return all(
+        coefficient > 0 and all(atom[0] == "name" for atom in monomial)
+        for monomial, coefficient in size.terms
+    )
+
+
+def divisors(size: Size) -> Iterator[Size]:
+    """Everything that an expression divides by."""
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+            if atom[0] == "floordiv":
+                yield operands[1]
+            for operand in operands:
+                yield from divisors(operand)
