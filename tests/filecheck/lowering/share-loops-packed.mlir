@@ -3,6 +3,7 @@
 // Each round writes eight elements of four bits, from a whole byte on: the loop may be cut.
 // CHECK-LABEL: func.func private @apart_0
 // CHECK: scf.for %turn
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<640xi4>, %v: vector<8xi4>) {
   func.call @apart_0(%x, %v) : (memref<640xi4>, vector<8xi4>) -> ()
   func.return
@@ -16,12 +17,14 @@ func.func private @apart_0(%x: memref<640xi4>, %v: vector<8xi4>) {
   } {openinfer.parallel}
   func.return
 }
+}
 
 // -----
 
 // Rows of three bytes, whatever the inner loop does in them.
 // CHECK-LABEL: func.func private @rows_0
 // CHECK: scf.for %turn
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<?x6xi4>, %v: i4, %n: index) {
   func.call @rows_0(%x, %v, %n) : (memref<?x6xi4>, i4, index) -> ()
   func.return
@@ -39,6 +42,7 @@ func.func private @rows_0(%x: memref<?x6xi4>, %v: i4, %n: index) {
   } {openinfer.parallel}
   func.return
 }
+}
 
 // -----
 
@@ -48,6 +52,7 @@ func.func private @rows_0(%x: memref<?x6xi4>, %v: i4, %n: index) {
 // CHECK: func.call @openinfer_team_take
 // CHECK-NEXT: scf.if
 // CHECK-NEXT: scf.for %i
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<?x5xi4>, %v: i4, %n: index) {
   func.call @odd_0(%x, %v, %n) : (memref<?x5xi4>, i4, index) -> ()
   func.return
@@ -63,6 +68,7 @@ func.func private @odd_0(%x: memref<?x5xi4>, %v: i4, %n: index) {
   } {openinfer.parallel}
   func.return
 }
+}
 
 // -----
 
@@ -71,6 +77,7 @@ func.func private @odd_0(%x: memref<?x5xi4>, %v: i4, %n: index) {
 // CHECK-NOT: %chunk
 // CHECK-LABEL: func.func private @long_0
 // CHECK-NOT: %chunk
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<64xi1>, %y: memref<64x16xi1>, %v: i1, %n: index) {
   func.call @single_0(%x, %v) : (memref<64xi1>, i1) -> ()
   func.call @long_0(%y, %v, %n) : (memref<64x16xi1>, i1, index) -> ()
@@ -95,4 +102,5 @@ func.func private @long_0(%y: memref<64x16xi1>, %v: i1, %n: index) {
     }
   } {openinfer.parallel}
   func.return
+}
 }

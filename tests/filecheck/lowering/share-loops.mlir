@@ -23,6 +23,7 @@
 // CHECK: memref.store
 // CHECK: func.call @openinfer_team_done(%team{{\S*}}, %thread{{\S*}})
 // CHECK: func.func private @openinfer_team_wait
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<64xf32>) {
   func.call @scale_0(%x) : (memref<64xf32>) -> ()
   func.return
@@ -38,6 +39,7 @@ func.func private @scale_0(%x: memref<64xf32>) {
   } {openinfer.parallel}
   func.return
 }
+}
 
 // -----
 
@@ -52,6 +54,7 @@ func.func private @scale_0(%x: memref<64xf32>) {
 // CHECK: func.call @openinfer_team_take
 // CHECK-NEXT: scf.if
 // CHECK-NEXT: memref.store
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<f32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -65,6 +68,7 @@ func.func private @set_0(%x: memref<f32>) {
   %v = arith.constant 1.0 : f32
   memref.store %v, %x[] : memref<f32>
   func.return
+}
 }
 
 // -----
@@ -114,6 +118,7 @@ func.func private @scale_0(%x: memref<64xf32>) {
 // CHECK: func.call @openinfer_team_wait(%{{\S+}}, %[[LAST:\S+]], %thread{{\S*}})
 // CHECK-NEXT: func.return %[[LAST]]
 // CHECK: func.func private @openinfer_fork_scale_0(
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%c: memref<i8>, %x: memref<65536xf32>) {
   %zero = arith.constant 0 : i8
   %v = memref.load %c[] : memref<i8>
@@ -133,6 +138,7 @@ func.func private @scale_0(%x: memref<65536xf32>) {
   } {openinfer.parallel}
   func.return
 }
+}
 
 // -----
 
@@ -151,6 +157,7 @@ func.func private @scale_0(%x: memref<65536xf32>) {
 // CHECK: func.call @section_0_0
 // CHECK: func.call @section_0_1
 // CHECK: {openinfer.parallel}
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<f32>, %y: memref<f32>) {
   nn.sections "one" {
     func.call @set_0(%x) : (memref<f32>) -> ()
@@ -173,6 +180,7 @@ func.func private @set_0(%x: memref<f32>) {
   memref.store %v, %x[] : memref<f32>
   func.return
 }
+}
 
 // -----
 
@@ -193,6 +201,7 @@ func.func private @set_0(%x: memref<f32>) {
 // CHECK-NEXT: scf.if
 // CHECK-NOT: func.call @openinfer_team_take
 // CHECK: func.return
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<?xf32>) {
   func.call @by_size(%x) : (memref<?xf32>) -> ()
   func.call @by_value(%x) : (memref<?xf32>) -> ()
@@ -225,6 +234,7 @@ func.func private @by_value(%x: memref<?xf32>) {
   }
   func.return
 }
+}
 
 // -----
 
@@ -249,6 +259,7 @@ func.func private @by_value(%x: memref<?xf32>) {
 // CHECK-NEXT: memref.store
 // CHECK-NOT: openinfer_team_take
 // CHECK: func.return %[[LAST]]
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%n: memref<i32>, %m: memref<i32>, %arena: memref<64xi8>) {
   %k = arith.constant 1 : i32
   %a = memref.load %n[] : memref<i32>
@@ -266,6 +277,7 @@ func.func private @set_0(%x: memref<i32>) {
   %v = arith.constant 1 : i32
   memref.store %v, %x[] : memref<i32>
   func.return
+}
 }
 
 // -----
