@@ -116,7 +116,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             (
                 Step("bufferize", "tensors to buffers, with every copy that meaning needs"),
                 faster("elide-copies", "results go straight where a copy would bring them"),
-                faster("prepare-fills", "constants are weights before anything may overwrite them"),
+                faster(
+                    "prepare-constants", "constants are weights before anything may overwrite them"
+                ),
                 faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step(

@@ -50,7 +50,7 @@ PASSES: dict[str, str] = {
     "lower-state": "openinfer.lowering.host.lower_state:LowerState",
     "lower-sizes": "openinfer.lowering.host.lower_sizes:LowerSizes",
     "lower-views": "openinfer.lowering.buffers.lower_views:LowerViews",
-    "prepare-fills": "openinfer.lowering.buffers.prepare_fills:PrepareFills",
+    "prepare-constants": "openinfer.lowering.buffers.prepare_constants:PrepareConstants",
     "outline-kernels": "openinfer.lowering.buffers.outline_kernels:OutlineKernels",
     "place-buffers": "openinfer.lowering.buffers.place_buffers:PlaceBuffers",
     "plan-memory": "openinfer.lowering.buffers.plan_memory:PlanMemory",

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
+from openinfer.lowering.buffers.uses import captured
 from openinfer.lowering.hints import set_hints
 from openinfer.lowering.kernels.scalar_code import emit_scalar_code, is_scalar_code
 from openinfer.lowering.linalg.generic import REDUCTION
@@ -59,17 +60,6 @@ def _is_kernel(op: Operation) -> bool:
     return isinstance(op, nn.NNOp) and op.on_buffers
 
 
-def _captured(op: Operation) -> list[SSAValue]:
-    """Values from outside that the op's body uses."""
-    inside = {v for o in op.walk() for v in o.results}
-    inside |= {a for o in op.walk() for r in o.regions for b in r.blocks for a in b.args}
-    found: dict[SSAValue, None] = {}
-    for o in op.walk():
-        if o is not op:
-            found.update({v: None for v in o.operands if v not in inside})
-    return list(found)
-
-
 def _base_name(op: Operation) -> str:
     if isinstance(op, linalg.GenericOp):
         return "reduce" if REDUCTION in op.iterator_types.data else "elementwise"
@@ -77,7 +67,7 @@ def _base_name(op: Operation) -> str:
 
 
 def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
-    operands = list(dict.fromkeys([*op.operands, *_captured(op)]))
+    operands = list(dict.fromkeys([*op.operands, *captured(op)]))
     passed = [v for v in operands if isinstance(v.type, MemRefType)]
     local = [v for v in operands if not isinstance(v.type, MemRefType)]
     block = Block(arg_types=[v.type for v in passed])

@@ -83,3 +83,14 @@ def bytes_of(buffer: SSAValue) -> Size:
         assert isinstance(size, nn.SizeOp)
         dims.append(size.size.data)
     return byte_size(kind.element_type, dims)
+
+
+def captured(op: Operation) -> list[SSAValue]:
+    """Values from outside that the op's body uses."""
+    inside = {v for o in op.walk() for v in o.results}
+    inside |= {a for o in op.walk() for r in o.regions for b in r.blocks for a in b.args}
+    found: dict[SSAValue, None] = {}
+    for o in op.walk():
+        if o is not op:
+            found.update({v: None for v in o.operands if v not in inside})
+    return list(found)

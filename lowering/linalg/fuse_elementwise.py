@@ -17,6 +17,7 @@ from xdsl.rewriter import Rewriter
 from openinfer.dialects import nn
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.linalg.generic import (
+    identity_map,
     input_maps,
     is_elementwise,
     uses_index,
@@ -37,7 +38,8 @@ class FuseElementwise(ModulePass):
 
     Requires: level `linalg` on tensors.
     Leaves: values with several users, across a barrier, with a hint against it, or watched
-        (`nn.observe`); and dear ones that the loops of the user would compute again and again.
+        (`nn.observe`); and dear ones that the loops of the user would compute again and again;
+        places (`linalg.index`) where there is more than one loop.
     """
 
     name: ClassVar[str] = "fuse-elementwise"
@@ -61,7 +63,7 @@ def _fuse_one(consumer: linalg.GenericOp) -> linalg.GenericOp | None:
 
 
 def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: int) -> bool:
-    if not is_elementwise(producer) or uses_index(producer) or len(producer.res) != 1:
+    if not is_elementwise(producer) or len(producer.res) != 1:
         return False
     if any(use.operation is not consumer for use in producer.res[0].uses):
         return False
@@ -72,6 +74,9 @@ def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: 
     maps = input_maps(consumer)
     places = [maps[i] for i, v in enumerate(consumer.inputs) if v is producer.res[0]]
     if any(place != places[0] for place in places) or producer.res[0] in consumer.outputs:
+        return False
+    # Loops that ask for places stay as many: only a single one has nothing to lose.
+    if uses_index(producer) and places[0] != identity_map(1):
         return False
     if not _covers(producer, consumer, position):
         return False

@@ -150,3 +150,44 @@ func.func @before_a_loop(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   }
   func.return %s : tensor<4xf32>
 }
+// -----
+// What asks for places joins a user with the same single loop; of two loops, none could be made of them any more.
+// CHECK-LABEL: func.func @places
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(
+// CHECK: linalg.index 0
+// CHECK-NOT: linalg.generic
+// CHECK: math.exp
+// CHECK: linalg.index 1
+// CHECK: linalg.generic
+// CHECK: math.exp
+#one = affine_map<(d0) -> (d0)>
+#two = affine_map<(d0, d1) -> (d0, d1)>
+func.func @places() -> (tensor<8xf32>, tensor<4x8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %i = linalg.generic {indexing_maps = [#one], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
+  ^bb0(%o: f32):
+    %p = linalg.index 0 : index
+    %q = arith.index_cast %p : index to i64
+    %r = arith.sitofp %q : i64 to f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]} ins(%i : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  %f = tensor.empty() : tensor<4x8xf32>
+  %j = linalg.generic {indexing_maps = [#two], iterator_types = ["parallel", "parallel"]} outs(%f : tensor<4x8xf32>) {
+  ^bb0(%o: f32):
+    %p = linalg.index 1 : index
+    %q = arith.index_cast %p : index to i64
+    %r = arith.sitofp %q : i64 to f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %z = linalg.generic {indexing_maps = [#two, #two], iterator_types = ["parallel", "parallel"]} ins(%j : tensor<4x8xf32>) outs(%f : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  func.return %y, %z : tensor<8xf32>, tensor<4x8xf32>
+}

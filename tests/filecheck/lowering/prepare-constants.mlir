@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p prepare-fills --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p prepare-constants --split-input-file | filecheck %s
 
 // A buffer that is filled with a constant and only read is a weight, also behind a view and inside of a
 // loop; equal ones are one.
@@ -20,6 +20,7 @@
 // CHECK-NEXT: linalg.fill ins(%[[HALF]] : f32) outs(%result : memref<8xf32>)
 // CHECK-NEXT: func.return
 // CHECK-NOT: func.func
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {weights = [{variable = "W", sources = ["w"]}]}
 func.func @step(%y: memref<8xf32>, %z: memref<2x4xf32>, %w: memref<8xf32> {openinfer.arg = "weight 0"}) {
   %half = arith.constant 0.5 : f32
@@ -40,6 +41,7 @@ func.func @step(%y: memref<8xf32>, %z: memref<2x4xf32>, %w: memref<8xf32> {openi
 func.func @prepare_0(%x: memref<8xf32>) {
   func.return
 }
+}
 // -----
 // What is written again, given as a result, of a size that the step knows, or filled with a number that
 // the step computes is filled in the step. A zero of another sign is another constant.
@@ -52,6 +54,7 @@ func.func @prepare_0(%x: memref<8xf32>) {
 // CHECK-LABEL: func.func @prepare_1
 // CHECK: arith.constant -0.000000e+00
 // CHECK-NOT: func.func
+builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {weights = []}
 func.func @step(%x: memref<8xf32>, %u: memref<?xf32>, %n: index, %k: f32) {
   %zero = arith.constant 0.0 : f32
@@ -75,4 +78,55 @@ func.func @step(%x: memref<8xf32>, %u: memref<?xf32>, %n: index, %k: f32) {
   linalg.fill ins(%minus : f32) outs(%b : memref<8xf32>)
   nn.softmax(%b) outs(%x) {axis = 0 : i64} : (memref<8xf32>, memref<8xf32>) -> ()
   func.return
+}
+}
+// -----
+// What is computed of constants and places alone is a weight, too; a size or an input makes it the step's.
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %powers: memref<4xf32> {openinfer.arg = "weight 0"}
+// CHECK: nn.softmax(%powers) outs(%x)
+// CHECK-NEXT: nn.size
+// CHECK-NEXT: memref.alloc
+// CHECK-NEXT: linalg.generic
+// CHECK: linalg.generic {{.*}} ins(%powers
+// CHECK: func.func @prepare_0(%result: memref<4xf32>)
+// CHECK-NEXT: %[[SCALE:\S+]] = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT: linalg.generic {{.*}} outs(%result : memref<4xf32>)
+// CHECK: linalg.index 0
+// CHECK: arith.mulf %{{\S+}}, %[[SCALE]]
+// CHECK-NOT: func.func
+#row = affine_map<(d0) -> (d0)>
+builtin.module attributes {openinfer.target = "generic"} {
+nn.interface {weights = []}
+func.func @step(%x: memref<4xf32>) {
+  %scale = arith.constant 0.5 : f32
+  %powers = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#row], iterator_types = ["parallel"]} outs(%powers : memref<4xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %w = arith.index_cast %i : index to i64
+    %f = arith.sitofp %w : i64 to f32
+    %s = arith.mulf %f, %scale : f32
+    %r = math.exp %s : f32
+    linalg.yield %r : f32
+  }
+  nn.softmax(%powers) outs(%x) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>) -> ()
+  %n = nn.size "N"
+  %sized = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#row], iterator_types = ["parallel"]} outs(%sized : memref<4xf32>) {
+  ^bb0(%o: f32):
+    %w = arith.index_cast %n : index to i64
+    %f = arith.sitofp %w : i64 to f32
+    linalg.yield %f : f32
+  }
+  nn.softmax(%sized) outs(%x) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>) -> ()
+  %y = memref.alloc() : memref<4xf32>
+  linalg.generic {indexing_maps = [#row, #row, #row], iterator_types = ["parallel"]} ins(%powers, %x : memref<4xf32>, memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.addf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  nn.softmax(%y) outs(%x) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>) -> ()
+  func.return
+}
 }
