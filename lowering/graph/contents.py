@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -18,23 +19,23 @@ from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.sizes import Size
 
 
+@dataclass(eq=False)
 class Contents:
     """Makes the first content of variables; weights are arguments of the step."""
 
-    def __init__(self, facts: Facts, builder: StepBuilder, requirements: Requirements) -> None:
-        self._facts = facts
-        self._builder = builder
-        self._requirements = requirements
-        self.weights: dict[str, SSAValue] = {}
+    facts: Facts
+    builder: StepBuilder
+    requirements: Requirements
+    weights: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
 
     def first(
         self, variable: VariableOp | AssignOp, dims: Sequence[Size] | None = None
     ) -> SSAValue:
         """Model tensor, else metadata, else `@init`, else zeros; `dims` where they name scalars."""
         if isinstance(variable, VariableOp):
-            if self._facts.tensor_of(variable) is not None:
+            if self.facts.tensor_of(variable) is not None:
                 return self._fitting(self.weight(variable), dims)
-            constant = self._facts.constant_of(variable)
+            constant = self.facts.constant_of(variable)
         else:
             constant = None
         kind = self.declared_type(variable)
@@ -48,10 +49,10 @@ class Contents:
                 "unwritten",
                 variable.variable.data,
             )
-        self._requirements.not_negative(nn.dims_of(kind))
+        self.requirements.not_negative(nn.dims_of(kind))
         fill = filled(constant, kind)
         fill.result[0].name_hint = variable.variable.data
-        return self._builder.add(fill)
+        return self.builder.add(fill)
 
     def _fitting(self, value: SSAValue, dims: Sequence[Size] | None) -> SSAValue:
         """A tensor of the package as a variable whose dimensions name scalars; the step fails where
@@ -60,29 +61,29 @@ class Contents:
             return value
         for have, want in zip(nn.dims_of(value), dims):
             if have != want:
-                self._requirements.equal(have, want, Scope())
-        return self._builder.add(nn.CastDimsOp(value, nn.tensor_type(nn.element_of(value), dims)))
+                self.requirements.equal(have, want, Scope())
+        return self.builder.add(nn.CastDimsOp(value, nn.tensor_type(nn.element_of(value), dims)))
 
     def weight(self, variable: VariableOp) -> SSAValue:
         """The argument that holds a tensor of the package, or a whole family of them."""
         name = variable.variable.data
         if name not in self.weights:
             kind = self.declared_type(variable)
-            source = self._facts.tensor_of(variable)
-            if source is not None and self._facts.names_scalars(variable):
-                kind = nn.tensor_type(kind.element_type, self._facts.bindings.tensors[source].shape)
-            if name in self._facts.extents:
-                extents = self._facts.extents[name]
+            source = self.facts.tensor_of(variable)
+            if source is not None and self.facts.names_scalars(variable):
+                kind = nn.tensor_type(kind.element_type, self.facts.bindings.tensors[source].shape)
+            if name in self.facts.extents:
+                extents = self.facts.extents[name]
                 kind = nn.tensor_type(kind.element_type, [*extents, *nn.dims_of(kind)])
-            self.weights[name] = self._builder.argument(name, kind)
+            self.weights[name] = self.builder.argument(name, kind)
         return self.weights[name]
 
     def declared_type(self, variable: VariableOp | AssignOp) -> TensorType[Attribute]:
-        return tensor_type(*self._facts.declared(variable))
+        return tensor_type(*self.facts.declared(variable))
 
     def zeros(self, kind: TensorType[Attribute]) -> SSAValue:
         """A tensor of zeros."""
-        return self._builder.add(filled(None, kind))
+        return self.builder.add(filled(None, kind))
 
 
 def tensor_type(dtype: str, dims: Sequence[Size]) -> TensorType[Attribute]:

@@ -70,8 +70,7 @@ def dynamic_numbers(
                 numbers[size, _least(spec, key) or 0] = step.values.index(sizes[size], scope)
     for (_, least), number in numbers.items():
         bound = step.builder.constant(least)
-        holds = step.builder.compare(number, "sge", bound)
-        step.builder.require(holds, _KINDS[least], number, bound)
+        step.builder.require(number, "sge", bound, _KINDS[least])
     if spec.name == "topk":
         _require_extent(step, specs[0], settings, numbers, scope)
     if spec.name in LEAST:
@@ -96,8 +95,7 @@ def _require_extent(
     axis = normal_axis(settings.get("axis", settings.get("dim", -1)), x.rank)
     for number in numbers.values():
         extent = step.values.index(x.dims[axis], scope)
-        holds = step.builder.compare(number, "sle", extent)
-        step.builder.require(holds, "bound", number, extent)
+        step.builder.require(number, "sle", extent, "bound")
 
 
 def with_rest(

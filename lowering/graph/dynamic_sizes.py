@@ -82,7 +82,7 @@ class DynamicSizes:
                 scope.sizes["checked", name] = ""
                 for op in self._unchecked[name]:
                     axis = op.axis.value.data if op.axis is not None else None
-                    self._builder.require(op.condition, op.kind.data, op.first, op.second, axis)
+                    self._builder.fail_unless(op.condition, op.kind.data, op.first, op.second, axis)
 
     def finish(self) -> None:
         """Behind the whole step: what was to be checked uses no value any more."""
@@ -94,8 +94,8 @@ class DynamicSizes:
         """The value where it is one of a dimension and the requirements hold, else 0."""
         b = self._builder
         zero, most = b.constant(0), b.constant(MAX_SIZE)
-        b.require(b.compare(value, "sge", zero), "negative-size", value, zero)
-        b.require(b.compare(value, "sle", most), "memory", value, most)
+        b.require(value, "sge", zero, "negative-size")
+        b.require(value, "sle", most, "memory")
         holds, *others = [op.condition for op in requires]
         for each in others:
             holds = b.add(arith.AndIOp(holds, each))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     IndexType,
@@ -23,23 +25,23 @@ from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.runtime.sizes import Size
 
 
+@dataclass(eq=False)
 class Elements:
     """Reads the only element of tensors."""
 
-    def __init__(self, builder: StepBuilder, requirements: Requirements) -> None:
-        self._builder = builder
-        self._requirements = requirements
+    builder: StepBuilder
+    requirements: Requirements
 
     def of(self, value: SSAValue) -> SSAValue:
         """The only element of a tensor; the step fails where it has more, or none."""
-        b, kind = self._builder, value.type
+        b, kind = self.builder, value.type
         assert isinstance(kind, TensorType)
         count = Size.of(1)
         for dim in nn.dims_of(value):
             count = count * dim
         if count.constant != 1:
-            self._requirements.at_most(count, Size.of(1), "one")
-            self._requirements.at_most(Size.of(1), count, "one")
+            self.requirements.at_most(count, Size.of(1), "one")
+            self.requirements.at_most(Size.of(1), count, "one")
             first = [b.constant(0)] * len(kind.get_shape())
             return b.add(tensor.ExtractOp(value, first, kind.element_type))
         if kind.get_shape():
@@ -60,11 +62,11 @@ class Elements:
             )
         element = self._signless(element)
         zero = arith.ConstantOp(IntegerAttr(0, IntegerType(kind.width.data)))
-        return self._builder.compare(element, "ne", self._builder.add(zero))
+        return self.builder.compare(element, "ne", self.builder.add(zero))
 
     def index(self, value: SSAValue, name: str) -> SSAValue:
         """The integer that a variable holds as an index, cut to the largest that there is."""
-        b, element = self._builder, self.of(value)
+        b, element = self.builder, self.of(value)
         kind = element.type
         if not isinstance(kind, IntegerType):
             raise Problem("OI0306", f"{name} is not an integer scalar")
@@ -79,17 +81,17 @@ class Elements:
 
     def number(self, value: SSAValue) -> SSAValue:
         """The index that a tensor of one i64 holds."""
-        return self._builder.add(IndexCastOp(self.of(value), IndexType()))
+        return self.builder.add(IndexCastOp(self.of(value), IndexType()))
 
     def require(self, flag: SSAValue, kind: str, shown: SSAValue | None = None) -> None:
         """The step fails with a row of `runtime/devices/failures.py` where a bool is false.
 
         `flag` and the integer that the message shows are tensors of one element.
         """
-        zero = number = self._builder.constant(0)
+        zero = number = self.builder.constant(0)
         if shown is not None:
             number = self.number(shown)
-        self._builder.require(self.of(flag), kind, number, zero)
+        self.builder.fail_unless(self.of(flag), kind, number, zero)
 
     def _signless(self, element: SSAValue) -> SSAValue:
         """An integer as `arith` takes it: the type says nothing of a sign."""
@@ -98,4 +100,4 @@ class Elements:
         if kind.signedness.data is Signedness.SIGNLESS:
             return element
         plain = IntegerType(kind.width.data)
-        return self._builder.add(UnrealizedConversionCastOp.get([element], [plain]))
+        return self.builder.add(UnrealizedConversionCastOp.get([element], [plain]))

@@ -25,24 +25,24 @@ class _Section:
     given: list[SSAValue]
 
 
+@dataclass(eq=False)
 class Exchange:
     """Translates the nodes by which entry and its consumers exchange values."""
 
-    def __init__(self, step: Step, values: RegionValues, walk: Walk) -> None:
-        self._step = step
-        self._values = values
-        self._walk = walk
+    step: Step
+    values: RegionValues
+    walk: Walk
 
     def give(self, op: YieldOp, scope: Scope) -> None:
         """Entry yields. Values do not change: what was yielded is what stands here now."""
-        step = self._step
+        step = self.step
         step.yielded.give(
             {n: step.variables.value_of(n, scope) for n in op.names}, step.facts.blocks
         )
 
     def take(self, op: AwaitOp, scope: Scope, live: Names) -> None:
         """The blocks that await what entry takes back, as sections that may run side by side."""
-        step, values = self._step, self._values
+        step, values = self.step, self.values
         blocks = step.yielded.take_due(op.names, step.facts.blocks)
         # What several sections read must stand in front of them.
         for block in blocks:
@@ -65,7 +65,7 @@ class Exchange:
         self._show(op, scope)
 
     def _section(self, target: BlockOp, op: AwaitOp, scope: Scope, live: Names) -> _Section:
-        step, b, values = self._step, self._step.builder, self._values
+        step, b, values = self.step, self.step.builder, self.values
         nodes = consumer_nodes(target)
         yielded = step.yielded.values
         inner = Scope(
@@ -80,7 +80,7 @@ class Exchange:
         with b.at_end(body):
             step.stamps.enter(target)
             self._show_edge(target, AwaitOp, inner)
-            self._walk(nodes, inner, live, live)
+            self.walk(nodes, inner, live, live)
             self._show_edge(target, YieldOp, inner)
             step.stamps.leave(target)
             b.hints = outside
@@ -107,7 +107,7 @@ class Exchange:
 
     def _show(self, node: AwaitOp | YieldOp, scope: Scope) -> None:
         """A node of the exchange, and what it gives: one value may be another one elsewhere."""
-        self._step.stamps.node(node)
+        self.step.stamps.node(node)
         for name in node.names:
             if isinstance(node, AwaitOp) and name in scope.values:
-                self._step.stamps.value(scope.values[name], node, RefAttr.of(name))
+                self.step.stamps.value(scope.values[name], node, RefAttr.of(name))

@@ -8,14 +8,15 @@ neither it nor what is added to it later wraps around to an index that looks rig
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.ir import Block, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.extensions.arith import IndexCastUIOp
+from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Atom, Size
 
 LARGEST_WORD: Final = (1 << 63) - 1
@@ -28,27 +29,14 @@ _WORD_BITS: Final = 63
 _SIZE_BITS: Final = MAX_SIZE.bit_length() - 1
 
 
-class Inserter(Protocol):
-    """What puts operations into the step."""
-
-    @property
-    def node(self) -> int:
-        """The running index of the node that is being translated."""
-        ...
-
-    def insert(self, op: Operation) -> Operation:
-        """Inserts an operation."""
-        ...
-
-
 class IndexArithmetic:
     """Emits the operations that compute a size expression; `named` gives the value of a name."""
 
     def __init__(
-        self, into: Inserter, named: Callable[[str], SSAValue], failure: str = "number"
+        self, builder: StepBuilder, named: Callable[[str], SSAValue], failure: str = "number"
     ) -> None:
         """`failure` is what a number that is too large means, a row of the failures."""
-        self.into = into
+        self.builder = builder
         self.named = named
         self.failure = failure
         self.names: dict[str, SSAValue] = {}
@@ -82,31 +70,30 @@ class IndexArithmetic:
     def constant(self, value: int) -> SSAValue:
         """A number as an index; one that no word holds is as far beyond as the largest word."""
         word = max(-LARGEST_WORD, min(value, LARGEST_WORD))
-        number = self._add(arith.ConstantOp(IntegerAttr(word, IndexType())))
-        return self._note(number, abs(word).bit_length())
+        return self._note(self.builder.constant(word), abs(word).bit_length())
 
     def _inside(self, value: SSAValue) -> SSAValue:
-        above = self._add(arith.CmpiOp(value, self.constant(-MAX_NUMBER), "sge"))
-        below = self._add(arith.CmpiOp(value, self.constant(MAX_NUMBER), "sle"))
-        return self._add(arith.AndIOp(above, below))
+        above = self.builder.compare(value, "sge", self.constant(-MAX_NUMBER))
+        below = self.builder.compare(value, "sle", self.constant(MAX_NUMBER))
+        return self.builder.add(arith.AndIOp(above, below))
 
     def _require(self, holds: SSAValue, value: SSAValue) -> None:
-        self.into.insert(nn.RequireOp(holds, self.failure, value, value, self.into.node))
+        self.builder.fail_unless(holds, self.failure, value, value)
 
     def _plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
         bits = max(self._bits(a), self._bits(b)) + 1
-        return self.within(self._note(self._add(arith.AddiOp(a, b)), bits))
+        return self.within(self._note(self.builder.add(arith.AddiOp(a, b)), bits))
 
     def _product(self, a: SSAValue, b: SSAValue) -> SSAValue:
         bits = self._bits(a) + self._bits(b)
         if bits <= _WORD_BITS:
-            return self.within(self._note(self._add(arith.MuliOp(a, b)), bits))
+            return self.within(self._note(self.builder.add(arith.MuliOp(a, b)), bits))
         both = arith.MulSIExtendedOp(a, b)
-        self.into.insert(both)
+        self.builder.insert(both)
         low, high = both.results
-        sign = self._add(arith.ShRSIOp(low, self.constant(63)))
-        fits = self._add(arith.CmpiOp(high, sign, "eq"))
-        self._require(self._add(arith.AndIOp(fits, self._inside(low))), low)
+        sign = self.builder.add(arith.ShRSIOp(low, self.constant(63)))
+        fits = self.builder.compare(high, "eq", sign)
+        self._require(self.builder.add(arith.AndIOp(fits, self._inside(low))), low)
         self.checked.add(low)
         return self._note(low, _CHECKED_BITS)
 
@@ -124,20 +111,20 @@ class IndexArithmetic:
         first, *others = [self.value(operand) for operand in operands]
         for other in others:
             bits = max(self._bits(first), self._bits(other))
-            first = self._note(self._add(choose(first, other)), bits)
+            first = self._note(self.builder.add(choose(first, other)), bits)
         return first
 
     def _quotient(self, dividend: Size, divisor: Size) -> SSAValue:
         a, b = self.value(dividend), self.value(divisor)
         bits = self._bits(a)
         if divisor.constant is not None:
-            return self._note(self._add(arith.FloorDivSIOp(a, b)), bits)
+            return self._note(self.builder.add(arith.FloorDivSIOp(a, b)), bits)
         zero, one = self.constant(0), self.constant(1)
-        nonzero = self._add(arith.CmpiOp(b, zero, "ne"))
-        self.into.insert(nn.RequireOp(nonzero, "division", a, b, self.into.node))
+        nonzero = self.builder.compare(b, "ne", zero)
+        self.builder.fail_unless(nonzero, "division", a, b)
         # Passes may move the division to where nothing was checked: by 0 it would end the process.
-        safe = self._add(arith.SelectOp(nonzero, b, one))
-        return self._note(self._add(arith.FloorDivSIOp(a, safe)), bits)
+        safe = self.builder.add(arith.SelectOp(nonzero, b, one))
+        return self._note(self.builder.add(arith.FloorDivSIOp(a, safe)), bits)
 
     def _bits(self, value: SSAValue) -> int:
         if value in self.bits:
@@ -164,10 +151,6 @@ class IndexArithmetic:
     def _note(self, value: SSAValue, bits: int) -> SSAValue:
         self.bits[value] = bits
         return value
-
-    def _add(self, op: Operation) -> SSAValue:
-        self.into.insert(op)
-        return op.results[0]
 
 
 def constant_number(value: SSAValue) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -14,14 +15,14 @@ from openinfer.lowering.graph.step import Step
 from openinfer.lowering.program.liveness import Names, nodes_of
 
 
+@dataclass(eq=False)
 class Loops:
     """Translates loops; `walk` translates their bodies."""
 
-    def __init__(self, step: Step, values: RegionValues, regions: Regions, walk: Walk) -> None:
-        self._step = step
-        self._values = values
-        self._regions = regions
-        self._walk = walk
+    step: Step
+    values: RegionValues
+    regions: Regions
+    walk: Walk
 
     def may_leave(self, nodes: Sequence[Operation]) -> bool:
         """Whether a return stands in a loop of which only the step knows if it runs at all."""
@@ -29,7 +30,7 @@ class Loops:
             if isinstance(op, ScopeOp) and self.may_leave(nodes_of(op)):
                 return True
             if isinstance(op, LoopOp) and self._returns(nodes_of(op)):
-                bounds = self._step.values.bounds(op)
+                bounds = self.step.values.bounds(op)
                 if bounds is None or (bounds[0] < bounds[1] and self.may_leave(nodes_of(op))):
                     return True
         return False
@@ -39,7 +40,7 @@ class Loops:
         for op in nodes:
             if isinstance(op, ReturnOp):
                 return True
-            if isinstance(op, LoopOp) and (bounds := self._step.values.bounds(op)) is not None:
+            if isinstance(op, LoopOp) and (bounds := self.step.values.bounds(op)) is not None:
                 if bounds[0] >= bounds[1]:
                     continue
             if isinstance(op, LoopOp | ScopeOp) and self._returns(nodes_of(op)):
@@ -62,13 +63,13 @@ class Loops:
         at_return: Names,
     ) -> Left:
         """A loop that may leave the block, then what follows it where it did not."""
-        values, regions = self._values, self._regions
+        values, regions = self.values, self.regions
         body = nodes_of(op)
-        live = self._step.facts.flow.live_before(rest, after, at_return)
+        live = self.step.facts.flow.live_before(rest, after, at_return)
         assigned = values.assigned(rest)
 
         def go_on(inner: Scope) -> tuple[Scope, Left]:
-            return inner, self._walk(rest, inner, after, at_return)
+            return inner, self.walk(rest, inner, after, at_return)
 
         if self.may_leave(body):
             left = self._iterate(op, scope, live, at_return, leaves=True)
@@ -77,7 +78,7 @@ class Loops:
             sides = [go_on, lambda inner: (inner, True)]
             return regions.branch(regions.goes_on(left), sides, assigned, needed, scope, op)
         start, stop = self._bounds(op, scope)
-        runs = self._step.builder.compare(start, "slt", stop)
+        runs = self.step.builder.compare(start, "slt", stop)
 
         def once(inner: Scope) -> tuple[Scope, Left]:
             return inner, self._iteration(op, Index(start), inner, live, at_return)
@@ -87,7 +88,7 @@ class Loops:
         return regions.branch(runs, [once, go_on], assigned, needed, scope, op)
 
     def _bounds(self, op: LoopOp, scope: Scope) -> tuple[SSAValue, SSAValue]:
-        count = self._step.values.count
+        count = self.step.values.count
         return count(op.start.data, scope), count(op.stop.data, scope)
 
     def _iteration(
@@ -95,18 +96,18 @@ class Loops:
     ) -> Left:
         """The body with a value of the index."""
         scope.indices[op.index.data] = index
-        self._step.stamps.iteration(op, index.value)
-        return self._walk(nodes_of(op), scope, live, at_return)
+        self.step.stamps.iteration(op, index.value)
+        return self.walk(nodes_of(op), scope, live, at_return)
 
     def _iterate(
         self, op: LoopOp, scope: Scope, live: Names, at_return: Names, *, leaves: bool = False
     ) -> SSAValue | None:
         """All iterations of a loop; with `leaves`, whether one of them left the block."""
-        values, regions = self._values, self._regions
-        body, constant = nodes_of(op), self._step.values.bounds(op)
+        values, regions = self.values, self.regions
+        body, constant = nodes_of(op), self.step.values.bounds(op)
         assigned = values.assigned(body)
         self._fix_dims(body, assigned, scope)
-        before = self._step.facts.flow.live_before(body, live, at_return)
+        before = self.step.facts.flow.live_before(body, live, at_return)
         behind = live | at_return | before
         needed = values.needed(assigned, behind)
 
@@ -129,7 +130,7 @@ class Loops:
 
         No iteration may come to the node that needs them: what is wrong with them is said there.
         """
-        facts, sizes = self._step.facts, self._step.sizes
+        facts, sizes = self.step.facts, self.step.sizes
         for op in nodes:
             if isinstance(op, LoopOp | ScopeOp):
                 self._fix_dims(nodes_of(op), assigned, scope)
@@ -138,15 +139,15 @@ class Loops:
                     unknown = dim.names - sizes.known - facts.static.keys()
                     if all(n in facts.variables and n not in assigned for n in unknown):
                         with sizes.ahead():
-                            self._step.values.symbolic(dim, scope)
+                            self.step.values.symbolic(dim, scope)
 
     def _once(self, op: LoopOp, scope: Scope, live: Names, at_return: Names) -> bool:
         """A loop whose first iteration leaves the block, if there is one."""
-        bounds = self._step.values.bounds(op)
+        bounds = self.step.values.bounds(op)
         assert bounds is not None
         if bounds[0] >= bounds[1]:
             return False
-        start = self._step.values.count(op.start.data, scope)
+        start = self.step.values.count(op.start.data, scope)
         index = Index(start, (bounds[0], bounds[0] + 1))
         inner = Scope(scope.values, dict(scope.indices), scope.dims, scope.sizes, scope.unset)
         self._iteration(op, index, inner, live, at_return)

@@ -23,7 +23,6 @@ from openinfer.dialects.graph import (
     TransferOp,
     YieldOp,
 )
-from openinfer.lowering.graph.cache_nodes import translate_cache
 from openinfer.lowering.graph.exchange import Exchange
 from openinfer.lowering.graph.hints import Hints
 from openinfer.lowering.graph.loops import Loops
@@ -32,6 +31,7 @@ from openinfer.lowering.graph.op_rules import RuleError
 from openinfer.lowering.graph.region_values import RegionValues
 from openinfer.lowering.graph.regions import Left, Regions
 from openinfer.lowering.graph.scope import NoValue, Problem, Scope
+from openinfer.lowering.graph.state_access import translate_cache
 from openinfer.lowering.graph.step import Step
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.liveness import Names, nodes_of
@@ -192,7 +192,7 @@ class NodeWalk:
         b = self._step.builder
         zero = b.constant(0)
         number = b.constant(self._step.facts.number_of(problem.variable))
-        b.require(b.compare(zero, "ne", zero), problem.kind, number, zero)
+        b.fail_unless(b.compare(zero, "ne", zero), problem.kind, number, zero)
 
     def _translate(self, op: Operation, scope: Scope, live: Names, at_return: Names) -> bool:
         """Translates a node; whether it surely returns."""

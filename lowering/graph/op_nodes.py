@@ -104,10 +104,10 @@ def _slice_settings(
         behind = b.compare(number, "slt", zero)
         counted = b.add(arith.AddiOp(number, step.values.index(dims[axis], scope)))
         place = b.add(arith.SelectOp(behind, counted, number))
-        b.require(b.compare(place, "sge", zero), "bound", zero, place)
+        b.fail_unless(b.compare(place, "sge", zero), "bound", zero, place)
         # Said before a size of this value is there, which might ask for much memory.
         extent = step.values.index(dims[axis], scope)
-        b.require(b.compare(place, "sle", extent), "bound", place, extent)
+        b.require(place, "sle", extent, "bound")
         return step.sizes.define("slice", place, scope)
 
     found = dict(settings)

@@ -242,9 +242,6 @@ class Facts:
                 return value
         return None
 
-    def node_number(self, op: Operation) -> int:
-        return self.nodes[op].index
-
     def reference_number(self, ref: RefAttr) -> int:
         """The node that uses a reference."""
         for op, info in self.nodes.items():

@@ -39,19 +39,19 @@ class CarriedType:
         return 1 + len(self.sizes) + self.flagged
 
 
-CarriedTypes = dict[str, CarriedType | None]
-"""By variable; None is carried as it is."""
+CarriedTypes = dict[str, CarriedType]
+"""By variable."""
 
 
+@dataclass(eq=False)
 class RegionValues:
     """Carries variables into and out of the regions of loops, branches and sections."""
 
-    def __init__(self, step: Step) -> None:
-        self._step = step
+    step: Step
 
     def assigned(self, nodes: Sequence[Operation]) -> dict[str, None]:
         """The variables that nodes may write and that are values: not what grows."""
-        facts = self._step.facts
+        facts = self.step.facts
         names = facts.flow.written(nodes)
         for op in facts.flow.assigned_in(nodes):
             if facts.names_scalars(op):
@@ -65,20 +65,20 @@ class RegionValues:
 
     def varies(self, name: str) -> bool:
         """Whether a variable may have another shape at another time."""
-        variable = self._step.facts.variables[name]
-        return self._step.facts.names_scalars(variable) or any(
+        variable = self.step.facts.variables[name]
+        return self.step.facts.names_scalars(variable) or any(
             dim.single_name == "_" for dim in variable.sizes
         )
 
     def open_axes(self, name: str) -> set[int]:
         """The axes of a variable that may differ."""
-        facts = self._step.facts
+        facts = self.step.facts
         known = facts.static.keys() | facts.runtime
         return {a for a, dim in enumerate(facts.variables[name].sizes) if dim.names - known}
 
     def start(self, name: str, scope: Scope) -> None:
         """A variable has its value, where there is one, in front of a region or at its end."""
-        facts, variables = self._step.facts, self._step.variables
+        facts, variables = self.step.facts, self.step.variables
         state = facts.states.get(name)
         if name in facts.unsteady and name not in scope.dims and name not in scope.values:
             # It gets the shape that it has where it is first used.
@@ -89,7 +89,7 @@ class RegionValues:
             return
         variable = facts.variables[name]
         if isinstance(variable, AssignOp) and facts.names_scalars(variable):
-            with self._step.sizes.ahead():
+            with self.step.sizes.ahead():
                 variables.content(name, scope)
         else:
             variables.content(name, scope)
@@ -99,7 +99,7 @@ class RegionValues:
         for name in names:
             scope.values.pop(name, None)
             scope.unset.pop(name, None)
-            if isinstance(self._step.facts.variables.get(name), AssignOp):
+            if isinstance(self.step.facts.variables.get(name), AssignOp):
                 scope.dims.pop(name, None)
 
     # Types
@@ -113,25 +113,23 @@ class RegionValues:
         different = set(axes)
         for kind in kinds[1:]:
             different |= {i for i, d in enumerate(nn.dims_of(kind)) if d != dims[i]}
-        sizes = {axis: self._step.sizes.reserve(f"{name}.bound") for axis in sorted(different)}
+        sizes = {axis: self.step.sizes.reserve(f"{name}.bound") for axis in sorted(different)}
         for axis, bound in sizes.items():
             dims[axis] = Size.name(bound)
         return CarriedType(nn.tensor_type(first.element_type, dims), sizes, flagged)
 
-    def joined(self, name: str, scopes: Sequence[Scope]) -> CarriedType | None:
-        """How a variable leaves several regions; None where its type is the same in all."""
-        if not self.varies(name):
-            return None
-        missing = any(name not in s.values for s in scopes)
-        flagged = missing or any(name in s.unset for s in scopes)
+    def joined(self, name: str, scopes: Sequence[Scope]) -> CarriedType:
+        """How a variable leaves several regions: as it is where its type is the same in all."""
         kinds: list[TensorType[Attribute]] = []
         for scope in scopes:
             if name in scope.values:
                 kind = scope.values[name].type
                 assert isinstance(kind, TensorType)
                 kinds.append(kind)
-        if not flagged and all(kind == kinds[0] for kind in kinds):
-            return None
+        missing = len(kinds) < len(scopes)
+        flagged = missing or any(name in s.unset for s in scopes)
+        if not self.varies(name) or not (flagged or any(kind != kinds[0] for kind in kinds)):
+            return CarriedType(kinds[0])
         return self.carried(name, kinds, self.open_axes(name) if missing else set(), flagged)
 
     def entering(self, names: Iterable[str], scope: Scope) -> CarriedTypes:
@@ -141,7 +139,7 @@ class RegionValues:
             if name in scope.values:
                 found[name] = self.joined(name, [scope])
             else:
-                dtype, dims = self._step.facts.declared(self._step.facts.variables[name])
+                dtype, dims = self.step.facts.declared(self.step.facts.variables[name])
                 axes = self.open_axes(name)
                 known = [Size.of(0) if i in axes else d for i, d in enumerate(dims)]
                 found[name] = self.carried(name, [tensor_type(dtype, known)], axes, True)
@@ -162,29 +160,24 @@ class RegionValues:
             valued = name in scope.values
             last = nn.dims_of(scope.values[name] if valued else kind)
             axes = {i for i, d in enumerate(nn.dims_of(kind)) if d != last[i]}
-            old = set(form.sizes) if form is not None else set[int]()
             flagged = not valued or name in scope.unset
-            had = form is not None and form.flagged
-            if axes <= old and (had or not flagged):
+            if axes <= form.sizes.keys() and (form.flagged or not flagged):
                 continue
             changed = True
-            kind = form.kind if form is not None else kind
-            types[name] = self.carried(name, [kind], axes | old, flagged or had)
+            axes |= form.sizes.keys()
+            types[name] = self.carried(name, [form.kind], axes, flagged or form.flagged)
         return changed
 
-    def widest(self, names: Iterable[str], types: CarriedTypes, scope: Scope) -> bool:
+    def widest(self, names: Iterable[str], types: CarriedTypes) -> bool:
         """Carries all sizes that may differ; False when that was so already."""
         changed = False
         for name in names:
             form = types[name]
             axes = self.open_axes(name)
-            if form is not None and set(form.sizes) >= axes:
+            if form.sizes.keys() >= axes:
                 continue
             changed = True
-            kind = form.kind if form is not None else scope.values[name].type
-            assert isinstance(kind, TensorType)
-            flagged = form is not None and form.flagged
-            types[name] = self.carried(name, [kind], axes, flagged)
+            types[name] = self.carried(name, [form.kind], axes, form.flagged)
         return changed
 
     # Values
@@ -193,19 +186,19 @@ class RegionValues:
         """What stands for variables where a region is entered or left."""
         return [v for name, form in types.items() for v in self._operands(name, form, scope)]
 
-    def _operands(self, name: str, form: CarriedType | None, scope: Scope) -> list[SSAValue]:
+    def _operands(self, name: str, form: CarriedType, scope: Scope) -> list[SSAValue]:
         """The value of a variable, its sizes, whether it has one."""
-        step, b = self._step, self._step.builder
-        if form is None:
-            return [step.variables.content(name, scope)]
-        flag = scope.unset.get(name)
-        value = scope.values.get(name)
+        step, b = self.step, self.step.builder
+        value, flag = scope.values.get(name), scope.unset.get(name)
         if value is None:
+            assert form.flagged
             nothing = dict.fromkeys(form.sizes, Size.of(0))
             empty = [nothing.get(i, d) for i, d in enumerate(nn.dims_of(form.kind))]
             kind = nn.tensor_type(form.kind.element_type, empty)
             value, flag = step.contents.zeros(kind), b.constant(0)
-        elif flag is None:
+        if form.count == 1:
+            return [value]
+        if flag is None:
             flag = b.constant(1)
         numbers: list[SSAValue] = []
         dims = nn.dims_of(value)
@@ -225,18 +218,15 @@ class RegionValues:
         """Variables are what was carried."""
         rest = list(values)
         for name, form in types.items():
-            count = 1 if form is None else form.count
-            self._bind(name, form, rest[:count], scope)
-            del rest[:count]
+            self._bind(name, form, rest[: form.count], scope)
+            del rest[: form.count]
 
-    def _bind(
-        self, name: str, form: CarriedType | None, values: Sequence[SSAValue], scope: Scope
-    ) -> None:
-        step = self._step
+    def _bind(self, name: str, form: CarriedType, values: Sequence[SSAValue], scope: Scope) -> None:
+        step = self.step
         value, *numbers = values
         value.name_hint = name
         scope.unset.pop(name, None)
-        if form is not None and form.sizes:
+        if form.sizes:
             dims = list(nn.dims_of(form.kind))
             for axis in form.sizes:
                 number = step.elements.number(numbers.pop(0))
@@ -244,7 +234,7 @@ class RegionValues:
             kind = nn.tensor_type(form.kind.element_type, dims)
             value = step.builder.add(nn.SettleOp(value, kind))
             value.name_hint = name
-        if form is not None and form.flagged:
+        if form.flagged:
             scope.unset[name] = step.elements.number(numbers.pop(0))
         scope.values[name] = value
         variable = step.facts.variables[name]

@@ -39,24 +39,24 @@ class _Mark:
     yielded: Yielded
 
 
+@dataclass(eq=False)
 class Regions:
     """Builds the regions of branches and loops."""
 
-    def __init__(self, step: Step, values: RegionValues) -> None:
-        self._step = step
-        self._values = values
-        self.choices = 0
-        """How many regions are around a node of which only the step knows whether they run."""
+    step: Step
+    values: RegionValues
+    choices: int = 0
+    """How many regions are around a node of which only the step knows whether they run."""
 
     def goes_on(self, left: SSAValue) -> SSAValue:
         """Whether a block was not left, as an i1."""
-        b = self._step.builder
-        return b.compare(self._step.elements.number(left), "eq", b.constant(0))
+        b = self.step.builder
+        return b.compare(self.step.elements.number(left), "eq", b.constant(0))
 
     def _number(self, left: Left) -> SSAValue:
         """Whether a block was left, as a tensor of one i64."""
         if isinstance(left, bool):
-            b = self._step.builder
+            b = self.step.builder
             return b.add(nn.FromIndexOp(b.constant(int(left))))
         return left
 
@@ -84,7 +84,7 @@ class Regions:
         where: Operation,
     ) -> Left:
         """One of two sides runs; `needed` of the variables that they write are carried out of it."""
-        b, values = self._step.builder, self._values
+        b, values = self.step.builder, self.values
         for name in needed:
             values.start(name, scope)
         ends: list[tuple[Block, Scope, Left]] = []
@@ -138,7 +138,7 @@ class Regions:
         The body gets its scope, the index, and what was carried of the latter. It is translated
         again where variables leave an iteration with other types than they entered it with.
         """
-        b, values = self._step.builder, self._values
+        b, values = self.step.builder, self.values
         for name in needed:
             values.start(name, scope)
         types = values.entering(needed, scope)
@@ -164,7 +164,7 @@ class Regions:
                         values.start(name, inner)
                     again = values.widened(varying, types, kinds, inner)
                 except ProgramError:
-                    again = values.widest(varying, types, scope)
+                    again = values.widest(varying, types)
                     if not again:
                         raise
                 b.where = where
@@ -183,12 +183,12 @@ class Regions:
     # Attempts
 
     def _mark(self) -> _Mark:
-        step = self._step
+        step = self.step
         return _Mark(step.builder.block.last_op, dict(step.requirements.rows), step.yielded.copy())
 
     def _forget(self, mark: _Mark) -> None:
         """Takes back what was translated since; names stay reserved, for types may hold them."""
-        step, block = self._step, self._step.builder.block
+        step, block = self.step, self.step.builder.block
         while block.last_op is not mark.last:
             op = block.last_op
             assert op is not None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
@@ -15,24 +16,18 @@ Rows = dict[tuple[str, str, str], int]
 """Nodes by what they need: low, high, kind."""
 
 
+@dataclass(eq=False)
 class Requirements:
     """Has the step, or who calls it, check what sizes must satisfy."""
 
-    def __init__(
-        self,
-        builder: StepBuilder,
-        sizes: DynamicSizes,
-        runtime: Collection[str],
-        index: Callable[[Size, Scope, str], SSAValue],
-    ) -> None:
-        """`runtime` are the sizes that inputs fix, `index` gives the value of a size in a scope, with
-        what it means where a number of it is too large."""
-        self._builder = builder
-        self.sizes = sizes
-        self._runtime = frozenset(runtime)
-        self._index = index
-        self.rows: Rows = {}
-        """What sizes of the inputs must satisfy before the step runs at all."""
+    builder: StepBuilder
+    sizes: DynamicSizes
+    runtime: frozenset[str]
+    """Sizes that inputs fix."""
+    index: Callable[[Size, Scope, str], SSAValue]
+    """The value of a size in a scope, with what it means where a number of it is too large."""
+    rows: Rows = field(default_factory=dict[tuple[str, str, str], int])
+    """What sizes of the inputs must satisfy before the step runs at all."""
 
     def at_most(self, low: Size, high: Size, kind: str = "bound", node: int | None = None) -> None:
         """The step may run only where low <= high; known violations were reported before.
@@ -42,9 +37,9 @@ class Requirements:
         """
         if _holds_always(high - low):
             return
-        b = self._builder
+        b = self.builder
         names = low.names | high.names
-        if names <= self._runtime and b.runs_always:
+        if names <= self.runtime and b.runs_always:
             self.rows.setdefault((str(low), str(high), kind), b.node if node is None else node)
             return
         unknown = sorted(names - self.sizes.known)
@@ -55,23 +50,22 @@ class Requirements:
                 "run it with the simulator",
             )
         # Whatever is compared with what there is in memory cannot be too large in another way.
-        left = self._index(low, Scope(), kind)
-        right = self._index(high, Scope(), kind)
+        left = self.index(low, Scope(), kind)
+        right = self.index(high, Scope(), kind)
         holds = b.compare(left, "sle", right)
         shown = (right, left) if kind == "negative-size" else (left, right)
-        b.require(holds, kind, *shown)
+        b.fail_unless(holds, kind, *shown)
 
     def not_negative(self, dims: Sequence[Size]) -> None:
         """No dimension over sizes of the inputs is negative."""
         for dim in dims:
-            if dim.names and dim.names <= self._runtime:
+            if dim.names and dim.names <= self.runtime:
                 self.at_most(Size.of(0), dim, "negative-size")
 
     def equal(self, a: Size, b: Size, scope: Scope) -> None:
         """The step fails where two sizes differ."""
-        left, right = self._index(a, scope, "number"), self._index(b, scope, "number")
-        same = self._builder.compare(left, "eq", right)
-        self._builder.require(same, "shape", left, right)
+        left, right = self.index(a, scope, "number"), self.index(b, scope, "number")
+        self.builder.require(left, "eq", right, "shape")
 
 
 def _holds_always(size: Size) -> bool:

@@ -59,11 +59,6 @@ def scalar_type(element: Attribute) -> TensorType[Attribute]:
     return nn.tensor_type(element, [])
 
 
-def element_for(dtype: str) -> Attribute:
-    """The element type of a dtype."""
-    return element_type(dtype)
-
-
 def number(call: Call, value: object, element: Attribute) -> SSAValue:
     """A setting as a tensor without dimensions: a constant, or the step's value as `cast` gives it."""
     kind = scalar_type(element)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -22,25 +23,17 @@ from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
 
 
+@dataclass(eq=False)
 class SizeValues:
     """Computes size expressions over sizes, loop indices and scalar variables."""
 
-    def __init__(
-        self,
-        facts: Facts,
-        builder: StepBuilder,
-        sizes: DynamicSizes,
-        requirements: Requirements,
-        elements: Elements,
-        variable: Callable[[str, Scope], SSAValue],
-    ) -> None:
-        """`variable` gives the current value of a variable."""
-        self._facts = facts
-        self._builder = builder
-        self._sizes = sizes
-        self._requirements = requirements
-        self._elements = elements
-        self._variable = variable
+    facts: Facts
+    builder: StepBuilder
+    sizes: DynamicSizes
+    requirements: Requirements
+    elements: Elements
+    variable: Callable[[str, Scope], SSAValue]
+    """The current value of a variable."""
 
     # As an index
 
@@ -49,15 +42,15 @@ class SizeValues:
 
         `failure` says what it means where a number of it is too large for an index.
         """
-        size = size.substitute(self._facts.static)
+        size = size.substitute(self.facts.static)
         if size.constant is not None and abs(size.constant) <= MAX_NUMBER:
-            return self._builder.constant(size.constant)
-        dynamic = any(self._sizes.is_dynamic(divisor) for divisor in divisors(size))
+            return self.builder.constant(size.constant)
+        dynamic = any(self.sizes.is_dynamic(divisor) for divisor in divisors(size))
         dynamic = dynamic or self._is_large(size)
-        if size.names <= self._sizes.known and not dynamic:
+        if size.names <= self.sizes.known and not dynamic:
             for divisor in divisors(size):
-                self._requirements.at_most(Size.of(1), divisor)
-            return self._builder.add(nn.SizeOp(size))
+                self.requirements.at_most(Size.of(1), divisor)
+            return self.builder.add(nn.SizeOp(size))
         return self._computed(size, scope, failure)
 
     def count(self, size: Size, scope: Scope) -> SSAValue:
@@ -65,7 +58,7 @@ class SizeValues:
 
         Other than a dimension, which what is in memory bounds, a product of sizes may be of any size.
         """
-        return self._computed(size.substitute(self._facts.static), scope)
+        return self._computed(size.substitute(self.facts.static), scope)
 
     def name(self, name: str, scope: Scope) -> SSAValue:
         """The value of a name as an index."""
@@ -75,30 +68,30 @@ class SizeValues:
         def named(name: str) -> SSAValue:
             return self._named(name, scope)
 
-        return IndexArithmetic(self._builder, named, failure).value(size)
+        return IndexArithmetic(self.builder, named, failure).value(size)
 
     def _named(self, name: str, scope: Scope) -> SSAValue:
         if name in scope.indices:
             return scope.indices[name].value
-        if name in self._sizes.known:
-            return self._builder.add(nn.SizeOp(name))
-        value = self._variable(name, scope)
+        if name in self.sizes.known:
+            return self.builder.add(nn.SizeOp(name))
+        value = self.variable(name, scope)
         constant = constant_number(value)
         if constant is not None:
-            return self._builder.constant(constant)
-        return self._elements.index(value, name)
+            return self.builder.constant(constant)
+        return self.elements.index(value, name)
 
     # As a size that a type may hold
 
     def symbolic(self, size: Size, scope: Scope) -> Size:
         """The expression over known names only: scalars and loop indices become dynamic sizes."""
         found = self._symbolic(size, scope)
-        self._sizes.check([found], scope)
+        self.sizes.check([found], scope)
         return found
 
     def _symbolic(self, size: Size, scope: Scope) -> Size:
-        size = size.substitute(self._facts.static)
-        unknown = sorted(size.names - self._sizes.known)
+        size = size.substitute(self.facts.static)
+        unknown = sorted(size.names - self.sizes.known)
         several = len(size.terms) > 1 or any(len(monomial) > 1 for monomial, _ in size.terms)
         parts = several and any(self._may_be_negative(n, scope) for n in unknown)
         if unknown and (parts or not _is_sum(size)):
@@ -107,64 +100,64 @@ class SizeValues:
             key = ("size", size, *values)
             if key in scope.sizes:
                 return Size.name(scope.sizes[key])
-            return self._sizes.define("size", self.index(size, scope), scope, key)
+            return self.sizes.define("size", self.index(size, scope), scope, key)
         if unknown and size.largest(MAX_SIZE) > MAX_NUMBER:
             # Its parts get values below, each of which is as large as a dimension at most.
             self.index(size, scope)
         replaced = size.substitute({name: self._size_of(name, scope) for name in unknown})
-        if not _is_sum(replaced) and self._sizes.is_dynamic(replaced):
+        if not _is_sum(replaced) and self.sizes.is_dynamic(replaced):
             # A plan has a closer bound for one name than for a difference or a quotient.
-            return self._sizes.define("size", self.index(replaced, scope), scope, replaced)
+            return self.sizes.define("size", self.index(replaced, scope), scope, replaced)
         if self._is_large(replaced):
             self._check_product(replaced, scope)
         return replaced
 
     def _is_large(self, size: Size) -> bool:
         """Whether a size that is dynamic may be larger than a number."""
-        return self._sizes.is_dynamic(size) and size.largest(MAX_SIZE) > MAX_NUMBER
+        return self.sizes.is_dynamic(size) and size.largest(MAX_SIZE) > MAX_NUMBER
 
     def _check_product(self, size: Size, scope: Scope) -> None:
         """A product of dynamic sizes has no capacity of its own that would be the bound of it."""
         if ("product", size) in scope.sizes:
             return
         scope.sizes["product", size] = ""
-        b = self._builder
+        b = self.builder
         number = self.index(size, scope)
         most = b.constant(MAX_SIZE)
-        b.require(b.compare(number, "sle", most), "memory", number, most)
+        b.require(number, "sle", most, "memory")
 
     def _may_be_negative(self, name: str, scope: Scope) -> bool:
         """Whether a loop index or an integer scalar may be below 0."""
         index = scope.indices.get(name)
         if index is not None:
             return not never_negative(index.value)
-        variable = self._facts.variables.get(name)
+        variable = self.facts.variables.get(name)
         return variable is None or not variable.dtype.data.startswith("u")
 
     def _value_of(self, name: str, scope: Scope) -> SSAValue:
         index = scope.indices.get(name)
-        return self._variable(name, scope) if index is None else index.value
+        return self.variable(name, scope) if index is None else index.value
 
     def _size_of(self, name: str, scope: Scope) -> Size:
         index = scope.indices.get(name)
         if index is not None:
-            return self._sizes.define(name, index.value, scope, index.value)
-        value = self._variable(name, scope)
+            return self.sizes.define(name, index.value, scope, index.value)
+        value = self.variable(name, scope)
         constant = constant_number(value)
         if constant is not None:
             return Size.of(constant)
         if value in scope.sizes:
             return Size.name(scope.sizes[value])
-        return self._sizes.define(name, self.name(name, scope), scope, value)
+        return self.sizes.define(name, self.name(name, scope), scope, value)
 
     # What is known of it
 
     def folded(self, size: Size, scope: Scope) -> Size:
         """The expression with what is known of its names: sizes, and scalars that are constants."""
-        size = size.substitute(self._facts.static)
+        size = size.substitute(self.facts.static)
         found: dict[str, int] = {}
-        for name in sorted(size.names - self._sizes.known - scope.indices.keys()):
-            constant = constant_number(self._variable(name, scope))
+        for name in sorted(size.names - self.sizes.known - scope.indices.keys()):
+            constant = constant_number(self.variable(name, scope))
             if constant is not None:
                 found[name] = constant
         try:
@@ -174,8 +167,8 @@ class SizeValues:
 
     def bounds(self, op: LoopOp) -> tuple[int, int] | None:
         """Start and stop of a loop, where they are constants."""
-        start = op.start.data.substitute(self._facts.static).constant
-        stop = op.stop.data.substitute(self._facts.static).constant
+        start = op.start.data.substitute(self.facts.static).constant
+        stop = op.stop.data.substitute(self.facts.static).constant
         return (start, stop) if start is not None and stop is not None else None
 
     def in_range(self, size: Size, scope: Scope) -> tuple[int, int] | None:

@@ -1,29 +1,115 @@
-"""Reads, writes and resets of persistent variables."""
+"""Cache nodes: reads, writes, steps and resets of persistent variables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f32,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects import nn
-from openinfer.dialects.graph import RefAttr, SizeAttr
-from openinfer.lowering.graph.contents import tensor_type
+from openinfer.dialects.graph import (
+    CacheReadOp,
+    CacheResetOp,
+    CacheStepOp,
+    CacheWriteOp,
+    RefAttr,
+    SizeAttr,
+)
+from openinfer.lowering.graph.contents import filled, tensor_type
 from openinfer.lowering.graph.scope import Problem, Scope
 from openinfer.lowering.graph.state_axes import StateAxes
 from openinfer.lowering.graph.state_dims import StateDims
-from openinfer.lowering.graph.state_matrices import MatrixSlots
-from openinfer.lowering.graph.state_slots import FULL, Place, Slot, Slots
-from openinfer.runtime.sizes import Size
+from openinfer.lowering.graph.state_slots import FULL, MatrixSlots, Place, Slot, Slots
+from openinfer.runtime.sizes import MAX_NUMBER, Size
 
 if TYPE_CHECKING:
     from openinfer.lowering.graph.step import Step
 
 
+def translate_cache(step: Step, op: Operation, scope: Scope) -> bool:
+    """Translates a cache node; False for any other node."""
+    variables, show = step.variables, step.stamps.value
+    match op:
+        case CacheReadOp():
+            variables.write(op.target, StateAccess(step, op.source, scope).read(), scope)
+            show(variables.value_of(op.target.variable.data, scope), op, op.target)
+        case CacheWriteOp():
+            value = variables.read(op.source, scope)
+            access = StateAccess(step, op.target, scope)
+            access.write(value)
+            alone = not access.state.table and not access.state.auto
+            show(value, op, op.target if alone else op.source)
+        case CacheStepOp():
+            ref = RefAttr.of(op.variable.data)
+            value = _stepped(step, op, scope)
+            StateAccess(step, ref, scope).write(value)
+            show(value, op, ref)
+        case CacheResetOp():
+            access = StateAccess(step, op.target, scope)
+            access.reset()
+            if access.state.plain:
+                show(variables.value_of(access.name, scope), op, op.target)
+        case _:
+            return False
+    return True
+
+
 def stored_value(step: Step, name: str, scope: Scope) -> SSAValue:
     """The value of a variable with open dimensions, as its last write left it."""
     return StateAccess(step, RefAttr.of(name), scope).read()
+
+
+def _stepped(step: Step, op: CacheStepOp, scope: Scope) -> SSAValue:
+    """The value of a variable with the amount added."""
+    name, b = op.variable.data, step.builder
+    value = step.variables.value_of(name, scope)
+    amount = op.amount.data.substitute(step.facts.static).constant
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    element = kind.element_type
+    # The amount is not rounded to a narrow float before it is added.
+    narrow = isinstance(element, AnyFloat) and element.bitwidth < 32
+    wide = nn.with_element(kind, f32) if narrow else kind
+    if amount is not None and abs(amount) <= MAX_NUMBER:
+        by = b.add(filled(amount, wide))
+    else:
+        by = _amount(step, op, wide, scope)
+    value = _cast(step, value, wide)
+    new = b.add(nn.ElementwiseOp([value, by], [wide], properties={"kind": StringAttr("add")}))
+    new = _cast(step, new, kind)
+    new.name_hint = name
+    return new
+
+
+def _cast(step: Step, value: SSAValue, kind: TensorType[Attribute]) -> SSAValue:
+    if value.type == kind:
+        return value
+    properties = {"kind": StringAttr("cast")}
+    return step.builder.add(nn.ElementwiseOp([value], [kind], properties=properties))
+
+
+def _amount(step: Step, op: CacheStepOp, kind: TensorType[Attribute], scope: Scope) -> SSAValue:
+    """An amount that only the step knows, in the type of what it is added to; integers wrap."""
+    b = step.builder
+    number = b.add(nn.FromIndexOp(step.values.count(op.amount.data, scope)))
+    single = nn.tensor_type(kind.element_type, [])
+    if number.type != single:
+        properties: dict[str, Attribute] = {"kind": StringAttr("cast")}
+        if isinstance(kind.element_type, IntegerType):
+            properties["settings"] = DictionaryAttr({"saturate": IntegerAttr(0, i1)})
+        number = b.add(nn.ElementwiseOp([number], [single], properties=properties))
+    return number if number.type == kind else b.add(nn.BroadcastOp([number], [kind]))
 
 
 class StateAccess:
@@ -60,7 +146,8 @@ class StateAccess:
         if state.waits:
             extent = self._axes.present([], state.settled)
             number = b.constant(step.facts.number_of(self.name))
-            self._axes.require("sge", extent, 1, "unwritten", number, extent)
+            written = b.compare(extent, "sge", b.constant(1))
+            b.fail_unless(written, "unwritten", number, extent)
         elif state.open:
             self._dims.load()
         place = self._place(writes=False)
@@ -96,7 +183,7 @@ class StateAccess:
                 raise self._refusal(wanted, value)
             left, right = self._axes.index(own), self._axes.index(want)
             same = b.compare(left, "eq", right)
-            b.require(same, "shape", left, right)
+            b.fail_unless(same, "shape", left, right)
             fits = same if fits is None else b.add(arith.AndIOp(fits, same))
 
         def store() -> None:
@@ -130,11 +217,10 @@ class StateAccess:
                     extent = axes.present([], axis)
                     same = b.compare(length, "eq", extent)
                     same = b.add(arith.OrIOp(same, fresh))
-                    b.require(same, "shape", length, extent)
+                    b.fail_unless(same, "shape", length, extent)
                 axes.set(axis, length)
             elif own != want:
-                other = axes.index(want)
-                b.require(b.compare(length, "eq", other), "shape", length, other)
+                b.require(length, "eq", axes.index(want), "shape")
         axes.grow(state.settled, (), b.constant(1))
         self._store(value, place)
 
@@ -161,11 +247,11 @@ class StateAccess:
         for axis, slot in enumerate(self._table):
             if isinstance(slot, SizeAttr):
                 number = axes.number(slot)
-                axes.require("sge", number, 0, "negative", number, axes.shown(axis))
+                axes.require_natural(number, "negative", axis)
                 limit = self.state.limit(axis)
                 if limit is not None:
                     need = b.add(arith.AddiOp(number, b.constant(1)))
-                    axes.require("sle", need, axes.index(limit), "fixed", need, axes.shown(axis))
+                    axes.require_fixed(need, axes.index(limit), axis)
                 prefix.append(number)
         b.insert(nn.StateResetOp(self.name, prefix, b.node))
         if not prefix:

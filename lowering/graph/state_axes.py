@@ -74,7 +74,7 @@ class StateAxes:
         bound = self.state.fixed.get(self.state.axes[axis])
         if bound is not None and axis - len(self.state.table) in self.scalars:
             most = b.add(arith.AddiOp(self.base(axis), b.constant(bound)))
-            self.require("sle", need, most, "fixed", need, self.shown(axis))
+            self.require_fixed(need, most, axis)
         return b.add(nn.GrowOp(self.name, entry, axis, need, b.node))
 
     def number(self, slot: SizeAttr, entry: Entry | None = ()) -> SSAValue:
@@ -105,23 +105,27 @@ class StateAxes:
         """The value of an index that is a number in the program."""
         return slot.data.substitute(self.step.facts.static).constant
 
-    def require(
-        self,
-        predicate: str,
-        value: SSAValue,
-        other: SSAValue | int,
-        kind: str,
-        *shown: SSAValue,
-        axis: int | None = None,
-    ) -> None:
-        """The step fails unless it holds; `axis` is named where the numbers shown do not say it."""
+    def require(self, a: SSAValue, predicate: str, b: SSAValue, kind: str, axis: int) -> None:
+        """The step fails unless a comparison holds; the message shows both sides and names the axis."""
+        self.step.builder.require(a, predicate, b, kind, self.axis_number(axis))
+
+    def require_natural(self, number: SSAValue, kind: str, axis: int) -> None:
+        """The step fails where a number is negative."""
+        b, shown = self.step.builder, self.shown(axis)
+        if not never_negative(number):
+            b.fail_unless(b.compare(number, "sge", b.constant(0)), kind, number, shown)
+
+    def require_fixed(self, need: SSAValue, most: SSAValue, axis: int) -> None:
+        """The step fails where more is needed than the declaration lets an axis have."""
+        b, shown = self.step.builder, self.shown(axis)
+        b.fail_unless(b.compare(need, "sle", most), "fixed", need, shown)
+
+    def require_end(self, end: SSAValue, number: SSAValue, extent: SSAValue, axis: int) -> None:
+        """The step fails where the end of a slice lies before the axis starts."""
         b = self.step.builder
-        if other == 0 and predicate == "sge" and never_negative(value):
-            return
-        right = b.constant(other) if isinstance(other, int) else other
-        holds = b.compare(value, predicate, right)
-        place = None if axis is None else self.axis_number(axis)
-        b.require(holds, kind, shown[0], shown[1], place)
+        if not never_negative(end):
+            holds = b.compare(end, "sge", b.constant(0))
+            b.fail_unless(holds, "slice-end", number, extent, self.axis_number(axis))
 
     def axis_number(self, axis: int) -> int:
         """State and axis in one number."""

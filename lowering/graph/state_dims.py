@@ -49,13 +49,13 @@ class StateDims:
         zero = b.constant(0)
         for value in axes.scalars.values():
             if not never_negative(value):
-                b.require(b.compare(value, "sge", zero), "negative-size", value, zero)
+                b.require(value, "sge", zero, "negative-size")
         touched = axes.present([], state.fact())
         fresh = b.compare(touched, "eq", zero)
         for axis, value in axes.scalars.items():
             same = b.compare(axes.present([], state.fact(axis)), "eq", value)
             same = b.add(arith.OrIOp(same, fresh))
-            b.require(same, "resized", value, axes.shown(axis))
+            b.fail_unless(same, "resized", value, axes.shown(axis))
         if state.auto:
             b.when(fresh, self._check_restored)
         for axis, value in axes.scalars.items():
@@ -123,6 +123,6 @@ class StateDims:
                     below = b.compare(extents[axis], "sle", most)
                     fits = b.add(arith.AndIOp(fits, below))
                 fits = b.add(arith.OrIOp(fits, absent))
-                b.require(fits, "resized", value, axes.shown(axis))
+                b.fail_unless(fits, "resized", value, axes.shown(axis))
 
         axes.every(check)

@@ -94,16 +94,17 @@ class StepBuilder:
         counted = self.add(arith.AddiOp(extent(), number))
         return self.add(arith.SelectOp(behind, counted, number))
 
-    def require(
-        self,
-        holds: SSAValue,
-        kind: str,
-        first: SSAValue,
-        second: SSAValue,
-        axis: int | None = None,
+    def fail_unless(
+        self, holds: SSAValue, kind: str, first: SSAValue, second: SSAValue, axis: int | None = None
     ) -> None:
         """The step fails with a row of `runtime/devices/failures.py` where an `i1` is false."""
         self.insert(nn.RequireOp(holds, kind, first, second, self.node, axis))
+
+    def require(
+        self, a: SSAValue, predicate: str, b: SSAValue, kind: str, axis: int | None = None
+    ) -> None:
+        """The step fails unless a comparison holds; the message shows both sides."""
+        self.fail_unless(self.compare(a, predicate, b), kind, a, b, axis)
 
     # Regions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
@@ -21,30 +22,21 @@ from openinfer.lowering.program.liveness import Names
 from openinfer.runtime.sizes import Size
 
 
+@dataclass(eq=False)
 class Variables:
     """Reads and writes variables; what they hold is in the scope that each method is given."""
 
-    def __init__(
-        self,
-        facts: Facts,
-        builder: StepBuilder,
-        sizes: DynamicSizes,
-        requirements: Requirements,
-        values: SizeValues,
-        contents: Contents,
-        stored: Callable[[str, Scope], SSAValue],
-    ) -> None:
-        """`stored` reads a persistent variable to which a step gives its shape."""
-        self._facts = facts
-        self._builder = builder
-        self._sizes = sizes
-        self._requirements = requirements
-        self._values = values
-        self._contents = contents
-        self._stored = stored
-        self.touched: dict[str, str] = {}
-        """The persistent variables that are used, where sizes of the inputs are dimensions of them:
-        the dynamic size that says whether a step does, empty for those that every step uses."""
+    facts: Facts
+    builder: StepBuilder
+    sizes: DynamicSizes
+    requirements: Requirements
+    values: SizeValues
+    contents: Contents
+    stored: Callable[[str, Scope], SSAValue]
+    """Reads a persistent variable to which a step gives its shape."""
+    touched: dict[str, str] = field(default_factory=dict[str, str])
+    """The persistent variables that are used, where sizes of the inputs are dimensions of them: the
+    dynamic size that says whether a step does, empty for those that every step uses."""
 
     # Values of variables
 
@@ -52,26 +44,26 @@ class Variables:
         name = ref.variable.data
         if not ref.bracketed.data:
             return self.value_of(name, scope)
-        variable = self._facts.variables[name]
+        variable = self.facts.variables[name]
         if not isinstance(variable, VariableOp) or "pattern" not in variable.options.data:
             raise Problem("OI0715", f"{ref.text}: {name} is not a prefix table")
-        family = self._contents.weight(variable)
-        extents = self._facts.extents[name]
+        family = self.contents.weight(variable)
+        extents = self.facts.extents[name]
         indices: list[SSAValue] = []
         for size, extent, index in zip(ref.sizes, extents, variable.indices):
             indices.append(self.member_index(size, extent, ref, index.data, scope))
-        member = self._contents.declared_type(variable)
-        return self._builder.add(nn.MemberOp(family, indices, member))
+        member = self.contents.declared_type(variable)
+        return self.builder.add(nn.MemberOp(family, indices, member))
 
     def member_index(
         self, size: Size, extent: int, ref: RefAttr, index: str, scope: Scope
     ) -> SSAValue:
-        size = size.substitute(self._facts.static)
-        bounds = self._values.in_range(size, scope)
+        size = size.substitute(self.facts.static)
+        bounds = self.values.in_range(size, scope)
         if bounds is None:
-            value = self._values.count(size, scope)
-            return self._builder.add(
-                nn.CheckIndexOp(value, extent, self._facts.reference_number(ref))
+            value = self.values.count(size, scope)
+            return self.builder.add(
+                nn.CheckIndexOp(value, extent, self.facts.reference_number(ref))
             )
         low, high = bounds
         if low < 0 or high >= extent:
@@ -82,7 +74,7 @@ class Variables:
                 f"for {index} in 0..{extent}",
                 "shorten the loop, or use a model with more members",
             )
-        return self._values.index(size, scope)
+        return self.values.index(size, scope)
 
     def write(self, ref: RefAttr, value: SSAValue, scope: Scope) -> None:
         """A variable has a new value from here on; its type must be the declared one.
@@ -90,7 +82,7 @@ class Variables:
         Sizes that only the step knows are compared by the step.
         """
         name = ref.variable.data
-        if ref.bracketed.data and name not in self._facts.states:
+        if ref.bracketed.data and name not in self.facts.states:
             raise Problem("OI0716", f"{ref.text}: a member of a prefix table cannot be written")
         dtype, dims = self.written_type(name, scope)
         wanted = tensor_type(dtype, [h if d is None else d for d, h in _pairs(dims, value)])
@@ -102,10 +94,10 @@ class Variables:
 
     def written_type(self, name: str, scope: Scope) -> tuple[str, list[Size | None]]:
         """Declared dtype and dimensions of a variable now; None for a dimension `_`."""
-        variable = self._facts.variables.get(name)
+        variable = self.facts.variables.get(name)
         if variable is None:
             raise Problem("OI0210", f"{name} is not declared")
-        dtype, _ = self._facts.declared(variable)
+        dtype, _ = self.facts.declared(variable)
         dims = self.dims_now(variable, scope)
         return dtype, [None if d.single_name == "_" else d for d in dims]
 
@@ -116,8 +108,8 @@ class Variables:
         found = scope.dims.get(name)
         if found is not None:
             return found
-        _, dims = self._facts.declared(variable)
-        if not self._facts.names_scalars(variable):
+        _, dims = self.facts.declared(variable)
+        if not self.facts.names_scalars(variable):
             return dims
         if not self.has_shape(name, scope, open_too=True):
             raise NoValue(
@@ -127,64 +119,64 @@ class Variables:
                 "unassigned",
                 name,
             )
-        return [d if d.single_name == "_" else self._values.symbolic(d, scope) for d in dims]
+        return [d if d.single_name == "_" else self.values.symbolic(d, scope) for d in dims]
 
     def _assigned_or_not(self, name: str, scope: Scope) -> None:
         """A temporary of which only the step knows whether its `assign` has run: it is what that made
         it, else zeros of the shape that it would get here. Where it would have none, the step fails.
         """
-        if name not in scope.unset or name not in scope.dims or name not in self._facts.unsteady:
+        if name not in scope.unset or name not in scope.dims or name not in self.facts.unsteady:
             return
-        variable = self._facts.variables[name]
+        variable = self.facts.variables[name]
         flag = scope.unset.pop(name)
         held, value = scope.dims.pop(name), scope.values.pop(name)
         if not self.has_shape(name, scope):
             self._require_value(name, flag, scope)
             scope.dims[name], scope.values[name] = held, value
             return
-        assigned = self._builder.compare(flag, "ne", self._builder.constant(0))
+        assigned = self.builder.compare(flag, "ne", self.builder.constant(0))
         dims: list[Size] = []
         for then, now in zip(held, self.dims_now(variable, scope)):
-            if not self._sizes.is_dynamic(now):
+            if not self.sizes.is_dynamic(now):
                 # The same wherever it was assigned, so that types still say what it is.
                 dims.append(now)
                 continue
-            one, other = self._values.index(then, scope), self._values.index(now, scope)
-            number = self._builder.add(arith.SelectOp(assigned, one, other))
-            dims.append(self._sizes.define(name, number, scope))
+            one, other = self.values.index(then, scope), self.values.index(now, scope)
+            number = self.builder.add(arith.SelectOp(assigned, one, other))
+            dims.append(self.sizes.define(name, number, scope))
         kind = nn.tensor_type(nn.element_of(value), dims)
         sides = [
-            lambda: self._builder.add(nn.CastDimsOp(value, kind)),
-            lambda: self._contents.first(variable, dims),
+            lambda: self.builder.add(nn.CastDimsOp(value, kind)),
+            lambda: self.contents.first(variable, dims),
         ]
-        scope.dims[name], scope.values[name] = dims, self._builder.one_of(assigned, kind, sides)
+        scope.dims[name], scope.values[name] = dims, self.builder.one_of(assigned, kind, sides)
 
     def _require_value(self, name: str, flag: SSAValue, scope: Scope) -> None:
         """The step fails where a variable that may have no value has none."""
-        zero = self._builder.constant(0)
-        number = self._builder.constant(self._facts.number_of(name))
-        written = self._builder.compare(flag, "ne", zero)
-        variable = self._facts.variables[name]
+        zero = self.builder.constant(0)
+        number = self.builder.constant(self.facts.number_of(name))
+        written = self.builder.compare(flag, "ne", zero)
+        variable = self.facts.variables[name]
         open_dims = any(dim.single_name == "_" for dim in variable.sizes)
         # Without a value it was not assigned either, if it has one as soon as it is.
         named = all(self._has_numbers(dim, scope) for dim in variable.sizes)
-        unassigned = not open_dims or (not named and self._facts.written_at_once(variable))
+        unassigned = not open_dims or (not named and self.facts.written_at_once(variable))
         kind = "unassigned" if unassigned else "unwritten"
-        self._builder.require(written, kind, number, zero)
+        self.builder.fail_unless(written, kind, number, zero)
 
     def has_shape(self, name: str, scope: Scope, *, open_too: bool = False) -> bool:
         """Whether all dimensions of a declaration have a value here, or are open with `open_too`."""
         if name in scope.dims:
             return open_too or all(d.single_name != "_" for d in scope.dims[name])
-        sizes = self._facts.variables[name].sizes
+        sizes = self.facts.variables[name].sizes
         if not open_too and any(dim.single_name == "_" for dim in sizes):
             return False
         return all(self._has_numbers(dim, scope) for dim in sizes)
 
     def _has_numbers(self, dim: Size, scope: Scope) -> bool:
         """Whether everything that a dimension names has a value here, or it is open."""
-        known = self._sizes.known | self._facts.static.keys() | {"_"}
-        found = scope.indices.keys() | self._facts.variables.keys()
+        known = self.sizes.known | self.facts.static.keys() | {"_"}
+        found = scope.indices.keys() | self.facts.variables.keys()
         return dim.names - known <= found
 
     def _checked(
@@ -194,7 +186,7 @@ class Variables:
         have, want = nn.dims_of(value), nn.dims_of(wanted)
         fits = nn.element_of(value) == wanted.element_type and len(have) == len(want)
         for a, b in zip(have, want):
-            fits = fits and (a == b or self._sizes.is_dynamic(a) or self._sizes.is_dynamic(b))
+            fits = fits and (a == b or self.sizes.is_dynamic(a) or self.sizes.is_dynamic(b))
         if not fits:
             raise Problem(
                 "OI0312",
@@ -203,8 +195,8 @@ class Variables:
             )
         for a, b in zip(have, want):
             if a != b:
-                self._requirements.equal(a, b, scope)
-        return self._builder.add(nn.CastDimsOp(value, wanted))
+                self.requirements.equal(a, b, scope)
+        return self.builder.add(nn.CastDimsOp(value, wanted))
 
     def value_of(self, name: str, scope: Scope) -> SSAValue:
         """The current value of a variable; its first content when nothing was written yet.
@@ -214,7 +206,7 @@ class Variables:
         self.touch(name)
         self._assigned_or_not(name, scope)
         value = self.content(name, scope)
-        self._sizes.check(nn.dims_of(value), scope)
+        self.sizes.check(nn.dims_of(value), scope)
         flag = scope.unset.pop(name, None)
         if flag is not None:
             self._require_value(name, flag, scope)
@@ -222,48 +214,48 @@ class Variables:
 
     def touch(self, name: str) -> None:
         """A persistent variable has the shape of the first step that uses it: notes this use."""
-        state = self._facts.states.get(name)
-        if state is None or not any(dim.names & self._facts.runtime for dim in state.dims):
+        state = self.facts.states.get(name)
+        if state is None or not any(dim.names & self.facts.runtime for dim in state.dims):
             return
-        self._requirements.not_negative(state.dims)
-        if self._builder.block is self._builder.entry:
+        self.requirements.not_negative(state.dims)
+        if self.builder.block is self.builder.entry:
             self.touched[name] = ""
         elif name not in self.touched:
-            self.touched[name] = self._sizes.reserve(f"{name}.touched")
+            self.touched[name] = self.sizes.reserve(f"{name}.touched")
         if self.touched[name]:
-            self._sizes.give(self.touched[name], self._builder.constant(1))
+            self.sizes.give(self.touched[name], self.builder.constant(1))
 
     def content(self, name: str, scope: Scope) -> SSAValue:
         """The same, for one that is only handed on."""
         found = scope.values.get(name)
         if found is not None:
             return found
-        variable = self._facts.variables.get(name)
+        variable = self.facts.variables.get(name)
         if variable is None:
-            if name in scope.indices or name in self._facts.static:
+            if name in scope.indices or name in self.facts.static:
                 raise Problem(
                     "OI0717",
                     f"{name} is a size or loop index, an op needs a variable",
                     "use it in an expression, or `op fill`",
                 )
             raise Problem("OI0210", f"{name} is not declared")
-        state = self._facts.states.get(name)
+        state = self.facts.states.get(name)
         if state is not None and state.open and not state.table:
-            return self._stored(name, scope)
-        dims = self.dims_now(variable, scope) if self._facts.names_scalars(variable) else None
-        value = self._contents.first(variable, dims)
+            return self.stored(name, scope)
+        dims = self.dims_now(variable, scope) if self.facts.names_scalars(variable) else None
+        value = self.contents.first(variable, dims)
         scope.values[name] = value
         return value
 
     def assign(self, op: AssignOp, scope: Scope, live: Names) -> None:
         """A temporary starts as zeros where it is first read, and again in another shape."""
-        if not self._facts.names_scalars(op):
-            self._requirements.not_negative(self._facts.declared(op)[1])
+        if not self.facts.names_scalars(op):
+            self.requirements.not_negative(self.facts.declared(op)[1])
             return
         name = op.variable.data
-        _, declared = self._facts.declared(op)
-        self._requirements.not_negative(declared)
-        dims = [d if d.single_name == "_" else self._values.symbolic(d, scope) for d in declared]
+        _, declared = self.facts.declared(op)
+        self.requirements.not_negative(declared)
+        dims = [d if d.single_name == "_" else self.values.symbolic(d, scope) for d in declared]
         scope.dims[name] = dims
         value = scope.values.get(name)
         if value is None or any(d.single_name == "_" for d in dims):
@@ -276,20 +268,20 @@ class Variables:
             # What it was is written over before anybody reads it.
             scope.values.pop(name)
             return
-        zero = self._builder.constant(0)
-        same = None if flag is None else self._builder.compare(flag, "ne", zero)
+        zero = self.builder.constant(0)
+        same = None if flag is None else self.builder.compare(flag, "ne", zero)
         for a, b in zip(have, dims):
             if a != b:
-                left, right = self._values.index(a, scope), self._values.index(b, scope)
-                equal = self._builder.compare(left, "eq", right)
-                same = equal if same is None else self._builder.add(arith.AndIOp(same, equal))
+                left, right = self.values.index(a, scope), self.values.index(b, scope)
+                equal = self.builder.compare(left, "eq", right)
+                same = equal if same is None else self.builder.add(arith.AndIOp(same, equal))
         assert same is not None
         kind = tensor_type(op.dtype.data, dims)
         sides = [
-            lambda: value if value.type == kind else self._builder.add(nn.CastDimsOp(value, kind)),
-            lambda: self._contents.first(op, dims),
+            lambda: value if value.type == kind else self.builder.add(nn.CastDimsOp(value, kind)),
+            lambda: self.contents.first(op, dims),
         ]
-        new = self._builder.one_of(same, kind, sides)
+        new = self.builder.one_of(same, kind, sides)
         new.name_hint = name
         scope.values[name] = new
 
