@@ -1,6 +1,6 @@
 """Where a step finds what survives it: arguments, cells, capacities.
 
-The cells are 64-bit words: the late sizes, then for each state the extents of its axes now and as
+The cells are 64-bit words: the dynamic sizes, then for each state the extents of its axes now and as
 they were when the step began, and its facts in the same way, then the length of the undo log. Facts
 are there where dimensions name scalars: whether a step has touched the state, then a word for each
 such dimension. A matrix in a table has its extents in a buffer of its own, two words for each axis of

@@ -115,7 +115,7 @@ class StateRow:
     open: bool = False
     """Whether all dimensions are axes, behind one that says whether they are settled."""
     touched: str = ""
-    """Whether a step uses it, which gives it its shape for good: empty for every step, a late size
+    """Whether a step uses it, which gives it its shape for good: empty for every step, a dynamic size
     that is 1 then, or `never`."""
     late: list[int] = field(default_factory=list[int])
     """The dimensions that name scalars: the first step that uses it fixes them."""
@@ -201,7 +201,7 @@ class Manifest:
     late: list[str] = field(default_factory=list[str])
     """Sizes that the step itself fixes, in the order of their cells."""
     shapes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """The dimensions of each output, as expressions over run-time and late sizes."""
+    """The dimensions of each output, as expressions over run-time and dynamic sizes."""
     watched: list[str] = field(default_factory=list[str])
     """Outputs that a watched build shows to the host, by number."""
     watched_dims: dict[str, list[str]] = field(default_factory=dict[str, list[str]])

@@ -48,7 +48,7 @@ def _ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
 
 @irdl_op_definition
 class DefineSizeOp(IRDLOperation):
-    """Gives a late size its value, from here on: `nn.define_size "step.0" = %n node 3`."""
+    """Gives a dynamic size its value, from here on: `nn.define_size "step.0" = %n node 3`."""
 
     name = "nn.define_size"
     size = prop_def(StringAttr)

@@ -113,7 +113,7 @@ class _Planner:
         kind = op.memref.type
         assert isinstance(kind, MemRefType)
         total = byte_size(kind.element_type, allocation_dims(op))
-        # A late size has no value while the step is laid out: its bound has.
+        # A dynamic size has no value while the step is laid out: its bound has.
         total = never_negative(upper_bound(total, frozenset(self.late)))
         first, last = self._interval(op.memref, op)
         name = op.memref.name_hint or f"buffer{number}"
@@ -199,7 +199,7 @@ def allocation_dims(op: memref.AllocOp) -> list[Size]:
 
 
 def upper_bound(size: Size, late: frozenset[str]) -> Size:
-    """An expression that is never less, with the bounds of late sizes; no size is negative."""
+    """An expression that is never less, with the bounds of dynamic sizes; no size is negative."""
     total = Size.of(0)
     for monomial, coefficient in size.terms:
         product, exact = Size.of(1), True

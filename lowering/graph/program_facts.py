@@ -45,7 +45,7 @@ from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
 from openinfer.runtime.sizes import Size
 
 NEVER = "never"
-"""In place of the late size that says whether a step uses a persistent variable: none does."""
+"""In place of the dynamic size that says whether a step uses a persistent variable: none does."""
 
 
 @dataclass

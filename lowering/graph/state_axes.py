@@ -33,7 +33,7 @@ class StateAxes:
         self.name = state.name
         self.scope = scope
         index = step.values.index
-        self.scalars = {axis: index(state.dims[axis], scope) for axis in state.late}
+        self.scalars = {axis: index(state.dims[axis], scope) for axis in state.scalar_dims}
         """The values of the dimensions that name scalars, by dimension."""
 
     def present(self, entry: Entry, axis: int) -> SSAValue:
@@ -82,13 +82,14 @@ class StateAxes:
         matrix of an entry, 0 without one."""
         step, b = self.step, self.step.builder
         size = slot.data.substitute(step.facts.static)
-        counts = {
+        counts = [
             name
-            for name in size.names & set(self.state.auto)
-            if name not in self.scope.indices
+            for name in self.state.auto
+            if name in size.names
+            and name not in self.scope.indices
             and name not in step.facts.variables
             and name not in step.sizes.known
-        }
+        ]
         if not counts:
             return step.values.count(size, self.scope)
         inner = self.scope.nested()

@@ -39,7 +39,7 @@ class StateDims:
         axes, state, step, b = self._axes, self._state, self._step, self._step.builder
         if not axes.scalars:
             return
-        names = {n for axis in state.late for n in state.dims[axis].names}
+        names = {n for axis in state.scalar_dims for n in state.dims[axis].names}
         scalars = sorted(names - step.sizes.known - step.facts.static.keys())
         values = [step.variables.value_of(name, axes.scope) for name in scalars]
         key = ("touched", state.name, *values)
@@ -111,7 +111,7 @@ class StateDims:
             extents = [axes.present(entry, tables + axis) for axis in range(len(state.auto))]
             # One that is not there has no extent along these axes.
             absent: SSAValue | None = None
-            for axis in state.late:
+            for axis in state.scalar_dims:
                 none = b.compare(extents[axis], "eq", zero)
                 absent = none if absent is None else b.add(arith.AndIOp(absent, none))
             assert absent is not None

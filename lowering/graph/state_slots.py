@@ -137,7 +137,7 @@ class MatrixSlots:
         entry = list(place.offsets)
         grows = bool(written) and all(isinstance(s, SizeAttr) for s in written)
         needs: list[SSAValue] = []
-        if axes.state.late:
+        if axes.state.scalar_dims:
             axes.each(entry, lengths, self._start)
         if grows:
             needs = self._needs(None if lengths else entry)

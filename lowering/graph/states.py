@@ -32,7 +32,7 @@ class State:
     table: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict[str, int])
-    late: tuple[int, ...] = ()
+    scalar_dims: tuple[int, ...] = ()
     """The dimensions that name scalar variables: the first step that touches it fixes them."""
 
     @property
@@ -43,7 +43,7 @@ class State:
     @property
     def open(self) -> bool:
         """Whether a step gives it a shape: what is written, or scalars that dimensions name."""
-        return not self.auto and (bool(self.late) or self.waits)
+        return not self.auto and (bool(self.scalar_dims) or self.waits)
 
     @property
     def waits(self) -> bool:
@@ -73,19 +73,19 @@ class State:
             return self._declared(axis) or Size.of(0)
         if axis >= len(self.table):
             place = axis - len(self.table)
-            return Size.of(0) if place in self.late else self.dims[place]
+            return Size.of(0) if place in self.scalar_dims else self.dims[place]
         return Size.of(self.fixed.get(name, 0))
 
     def fact(self, dim: int | None = None) -> int:
-        """In place of an axis: whether a step has touched it, or its value of a late dimension."""
-        return len(self.axes) + (0 if dim is None else 1 + self.late.index(dim))
+        """In place of an axis: whether a step has touched it, or the value of a dimension."""
+        return len(self.axes) + (0 if dim is None else 1 + self.scalar_dims.index(dim))
 
     def limit(self, axis: int) -> Size | None:
         """The largest extent of a growing axis; None without a fixed bound."""
         name = self.axes[axis]
         if self.open and axis >= self.settled:
             return Size.of(1) if axis == self.settled else self._declared(axis)
-        if name not in self.fixed or axis - len(self.table) in self.late:
+        if name not in self.fixed or axis - len(self.table) in self.scalar_dims:
             return None
         bound = Size.of(self.fixed[name])
         return bound + self.base(axis) if axis >= len(self.table) else bound
@@ -93,7 +93,7 @@ class State:
     def _declared(self, axis: int) -> Size | None:
         """The dimension that an axis stands for; None for an open one, or for none."""
         place = axis - self.settled - 1
-        if place < 0 or place in self.late or self.dims[place].single_name == "_":
+        if place < 0 or place in self.scalar_dims or self.dims[place].single_name == "_":
             return None
         return self.dims[place]
 
@@ -110,7 +110,7 @@ class State:
             entry=[str(dim) for dim in self.entry],
             fixed=dict(self.fixed),
             open=self.open,
-            late=list(self.late),
+            late=list(self.scalar_dims),
             **others,
         )
 

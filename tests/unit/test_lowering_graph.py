@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from openinfer.compiler.frontend import parse_text
@@ -102,3 +107,33 @@ def test_sizes_that_a_shape_fixes() -> None:
     dims = tuple(Size.of(d) for d in ("N", "2*N", "M", "N", 4))
     assert solve_dims(dims, (3, 6, 5, 7, 4), {}) == {"N": 3, "M": 5}
     assert solve_dims(dims, (3, 6, 5, 7, 4), {"N": 9}) == {"M": 5}
+
+
+COUNTED = """
+dynamic { x: f32[2]; }
+persistent { C(i, j): f32[1, 2] @auto_dim(i, j); }
+block entry { assign y: f32[_, 2]; cache.read C[0..i + j, 0..2] >> y; return y; }
+"""
+
+
+def test_counts_of_one_slot_stand_in_the_order_of_the_axes(tmp_path: Path) -> None:
+    # Sets of names have another order in another process; what is lowered must not.
+    program = tmp_path / "counted.oi"
+    program.write_text(COUNTED)
+    tool = [sys.executable, "-m", "openinfer.compiler.tools.openinfer_opt", str(program)]
+    texts = [
+        subprocess.run(
+            [*tool, "-p", "bind-model,graph-to-nn", "--target-cpu", "avx2"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    ]
+    assert texts[0] == texts[1]
+    first, second = (
+        texts[0].index('nn.extent "C"[] axis 0'),
+        texts[0].index('nn.extent "C"[] axis 1'),
+    )
+    assert first < second
