@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p graph-to-nn --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p bind-model,graph-to-nn --target-cpu generic --split-input-file | filecheck %s
 
 // An entry is written where its index says, growing first; a slice is read with its length as a
 // size of its own, compared with the declared one. Plain values are carried and committed at the end.

@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s -p graph-to-nn --split-input-file | filecheck %s
+// RUN: openinfer-opt %s -p bind-model,graph-to-nn --target-cpu generic --split-input-file | filecheck %s
 
 // With a height that only the run knows a convolution is the product of the kernel as a matrix with
 // the windows of x; the bias is added before the product gets its shape, so that it can join it. A
