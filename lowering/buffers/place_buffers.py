@@ -28,7 +28,7 @@ from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
 
 _WRITERS = (nn.StateLoadOp,)
-"""Ops of `@step`, besides calls and copies, that write a buffer; the host runs them."""
+"""Ops of `@step`, besides calls and copies, that write their buffer."""
 _UNTOUCHED = (*VIEWS, nn.KeepOp)
 """Ops that name a buffer and touch no memory."""
 
@@ -70,6 +70,10 @@ class PlaceBuffers(ModulePass):
             verify_places(step)
 
 
+Valid = set[tuple[SSAValue, Size | None]]
+"""Buffers with the bytes, from the first one on, in which their twins hold the same; None for all."""
+
+
 class _Places:
     def __init__(self, module: ModuleOp, step: FuncOp, functions: dict[str, FuncOp]) -> None:
         self.module = module
@@ -81,7 +85,7 @@ class _Places:
         """A view of a buffer to the same view of its twin."""
 
     def run(self) -> None:
-        for call in [op for op in self.step.walk() if isinstance(op, CallOp) and not on_host(op)]:
+        for call in [op for op in self.step.walk() if _machine_of(op) == DEVICE]:
             for operand in _buffers(call):
                 owner = root_of(operand).owner
                 if isinstance(owner, memref.AllocOp):
@@ -94,43 +98,50 @@ class _Places:
 
     # Which twins hold what their homes hold
 
-    def _block(self, block: Block, valid: set[SSAValue]) -> None:
-        """Rewrites the ops of a block; `valid` are the buffers whose twins hold the same, kept true."""
+    def _block(self, block: Block, valid: Valid) -> None:
+        """Rewrites the ops of a block; `valid` is kept true."""
         for op in list(block.ops):
             if op.regions:
                 # Inside, and behind it: a loop may run several times, or not at all.
-                valid -= self._changed_inside(op)
+                for root in self._changed_inside(op):
+                    _forget(valid, root)
+                for inner in op.walk():
+                    _redefine(valid, inner)
                 for region in op.regions:
                     for inner in region.blocks:
                         self._block(inner, set(valid))
             elif isinstance(op, memref.AllocOp):
-                valid.add(op.memref)  # Nothing has been written to either of them.
+                valid.add((op.memref, None))  # Nothing has been written to either of them.
+            elif isinstance(op, nn.DefineSizeOp):
+                _redefine(valid, op)
             elif isinstance(op, memref.CopyOp):
                 self._copy(op, valid)
-            elif isinstance(op, CallOp):
-                machine = HOST if on_host(op) else DEVICE
-                self._use(op, machine, self.written[op.callee.string_value()], valid)
             elif not isinstance(op, _UNTOUCHED):
-                written = range(len(op.operands)) if isinstance(op, _WRITERS) else ()
-                self._use(op, HOST, written, valid)
+                self._use(op, valid)
 
     def _changed_inside(self, op: Operation) -> set[SSAValue]:
-        """The buffers in device memory that change there while `op` runs."""
+        """The buffers that change at home while `op` runs."""
         found: set[SSAValue] = set()
         for inner in op.walk():
-            values: Sequence[SSAValue] = ()
-            if isinstance(inner, memref.CopyOp):
-                values = [inner.destination]
-            elif isinstance(inner, CallOp) and not on_host(inner):
-                written = self.written[inner.callee.string_value()]
-                values = [inner.operands[number] for number in written]
-            found |= {root_of(value) for value in values if memory_of(value) == DEVICE}
+            machine = _machine_of(inner)
+            for number in self._written_by(inner):
+                root = root_of(inner.operands[number])
+                # A copy becomes one of the machine that it brings the value to, or a transfer.
+                if isinstance(inner, memref.CopyOp) or memory_of(root) == machine:
+                    found.add(root)
         return found
 
-    def _use(
-        self, op: Operation, machine: str, written: Sequence[int], valid: set[SSAValue]
-    ) -> None:
-        """Gives an op the buffers of its machine; it writes the operands with the numbers `written`."""
+    def _written_by(self, op: Operation) -> Sequence[int]:
+        """The operands that an op writes, by number."""
+        if isinstance(op, CallOp):
+            return self.written[op.callee.string_value()]
+        if isinstance(op, memref.CopyOp):
+            return [1]
+        return range(len(op.operands)) if isinstance(op, _WRITERS) else ()
+
+    def _use(self, op: Operation, valid: Valid) -> None:
+        """Gives an op the buffers of its machine."""
+        machine, written = _machine_of(op), self._written_by(op)
         for number, value in enumerate(op.operands):
             if not isinstance(value.type, MemRefType):
                 continue
@@ -138,28 +149,38 @@ class _Places:
             home = memory_of(root)
             if home == machine:
                 if number in written:
-                    valid.discard(root)
+                    _forget(valid, root)
                 continue
-            op.operands[number] = self._locate(value)
-            if root not in valid and not self._is_weight(root):
-                self._transfer(root, self._twin(root), home, InsertPoint.before(op), op)
-            valid.add(root)
+            other = op.operands[number] = self._locate(value)
+            if not self._holds(value, valid):
+                self._transfer(value, other, home, InsertPoint.before(op), op)
+                valid.add((root, self._bytes(value)))
             if number in written:
-                self._transfer(self._twin(root), root, machine, InsertPoint.after(op), op)
+                self._transfer(other, value, machine, InsertPoint.after(op), op)
 
-    def _copy(self, op: memref.CopyOp, valid: set[SSAValue]) -> None:
+    def _holds(self, value: SSAValue, valid: Valid) -> bool:
+        """Whether the twin holds a value, or a part of it."""
+        root = root_of(value)
+        if self._is_weight(root) or (root, None) in valid:
+            return True
+        return (root, self._bytes(value)) in valid
+
+    def _bytes(self, value: SSAValue) -> Size:
+        """The bytes of a value: a buffer may be larger than what it holds, where a step fixes sizes."""
+        return bytes_of(self._twin(value) if isinstance(value, BlockArgument) else value)
+
+    def _copy(self, op: memref.CopyOp, valid: Valid) -> None:
         """A copy from one memory to the other is a transfer, unless the source is there already."""
         source, target = op.source, op.destination
-        root, there = root_of(source), memory_of(target)
+        there = memory_of(target)
         if memory_of(source) != there:
-            if root in valid or self._is_weight(root):
+            if self._holds(source, valid):
                 op.operands[0] = self._locate(source)
             else:
                 self._transfer(source, target, memory_of(source), InsertPoint.before(op), op)
                 op.detach()
                 op.erase()
-        if there == DEVICE:
-            valid.discard(root_of(target))
+        _forget(valid, root_of(target))
 
     # Twins
 
@@ -227,10 +248,26 @@ class _Places:
     ) -> None:
         """Copies a buffer out of the memory `home`, for the sake of `op`."""
         direction = "to_device" if home == HOST else "to_host"
-        sized = target if isinstance(source, BlockArgument) else source
-        transfer = nn.TransferOp(direction, source, target, bytes_of(sized))
+        transfer = nn.TransferOp(direction, source, target, self._bytes(source))
         give_location(op.location, transfer)
         LoopBuilder(place).do(transfer)
+
+
+def _machine_of(op: Operation) -> str:
+    """Who runs an op of `@step`."""
+    return DEVICE if isinstance(op, CallOp) and not on_host(op) else HOST
+
+
+def _forget(valid: Valid, root: SSAValue) -> None:
+    """The value of a buffer changes at home."""
+    valid -= {key for key in valid if key[0] is root}
+
+
+def _redefine(valid: Valid, op: Operation) -> None:
+    """Behind an op that fixes a size, equal expressions of it mean other numbers than before."""
+    if isinstance(op, nn.DefineSizeOp):
+        name = op.size.data
+        valid -= {key for key in valid if key[1] is not None and name in key[1].names}
 
 
 def _buffers(op: Operation) -> list[SSAValue]:

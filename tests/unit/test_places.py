@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pytest
 from xdsl.ir import Operation
 
+import openinfer as oi
 from openinfer.compiler import registry
 from openinfer.compiler.backends import backend_of
 from openinfer.compiler.pipeline import PIPELINES
@@ -84,3 +87,52 @@ def test_examples_on_two_memories(name: str, part: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(ApartDemands, "part", part)
     path = EXAMPLES[0].with_name(f"{name}.oi")
     assert main(["compare", str(path), "--device", "apart", "--steps", "3"]) == 0
+
+
+IN_A_BRANCH = """
+dynamic { k: i8; }
+volatile { v: f32[8, 64] @init(-1); }
+block entry {
+    loop l (i in 0..3) { branch k then otherwise; }
+    return v;
+}
+block then { op softmax(v, axis=1) >> v with { placement = "cpu" }; return; }
+block otherwise { return; }
+"""
+"""What the host writes in one branch is copied in the other one."""
+
+OPEN_SIZES = """
+dynamic { a: f32[4, 4]; }
+block entry {
+    loop l (i in 0..3) {
+        assign t: f32[_, _];
+        op recip(a) >> t;
+        op relu(t, negative_slope=0.5, clamp_max=6.0) >> t;
+    }
+    assign y: f32[_, _];
+    op rms_norm(t, t, eps=0.01, axis=-2) >> y;
+    return t, y;
+}
+"""
+"""A buffer is made before the step knows how much of it will be in use."""
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("text", [IN_A_BRANCH, OPEN_SIZES])
+@pytest.mark.parametrize("part", range(4))
+def test_values_are_where_they_are_read(
+    text: str, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ApartDemands, "part", part)
+    inputs: dict[str, Any] = {"a": np.arange(-8, 8, dtype=np.float32).reshape(4, 4) + 0.5}
+    if text is IN_A_BRANCH:
+        inputs = {"k": np.int8(0)}
+    for k in (0, 1):
+        if "k" in inputs:
+            inputs["k"] = np.int8(k)
+        with oi.Simulator(text).make_executor() as executor:
+            wanted = executor.run(**inputs)
+        with oi.compile(text, device="apart").make_executor() as executor:
+            found = executor.run(**inputs)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-5)
