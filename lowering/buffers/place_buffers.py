@@ -27,8 +27,6 @@ from openinfer.lowering.step_arguments import add_arguments, role_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
 
-_WRITERS = (nn.StateLoadOp,)
-"""Ops of `@step`, besides calls and copies, that write their buffer."""
 _UNTOUCHED = (*VIEWS, nn.KeepOp)
 """Ops that name a buffer and touch no memory."""
 
@@ -137,7 +135,9 @@ class _Places:
             return self.written[op.callee.string_value()]
         if isinstance(op, memref.CopyOp):
             return [1]
-        return range(len(op.operands)) if isinstance(op, _WRITERS) else ()
+        if isinstance(op, memref.StoreOp):
+            return [1]
+        return range(len(op.operands)) if isinstance(op, nn.StateLoadOp) else ()
 
     def _use(self, op: Operation, valid: Valid) -> None:
         """Gives an op the buffers of its machine."""
