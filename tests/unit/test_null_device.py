@@ -12,6 +12,7 @@ import pytest
 import openinfer as oi
 from openinfer.compiler.api import compile
 from openinfer.compiler.tools.openinfer import main
+from openinfer.compiler.tools.openinfer_opt import main as optimise
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.oi"))
@@ -194,3 +195,18 @@ def test_a_hint_sends_a_node_to_the_host() -> None:
     with executor_of(text) as executor:
         assert np.allclose(executor.run(x=np.ones((2, 4), np.float32))["y"], 0.25)
         assert executor.device_calls() == []
+
+
+@pytest.mark.parametrize("level", ["linalg", "buffers", "kernels"])
+def test_levels_resume(level: str, tmp_path: Path) -> None:
+    program = str(EXAMPLES[0].with_name("decoder.oi"))
+    dumps, whole, again = tmp_path / "levels", tmp_path / "whole.ll", tmp_path / "again.ll"
+    line = [program, "--pipeline", "null", "-t", "llvm-ir", "--dump-dir", str(dumps)]
+    assert optimise([*line, "-o", str(whole)]) == 0
+    (dump,) = dumps.glob(f"*-{level}.mlir")
+    line = [str(dump), "--pipeline", "null", "--from", level, "-t", "llvm-ir"]
+    assert optimise([*line, "-o", str(again)]) == 0
+    texts = [path.read_text().splitlines() for path in (whole, again)]
+    assert [line.partition("  ; ")[0] for line in texts[0]] == [
+        line.partition("  ; ")[0] for line in texts[1]
+    ]
