@@ -180,7 +180,7 @@ def conv_case(
     ).parse_module()
     (op,) = (inner for inner in module.walk() if isinstance(inner, ConvOp))
     rows, depth = schedule_of(op).tile.rows, channels * kernel * kernel
-    room = conv_scratch(op)[0][1][0].evaluate({})
+    room = conv_scratch(op)[0].dims[0].evaluate({})
     shapes = [
         (1, channels, size, size),
         (1, -(-outputs // rows), depth, rows),
@@ -190,7 +190,7 @@ def conv_case(
     ]
     types = [f"memref<{'x'.join(map(str, shape))}xf32>" for shape in shapes]
     text = (
-        f"nn.conv(%0, %1, %2) outs(%3, %4) {{{settings}, layout = #nn.panels<{rows}>, "
+        f"nn.conv(%0, %1, %2) outs(%3) scratch(planes = %4) {{{settings}, layout = #nn.panels<{rows}>, "
         f"maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]}} {{{BIAS_RELU}}} : "
         f"({', '.join(types)}) -> ()"
     )
@@ -209,7 +209,8 @@ def attention_case(heads: int, length: int, size: int, *, target: TargetDescript
     types += ["memref<1x1x1x?xi8>", f"memref<1x{size}x{width}xf32>", f"memref<1x?x{width}xf32>"]
     q, k, v, out, mask, queries, scores = types
     kernel = (
-        "nn.attention(%0, %1, %2, %4) outs(%3, %5, %6) {scale = 0.125 : f64, masked, "
+        "nn.attention(%0, %1, %2, %4) outs(%3) scratch(queries = %5, scores = %6) "
+        "{scale = 0.125 : f64, masked, "
         'layouts = ["blhd", "blhd", "blhd", "blhd"]} : '
         f"({q}, {k}, {v}, {mask}, {out}, {queries}, {scores}) -> ()"
     )

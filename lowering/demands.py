@@ -26,8 +26,15 @@ from openinfer.runtime.sizes import Size
 if TYPE_CHECKING:
     from openinfer.dialects import nn
 
-Scratch = tuple[Attribute, tuple[Size, ...]]
-"""Element type and dimensions of a buffer that a kernel works in."""
+
+@dataclass(frozen=True)
+class Scratch:
+    """A buffer that a kernel works in."""
+
+    name: str
+    """One of the op's `SCRATCH`."""
+    element: Attribute
+    dims: tuple[Size, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Demands:
         return False
 
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
-        """The scratch buffers of an op on tensors, in the order in which its kernel expects them."""
+        """The scratch buffers that the kernel of an op, here on tensors, works in."""
         return []
 
 

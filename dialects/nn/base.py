@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
+    opt_prop_def,
     traits_def,
     var_operand_def,
     var_region_def,
@@ -29,6 +30,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.nn.layouts import LayoutAttr
 
+_SEGMENTS = ("operandSegmentSizes", "rooms")
+"""Properties that the operands show."""
+
 
 class DestinationEffect(MemoryEffect):
     """Pure on tensors; on buffers it reads its inputs and writes its destination."""
@@ -37,7 +41,7 @@ class DestinationEffect(MemoryEffect):
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
         effects: set[EffectInstance] = set()
         if isinstance(op, NNOp) and op.outs:
-            effects |= {EffectInstance(MemoryEffectKind.WRITE, value) for value in op.outs}
+            effects |= {EffectInstance(MemoryEffectKind.WRITE, value) for value in op.written}
             effects |= {EffectInstance(MemoryEffectKind.READ, value) for value in op.inputs}
         return effects
 
@@ -46,14 +50,18 @@ class NNOp(IRDLOperation):
     """A whole-tensor operation in destination style.
 
     On tensors `outs` is empty and there is one result for each output; after bufferisation there are
-    no results and `outs` holds one buffer for each output, then scratch buffers.
+    no results and `outs` holds one buffer for each output. Buffers that the kernel works in have names.
 
         %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
         nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+        nn.conv(%x, %w) outs(%y) scratch(planes = %p) {…} : (…, memref<768xf32>) -> ()
     """
 
     inputs = var_operand_def()
     outs = var_operand_def()
+    scratch = var_operand_def()
+    rooms = opt_prop_def(ArrayAttr[StringAttr])
+    """The names of the scratch buffers."""
     result = var_result_def()
     body = var_region_def()
 
@@ -63,8 +71,8 @@ class NNOp(IRDLOperation):
     ARITY: ClassVar[tuple[int, int | None]] = (1, 1)
     """Smallest and largest number of inputs (None: no bound)."""
     OUTPUTS: ClassVar[int] = 1
-    SCRATCH: ClassVar[int] = 0
-    """Largest number of destinations on buffers after the outputs."""
+    SCRATCH: ClassVar[tuple[str, ...]] = ()
+    """The scratch buffers that it may have on buffers."""
     BODY: ClassVar[bool] = False
     """Whether the operation may carry a body."""
 
@@ -75,12 +83,16 @@ class NNOp(IRDLOperation):
         outs: Sequence[SSAValue | Operation] = (),
         properties: Mapping[str, Attribute | None] | None = None,
         body: Region | Sequence[Region] | None = None,
+        scratch: Mapping[str, SSAValue] | None = None,
     ) -> None:
         bodies = [body] if isinstance(body, Region) else list(body or ())
         super().__init__(
-            operands=[inputs, outs],
+            operands=[inputs, outs, list((scratch or {}).values())],
             result_types=[results],
-            properties={k: v for k, v in (properties or {}).items() if v is not None},
+            properties={
+                **{k: v for k, v in (properties or {}).items() if v is not None},
+                **_names(scratch or ()),
+            },
             regions=[bodies],
         )
 
@@ -92,6 +104,18 @@ class NNOp(IRDLOperation):
     def output(self) -> SSAValue:
         """The first output: a result on tensors, a destination on buffers."""
         return self.outs[0] if self.outs else self.result[0]
+
+    @property
+    def written(self) -> tuple[SSAValue, ...]:
+        """The buffers that it writes."""
+        return (*self.outs, *self.scratch)
+
+    def room(self, name: str) -> SSAValue | None:
+        """The scratch buffer of a name."""
+        for known, value in zip(self.rooms or (), self.scratch):
+            if known.data == name:
+                return value
+        return None
 
     def verify_(self) -> None:
         low, high = self.ARITY
@@ -113,17 +137,27 @@ class NNOp(IRDLOperation):
                     raise VerifyException(
                         f"{self.name} without destinations works on tensors, found {value.type}"
                     )
+        names = [name.data for name in self.rooms or ()]
+        if len(names) != len(self.scratch) or len(set(names)) != len(names):
+            raise VerifyException(
+                f"{self.name} has {len(self.scratch)} scratch buffers, named {', '.join(names)}"
+            )
+        if names and not self.outs:
+            raise VerifyException(f"{self.name} has scratch buffers, but works on tensors")
+        for name in names:
+            if name not in self.SCRATCH:
+                known = ", ".join(self.SCRATCH) or "none"
+                raise VerifyException(f"{self.name} has no scratch buffer {name}, it has: {known}")
         self.check()
 
     def _check_destinations(self) -> None:
         if self.result:
             raise VerifyException(f"{self.name} on buffers has destinations and no results")
-        most = self.OUTPUTS + self.SCRATCH
-        if not self.OUTPUTS <= len(self.outs) <= most:
+        if len(self.outs) != self.OUTPUTS:
             raise VerifyException(
-                f"{self.name} has {self.OUTPUTS} to {most} destinations, found {len(self.outs)}"
+                f"{self.name} has {self.OUTPUTS} destinations, found {len(self.outs)}"
             )
-        for value in (*self.inputs, *self.outs):
+        for value in (*self.inputs, *self.outs, *self.scratch):
             if not isinstance(value.type, MemRefType):
                 raise VerifyException(
                     f"{self.name} mixes buffers with other values: found {value.type}"
@@ -141,7 +175,12 @@ class NNOp(IRDLOperation):
         if self.outs:
             printer.print_string(" outs")
             _print_operands(printer, self.outs)
-        settings = {k: v for k, v in self.properties.items() if k != "operandSegmentSizes"}
+        if self.scratch:
+            printer.print_string(" scratch")
+            with printer.in_parens():
+                rows = list(zip(self.rooms or (), self.scratch))
+                printer.print_list(rows, lambda row: _print_room(printer, *row))
+        settings = {k: v for k, v in self.properties.items() if k not in _SEGMENTS}
         if settings or self.body:  # Braces of a body alone would be read as settings.
             printer.print_string(" ")
             printer.print_attr_dict(settings)
@@ -153,7 +192,7 @@ class NNOp(IRDLOperation):
             printer.print_region(region)
         printer.print_string(" : ")
         with printer.in_parens():
-            printer.print_list((*self.inputs.types, *self.outs.types), printer.print_attribute)
+            printer.print_list(self.operands, lambda value: printer.print_attribute(value.type))
         printer.print_string(" -> ")
         if len(self.result) == 1:
             printer.print_attribute(self.result[0].type)
@@ -165,6 +204,7 @@ class NNOp(IRDLOperation):
     def parse(cls, parser: Parser) -> NNOp:
         inputs = _parse_operands(parser)
         outs = _parse_operands(parser) if parser.parse_optional_keyword("outs") else []
+        rooms = _parse_rooms(parser) if parser.parse_optional_keyword("scratch") else {}
         settings = parser.parse_optional_attr_dict()
         attributes = (
             parser.parse_optional_attr_dict() if parser.parse_optional_keyword("attrs") else {}
@@ -181,18 +221,18 @@ class NNOp(IRDLOperation):
         )
         if results is None:
             results = [parser.parse_type()]
-        operands = parser.resolve_operands([*inputs, *outs], types, place)
+        operands = parser.resolve_operands([*inputs, *outs, *rooms.values()], types, place)
         op = cls.create(
             operands=operands,
             result_types=results,
-            properties=dict(settings),
+            properties={**settings, **_names(rooms)},
             attributes=dict(attributes),
             regions=regions,
         )
         from xdsl.dialects.builtin import DenseArrayBase, i32
 
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
-            i32, [len(inputs), len(outs)]
+            i32, [len(inputs), len(outs), len(rooms)]
         )
         return op
 
@@ -200,6 +240,32 @@ class NNOp(IRDLOperation):
 def _print_operands(printer: Printer, values: Sequence[SSAValue]) -> None:
     with printer.in_parens():
         printer.print_list(values, printer.print_ssa_value)
+
+
+def _print_room(printer: Printer, name: StringAttr, value: SSAValue) -> None:
+    printer.print_string(f"{name.data} = ")
+    printer.print_ssa_value(value)
+
+
+def _names(names: Iterable[str]) -> dict[str, Attribute]:
+    """The property that names scratch buffers; none without them."""
+    found = [StringAttr(name) for name in names]
+    return {"rooms": ArrayAttr(found)} if found else {}
+
+
+def _parse_rooms(parser: Parser) -> dict[str, UnresolvedOperand]:
+    found: dict[str, UnresolvedOperand] = {}
+
+    def parse_room() -> None:
+        place = parser.pos
+        name = parser.parse_identifier("the name of a scratch buffer")
+        if name in found:
+            parser.raise_error(f"the scratch buffer {name} stands here twice", place)
+        parser.parse_punctuation("=")
+        found[name] = parser.parse_unresolved_operand()
+
+    parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parse_room)
+    return found
 
 
 def _parse_operands(parser: Parser) -> list[UnresolvedOperand]:

@@ -31,8 +31,8 @@ class ConvOp(WindowOp):
     x `[N, C, H, W]` floats, w `[O, C / groups, KH, KW]`, y `[N, O, OH, OW]`; padding is 0. Inputs:
     x, w, then the extra operands of the epilogue; body and `maps` are those of `nn.matmul`. With
     `layout`, w is what `nn.pack` makes of the matrices `[groups, C / groups * KH * KW, O / groups]`.
-    All sizes but N are known. On buffers `outs` holds the result, then room for x with its
-    padding (`lowering/cpu/schedules/conv_planes.py`), one-dimensional and of the type that sums are kept in.
+    All sizes but N are known. Scratch: the `planes` of x with its padding
+    (`lowering/cpu/schedules/conv_planes.py`), one-dimensional and of the type that sums are kept in.
     """
 
     name = "nn.conv"
@@ -42,7 +42,7 @@ class ConvOp(WindowOp):
     pool = opt_prop_def(IntegerAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
-    SCRATCH: ClassVar[int] = 1
+    SCRATCH: ClassVar[tuple[str, ...]] = ("planes",)
     BODY: ClassVar[bool] = True
 
     def layout_at(self, index: int) -> LayoutAttr | None:
@@ -63,7 +63,7 @@ class ConvOp(WindowOp):
         if not fits(x[0], y[0]):
             refuse(self, f"x has shape {text(x)} and the result {text(y)}: batches differ")
         self._check_count(x, y)
-        for value in self.outs[1:]:
+        for value in self.scratch:
             expect_shape(self, "the scratch buffer", shape_of(value), (None,))
         check_extras(self, self.inputs[2:], self.maps, y)
         check_body(self, self.inputs[2:])

@@ -30,9 +30,8 @@ class ScatterOp(NNOp):
 
     Inputs: x, indices, updates. `mode` says how an update joins what is there. Every index is
     checked: one outside makes the step fail with `node` (a row of the node table), and nothing is
-    written for it. On buffers `outs` holds the result, then the error record of the step where
-    there is one. Integers of min and max are signed, unless there is `unsigned`, and indices
-    unless there is `unsigned_indices`.
+    written for it. `errors` is the error record of the step, where there is one. Integers
+    of min and max are signed, unless there is `unsigned`, and indices unless there is `unsigned_indices`.
     """
 
     name = "nn.scatter"
@@ -42,7 +41,7 @@ class ScatterOp(NNOp):
     unsigned = opt_prop_def(UnitAttr)
     unsigned_indices = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (3, 3)
-    SCRATCH: ClassVar[int] = 1
+    SCRATCH: ClassVar[tuple[str, ...]] = ("errors",)
     # A check has to run although nobody reads the values.
     traits = traits_def(MemoryWriteEffect())
 
@@ -66,7 +65,7 @@ class ScatterOp(NNOp):
             refuse(self, f"node {self.node.value.data} is no row of the node table")
         expect_shape(self, "updates", updates, (*x[:axis], *indices, *x[axis + 1 :]))
         expect_shape(self, "the result", shape_of(self.output), x)
-        for record in self.outs[1:]:
+        for record in self.scratch:
             if element(record) != i64 or not same(shape_of(record), (4,)):
                 refuse(self, f"the error record is {record.type}, expected memref<4xi64>")
 
@@ -76,8 +75,8 @@ class SortOp(NNOp):
     """The first values along `axis` in ascending (`descending`) order, and their positions as i64.
 
     Both results have the shape of the input but for `axis`, where they may be shorter. Equal values
-    keep their order, NaN is larger than all numbers. On buffers `outs` holds both results, then, but
-    where few of many are chosen, two scratch buffers of i64 in the shape of the input. Integers are
+    keep their order, NaN is larger than all numbers. Scratch, but where few of many
+    are chosen: `home` and `away`, i64 in the shape of the input. Integers are
     signed, unless there is `unsigned`.
     """
 
@@ -86,13 +85,13 @@ class SortOp(NNOp):
     descending = opt_prop_def(UnitAttr)
     unsigned = opt_prop_def(UnitAttr)
     OUTPUTS: ClassVar[int] = 2
-    SCRATCH: ClassVar[int] = 2
+    SCRATCH: ClassVar[tuple[str, ...]] = ("home", "away")
 
     def check(self) -> None:
         source = shape_of(self.inputs[0])
         if self.unsigned is not None:
             expect_plain_integers(self, "unsigned", self.inputs)
-        values, positions, *scratch = self.outs or self.result
+        values, positions = self.outs or self.result
         expect_element(self, "the first result", element(values), element(self.inputs[0]))
         expect_element(self, "the second result", element(positions), i64)
         axis = expect_axis(self, self.axis.value.data, len(source))
@@ -103,7 +102,7 @@ class SortOp(NNOp):
         expected = (*source[:axis], count, *source[axis + 1 :])
         expect_shape(self, "the first result", found, expected)
         expect_shape(self, "the second result", shape_of(positions), expected)
-        for value in scratch:
+        for value in self.scratch:
             expect_element(self, "the scratch buffer", element(value), i64)
             expect_shape(self, "the scratch buffer", shape_of(value), source)
 

@@ -31,12 +31,12 @@ class RecurrentOp(NNOp):
 
     Inputs: fed `[T, B, gates*H]`, the input's part of all steps with its biases; the first states
     `[B, H]`; w_hh `[gates*H, H]`; then what the layer needs besides. Results: y `[T, B, H]`, all
-    hidden states, and the last states. With `reverse` time runs backwards. On buffers one scratch
-    buffer `[threads, parts, H]` follows the results.
+    hidden states, and the last states. With `reverse` time runs backwards. Scratch: the `states`
+    `[threads, parts, H]` and parts of gates.
     """
 
     reverse = opt_prop_def(UnitAttr)
-    SCRATCH: ClassVar[int] = 1
+    SCRATCH: ClassVar[tuple[str, ...]] = ("states",)
     GATES: ClassVar[int] = 0
     STATES: ClassVar[int] = 0
     PARTS: ClassVar[int] = 0
@@ -61,11 +61,11 @@ class RecurrentOp(NNOp):
         expect_shape(self, "the result", shape_of(results[0]), (*fed[:2], hidden))
         for value in results[1 : 1 + self.STATES]:
             expect_shape(self, "a last state", shape_of(value), state)
-        for value in results[self.OUTPUTS :]:
+        for value in self.scratch:
             expect_shape(self, "the scratch buffer", shape_of(value), (None, self.PARTS, hidden))
             if element(value) not in (f32, f64):
                 refuse(self, f"the scratch buffer has elements {element(value)}, not f32 or f64")
-        expect_floats(self, (*self.inputs, *results))
+        expect_floats(self, (*self.inputs, *results, *self.scratch))
         self.check_rest(rows)
 
     def check_rest(self, rows: Dim) -> None:
@@ -110,13 +110,13 @@ class GruOp(RecurrentOp):
 class FourierOp(NNOp):
     """Common to the transforms: `n` real samples, and which direction is divided by n.
 
-    On buffers two scratch buffers follow the result: the cosines and sines of all n-th parts of a
-    turn `[2, n]`, and for each thread a row and a copy of it `[threads, 4, n]`.
+    Scratch: a `table` of the cosines and sines of all n-th parts of a turn `[2, n]`, and `rows`, for each
+    thread one and a copy of it `[threads, 4, n]`.
     """
 
     n = prop_def(SizeAttr)
     norm = prop_def(StringAttr)
-    SCRATCH: ClassVar[int] = 2
+    SCRATCH: ClassVar[tuple[str, ...]] = ("table", "rows")
 
     def check(self) -> None:
         if self.norm.data not in NORMS:
@@ -124,10 +124,12 @@ class FourierOp(NNOp):
         length = self.n.data
         if length.constant is not None and length.constant < 1:
             refuse(self, f"{length} samples are no signal")
-        expect_floats(self, (*self.inputs, *self.outs, *self.result))
+        expect_floats(self, (*self.inputs, *self.outs, *self.scratch, *self.result))
         self.check_shapes(length if length.constant is None else length.constant)
         wanted: tuple[Dims, ...] = ((2, None), (None, 4, None))
-        for value, dims in zip(self.outs[1:], wanted):
+        for value, dims in zip(map(self.room, self.SCRATCH), wanted):
+            if value is None:
+                continue
             expect_shape(self, "a scratch buffer", shape_of(value), dims)
 
     def check_shapes(self, length: int | Size) -> None:

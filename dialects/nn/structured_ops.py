@@ -51,11 +51,10 @@ class MatmulOp(NNOp):
     Inputs: `a`, `b`, then the extra operands of the epilogue. The body, when there is one, maps one
     element of the product (first argument, in the accumulator's type) and one element of each extra
     operand to the element that is stored; `maps` gives for each extra operand the affine map from
-    the indices of the result. With `layout`, `b` lies as `nn.pack` makes it. On buffers `outs` holds
-    the result, then room for the panels `[slots, ceil(N / tile), K, tile]` of a `b` without a layout
-    where it is wanted, then the two buffers of a product in blocks: a copy of some rows, `[threads,
-    rows, steps]` or the other way round with `transpose_a`, and their sums, `[threads, ceil(N / tile),
-    rows, tile]`.
+    the indices of the result. With `layout`, `b` lies as `nn.pack` makes it. Scratch on
+    buffers: the `panels` `[slots, ceil(N / tile), K, tile]` of a `b` without a layout; of a product in
+    blocks a `copy` of some rows, `[threads, rows, steps]` or the other way round with `transpose_a`, and
+    their `sums`, `[threads, ceil(N / tile), rows, tile]`.
     A `streamed` layout comes from memory: no cache holds it from one step to the next.
 
     Integers are signed, unless there is `unsigned`. With `boolean` they are bytes that hold 0 or 1, and
@@ -76,7 +75,7 @@ class MatmulOp(NNOp):
     precision = opt_prop_def(StringAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, None)
-    SCRATCH: ClassVar[int] = 3
+    SCRATCH: ClassVar[tuple[str, ...]] = ("panels", "copy", "sums")
     BODY: ClassVar[bool] = True
 
     def layout_at(self, index: int) -> LayoutAttr | None:
@@ -123,17 +122,20 @@ class MatmulOp(NNOp):
         return inner, columns, b[:-3]
 
     def _check_scratch(self, depth: Dim, columns: Dim) -> None:
-        room = list(self.outs[1:])
-        if len(room) % 2:
-            self._check_panels(room.pop(0), depth, columns)
-        if not room:
+        panels = self.room("panels")
+        if panels is not None:
+            self._check_panels(panels, depth, columns)
+        blocks = [value for name in ("copy", "sums") if (value := self.room(name)) is not None]
+        if not blocks:
             return
-        copy, sums = (shape_of(value) for value in room)
+        if len(blocks) != 2:
+            refuse(self, "blocks have a copy of rows and sums, found one of both")
+        copy, sums = (shape_of(value) for value in blocks)
         expect_shape(self, "the copy of rows", copy, (None,) * 3)
-        expect_element(self, "the copy of rows", element(room[0]), element(self.inputs[0]))
+        expect_element(self, "the copy of rows", element(blocks[0]), element(self.inputs[0]))
         width = sums[-1] if sums else None
-        panels = ceil_div(columns, width) if isinstance(width, int) and width > 0 else None
-        expect_shape(self, "the buffer of sums", sums, (None, panels, None, width))
+        count = ceil_div(columns, width) if isinstance(width, int) and width > 0 else None
+        expect_shape(self, "the buffer of sums", sums, (None, count, None, width))
         if any(not isinstance(size, int) for size in (*copy[1:], *sums[-2:])):
             refuse(self, f"blocks {text(copy)} and {text(sums)} of unknown sizes")
 
@@ -200,7 +202,8 @@ class AttentionOp(NNOp):
     `bhld` (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up
     to its own position; with `windowed` the step knows how many, the last input (i64, positive, at
     most 2**30) says it. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
-    softmax of nothing but -inf does. On buffers `outs` holds the result, then scratch.
+    softmax of nothing but -inf does. Scratch on buffers: the
+    `queries` of a block, their `scores`, with bf16 also the `values`.
 
     With `precision = "bf16"` q, k and v are bf16, and so are the weights that v is multiplied by; sums
     and softmax are f32. The mask is the same for all queries then, and they are neither causal nor
@@ -217,7 +220,7 @@ class AttentionOp(NNOp):
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (3, 5)
-    SCRATCH: ClassVar[int] = 3
+    SCRATCH: ClassVar[tuple[str, ...]] = ("queries", "scores", "values")
 
     @property
     def mask(self) -> SSAValue | None:
@@ -280,8 +283,8 @@ class AttentionOp(NNOp):
         varies = self.mask is not None and (1, *shape_of(self.mask))[-2:-1] != (1,)
         if varies or any(setting is not None for setting in limited):
             refuse(self, "with precision bf16 all queries attend to the same keys")
-        if self.outs[1:] and len(self.outs) != 4:
-            refuse(self, f"{len(self.outs) - 1} scratch buffers for precision bf16, expected 3")
+        if self.scratch and len(self.scratch) != 3:
+            refuse(self, f"{len(self.scratch)} scratch buffers for precision bf16, expected 3")
 
     def _dims(self, value: SSAValue, layout: str) -> Dims:
         """Batch, heads, length, head size."""
@@ -306,11 +309,11 @@ class AttentionOp(NNOp):
                 )
 
     def _check_scratch(self, q: Dims, k: Dims) -> None:
-        for what, value, size in zip(
-            ("the scratch buffer of queries", "the scratch buffer of scores"),
-            self.outs[1:],
-            (1 if q[3] == 0 else q[3], k[2]),
-        ):
+        for name, size in (("queries", 1 if q[3] == 0 else q[3]), ("scores", k[2])):
+            value = self.room(name)
+            if value is None:
+                continue
+            what = f"the scratch buffer of {name}"
             expect_shape(self, what, shape_of(value), (None, size, None))
             if element(value) not in (f32, f64):
                 refuse(self, f"{what} has elements {element(value)}, expected f32 or f64")

@@ -176,8 +176,8 @@ class ConcatOp(NNOp):
 class GatherOp(NNOp):
     """`result[…, j…, …] = table[…, indices[j…], …]` along `axis`; every index is checked.
 
-    An index outside the table makes the step fail with `node` (a row of the node table). On buffers
-    `outs` holds the result, then the error record of the step where there is one. Indices are signed,
+    An index outside the table makes the step fail with `node` (a row of the node table). `errors` is the
+    error record of the step, where there is one. Indices are signed,
     unless there is `unsigned_indices`.
     """
 
@@ -186,7 +186,7 @@ class GatherOp(NNOp):
     node = opt_prop_def(IntegerAttr)
     unsigned_indices = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
-    SCRATCH: ClassVar[int] = 1
+    SCRATCH: ClassVar[tuple[str, ...]] = ("errors",)
     # A check has to run although nobody reads the values.
     traits = traits_def(MemoryWriteEffect())
 
@@ -202,7 +202,7 @@ class GatherOp(NNOp):
         if self.node is not None and self.node.value.data < 0:
             refuse(self, f"node {self.node.value.data} is no row of the node table")
         expect_shape(self, "the result", target, (*table[:axis], *indices, *table[axis + 1 :]))
-        for record in self.outs[1:]:
+        for record in self.scratch:
             if element(record) != i64 or not same(shape_of(record), (4,)):
                 refuse(self, f"the error record is {record.type}, expected memref<4xi64>")
 

@@ -26,15 +26,16 @@ def _destination(b: Bufferizer, op: Operation) -> None:
     outs = [b.allocate_for(v) for v in op.result]
     for old, new in zip(op.result, outs):
         b.buffers[old] = new
-    for element, dims in demands_of(op).scratch(op):
-        outs.append(b.allocate(element, dims, "scratch"))
+    scratch: dict[str, SSAValue] = {}
+    for row in demands_of(op).scratch(op):
+        scratch[row.name] = b.allocate(row.element, row.dims, "scratch")
     if isinstance(op, nn.GatherOp | nn.ScatterOp) and b.errors is not None:
-        outs.append(b.errors)
+        scratch["errors"] = b.errors
     properties = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
     bodies = list(op.body)
     for body in bodies:
         op.detach_region(body)
-    new_op = type(op)(inputs, [], outs, properties, bodies)
+    new_op = type(op)(inputs, [], outs, properties, bodies, scratch)
     new_op.attributes.update(kept_attributes(op))
     b.insert(new_op)
     b.retire(op)

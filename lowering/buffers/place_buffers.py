@@ -279,7 +279,7 @@ def _written(function: FuncOp) -> list[int]:
     found: set[SSAValue] = set()
     for op in function.body.ops if not function.is_declaration else ():
         if isinstance(op, nn.NNOp):
-            found |= set(op.outs)
+            found |= set(op.written)
         elif isinstance(op, linalg.GenericOp | linalg.FillOp):
             found |= set(op.outputs)
     return [value.index for value in found if isinstance(value, BlockArgument)]

@@ -98,7 +98,7 @@ def _only_reads(op: Operation, buffer: SSAValue) -> bool:
         case memref.LoadOp() | nn.ObserveOp() | nn.KeepOp() | nn.StateWriteOp() | nn.CommitOp():
             written = ()
         case nn.NNOp() if op.on_buffers:
-            written = op.outs
+            written = op.written
         case _:
             return False
     return all(root_of(value) is not buffer for value in written)

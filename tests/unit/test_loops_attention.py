@@ -77,7 +77,8 @@ class Attention:
         masked = "masked, " if mask else ""
         text = f"""builtin.module attributes {{openinfer.target = "{target}"}} {{
         func.func @kernel({parameters}) {{
-          nn.attention({", ".join(names[: len(inputs)])}) outs({", ".join(names[len(inputs) :])})
+          nn.attention({", ".join(names[: len(inputs)])}) outs({names[-3]})
+            scratch(queries = {names[-2]}, scores = {names[-1]})
             {{scale = {scale} : f64, {masked}{settings} layouts = [{spelled}]}}
             : ({", ".join([*inputs, *outs])}) -> ()
           func.return
@@ -330,8 +331,8 @@ def test_scratch():
     } }"""
     module = Parser(make_context(), text).parse_module()
     op = next(op for op in module.walk() if isinstance(op, AttentionOp))
-    found = [f"{kind} {' '.join(map(str, sizes))}" for kind, sizes in attention_scratch(op)]
-    assert found == ["f32 openinfer.threads 32 32", "f32 openinfer.threads T 32"]
+    found = [f"{s.name} {s.element} {' '.join(map(str, s.dims))}" for s in attention_scratch(op)]
+    assert found == ["queries f32 openinfer.threads 32 32", "scores f32 openinfer.threads T 32"]
 
 
 def test_missing_scratch_is_told():

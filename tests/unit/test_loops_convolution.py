@@ -153,7 +153,7 @@ def check(conv: Conv, target: str) -> None:
     module = Parser(make_context(), text).parse_module()
     (op,) = (o for o in module.walk() if isinstance(o, ConvOp))
     tile = conv.rows or schedule_of(op).tile.rows
-    room = conv_scratch(op)[0][1][0].evaluate({})
+    room = conv_scratch(op)[0].dims[0].evaluate({})
     weights = panels(w, conv.groups, tile) if conv.packed else w
     sums = "f64" if element == "f64" else "f32"
     buffers = [
@@ -172,7 +172,8 @@ def check(conv: Conv, target: str) -> None:
     body = f"{{\n{conv.body}\n}}" if conv.body else ""
     kernel = (
         f"{head}func.func @kernel({', '.join(f'{n}: {t}' for n, t in zip(names, types))}) {{\n"
-        f"nn.conv({', '.join(names[:-2])}) outs({', '.join(names[-2:])}) {{{settings}}} {body} : "
+        f"nn.conv({', '.join(names[:-2])}) outs({names[-2]}) scratch(planes = {names[-1]}) "
+        f"{{{settings}}} {body} : "
         f"({', '.join(types)}) -> ()\nfunc.return\n}}\n}}"
     )
     context = make_context()

@@ -93,8 +93,8 @@ def sort(x: Array, axis: int, element: str, count: int | None = None, **options:
             scratch = [np.zeros(x.shape, np.int64) for _ in range(0 if chosen else 2)]
             settings = f"axis = {axis} : i64" + (", descending" if descending else "")
             settings += ", unsigned" if unsigned else ""
-            outs = ", ".join(f"%{n}" for n in range(1, 3 + len(scratch)))
-            op = f"nn.sort(%0) outs({outs}) {{{settings}}}"
+            rooms = "" if chosen else "scratch(home = %3, away = %4) "
+            op = f"nn.sort(%0) outs(%1, %2) {rooms}{{{settings}}}"
             kinds = [element, element, *(["i64"] * (1 + len(scratch)))]
             run(op, [x, values, places, *scratch], kinds, dynamic, **options)
             np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
@@ -135,11 +135,13 @@ def test_the_first_ones(count: int) -> None:
 
 def test_sort_needs_both_scratch_buffers() -> None:
     text = """func.func @f(%x: memref<4xf32>, %v: memref<4xf32>, %p: memref<4xi64>) {
-      nn.sort(%x) outs(%v, %p, %p) {axis = 0 : i64}
+      nn.sort(%x) outs(%v, %p) scratch(home = %p) {axis = 0 : i64}
         : (memref<4xf32>, memref<4xf32>, memref<4xi64>, memref<4xi64>) -> ()
       func.return
     }"""
-    with pytest.raises(CompileError, match="needs 2 or 4"):
+    with pytest.raises(
+        CompileError, match="without the scratch buffers that its schedule needs: away"
+    ):
         lowered(text)
 
 
@@ -258,7 +260,8 @@ def test_scatter_reports_the_first_wrong_index(wrong: int, dynamic: bool, mode: 
     indices = np.array([3, wrong, 99, 2], np.int64)
     result, whole = fresh((10, 20), np.float32)
     errors = np.zeros(4, np.int64)
-    op = f'nn.scatter(%0, %1, %2) outs(%3, %4) {{axis = 0 : i64, mode = "{mode}", node = 41 : i64}}'
+    settings = f'axis = 0 : i64, mode = "{mode}", node = 41 : i64'
+    op = f"nn.scatter(%0, %1, %2) outs(%3) scratch(errors = %4) {{{settings}}}"
     kinds = ["f32", "i64", "f32", "f32", "i64"]
     run(op, [x, indices, updates, result, errors], kinds, dynamic)
     np.testing.assert_array_equal(errors, [42, wrong, 10, 2 * PLACE])
@@ -273,7 +276,7 @@ def test_scatter_reports_the_first_wrong_index(wrong: int, dynamic: bool, mode: 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_scatter_into_nothing(dynamic: bool) -> None:
     """Any index is wrong, and no index at all is no error."""
-    op = 'nn.scatter(%0, %1, %2) outs(%3, %4) {axis = 0 : i64, mode = "set", node = 0 : i64}'
+    op = 'nn.scatter(%0, %1, %2) outs(%3) scratch(errors = %4) {axis = 0 : i64, mode = "set", node = 0 : i64}'
     for count, expected in ((2, [1, 5, 0, PLACE]), (0, [0, 0, 0, 0])):
         arrays = [np.zeros((0, 20), np.float32), np.full(count, 5), drawn((count, 20))]
         result, whole = fresh((0, 20), np.float32)

@@ -63,15 +63,21 @@ def compiled(text: str, target: str = HOST) -> CompiledFunction:
 
 
 def kernel(inputs: Sequence[str], outs: Sequence[str], settings: str = "", body: str = "") -> str:
-    """A function `@kernel` that holds one `nn.matmul` on arguments of the given types."""
+    """A function `@kernel` that holds one `nn.matmul` on arguments of the given types.
+
+    `outs`: the result, then scratch buffers.
+    """
     names = [f"%arg{i}" for i in range(len(inputs) + len(outs))]
     types = [*inputs, *outs]
     parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types))
     count = len(inputs)
+    wanted = {1: ("panels",), 2: ("copy", "sums"), 3: MatmulOp.SCRATCH}.get(len(outs) - 1, ())
+    rooms = [f"{name} = {at}" for name, at in zip(wanted, names[count + 1 :])]
     return (
         f"func.func @kernel({parameters}) {{\n"
-        f"nn.matmul({', '.join(names[:count])}) outs({', '.join(names[count:])}) "
-        f"{{{settings}}} {body} : ({', '.join(types)}) -> ()\nfunc.return\n}}"
+        f"nn.matmul({', '.join(names[:count])}) outs({names[count]}) "
+        + (f"scratch({', '.join(rooms)}) " if rooms else "")
+        + f"{{{settings}}} {body} : ({', '.join(types)}) -> ()\nfunc.return\n}}"
     )
 
 
@@ -675,9 +681,9 @@ def test_scratch_is_wanted_for_an_operand_that_is_read_slowly():
         }} }}"""
         module = Parser(make_context(), text).parse_module()
         op = next(op for op in module.walk() if isinstance(op, MatmulOp))
-        return [f"{kind} {' '.join(map(str, sizes))}" for kind, sizes in scratch_types(op)]
+        return [f"{s.name} {s.element} {' '.join(map(str, s.dims))}" for s in scratch_types(op)]
 
-    assert wanted("transpose_b") == ["f16 1 (N + 31)/32 8 32"]
+    assert wanted("transpose_b") == ["panels f16 1 (N + 31)/32 8 32"]
     assert wanted("transpose_b", rows="2", sizes="") == []
     assert wanted("") == []
 

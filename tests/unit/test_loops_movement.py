@@ -282,7 +282,7 @@ def test_gather_reports_the_first_wrong_index(wrong: int, dynamic: bool) -> None
     indices = np.array([3, wrong, 99, 2], np.int64)
     result, whole = fresh((4, 20), np.float32)
     errors = np.zeros(4, np.int64)
-    op = "nn.gather(%0, %1) outs(%2, %3) {axis = 0 : i64, node = 41 : i64}"
+    op = "nn.gather(%0, %1) outs(%2) scratch(errors = %3) {axis = 0 : i64, node = 41 : i64}"
     run(op, [table, indices, result, errors], ["f32", "i64", "f32", "i64"], dynamic)
     np.testing.assert_array_equal(errors, [42, wrong, 10, 2 * PLACE])
     np.testing.assert_array_equal(result, table[[3, 0, 0, 2]])
@@ -296,7 +296,7 @@ def test_gather_reports_the_first_wrong_index(wrong: int, dynamic: bool) -> None
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_gather_from_an_empty_table(dynamic: bool) -> None:
     """No row can be read; the first index is reported, and no index at all is no error."""
-    op = "nn.gather(%0, %1) outs(%2, %3) {axis = 0 : i64, node = 0 : i64}"
+    op = "nn.gather(%0, %1) outs(%2) scratch(errors = %3) {axis = 0 : i64, node = 0 : i64}"
     for count, expected in ((2, [1, 5, 0, PLACE]), (0, [0, 0, 0, 0])):
         indices = np.full(count, 5, np.int64)
         result, whole = fresh((count, 20), np.float32)

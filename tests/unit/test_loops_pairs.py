@@ -60,13 +60,28 @@ def memref(shape: Sequence[int | None], element: str = "f32") -> str:
     return f"memref<{sizes}{element}>"
 
 
+ROOMS = {
+    ("nn.pack", 0): (),
+    ("nn.matmul", 0): (),
+    ("nn.matmul", 1): ("panels",),
+    ("nn.matmul", 2): ("copy", "sums"),
+    ("nn.attention", 3): ("queries", "scores", "values"),
+}
+"""The names of scratch buffers, by the op and how many it is given."""
+
+
 def kernel(name: str, inputs: Sequence[str], outs: Sequence[str], rest: str) -> str:
+    """`outs`: the result, then scratch buffers."""
     names = [f"%arg{i}" for i in range(len(inputs) + len(outs))]
+    rooms = ROOMS[name, len(outs) - 1]
+    scratch = ", ".join(f"{room} = {at}" for room, at in zip(rooms, names[len(inputs) + 1 :]))
     parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, [*inputs, *outs]))
     count = len(inputs)
     return (
         f"func.func @kernel({parameters}) {{\n"
-        f"{name}({', '.join(names[:count])}) outs({', '.join(names[count:])}) {rest} : "
+        f"{name}({', '.join(names[:count])}) outs({names[count]}) "
+        + (f"scratch({scratch}) " if scratch else "")
+        + f"{rest} : "
         f"({', '.join([*inputs, *outs])}) -> ()\nfunc.return\n}}"
     )
 

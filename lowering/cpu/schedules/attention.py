@@ -48,6 +48,7 @@ from openinfer.lowering.kernels.numeric import (
     greater,
     select,
 )
+from openinfer.lowering.kernels.scratch import scratch_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Attention:
         layouts = [layout.data for layout in op.layouts]
         self.q, self.k, self.v = (Heads(b, n) for b, n in zip(op.inputs[:3], layouts))
         self.out = Heads(op.outs[0], layouts[3])
-        self.queries, self.scores = op.outs[1], op.outs[2]
+        self.queries, self.scores = scratch_of(op, "queries", "scores")
         kind = accumulator_of(element_type(op.inputs[0]))
         assert isinstance(self.scores.type, MemRefType)
         width = self.scores.type.get_shape()[-1]

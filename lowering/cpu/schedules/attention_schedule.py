@@ -14,21 +14,21 @@ Requires: bufferised; contiguous operands; the two scratch buffers of `attention
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from openinfer.dialects.nn import AttentionOp, dims_of, element_of
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.attention import Attention
 from openinfer.lowering.cpu.schedules.pair_attention import PairAttention
 from openinfer.lowering.cpu.schedules.pair_heads import VECTORS, pair_attention_scratch
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.kernels.rules import Rule
-from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import THREADS, Size
 
 
-def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def attention_scratch(op: AttentionOp) -> list[Scratch]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
     First the queries of a block, transposed: `[threads, head size, block]`; then their scores
@@ -45,20 +45,15 @@ def attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]
     block = Size.of(lanes if queries is not None and queries <= lanes else VECTORS * lanes)
     length = key[2] if layouts[1] == "bhld" else key[1]
     threads = Size.name(THREADS)
-    return [(kind, (threads, Size.max(query[3], 1), block)), (kind, (threads, length, block))]
+    return [
+        Scratch("queries", kind, (threads, Size.max(query[3], 1), block)),
+        Scratch("scores", kind, (threads, length, block)),
+    ]
 
 
 def _attention(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, AttentionOp)
     pairs = op.precision is not None
-    wanted = 4 if pairs else 3
-    if len(op.outs) != wanted:
-        raise CompileError(
-            "OI0955",
-            f"nn.attention has {len(op.outs)} destinations, its lowering needs {wanted}: the "
-            "result, a block of queries and its scores" + (", pairs of values" * pairs),
-            hint="bufferise with attention_scratch",
-        )
     schedule = PairAttention if pairs else Attention
     schedule(b, op, machine_of(op)).emit()
     return True

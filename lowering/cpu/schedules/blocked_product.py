@@ -31,6 +31,7 @@ from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.product import Part, Product, Strip
 from openinfer.lowering.cpu.schedules.streaming import LINE, share_of_next
 from openinfer.lowering.cpu.vector_width import bits_of
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of
@@ -53,8 +54,6 @@ TASKS = 16
 APART = 64
 """Bytes between the rows of a copy, so that rows of a power of two do not share cache sets."""
 _COPIED = (Float16Type, Float32Type, Float64Type, type(bf16))
-
-Scratch = tuple[Attribute, tuple[Size, ...]]
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,8 @@ def block_scratch(op: MatmulOp) -> list[Scratch]:
     is_long = _is_long(depth, body, strict=Facts.of(op).strict_math)
     kept = f64 if is_long else body
     return [
-        (kind, (threads, Size.of(place[0]), Size.of(place[1]))),
-        (kept, (threads, panels, Size.of(height), Size.of(machine.tile))),
+        Scratch("copy", kind, (threads, Size.of(place[0]), Size.of(place[1]))),
+        Scratch("sums", kept, (threads, panels, Size.of(height), Size.of(machine.tile))),
     ]
 
 

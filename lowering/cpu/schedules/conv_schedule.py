@@ -1,7 +1,7 @@
 """The schedule of a convolution: register tiles, with what follows it done on the sums.
 
 Before:
-    nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, padding = …, layout = #nn.panels<4>} :
+    nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = …, layout = #nn.panels<4>, …} :
         (memref<1x32x32x32xf32>, memref<1x8x288x8xf32>, memref<1x64x32x32xf32>, …) -> ()
 
 After:
@@ -30,11 +30,12 @@ from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile,
 from openinfer.lowering.cpu.schedules.conv_tile import TileSums, Weights
 from openinfer.lowering.cpu.schedules.convolution import Convolution
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Extra, extras_of
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import collapse
-from openinfer.runtime.sizes import Size
+from openinfer.lowering.kernels.scratch import scratch_of
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ def schedule_of(op: ConvOp, machine: Machine | None = None) -> Schedule:
     return Schedule(kind, lanes, shape, tile, Planes(shape, tile.flat, lanes))
 
 
-def conv_scratch(op: ConvOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def conv_scratch(op: ConvOp) -> list[Scratch]:
     """The room for x with its padding. `op` is on tensors."""
     schedule = schedule_of(op)
     images = dims_of(op.inputs[0])[0] * schedule.planes.image
-    return [(schedule.kind, (images + schedule.planes.slack,))]
+    return [Scratch("planes", schedule.kind, (images + schedule.planes.slack,))]
 
 
 def _convolution(b: LoopBuilder, op: Operation) -> bool:
@@ -78,7 +79,8 @@ def _convolution(b: LoopBuilder, op: Operation) -> bool:
     machine = machine_of(op)
     schedule = schedule_of(op, machine)
     shape, planes = schedule.shape, schedule.planes
-    x, output, buffer = op.inputs[0], op.outs[0], op.outs[1]
+    x, output = op.inputs[0], op.outs[0]
+    (buffer,) = scratch_of(op, "planes")
     extras = extras_of(op)
     if shape.is_line:
         x, output = _as_line(b, x), _as_line(b, output)

@@ -27,6 +27,7 @@ from openinfer.lowering.kernels.numeric import (
     select,
 )
 from openinfer.lowering.kernels.runs import Extent, collapse, each, extent_of
+from openinfer.lowering.kernels.scratch import scratch_of
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ class Fourier:
         length = op.n.data
         self.static = length.constant
         self.length: Index = b.insert(SizeOp(length)) if self.static is None else self.static
-        result, self.table, self.work = op.outs
+        self.table, self.work = scratch_of(op, "table", "rows")
         self.thread = b.insert(ThreadOp())
         self.computed = element_type(self.work)
         spectra = 2 if isinstance(op, RfftOp) else 1
         self.source = _Rows.of(b, op.inputs[0], 3 - spectra)
-        self.target = _Rows.of(b, result, spectra)
+        self.target = _Rows.of(b, op.outs[0], spectra)
         self.inverse = isinstance(op, IrfftOp)
 
     def emit(self) -> None:

@@ -18,24 +18,24 @@ Requires: bufferised; contiguous operands; the scratch buffers of `sort_scratch`
 from __future__ import annotations
 
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from openinfer.dialects.nn import CumsumOp, ScatterOp, SortOp, dims_of, element_of
 from openinfer.lowering.cpu.schedules.gathers import report_into
 from openinfer.lowering.cpu.schedules.scatters import scatter
 from openinfer.lowering.cpu.schedules.sorting import Order, Sorter
 from openinfer.lowering.cpu.vector_width import lanes_of
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.running_sums import running_sums
-from openinfer.runtime.errors import CompileError
-from openinfer.runtime.sizes import Size
+from openinfer.lowering.kernels.scratch import scratch_of
 
 MOST, FEW = 64, 16
 """How many are chosen one by one instead of sorting all: of many, and of any number."""
 
 
-def sort_scratch(op: SortOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def sort_scratch(op: SortOp) -> list[Scratch]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its results.
 
     Two of positions, each in the shape of the input; none where few of many are asked for. `op` is
@@ -46,13 +46,14 @@ def sort_scratch(op: SortOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     if taken is not None and taken <= MOST:
         if taken <= FEW or count is None or count >= 4 * taken:
             return []
-    return [(i64, dims)] * 2
+    return [Scratch(name, i64, dims) for name in op.SCRATCH]
 
 
 def _scatter(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, ScatterOp)
     node = op.node.value.data if op.node is not None else 0
-    report = report_into(b, op.outs[1], node) if len(op.outs) > 1 else None
+    errors = op.room("errors")
+    report = report_into(b, errors, node) if errors is not None else None
     x, indices, updates = op.inputs
     scatter(
         b,
@@ -70,20 +71,14 @@ def _scatter(b: LoopBuilder, op: Operation) -> bool:
 
 def _sort(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, SortOp)
-    values, places, *scratch = op.outs
+    values, places = op.outs
     order = Order(op.descending is not None, op.unsigned is not None)
     sorter = Sorter(b, op.inputs[0], (values, places), op.axis.value.data, order)
-    if not scratch:
+    if op.scratch:
+        home, away = scratch_of(op, "home", "away")
+        sorter.merge((home, away))
+    else:
         sorter.choose()
-        return True
-    if len(scratch) != 2:
-        raise CompileError(
-            "OI0955",
-            f"nn.sort has {len(op.outs)} destinations, its lowering needs 2 or 4: values, positions "
-            "and two buffers of positions",
-            hint="bufferise with sort_scratch",
-        )
-    sorter.merge((scratch[0], scratch[1]))
     return True
 
 

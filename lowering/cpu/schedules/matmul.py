@@ -28,6 +28,7 @@ from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.kernels.epilogue import Epilogue, Extra, extras_of
 from openinfer.lowering.kernels.numeric import element_type
 from openinfer.lowering.kernels.runs import collapse
+from openinfer.lowering.kernels.scratch import scratch_of
 from openinfer.runtime.errors import CompileError
 
 # With fewer rows a transposed right operand is read once where it lies; packing it reads and writes
@@ -53,10 +54,10 @@ class MatmulLowering:
         self.build = LoopBuilder(InsertPoint.before(op))
         machine = machine_of(op)
         self.machine = replace(machine, most_rows=rows) if rows else machine
-        room = list(op.outs[1:])
-        self.scratch = room.pop(0) if len(room) % 2 else None
+        self.scratch = op.room("panels")
         """Where the right operand becomes panels."""
-        self.blocks = Blocks(*room) if room else None
+        in_blocks = op.room("copy") is not None
+        self.blocks = Blocks(*scratch_of(op, "copy", "sums")) if in_blocks else None
         self.slot: Index = 0
         """The part of the scratch that this thread uses."""
         self.thread: Index = 0
@@ -76,7 +77,7 @@ class MatmulLowering:
                 raise CompileError(
                     "OI0955",
                     "nn.matmul of precision bf16: the right operand needs room for its panels",
-                    hint="bufferise with scratch_types",
+                    hint="bufferise for the target that the kernels are lowered for",
                 )
             return PairArithmetic(kind, lanes, self.machine.fused)
         return Arithmetic(

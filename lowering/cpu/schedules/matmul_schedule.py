@@ -19,7 +19,7 @@ Requires: bufferised; contiguous operands; a packed operand made by `nn.pack` fo
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from openinfer.dialects.nn import MatmulOp, ProductsOp, dims_of, element_of
 from openinfer.lowering.cpu.machine import machine_of
@@ -28,6 +28,7 @@ from openinfer.lowering.cpu.schedules.matmul import ROWS_WORTH_PACKING, MatmulLo
 from openinfer.lowering.cpu.schedules.pair_product import pair_scratch
 from openinfer.lowering.cpu.schedules.products import emit_products
 from openinfer.lowering.cpu.vector_width import bits_of
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.runtime.sizes import THREADS, Size
@@ -38,7 +39,7 @@ PLAIN_ROWS_WORTH_PACKING = 64
 PLAIN_BYTES_WORTH_PACKING = 1 << 19
 
 
-def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def scratch_types(op: MatmulOp) -> list[Scratch]:
     """The scratch buffers (element type, sizes) that the lowering of `op` wants after its output.
 
     A transposed right operand is packed first, and so is a large one, into panels
@@ -50,7 +51,7 @@ def scratch_types(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     return panels + (block_scratch(op) if panels or op.layout is not None else [])
 
 
-def _panel_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def _panel_scratch(op: MatmulOp) -> list[Scratch]:
     if op.layout is not None:
         return []
     rows = dims_of(op.output)[-2].constant
@@ -69,7 +70,8 @@ def _panel_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     tile = machine_of(op).tile
     count = (columns + (tile - 1)) // tile
     slots = Size.name(THREADS) if len(dims_of(op.output)) > 2 else Size.of(1)
-    return [(element_of(op.inputs[1]), (slots, count, depth, Size.of(tile)))]
+    dims = (slots, count, depth, Size.of(tile))
+    return [Scratch("panels", element_of(op.inputs[1]), dims)]
 
 
 def rules(rows: int = 0) -> dict[str, Rule]:

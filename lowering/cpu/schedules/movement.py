@@ -205,7 +205,8 @@ def _concat(b: LoopBuilder, op: Operation) -> bool:
 def _gather(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, GatherOp)
     node = op.node.value.data if op.node is not None else 0
-    report = report_into(b, op.outs[1], node) if len(op.outs) > 1 else None
+    errors = op.room("errors")
+    report = report_into(b, errors, node) if errors is not None else None
     table, indices = op.inputs
     lanes = lanes_of(op, element_of(op.output))
     unsigned = op.unsigned_indices is not None

@@ -51,6 +51,7 @@ from openinfer.lowering.kernels.numeric import (
     greater,
     select,
 )
+from openinfer.lowering.kernels.scratch import scratch_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class PairAttention:
         layouts = [layout.data for layout in op.layouts]
         self.q, self.k, self.v = (Heads(b, n) for b, n in zip(op.inputs[:3], layouts))
         self.out = Heads(op.outs[0], layouts[3])
-        self.queries, self.scores, self.values = op.outs[1:]
+        self.queries, self.scores, self.values = scratch_of(op, *op.SCRATCH)
         self.how = PairArithmetic(f32, machine.lanes(f32), machine.fused)
         self.zero = build.index(0)
         self.lowest = build.constant(-INF, self.how.vector)

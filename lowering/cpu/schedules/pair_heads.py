@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import bf16, f32
-from xdsl.ir import Attribute
 
 from openinfer.dialects.nn import AttentionOp, dims_of
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.attention_operands import Heads
 from openinfer.lowering.cpu.schedules.packing import Matrix
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import Index
 from openinfer.runtime.sizes import THREADS, Size
 
@@ -18,7 +18,7 @@ VECTORS = 2
 """Vectors of queries that a block has at most."""
 
 
-def pair_attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def pair_attention_scratch(op: AttentionOp) -> list[Scratch]:
     """The scratch buffers of an attention with `precision`, which is on tensors.
 
     The queries of a block as pairs, `[threads, head size / 2, 2 * block]`; their scores,
@@ -35,9 +35,9 @@ def pair_attention_scratch(op: AttentionOp) -> list[tuple[Attribute, tuple[Size,
     tile = machine.tile_for(size)
     panels = (batch * heads, Size.of(-(-size // tile)), (length + 1) // 2, Size.of(2 * tile))
     return [
-        (bf16, (threads, query[3] // 2, Size.of(2 * block))),
-        (f32, (threads, length + 1, Size.of(block))),
-        (bf16, panels),
+        Scratch("queries", bf16, (threads, query[3] // 2, Size.of(2 * block))),
+        Scratch("scores", f32, (threads, length + 1, Size.of(block))),
+        Scratch("values", bf16, panels),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from xdsl.dialects.builtin import bf16
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import MatmulOp, dims_of
 from openinfer.lowering.cpu.machine import machine_of
@@ -14,6 +14,7 @@ from openinfer.lowering.cpu.schedules.microkernel import Tile, contract, split_f
 from openinfer.lowering.cpu.schedules.pairs import load_half, load_pair
 from openinfer.lowering.cpu.schedules.product import Extents, Part, Product, Strip
 from openinfer.lowering.cpu.schedules.streaming import ask_ahead, steps_per_line
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.runtime.sizes import THREADS, Size
 
@@ -26,7 +27,7 @@ rows: 1.00 to 1.01. For a single row it costs: 1.07 to 1.22 of the time.
 """
 
 
-def pair_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def pair_scratch(op: MatmulOp) -> list[Scratch]:
     """Room for the panels of a right operand that is no constant: `op` is on tensors.
 
     `[slots, ceil(N / tile), ceil(K / 2), 2 * tile]` of bf16, a slot for each thread where threads
@@ -39,7 +40,7 @@ def pair_scratch(op: MatmulOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
     tile = machine_of(op).tile
     slots = Size.name(THREADS) if len(dims_of(op.output)) > 2 else Size.of(1)
     panels = (columns + (tile - 1)) // tile
-    return [(bf16, (slots, panels, (depth + 1) // 2, Size.of(2 * tile)))]
+    return [Scratch("panels", bf16, (slots, panels, (depth + 1) // 2, Size.of(2 * tile)))]
 
 
 def in_pairs(build: LoopBuilder, extents: Extents) -> Extents:

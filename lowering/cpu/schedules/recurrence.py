@@ -1,7 +1,7 @@
 """LSTM and GRU: a loop through time for each sequence.
 
 Before:
-    nn.lstm(%fed, %h0, %c0, %w) outs(%y, %h, %c, %scratch) : (…) -> ()
+    nn.lstm(%fed, %h0, %c0, %w) outs(%y, %h, %c) scratch(states = %scratch) : (…) -> ()
 
 After:
     scf.for %b = %c0 to %batch step %c1 {
@@ -22,10 +22,11 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.math import ExpOp, TanhOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import GruOp, LstmOp, RecurrentOp, ThreadOp, dims_of, element_of
 from openinfer.lowering.cpu.vector_width import lanes_of
+from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, reduction, resize_float, wide_type
 from openinfer.lowering.kernels.rules import Rule
@@ -36,29 +37,22 @@ from openinfer.lowering.kernels.runs import (
     reduce_run,
     vector_run,
 )
-from openinfer.runtime.errors import CompileError
+from openinfer.lowering.kernels.scratch import scratch_of
 from openinfer.runtime.sizes import THREADS, Size
 
 
-def recurrent_scratch(op: RecurrentOp) -> list[tuple[Attribute, tuple[Size, ...]]]:
+def recurrent_scratch(op: RecurrentOp) -> list[Scratch]:
     """The scratch that the lowering of `op` (on tensors) wants after its results.
 
     For each thread the hidden parts of all gates, and the states between two steps, unrounded.
     """
     hidden = dims_of(op.inputs[1 + op.STATES])[1]
     kind = wide_type(element_of(op.inputs[0]))
-    return [(kind, (Size.name(THREADS), Size.of(op.PARTS), hidden))]
+    return [Scratch("states", kind, (Size.name(THREADS), Size.of(op.PARTS), hidden))]
 
 
 def _lower(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, LstmOp | GruOp)
-    if len(op.outs) != op.OUTPUTS + 1:
-        raise CompileError(
-            "OI0955",
-            f"{op.name} has {len(op.outs)} destinations, its lowering needs {op.OUTPUTS + 1}: the "
-            "results, and scratch for gates and states",
-            hint="bufferise with recurrent_scratch",
-        )
     _Layer(b, op).emit()
     return True
 
@@ -74,7 +68,7 @@ class _Layer:
         self.weight = op.inputs[1 + op.STATES]
         self.bias = op.inputs[2 + op.STATES] if len(op.inputs) > 2 + op.STATES else None
         self.y, self.lasts = op.outs[0], op.outs[1 : 1 + op.STATES]
-        self.scratch = op.outs[-1]
+        (self.scratch,) = scratch_of(op, "states")
         self.computed = element_type(self.scratch)
         self.hidden = b.dim(self.weight, 1)
         self.extent = Extent((self.hidden,))

@@ -94,8 +94,8 @@ func.func @step(%x: tensor<4xf32>) -> tensor<f32> {
 // -----
 // A product gets the scratch that its kernel asks for, a gather the error record.
 // CHECK: %scratch = memref.alloc
-// CHECK: nn.matmul(%x, %w) outs(%y, %scratch) {transpose_b}
-// CHECK: nn.gather(%y, %i) outs(%g, %errors) {axis = 0 : i64, node = 7 : i64}
+// CHECK: nn.matmul(%x, %w) outs(%y) scratch(panels = %scratch) {transpose_b}
+// CHECK: nn.gather(%y, %i) outs(%g) scratch(errors = %errors) {axis = 0 : i64, node = 7 : i64}
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x", "w", "i"], outputs = ["g"], weights = []}
 func.func @step(%x: tensor<64x8xf32>, %w: tensor<32x8xf32>, %i: tensor<3xi64>) -> tensor<3x32xf32> {

@@ -44,7 +44,7 @@ func.func @f(%x: tensor<4x3xf32>, %i: tensor<2xi64>, %u: tensor<2x3xf32>) {
 // -----
 // CHECK: nn.scatter: the error record is memref<3xi64>, expected memref<4xi64>
 func.func @f(%x: memref<4xf32>, %i: memref<2xi64>, %u: memref<2xf32>, %e: memref<3xi64>) {
-  nn.scatter(%x, %i, %u) outs(%x, %e) {axis = 0 : i64, mode = "add"} : (memref<4xf32>, memref<2xi64>, memref<2xf32>, memref<4xf32>, memref<3xi64>) -> ()
+  nn.scatter(%x, %i, %u) outs(%x) scratch(errors = %e) {axis = 0 : i64, mode = "add"} : (memref<4xf32>, memref<2xi64>, memref<2xf32>, memref<4xf32>, memref<3xi64>) -> ()
   func.return
 }
 // -----
@@ -86,7 +86,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 // CHECK: nn.sort: the scratch buffer has shape [3], expected [4]
 func.func @f(%x: memref<4xf32>, %p: memref<4xi64>, %s: memref<3xi64>) {
-  nn.sort(%x) outs(%x, %p, %s) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>, memref<4xi64>, memref<3xi64>) -> ()
+  nn.sort(%x) outs(%x, %p) scratch(home = %s) {axis = 0 : i64} : (memref<4xf32>, memref<4xf32>, memref<4xi64>, memref<3xi64>) -> ()
   func.return
 }
 // -----

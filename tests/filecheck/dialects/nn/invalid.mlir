@@ -26,7 +26,7 @@ func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.softmax has 1 to 1 destinations, found 2
+// CHECK: nn.softmax has 1 destinations, found 2
 func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
   %b = memref.alloc() : memref<4x8xf32>
   nn.softmax(%b) outs(%b, %b) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x8xf32>) -> ()
@@ -314,7 +314,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<5xi64>) {
 // -----
 // CHECK: nn.gather: the error record is memref<3xi64>, expected memref<4xi64>
 func.func @f(%b: memref<4x8xf32>, %i: memref<5xi64>, %c: memref<5x8xf32>, %e: memref<3xi64>) {
-  nn.gather(%b, %i) outs(%c, %e) {axis = 0 : i64} : (memref<4x8xf32>, memref<5xi64>, memref<5x8xf32>, memref<3xi64>) -> ()
+  nn.gather(%b, %i) outs(%c) scratch(errors = %e) {axis = 0 : i64} : (memref<4x8xf32>, memref<5xi64>, memref<5x8xf32>, memref<3xi64>) -> ()
   func.return
 }
 // -----
@@ -410,7 +410,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>) {
 // -----
 // CHECK: nn.matmul: the scratch buffer has shape [1, 3, 8, 2], expected [?, 2, 8, 2]
 func.func @f(%a: memref<4x8xf32>, %b: memref<4x8xf32>, %c: memref<4x4xf32>, %s: memref<1x3x8x2xf32>) {
-  nn.matmul(%a, %b) outs(%c, %s) {transpose_b} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x4xf32>, memref<1x3x8x2xf32>) -> ()
+  nn.matmul(%a, %b) outs(%c) scratch(panels = %s) {transpose_b} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x4xf32>, memref<1x3x8x2xf32>) -> ()
   func.return
 }
 // -----
@@ -707,7 +707,7 @@ func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2
 // -----
 // CHECK: nn.attention: the scratch buffer of scores has shape [1, 5, 8], expected [?, 7, ?]
 func.func @f(%q: memref<1x4x5x8xf32>, %k: memref<1x2x7x8xf32>, %o: memref<1x4x5x8xf32>, %s: memref<1x8x8xf32>, %t: memref<1x5x8xf32>) {
-  nn.attention(%q, %k, %k) outs(%o, %s, %t) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x4x5x8xf32>, memref<1x2x7x8xf32>, memref<1x2x7x8xf32>, memref<1x4x5x8xf32>, memref<1x8x8xf32>, memref<1x5x8xf32>) -> ()
+  nn.attention(%q, %k, %k) outs(%o) scratch(queries = %s, scores = %t) {scale = 1.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x4x5x8xf32>, memref<1x2x7x8xf32>, memref<1x2x7x8xf32>, memref<1x4x5x8xf32>, memref<1x8x8xf32>, memref<1x5x8xf32>) -> ()
   func.return
 }
 // -----
@@ -817,3 +817,37 @@ func.func @f(%x: memref<4xf32>, %y: memref<8xf32>) {
   nn.transfer "to_host" %x, %y bytes <16> : memref<4xf32> to memref<8xf32>
   func.return
 }
+// -----
+// Scratch buffers have names, which the op knows.
+// CHECK: nn.softmax has no scratch buffer rows, it has: none
+func.func @f(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
+  nn.softmax(%x) outs(%y) scratch(rows = %x) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x8xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: the scratch buffer panels stands here twice
+func.func @f(%a: memref<4x8xf32>, %b: memref<8x4xf32>, %c: memref<4x4xf32>, %s: memref<1x2x8x2xf32>) {
+  nn.matmul(%a, %b) outs(%c) scratch(panels = %s, panels = %s) : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x8x2xf32>, memref<1x2x8x2xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.matmul: blocks have a copy of rows and sums, found one of both
+func.func @f(%a: memref<4x8xf32>, %b: memref<8x4xf32>, %c: memref<4x4xf32>, %s: memref<1x2x4xf32>) {
+  nn.matmul(%a, %b) outs(%c) scratch(copy = %s) : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x4xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.softmax has 1 destinations, found 2
+func.func @f(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
+  nn.softmax(%x) outs(%y, %y) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>, memref<4x8xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.matmul has 2 scratch buffers, named panels
+"builtin.module"() ({
+  "func.func"() <{sym_name = "f", function_type = (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x8x2xf32>) -> ()}> ({
+  ^bb0(%a: memref<4x8xf32>, %b: memref<8x4xf32>, %c: memref<4x4xf32>, %s: memref<1x2x8x2xf32>):
+    "nn.matmul"(%a, %b, %c, %s, %s) <{rooms = ["panels"], operandSegmentSizes = array<i32: 2, 1, 2>}> : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x8x2xf32>, memref<1x2x8x2xf32>) -> ()
+    "func.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()

@@ -6,7 +6,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
   func.func @attend(%q: memref<1x8x40x32xf32>, %k: memref<1x2x?x32xf32>, %v: memref<1x2x?x32xf32>,
       %mask: memref<1x1x1x?xi8>, %o: memref<1x40x8x32xf32>,
       %queries: memref<1x32x32xf32>, %scores: memref<1x?x32xf32>) {
-    nn.attention(%q, %k, %v, %mask) outs(%o, %queries, %scores)
+    nn.attention(%q, %k, %v, %mask) outs(%o) scratch(queries = %queries, scores = %scores)
       {scale = 0.5 : f64, masked, causal, layouts = ["bhld", "bhld", "bhld", "blhd"]}
       : (memref<1x8x40x32xf32>, memref<1x2x?x32xf32>, memref<1x2x?x32xf32>, memref<1x1x1x?xi8>,
          memref<1x40x8x32xf32>, memref<1x32x32xf32>, memref<1x?x32xf32>) -> ()
@@ -53,7 +53,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @windowed(%q: memref<1x2x?x?xf32>, %w: memref<i64>, %o: memref<1x2x?x?xf32>,
       %queries: memref<1x?x16xf32>, %scores: memref<1x?x16xf32>) {
-    nn.attention(%q, %q, %q, %w) outs(%o, %queries, %scores)
+    nn.attention(%q, %q, %q, %w) outs(%o) scratch(queries = %queries, scores = %scores)
       {scale = 0.5 : f64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]}
       : (memref<1x2x?x?xf32>, memref<1x2x?x?xf32>, memref<1x2x?x?xf32>, memref<i64>,
          memref<1x2x?x?xf32>, memref<1x?x16xf32>, memref<1x?x16xf32>) -> ()
@@ -91,7 +91,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @one_query(%q: memref<1x4x?x16xf32>, %k: memref<1x?x2x16xf16>, %v: memref<1x?x2x16xf16>,
       %o: memref<1x4x?x16xf32>, %queries: memref<1x16x16xf32>, %scores: memref<1x?x16xf32>) {
-    nn.attention(%q, %k, %v) outs(%o, %queries, %scores)
+    nn.attention(%q, %k, %v) outs(%o) scratch(queries = %queries, scores = %scores)
       {scale = 0.25 : f64, causal, layouts = ["bhld", "blhd", "blhd", "bhld"]}
       : (memref<1x4x?x16xf32>, memref<1x?x2x16xf16>, memref<1x?x2x16xf16>,
          memref<1x4x?x16xf32>, memref<1x16x16xf32>, memref<1x?x16xf32>) -> ()
@@ -121,7 +121,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @causal(%q: memref<1x2x9x16xf32>, %k: memref<1x2x9x16xf32>, %v: memref<1x2x9x16xf32>,
       %o: memref<1x2x9x16xf32>, %queries: memref<1x16x16xf32>, %scores: memref<1x9x16xf32>) {
-    nn.attention(%q, %k, %v) outs(%o, %queries, %scores)
+    nn.attention(%q, %k, %v) outs(%o) scratch(queries = %queries, scores = %scores)
       {scale = 0.25 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]}
       : (memref<1x2x9x16xf32>, memref<1x2x9x16xf32>, memref<1x2x9x16xf32>,
          memref<1x2x9x16xf32>, memref<1x16x16xf32>, memref<1x9x16xf32>) -> ()
@@ -147,7 +147,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
   func.func @added(%q: memref<1x2x9x16xf32>, %k: memref<1x2x9x16xf32>, %v: memref<1x2x9x16xf32>,
       %mask: memref<1x1x9x9xf32>,
       %o: memref<1x2x9x16xf32>, %queries: memref<1x16x16xf32>, %scores: memref<1x9x16xf32>) {
-    nn.attention(%q, %k, %v, %mask) outs(%o, %queries, %scores)
+    nn.attention(%q, %k, %v, %mask) outs(%o) scratch(queries = %queries, scores = %scores)
       {scale = 0.25 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]}
       : (memref<1x2x9x16xf32>, memref<1x2x9x16xf32>, memref<1x2x9x16xf32>, memref<1x1x9x9xf32>,
          memref<1x2x9x16xf32>, memref<1x16x16xf32>, memref<1x9x16xf32>) -> ()
@@ -165,7 +165,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // weights rounded into one word in place of their scores, and the product with the pairs of values.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @pairs(%q: memref<1x2x32x16xbf16>, %k: memref<1x2x8x16xbf16>, %v: memref<1x2x8x32xbf16>, %o: memref<1x2x32x32xbf16>, %queries: memref<?x8x64xbf16>, %scores: memref<?x9x32xf32>, %values: memref<2x1x4x64xbf16>) {
-    nn.attention(%q, %k, %v) outs(%o, %queries, %scores, %values) {scale = 0.25 : f64, precision = "bf16", layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x32x16xbf16>, memref<1x2x8x16xbf16>, memref<1x2x8x32xbf16>, memref<1x2x32x32xbf16>, memref<?x8x64xbf16>, memref<?x9x32xf32>, memref<2x1x4x64xbf16>) -> ()
+    nn.attention(%q, %k, %v) outs(%o) scratch(queries = %queries, scores = %scores, values = %values) {scale = 0.25 : f64, precision = "bf16", layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x32x16xbf16>, memref<1x2x8x16xbf16>, memref<1x2x8x32xbf16>, memref<1x2x32x32xbf16>, memref<?x8x64xbf16>, memref<?x9x32xf32>, memref<2x1x4x64xbf16>) -> ()
     func.return
   }
 }

@@ -23,7 +23,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:           vector.store %{{.*}}, %y[%c0, %{{.*}}, %{{.*}}, %[[W]]]
 // CHECK:       } {openinfer.parallel}
 func.func @kernels(%x: memref<1x16x32x32xf32>, %w: memref<1x4x144x8xf32>, %bias: memref<32x1x1xf32>, %y: memref<1x32x32x32xf32>, %planes: memref<18624xf32>) {
-  nn.conv(%x, %w, %bias) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<8>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
+  nn.conv(%x, %w, %bias) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<8>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
   ^bb0(%p: f32, %q: f32):
     %r = arith.addf %p, %q : f32
     nn.yield %r : f32
@@ -40,7 +40,7 @@ func.func @kernels(%x: memref<1x16x32x32xf32>, %w: memref<1x4x144x8xf32>, %bias:
 // CHECK:       %[[V:.*]] = vector.load %[[STAGE]]
 // CHECK-NEXT:  vector.maskedstore %y[%c0, %{{.*}}, %{{.*}}, %c0], %{{.*}}, %[[V]]
 func.func @short_lines(%x: memref<1x4x7x7xf32>, %w: memref<8x4x3x3xf32>, %y: memref<1x8x7x7xf32>, %planes: memref<452xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64}
+  nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64}
     : (memref<1x4x7x7xf32>, memref<8x4x3x3xf32>, memref<1x8x7x7xf32>, memref<452xf32>) -> ()
   func.return
 }
@@ -51,7 +51,7 @@ func.func @short_lines(%x: memref<1x4x7x7xf32>, %w: memref<8x4x3x3xf32>, %y: mem
 // CHECK:       vector.shuffle %{{.*}}[0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
 // CHECK:       vector.fma
 func.func @stride(%x: memref<1x4x32x32xf32>, %w: memref<8x4x3x3xf32>, %y: memref<1x8x16x16xf32>, %planes: memref<4616xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64}
+  nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64}
     : (memref<1x4x32x32xf32>, memref<8x4x3x3xf32>, memref<1x8x16x16xf32>, memref<4616xf32>) -> ()
   func.return
 }
@@ -65,7 +65,7 @@ func.func @stride(%x: memref<1x4x32x32xf32>, %w: memref<8x4x3x3xf32>, %y: memref
 // CHECK-NEXT:  vector.shuffle %{{.*}}[1, 3, 5,
 // CHECK:       vector.store %{{.*}}, %y[%c0,
 func.func @pooled(%x: memref<1x4x16x32xf32>, %w: memref<8x4x3x3xf32>, %y: memref<1x8x8x16xf32>, %planes: memref<2576xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, pool = 2 : i64}
+  nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, pool = 2 : i64}
     : (memref<1x4x16x32xf32>, memref<8x4x3x3xf32>, memref<1x8x8x16xf32>, memref<2576xf32>) -> ()
   func.return
 }
@@ -99,7 +99,7 @@ func.func @on_tensors(%x: tensor<1x1x4x4xf32>, %w: tensor<1x1x1x1xf32>) -> tenso
 // CHECK-NEXT:  vector.fma %[[P]],
 builtin.module attributes {openinfer.target = "avx2"} {
 func.func @more_pixels(%x: memref<1x32x32x32xf32>, %w: memref<1x22x288x3xf32>, %y: memref<1x64x16x16xf32>, %planes: memref<37056xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<3>, pool = 2 : i64}
+  nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<3>, pool = 2 : i64}
     : (memref<1x32x32x32xf32>, memref<1x22x288x3xf32>, memref<1x64x16x16xf32>, memref<37056xf32>) -> ()
   func.return
 }
@@ -118,7 +118,7 @@ func.func @more_pixels(%x: memref<1x32x32x32xf32>, %w: memref<1x22x288x3xf32>, %
 // CHECK-NEXT:  vector.fma %[[S]], %[[B]],
 builtin.module attributes {openinfer.target = "avx2"} {
 func.func @more_outputs(%x: memref<1x32x32x32xf32>, %w: memref<1x11x288x6xf32>, %y: memref<1x64x32x32xf32>, %planes: memref<37056xf32>) {
-  nn.conv(%x, %w) outs(%y, %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<6>}
+  nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<6>}
     : (memref<1x32x32x32xf32>, memref<1x11x288x6xf32>, memref<1x64x32x32xf32>, memref<37056xf32>) -> ()
   func.return
 }

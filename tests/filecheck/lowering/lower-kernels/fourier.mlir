@@ -24,7 +24,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:           memref.store %{{.*}}, %y[%row, %[[K]], %c1]
 // CHECK:       } {openinfer.parallel}
 func.func @stages(%x: memref<?x8xf32>, %y: memref<?x5x2xf32>, %table: memref<2x8xf32>, %work: memref<?x4x8xf32>) {
-  nn.rfft(%x) outs(%y, %table, %work) {n = #graph.size<8>, norm = "backward"}
+  nn.rfft(%x) outs(%y) scratch(table = %table, rows = %work) {n = #graph.size<8>, norm = "backward"}
     : (memref<?x8xf32>, memref<?x5x2xf32>, memref<2x8xf32>, memref<?x4x8xf32>) -> ()
   func.return
 }
@@ -36,7 +36,7 @@ func.func @stages(%x: memref<?x8xf32>, %y: memref<?x5x2xf32>, %table: memref<2x8
 // CHECK:         scf.for %u = %c1 to %c11
 // CHECK:           arith.remui %{{.*}}, %c11 : index
 func.func @prime(%x: memref<3x11xf32>, %y: memref<3x6x2xf32>, %table: memref<2x11xf32>, %work: memref<?x4x11xf32>) {
-  nn.rfft(%x) outs(%y, %table, %work) {n = #graph.size<11>, norm = "ortho"}
+  nn.rfft(%x) outs(%y) scratch(table = %table, rows = %work) {n = #graph.size<11>, norm = "ortho"}
     : (memref<3x11xf32>, memref<3x6x2xf32>, memref<2x11xf32>, memref<?x4x11xf32>) -> ()
   func.return
 }
@@ -53,7 +53,7 @@ func.func @prime(%x: memref<3x11xf32>, %y: memref<3x6x2xf32>, %table: memref<2x1
 // CHECK:           arith.truncf %{{.*}} : f64 to f32
 // CHECK-NEXT:      memref.store %{{.*}}, %y[%row, %[[J]]]
 func.func @sums(%x: memref<3x?x2xf32>, %y: memref<3x?xf32>, %table: memref<2x?xf64>, %work: memref<?x4x?xf32>) {
-  nn.irfft(%x) outs(%y, %table, %work) {n = #graph.size<N>, norm = "backward"}
+  nn.irfft(%x) outs(%y) scratch(table = %table, rows = %work) {n = #graph.size<N>, norm = "backward"}
     : (memref<3x?x2xf32>, memref<3x?xf32>, memref<2x?xf64>, memref<?x4x?xf32>) -> ()
   func.return
 }

@@ -49,7 +49,7 @@ func.func @rows(%x: memref<4x?xi32>, %y: memref<4x?xi32>) {
 // CHECK:       } else {
 // CHECK:         memref.store %{{.*}}, %e
 func.func @scatter(%x: memref<8x32xf32>, %i: memref<5xi64>, %u: memref<5x32xf32>, %y: memref<8x32xf32>, %e: memref<4xi64>) {
-  nn.scatter(%x, %i, %u) outs(%y, %e) {axis = 0 : i64, mode = "add", node = 3 : i64}
+  nn.scatter(%x, %i, %u) outs(%y) scratch(errors = %e) {axis = 0 : i64, mode = "add", node = 3 : i64}
     : (memref<8x32xf32>, memref<5xi64>, memref<5x32xf32>, memref<8x32xf32>, memref<4xi64>) -> ()
   func.return
 }
@@ -66,7 +66,7 @@ func.func @scatter(%x: memref<8x32xf32>, %i: memref<5xi64>, %u: memref<5x32xf32>
 // CHECK:       %[[VALUE:.*]] = memref.load %x[%{{.*}}, %[[PLACE]]]
 // CHECK:       memref.store %[[VALUE]], %v
 func.func @sort(%x: memref<3x9xi16>, %v: memref<3x4xi16>, %p: memref<3x4xi64>, %a: memref<3x9xi64>, %b: memref<3x9xi64>) {
-  nn.sort(%x) outs(%v, %p, %a, %b) {axis = 1 : i64}
+  nn.sort(%x) outs(%v, %p) scratch(home = %a, away = %b) {axis = 1 : i64}
     : (memref<3x9xi16>, memref<3x4xi16>, memref<3x4xi64>, memref<3x9xi64>, memref<3x9xi64>) -> ()
   func.return
 }
@@ -89,7 +89,7 @@ func.func @choose(%x: memref<?xi32>, %v: memref<2xi32>, %p: memref<2xi64>) {
 // CHECK-LABEL: func.func @unsigned
 // CHECK:       arith.cmpi ugt, %{{.*}}, %{{.*}} : i8
 func.func @unsigned(%x: memref<9xi8>, %v: memref<9xi8>, %p: memref<9xi64>, %a: memref<9xi64>, %b: memref<9xi64>) {
-  nn.sort(%x) outs(%v, %p, %a, %b) {axis = 0 : i64, descending, unsigned}
+  nn.sort(%x) outs(%v, %p) scratch(home = %a, away = %b) {axis = 0 : i64, descending, unsigned}
     : (memref<9xi8>, memref<9xi8>, memref<9xi64>, memref<9xi64>, memref<9xi64>) -> ()
   func.return
 }

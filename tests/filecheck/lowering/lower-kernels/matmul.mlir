@@ -111,7 +111,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // With scratch it is packed first. Threads work on different batches: each has panels of its own.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @batches(%x: memref<4x8x16xf32>, %w: memref<4x32x16xf32>, %y: memref<4x8x32xf32>, %s: memref<?x1x16x32xf32>) {
-    nn.matmul(%x, %w) outs(%y, %s) {transpose_b} : (memref<4x8x16xf32>, memref<4x32x16xf32>, memref<4x8x32xf32>, memref<?x1x16x32xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) scratch(panels = %s) {transpose_b} : (memref<4x8x16xf32>, memref<4x32x16xf32>, memref<4x8x32xf32>, memref<?x1x16x32xf32>) -> ()
     func.return
   }
 }
@@ -263,7 +263,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // and what is stored behind the last block are the sums that the others left.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @blocks(%x: memref<128x64xf32>, %w: memref<2x64x32xf32>, %y: memref<128x64xf32>, %copy: memref<?x64x48xf32>, %sums: memref<?x2x64x32xf32>) {
-    nn.matmul(%x, %w) outs(%y, %copy, %sums) {layout = #nn.panels<32>} : (memref<128x64xf32>, memref<2x64x32xf32>, memref<128x64xf32>, memref<?x64x48xf32>, memref<?x2x64x32xf32>) -> ()
+    nn.matmul(%x, %w) outs(%y) scratch(copy = %copy, sums = %sums) {layout = #nn.panels<32>} : (memref<128x64xf32>, memref<2x64x32xf32>, memref<128x64xf32>, memref<?x64x48xf32>, memref<?x2x64x32xf32>) -> ()
     func.return
   }
 }

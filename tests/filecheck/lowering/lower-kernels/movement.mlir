@@ -93,7 +93,7 @@ func.func @concat(%a: memref<?x16xf32>, %b: memref<?x32xf32>, %y: memref<?x48xf3
 // CHECK:         vector.load %table[%[[ROW]],
 // CHECK:       } {openinfer.parallel}
 func.func @gather(%table: memref<100x384xf32>, %ids: memref<?xi64>, %y: memref<?x384xf32>, %errors: memref<4xi64>) {
-  nn.gather(%table, %ids) outs(%y, %errors) {axis = 0 : i64, node = 7 : i64}
+  nn.gather(%table, %ids) outs(%y) scratch(errors = %errors) {axis = 0 : i64, node = 7 : i64}
     : (memref<100x384xf32>, memref<?xi64>, memref<?x384xf32>, memref<4xi64>) -> ()
   func.return
 }

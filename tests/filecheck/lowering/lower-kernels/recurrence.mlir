@@ -25,7 +25,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:       } {openinfer.parallel}
 func.func @lstm(%fed: memref<?x?x128xf32>, %h0: memref<?x32xf16>, %c0: memref<?x32xf16>, %w: memref<128x32xf16>,
     %y: memref<?x?x32xf16>, %h: memref<?x32xf16>, %c: memref<?x32xf16>, %s: memref<?x6x32xf32>) {
-  nn.lstm(%fed, %h0, %c0, %w) outs(%y, %h, %c, %s)
+  nn.lstm(%fed, %h0, %c0, %w) outs(%y, %h, %c) scratch(states = %s)
     : (memref<?x?x128xf32>, memref<?x32xf16>, memref<?x32xf16>, memref<128x32xf16>,
        memref<?x?x32xf16>, memref<?x32xf16>, memref<?x32xf16>, memref<?x6x32xf32>) -> ()
   func.return
@@ -42,7 +42,7 @@ func.func @lstm(%fed: memref<?x?x128xf32>, %h0: memref<?x32xf16>, %c0: memref<?x
 // CHECK:         vector.store %{{.*}}, %y[%[[T]], %b,
 func.func @gru(%fed: memref<5x2x48xf32>, %h0: memref<2x16xf32>, %w: memref<48x16xf32>, %bias: memref<48xf32>,
     %y: memref<5x2x16xf32>, %h: memref<2x16xf32>, %s: memref<?x4x16xf32>) {
-  nn.gru(%fed, %h0, %w, %bias) outs(%y, %h, %s) {reverse}
+  nn.gru(%fed, %h0, %w, %bias) outs(%y, %h) scratch(states = %s) {reverse}
     : (memref<5x2x48xf32>, memref<2x16xf32>, memref<48x16xf32>, memref<48xf32>,
        memref<5x2x16xf32>, memref<2x16xf32>, memref<?x4x16xf32>) -> ()
   func.return
