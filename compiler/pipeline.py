@@ -81,7 +81,6 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 ),
                 faster("recognize-layer-norm", "one pass over a row instead of seven"),
                 faster("hoist-invariants", "whole operations are found, what is left is dear"),
-                Step("lower-precision", "products are final; what rounds operands can be fused"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
             Level.of("builtin func scf nn arith", ops="tensor.extract"),
@@ -89,6 +88,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
         Phase(
             "linalg",
             (
+                Step("lower-precision", "products are final; what rounds operands can be fused"),
                 Step("nn-to-linalg", "functions of elements become loops that can be merged"),
                 Step(
                     "choose-places", "ops are kernels now; before fusion, which keeps places apart"

@@ -29,7 +29,7 @@ PASSES: dict[str, str] = {
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
     "absorb-transposes": "openinfer.lowering.nn.absorb_transposes:AbsorbTransposes",
     "hoist-invariants": "openinfer.lowering.nn.hoist_invariants:HoistInvariants",
-    "lower-precision": "openinfer.lowering.nn.lower_precision:LowerPrecision",
+    "lower-precision": "openinfer.lowering.linalg.lower_precision:LowerPrecision",
     "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",
     "recognize-attention": "openinfer.lowering.nn.recognize_attention:RecognizeAttention",
     "recognize-layer-norm": "openinfer.lowering.nn.recognize_layer_norm:RecognizeLayerNorm",

@@ -10,7 +10,7 @@ An answer depends on the op, its types and the facts of the module around it (`F
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -55,6 +55,15 @@ class Demands:
         """Why the machine cannot run an op of level `linalg`; None where it can. What is fused of ops that
         it can run, it can run too."""
         return None
+
+    def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
+        """Whether the kernel of an op reads an operand in a narrower dtype, and widens it itself."""
+        return False
+
+    def rounds(self, op: nn.MatmulOp | nn.AttentionOp, weights: Collection[int]) -> bool:
+        """Whether an op gains by operands that are rounded to bf16; `weights` are the operands that are
+        rounded when the program is loaded."""
+        return False
 
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         """The panels that the kernel of an op wants its constant operand in; None as it stands."""

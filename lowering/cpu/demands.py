@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    IntegerType,
+    i1,
+)
+from xdsl.ir import Attribute
 
 from openinfer.dialects import nn
 from openinfer.lowering.cpu.machine import machine_of
@@ -27,11 +37,30 @@ _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.FourierOp: fourier_scratch,
 }
 
+_WIDENED_FLOATS = (Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
+_WIDENED_INTEGERS = (8, 16)
+"""Bits that a vector instruction widens; packed integers would be unpacked again for each row."""
+
+LEAST_DEPTH = 16
+"""A shorter contraction is over before the smaller operands have paid for their rounding."""
+LEAST_ROWS = 8
+"""With fewer rows a right operand that is no weight is used too seldom to be packed for it."""
+
 
 class CpuDemands(Demands):
     """The schedules of `lowering/cpu/schedules/` answer."""
 
     own_memory = False
+
+    def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
+        if isinstance(dtype, IntegerType):
+            if isinstance(op, nn.AttentionOp) or dtype == i1:
+                return False
+            return dtype.width.data in _WIDENED_INTEGERS
+        return isinstance(dtype, _WIDENED_FLOATS)
+
+    def rounds(self, op: nn.MatmulOp | nn.AttentionOp, weights: Collection[int]) -> bool:
+        return _pairs_gain(op) if isinstance(op, nn.AttentionOp) else _product_gains(op, weights)
 
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
@@ -51,3 +80,29 @@ class CpuDemands(Demands):
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
         found = (rule(op) for kind, rule in _SCRATCH.items() if isinstance(op, kind))
         return next(found, [])
+
+
+def _product_gains(op: nn.MatmulOp, weights: Collection[int]) -> bool:
+    """Whether a product pays for its rounding: its left operand is rounded in every step."""
+    if op.transpose_a is not None or 0 in weights:
+        return False
+    depth = nn.dims_of(op.inputs[0])[-1].constant
+    if depth is not None and depth < LEAST_DEPTH:
+        return False
+    rows = nn.dims_of(op.result[0])[-2].constant
+    return 1 in weights or rows is None or rows >= LEAST_ROWS
+
+
+def _pairs_gain(op: nn.AttentionOp) -> bool:
+    """Whether the schedule in pairs takes an attention: several queries that see the same keys."""
+    if any(limit is not None for limit in (op.causal, op.window, op.windowed)):
+        return False
+    mask = nn.dims_of(op.mask) if op.mask is not None else ()
+    if len(mask) > 1 and mask[-2].constant != 1:
+        return False
+    layouts = [layout.data for layout in op.layouts]
+    queries = nn.dims_of(op.inputs[0])[layouts[0].index("l")].constant
+    size, values = (nn.dims_of(op.inputs[n])[3].constant for n in (0, 2))
+    if size is None or not values or size % 2 or size < LEAST_DEPTH:
+        return False
+    return queries is None or queries >= LEAST_ROWS

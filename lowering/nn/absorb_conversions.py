@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     f32,
-    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -30,6 +29,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
+from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes
@@ -51,8 +51,9 @@ class AbsorbConversions(ModulePass):
         %y = nn.elementwise(%0, %s) {kind = "mul"} : …
 
     Requires: level `nn`; `absorb-transposes`.
-    Leaves: conversions that round, whose result something but products reads, or that a barrier or a
-        hint keeps apart; scales that vary along both dimensions, and under `strict_math` all scales.
+    Leaves: conversions that round, whose result something but products reads, that the machine does
+        not widen (`Demands.widens`), or that a barrier or a hint keeps apart; scales that vary along
+        both dimensions, and under `strict_math` all scales.
     """
 
     name: ClassVar[str] = "absorb-conversions"
@@ -72,27 +73,27 @@ _DIGITS: dict[type[Attribute], int] = {
     Float8E4M3FNType: 4,
 }
 """Significant binary digits of the floats that are computed in f32."""
-_WIDENED_FLOATS = (Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
-_INTEGER_BITS = (8, 16)
-"""Integers that a vector instruction widens; packed ones would be unpacked again for each row."""
 
 
 def _is_exact(source: Attribute, target: Attribute) -> bool:
-    """Whether a cast keeps every value, and its source is a narrow operand that kernels read."""
+    """Whether a cast keeps every value."""
     if isinstance(source, IntegerType):
-        if source == i1 or source.width.data not in _INTEGER_BITS:
-            return False
         return source.width.data <= _DIGITS.get(type(target), 0)
-    return isinstance(source, _WIDENED_FLOATS) and target == f32
+    return type(source) in _DIGITS and source != f32 and target == f32
 
 
-def _widened(value: SSAValue) -> tuple[SSAValue, nn.ElementwiseOp] | None:
-    """(x, the cast) when a value is x in a wider type."""
+def _widened(
+    op: nn.MatmulOp | nn.AttentionOp, operand: int, value: SSAValue
+) -> tuple[SSAValue, nn.ElementwiseOp] | None:
+    """(x, the cast) when an operand of `op` is made of x in a wider type, and its kernel reads x."""
     cast = elementwise(value, "cast")
     if cast is None:
         return None
     source = cast.inputs[0]
-    return (source, cast) if _is_exact(nn.element_of(source), nn.element_of(value)) else None
+    narrow = nn.element_of(source)
+    if not _is_exact(narrow, nn.element_of(value)):
+        return None
+    return (source, cast) if demands_of(op).widens(op, operand, narrow) else None
 
 
 def _only_right_operand(value: SSAValue) -> bool:
@@ -109,7 +110,7 @@ class MatmulOfWidened(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: nn.MatmulOp, rewriter: PatternRewriter) -> None:
-        found = _widened(op.inputs[1])
+        found = _widened(op, 1, op.inputs[1])
         if found is None or op.inputs[0] is op.inputs[1] or not _is_float(op.inputs[0]):
             return
         source, cast = found
@@ -134,7 +135,7 @@ class MatmulOfScaled(RewritePattern):
         if {nn.element_of(v) for v in (op.inputs[0], weight, op.result[0])} != {f32}:
             return
         for codes, scale in (scaled.inputs, tuple(reversed(scaled.inputs))):
-            found = _widened(codes)
+            found = _widened(op, 1, codes)
             # Only small integers: their sums stay in range without the scale, too.
             if found is not None and isinstance(nn.element_of(found[0]), IntegerType):
                 if codes.type == weight.type and may_join(found[1], op):
@@ -201,8 +202,8 @@ class AttentionOfWidened(RewritePattern):
             while isinstance(value.owner, nn.ReshapeOp) and value.has_one_use():
                 shapes.append(value.owner)
                 value = value.owner.inputs[0]
-            found = _widened(value)
-            if found is None or not value.has_one_use() or not _is_float(found[0]):
+            found = _widened(op, position, value)
+            if found is None or not value.has_one_use():
                 continue
             source, cast = found
             if not may_join(cast, op):

@@ -23,17 +23,13 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn import update_interface
+from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import input_count
 from openinfer.lowering.locations import give_location
 
 _ROUNDED = (Float32Type, Float16Type, BFloat16Type)
 """What rounding to bf16 makes narrower, or leaves as it is."""
-
-LEAST_DEPTH = 16
-"""A shorter contraction is over before the smaller operands have paid for their rounding."""
-LEAST_ROWS = 8
-"""With fewer rows a right operand that is no weight is used too seldom to be packed for it."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,9 @@ class LowerPrecision(ModulePass):
             (tensor<8x64xbf16>, tensor<64x32xf32>) -> tensor<8x32xf32>
 
     Requires: level `nn`; attention and layer norm recognised, transposes absorbed.
-    Leaves: without the option everything; products of integers and of f64;
-        those too small to gain; those whose left operand is a weight or transposed. The right operand
-        is rounded where it is packed. Nothing but the operands of products changes.
+    Leaves: without the option everything; products of integers and of f64; those that do not gain
+        on the machine (`Demands.rounds`). The right operand of a product is rounded where it is
+        packed. Nothing but the operands of products changes.
     """
 
     name: ClassVar[str] = "lower-precision"
@@ -75,33 +71,29 @@ class _Rounding:
         self.block = function.body.block
         self.first_weight = first_weight
         self.rounded: dict[SSAValue, SSAValue] = {}
+        self.replaced: list[Operation] = []
 
     def run(self) -> int:
         """How many products round their operands now."""
         count = 0
         for op in list(self.function.walk()):
-            if isinstance(op, nn.MatmulOp) and self._gains(op):
-                op.operands[0] = self._round(op.inputs[0])
-            elif isinstance(op, nn.AttentionOp) and _attention_gains(op):
-                for number in range(3):
-                    op.operands[number] = self._round(op.inputs[number])
-            else:
+            if not isinstance(op, nn.MatmulOp | nn.AttentionOp) or not self._gains(op):
                 continue
+            for number in range(1 if isinstance(op, nn.MatmulOp) else 3):
+                op.operands[number] = self._round(op.inputs[number])
             op.properties["precision"] = StringAttr("bf16")
             count += 1
+        for op in reversed(self.replaced):  # What reads a value goes before its maker.
+            op.detach()
+            op.erase()
         return count
 
-    def _gains(self, op: nn.MatmulOp) -> bool:
-        values = (*op.inputs[:2], op.result[0])
-        if not all(isinstance(nn.element_of(v), _ROUNDED) for v in values):
+    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+        values = op.inputs[: 2 if isinstance(op, nn.MatmulOp) else 3]
+        if not all(isinstance(nn.element_of(v), _ROUNDED) for v in (*values, op.result[0])):
             return False
-        if op.transpose_a is not None or self._is_weight(op.inputs[0]):
-            return False
-        depth = nn.dims_of(op.inputs[0])[-1].constant
-        if depth is not None and depth < LEAST_DEPTH:
-            return False
-        rows = nn.dims_of(op.result[0])[-2].constant
-        return self._is_weight(op.inputs[1]) or rows is None or rows >= LEAST_ROWS
+        weights = frozenset(n for n, value in enumerate(values) if self._is_weight(value))
+        return demands_of(op).rounds(op, weights)
 
     def _is_weight(self, value: SSAValue) -> bool:
         """Whether a value is (a member of) a weight, which is rounded when the program is loaded."""
@@ -140,23 +132,7 @@ class _Rounding:
         inputs = list(owner.inputs)
         if isinstance(owner, nn.ReshapeOp):
             inputs = [self._round(inputs[0])]
+        self.replaced.append(owner)
         made = type(owner)(inputs, [kind], properties=settings)
         made.attributes.update(owner.attributes)
         return made
-
-
-def _attention_gains(op: nn.AttentionOp) -> bool:
-    """Whether the schedule in pairs takes an attention: several queries that see the same keys."""
-    if not all(isinstance(nn.element_of(v), _ROUNDED) for v in (*op.inputs[:3], op.result[0])):
-        return False
-    if any(limit is not None for limit in (op.causal, op.window, op.windowed)):
-        return False
-    mask = nn.dims_of(op.mask) if op.mask is not None else ()
-    if len(mask) > 1 and mask[-2].constant != 1:
-        return False
-    layouts = [layout.data for layout in op.layouts]
-    queries = nn.dims_of(op.inputs[0])[layouts[0].index("l")].constant
-    size, values = (nn.dims_of(op.inputs[n])[3].constant for n in (0, 2))
-    if size is None or not values or size % 2 or size < LEAST_DEPTH:
-        return False
-    return queries is None or queries >= LEAST_ROWS
