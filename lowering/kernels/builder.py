@@ -319,6 +319,12 @@ class LoopBuilder:
             return a - b
         return self.index(a) if isinstance(b, int) and b == 0 else self.sub(a, b)
 
+    def ceil_div(self, a: Index, divisor: Index) -> Index:
+        """Of a value that is not negative."""
+        if isinstance(a, int) and isinstance(divisor, int):
+            return -(-a // divisor)
+        return a if divisor == 1 else self.floordiv(self.plus(a, self.minus(divisor, 1)), divisor)
+
     def minimum(self, a: Index, b: Index) -> Index:
         """The smaller of two signed indices."""
         if isinstance(a, int) and isinstance(b, int):

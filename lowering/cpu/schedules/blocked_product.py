@@ -33,7 +33,7 @@ from openinfer.lowering.cpu.schedules.streaming import LINE, share_of_next
 from openinfer.lowering.cpu.vector_width import bits_of
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.facts import Facts
-from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.kernels.long_sums import PRODUCTS
 from openinfer.lowering.kernels.numeric import element_type, resize_float
@@ -150,10 +150,10 @@ class BlockedProduct(Product):
 
     def emit(self) -> None:
         build, size, width = self.build, self._blocks.rows, self.right.width
-        row_blocks = _quotient_up(build, self.extents.rows, size)
-        panels = _quotient_up(build, self.extents.columns, width)
+        row_blocks = build.ceil_div(self.extents.rows, size)
+        panels = build.ceil_div(self.extents.columns, width)
         groups = self._groups(row_blocks, panels)
-        each = _quotient_up(build, panels, groups)
+        each = build.ceil_div(panels, groups)
 
         def task(number: SSAValue) -> None:
             block = build.floordiv(number, groups)
@@ -346,12 +346,6 @@ class BlockedProduct(Product):
             return ()
 
         over_tiles(build, here, rows, tile)
-
-
-def _quotient_up(build: LoopBuilder, value: Index, by: int) -> Index:
-    if isinstance(value, int):
-        return -(-value // by)
-    return build.floordiv(build.add(value, by - 1), by)
 
 
 def _shape(buffer: SSAValue) -> tuple[int, ...]:

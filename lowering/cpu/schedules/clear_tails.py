@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.packed_loops import is_store, stored_buffer
 from openinfer.lowering.kernels.runs import extent_of
@@ -87,11 +87,8 @@ def _clear_tail(b: LoopBuilder, buffer: SSAValue, kind: MemRefType) -> None:
     if extent.known % each == 0:
         return
     count = extent.value(b)
-    whole: Index
-    if isinstance(count, int):
-        whole = -(-count // each) * each
-    else:
-        whole = b.mul(b.floordiv(b.add(count, each - 1), each), each)
+    groups = b.ceil_div(count, each)
+    whole = groups * each if isinstance(groups, int) else b.mul(groups, each)
     shape = [whole if isinstance(whole, int) else DYNAMIC_INDEX]
     flat = b.insert(
         memref.ReinterpretCastOp.from_dynamic(

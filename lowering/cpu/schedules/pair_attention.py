@@ -107,7 +107,7 @@ class PairAttention:
         if not (isinstance(heads, int) and heads == groups):
             shared = build.floordiv(heads, groups)
         width = VECTORS * self.how.lanes
-        blocks = _quotient_up(build, self.query_count, width)
+        blocks = build.ceil_div(self.query_count, width)
 
         def task(number: SSAValue) -> None:
             block = build.rem(number, blocks) if blocks != 1 else self.zero
@@ -365,12 +365,6 @@ class PairAttention:
             return ()
 
         over_tiles(build, block.count, self.machine.rows(vectors), tile, hint="r")
-
-
-def _quotient_up(build: LoopBuilder, value: Index, by: int) -> Index:
-    if isinstance(value, int):
-        return -(-value // by)
-    return build.floordiv(build.add(value, by - 1), by)
 
 
 def _product(build: LoopBuilder, a: Index, b: Index) -> Index:

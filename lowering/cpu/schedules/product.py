@@ -262,8 +262,7 @@ class Product:
         """What asks for the part of the next panel that the tile from `row` on is to fetch."""
         build, count = self.build, self.extents.rows
         rows = self.machine.rows(strip.vectors)
-        known = isinstance(count, int)
-        tiles = -(-count // rows) if known else build.floordiv(build.add(count, rows - 1), rows)
+        tiles = build.ceil_div(count, rows)
         tile = row // rows if isinstance(row, int) else build.floordiv(row, rows)
         panels, following = self.following or (self.right.matrix, build.plus(strip.panel, 1))
         return share_of_next(build, panels, following, self.extents.depth, tile, tiles)

@@ -71,19 +71,12 @@ def times(b: LoopBuilder, a: Index, factor: Index) -> Index:
     return a if factor == 1 else b.mul(a, factor)
 
 
-def ceil_div(b: LoopBuilder, a: Index, divisor: Index) -> Index:
-    """Of a value that is not negative."""
-    if isinstance(a, int) and isinstance(divisor, int):
-        return -(-a // divisor)
-    return a if divisor == 1 else b.floordiv(b.plus(a, b.minus(divisor, 1)), divisor)
-
-
 def reached(
     b: LoopBuilder, offset: Index, step: Index, extent: Index, count: Index
 ) -> tuple[Index, Index]:
     """The range of i below `count` for which `0 <= i * step + offset < extent`."""
-    first = ceil_div(b, b.maximum(b.minus(0, offset), 0), step)
-    behind = ceil_div(b, b.maximum(b.minus(extent, offset), 0), step)
+    first = b.ceil_div(b.maximum(b.minus(0, offset), 0), step)
+    behind = b.ceil_div(b.maximum(b.minus(extent, offset), 0), step)
     return b.minimum(first, count), b.minimum(behind, count)
 
 
