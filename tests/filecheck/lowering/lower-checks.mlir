@@ -14,10 +14,12 @@
 // CHECK: memref.store %{{.*}}, %errors
 // CHECK: %[[J:.*]] = arith.select %[[IN]], %i, %{{.*}} : index
 // CHECK-NEXT: "test.op"(%[[J]])
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%i: index {openinfer.arg = "size i"}, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
   %j = nn.check_index %i below 6 : i64 node 3 : i64
   "test.op"(%j) : (index) -> ()
   func.return
+}
 }
 // -----
 // Names of watched values are numbered, each once; the function of the host is declared.
@@ -27,11 +29,13 @@ func.func @step(%i: index {openinfer.arg = "size i"}, %errors: memref<4xi64> {op
 // CHECK: func.call @openinfer_observe(%c3, %c1,
 // CHECK: func.call @openinfer_observe(%c4, %c0
 // CHECK: func.func private @openinfer_observe(index, index, index)
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
   nn.observe %x 2 : i64 "h" : memref<4xf32>
   nn.observe %x 3 : i64 "y" : memref<4xf32>
   nn.observe %x 4 : i64 "h" : memref<4xf32>
   func.return
+}
 }
 // -----
 // Barriers have done their work; nothing else changes.
@@ -39,9 +43,11 @@ func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "erro
 // CHECK-NEXT: "test.op"(%x)
 // CHECK-NEXT: "test.op"(%x)
 // CHECK-NOT: openinfer_observe
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<4xf32>) {
   "test.op"(%x) : (memref<4xf32>) -> ()
   nn.barrier
   "test.op"(%x) : (memref<4xf32>) -> ()
   func.return
+}
 }

@@ -16,11 +16,13 @@
 // CHECK: func.call @openinfer_stamp(%trace
 // CHECK-NOT: nn.stamp
 // CHECK: func.func private @openinfer_stamp(memref<8xi64>, i64, i64)
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %thread: index {openinfer.arg = "thread"}) {
   nn.stamp "pass" "" [1] thread %thread
   nn.stamp "begin" "matmul_0" [2, 3] thread %thread
   nn.stamp "pass" "" [1] thread %thread
   func.return
+}
 }
 // -----
 // One thread asks nothing; the index of a loop is the value.
@@ -28,9 +30,11 @@ func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %thread: index 
 // CHECK-NOT: scf.if
 // CHECK: %[[I:.*]] = arith.index_cast %i : index to i64
 // CHECK: func.call @openinfer_stamp(%trace, %{{.*}}, %[[I]])
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %i: index {openinfer.arg = "size i"}) {
   nn.stamp "turn" "l" [1] value %i
   func.return
+}
 }
 // -----
 // A watched build has no record: the host is told at once.
@@ -38,15 +42,19 @@ func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %i: index {open
 // CHECK: %[[NONE:.*]] = arith.constant -1 : index
 // CHECK: func.call @openinfer_observe(%{{.*}}, %[[NONE]], %{{.*}}) : (index, index, index) -> ()
 // CHECK: func.func private @openinfer_observe(index, index, index)
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
   nn.stamp "enter" "entry" []
   func.return
+}
 }
 // -----
 // Without stamps nothing changes.
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: func.return
 // CHECK-NOT: openinfer_stamp
+builtin.module attributes {openinfer.target = "generic"} {
 func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}) {
   func.return
+}
 }
