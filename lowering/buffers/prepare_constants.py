@@ -14,12 +14,17 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.buffers.uses import captured, root_of, users
 from openinfer.lowering.hints import set_hints
 from openinfer.lowering.interface import Weight, read_weights, write_weights
 from openinfer.lowering.linalg.generic import is_elementwise_on_buffers
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.step_arguments import add_arguments
+from openinfer.runtime.sizes import Size
+
+MOST_BYTES = 1 << 24
+"""A larger constant is computed in the arena, which it shares with other values, where a step needs it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class PrepareConstants(ModulePass):
     compute of constants and places (`iota`). Equal ones are one weight.
 
     Requires: buffers; copies elided, so that a constant may be what a copy would bring.
-    Leaves: buffers whose sizes only a step knows, those that anything else writes, and results.
+    Leaves: buffers whose sizes only a step knows, those of more than MOST_BYTES, those that anything else
+        writes, and results.
     """
 
     name: ClassVar[str] = "prepare-constants"
@@ -83,6 +89,10 @@ def _is_constant(op: Operation) -> bool:
         return False
     *given, buffer = op.operands
     if not isinstance(buffer.owner, memref.AllocOp) or buffer.owner.dynamic_sizes:
+        return False
+    kind = buffer.owner.memref.type
+    dims = [Size.of(extent) for extent in kind.get_shape()]
+    if byte_size(kind.element_type, dims).evaluate({}) > MOST_BYTES:
         return False
     if not all(isinstance(v.owner, arith.ConstantOp) for v in (*given, *captured(op))):
         return False

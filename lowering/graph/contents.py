@@ -38,21 +38,28 @@ class Contents:
             constant = self.facts.constant_of(variable)
         else:
             constant = None
+        self.require_closed(variable)
         kind = self.declared_type(variable)
         if dims is not None:
             kind = nn.tensor_type(kind.element_type, dims)
-        if any(d.single_name == "_" for d in nn.dims_of(kind)):
-            raise NoValue(
-                "OI0602",
-                f"{variable.variable.data} has an open dimension and was not written yet",
-                "write it before it is read",
-                "unwritten",
-                variable.variable.data,
-            )
         self.requirements.not_negative(nn.dims_of(kind))
         fill = filled(constant, kind)
         fill.result[0].name_hint = variable.variable.data
         return self.builder.add(fill)
+
+    def require_closed(self, variable: VariableOp | AssignOp) -> None:
+        """What has an open dimension has no first content, unless the package gives it one: a step that
+        comes here fails, whatever its other dimensions are."""
+        held = isinstance(variable, VariableOp) and self.facts.tensor_of(variable) is not None
+        if held or all(dim.single_name != "_" for dim in self.facts.declared(variable)[1]):
+            return
+        raise NoValue(
+            "OI0602",
+            f"{variable.variable.data} has an open dimension and was not written yet",
+            "write it before it is read",
+            "unwritten",
+            variable.variable.data,
+        )
 
     def _fitting(self, value: SSAValue, dims: Sequence[Size] | None) -> SSAValue:
         """A tensor of the package as a variable whose dimensions name scalars; the step fails where

@@ -19,7 +19,6 @@ from openinfer.dialects.graph import (
     AssignOp,
     AwaitOp,
     BlockOp,
-    BranchOp,
     CacheResetOp,
     LoopOp,
     OpOp,
@@ -168,17 +167,6 @@ class Facts:
         """Whether a dimension of a declaration is fixed by a scalar variable of the step."""
         known = self.static.keys() | self.runtime | {"_"}
         return any(dim.names - known for dim in variable.sizes)
-
-    def written_at_once(self, variable: VariableOp | AssignOp) -> bool:
-        """Whether no node stands between an `assign` and the one that writes its variable first at
-        which the step might go on without having written it."""
-        name = variable.variable.data
-        op = variable.next_op if isinstance(variable, AssignOp) else None
-        while op is not None and not isinstance(op, BranchOp | LoopOp | ReturnOp):
-            if name in self.flow.written([op]):
-                return True
-            op = op.next_op
-        return False
 
     def inputs(self) -> list[VariableOp]:
         """Dynamic variables in the order of their declaration."""

@@ -131,7 +131,7 @@ class Variables:
         flag = scope.unset.pop(name)
         held, value = scope.dims.pop(name), scope.values.pop(name)
         if not self.has_shape(name, scope):
-            self._require_value(name, flag, scope)
+            self._require_value(name, flag)
             scope.dims[name], scope.values[name] = held, value
             return
         assigned = self.builder.compare(flag, "ne", self.builder.constant(0))
@@ -151,17 +151,14 @@ class Variables:
         ]
         scope.dims[name], scope.values[name] = dims, self.builder.one_of(assigned, kind, sides)
 
-    def _require_value(self, name: str, flag: SSAValue, scope: Scope) -> None:
+    def _require_value(self, name: str, flag: SSAValue) -> None:
         """The step fails where a variable that may have no value has none."""
         zero = self.builder.constant(0)
         number = self.builder.constant(self.facts.number_of(name))
         written = self.builder.compare(flag, "ne", zero)
-        variable = self.facts.variables[name]
-        open_dims = any(dim.single_name == "_" for dim in variable.sizes)
-        # Without a value it was not assigned either, if it has one as soon as it is.
-        named = all(self._has_numbers(dim, scope) for dim in variable.sizes)
-        unassigned = not open_dims or (not named and self.facts.written_at_once(variable))
-        kind = "unassigned" if unassigned else "unwritten"
+        sizes = self.facts.variables[name].sizes
+        open_dims = any(dim.single_name == "_" for dim in sizes)
+        kind = "unwritten" if open_dims else "unassigned"
         self.builder.fail_unless(written, kind, number, zero)
 
     def has_shape(self, name: str, scope: Scope, *, open_too: bool = False) -> bool:
@@ -171,13 +168,9 @@ class Variables:
         sizes = self.facts.variables[name].sizes
         if not open_too and any(dim.single_name == "_" for dim in sizes):
             return False
-        return all(self._has_numbers(dim, scope) for dim in sizes)
-
-    def _has_numbers(self, dim: Size, scope: Scope) -> bool:
-        """Whether everything that a dimension names has a value here, or it is open."""
         known = self.sizes.known | self.facts.static.keys() | {"_"}
         found = scope.indices.keys() | self.facts.variables.keys()
-        return dim.names - known <= found
+        return all(dim.names - known <= found for dim in sizes)
 
     def _checked(
         self, ref: RefAttr, value: SSAValue, wanted: TensorType[Attribute], scope: Scope
@@ -209,7 +202,7 @@ class Variables:
         self.sizes.check(nn.dims_of(value), scope)
         flag = scope.unset.pop(name, None)
         if flag is not None:
-            self._require_value(name, flag, scope)
+            self._require_value(name, flag)
         return value
 
     def touch(self, name: str) -> None:
@@ -242,6 +235,7 @@ class Variables:
         state = self.facts.states.get(name)
         if state is not None and state.open and not state.table:
             return self.stored(name, scope)
+        self.contents.require_closed(variable)
         dims = self.dims_now(variable, scope) if self.facts.names_scalars(variable) else None
         value = self.contents.first(variable, dims)
         scope.values[name] = value

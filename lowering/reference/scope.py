@@ -70,14 +70,14 @@ class Scope:
         found = self._load(name, indices)
         if found is not None:
             return found
-        base = self.step.assigned.get(name) or self.base(op.sizes)
-        shape = tuple(extent for extent in base if extent is not None)
-        if len(shape) != len(base):
+        if any(dim.single_name == OPEN for dim in op.sizes):
             raise StepError(
                 "OI0602",
                 f"{name} has an open dimension and was not written yet",
                 hint="write it before it is read",
             )
+        base = self.step.assigned.get(name) or self.base(op.sizes)
+        shape = tuple(extent for extent in base if extent is not None)
         if isinstance(op, VariableOp):
             array = self.step.contents.first(op, indices, shape)
         else:

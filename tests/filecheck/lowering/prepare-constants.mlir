@@ -130,3 +130,18 @@ func.func @step(%x: memref<4xf32>) {
   func.return
 }
 }
+// -----
+// A large constant shares the arena.
+// CHECK-LABEL: func.func @step
+// CHECK: linalg.fill
+// CHECK-NOT: func.func
+builtin.module attributes {openinfer.target = "generic"} {
+nn.interface {weights = []}
+func.func @step(%y: memref<5000000xf32>) {
+  %half = arith.constant 0.5 : f32
+  %c = memref.alloc() : memref<5000000xf32>
+  linalg.fill ins(%half : f32) outs(%c : memref<5000000xf32>)
+  nn.softmax(%c) outs(%y) {axis = 0 : i64} : (memref<5000000xf32>, memref<5000000xf32>) -> ()
+  func.return
+}
+}
