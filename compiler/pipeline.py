@@ -80,7 +80,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "absorb-conversions", "products and attention read narrow operands themselves"
                 ),
                 faster("recognize-layer-norm", "one pass over a row instead of seven"),
-                faster("hoist-invariants", "whole operations are found, what is left is dear"),
+                faster("hoist-invariants", "whole operations are found, what is left is expensive"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
             Level.of("builtin func scf nn arith", ops="tensor.extract"),

@@ -43,6 +43,13 @@ class ElementwiseOp(NNOp):
     settings = opt_prop_def(DictionaryAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (1, 3)
 
+    @property
+    def row(self) -> opset.OpSpec:
+        """The row of the table that `kind` names; the verifier has found it."""
+        found = opset.find(self.kind.data)
+        assert found is not None
+        return found
+
     def check(self) -> None:
         kind = self.kind.data
         spec = opset.find(kind)

@@ -160,6 +160,10 @@ class OpSpec:
     inplace: bool = False
     """True when the result may overwrite an operand of the same type, element by element."""
     aliases: tuple[str, ...] = ()
+    expensive: bool = False
+    """Whether computing an element again costs more than reading it: functions, powers, roots."""
+    partial: bool = False
+    """Whether some integer operands have no result, a division by 0 say: what is moved may fail then."""
 
     def setting(self, name: str) -> Setting | None:
         """The setting called `name`, by name or alias."""

@@ -131,10 +131,26 @@ def _all_finite(operands: Sequence[TensorSpec], settings: Mapping[str, object]) 
     return [TensorSpec("bool", ())]
 
 
-def _binary(name: str, doc: str, dtypes: tuple[str, ...] = NUMBERS, *settings: Setting) -> OpSpec:
-    infer = _pointwise(acc=ACC in settings)
+def _binary(
+    name: str,
+    doc: str,
+    dtypes: tuple[str, ...] = NUMBERS,
+    *settings: Setting,
+    expensive: bool = False,
+    partial: bool = False,
+) -> OpSpec:
     return OpSpec(
-        name, ("x", "y"), infer, doc, "elementwise", dtypes, settings, broadcast=True, inplace=True
+        name,
+        ("x", "y"),
+        _pointwise(acc=ACC in settings),
+        doc,
+        "elementwise",
+        dtypes,
+        settings,
+        broadcast=True,
+        inplace=True,
+        expensive=expensive,
+        partial=partial,
     )
 
 
@@ -145,6 +161,8 @@ def _unary(
     *settings: Setting,
     result: str | None = None,
     aliases: tuple[str, ...] = (),
+    expensive: bool = False,
+    partial: bool = False,
 ) -> OpSpec:
     return OpSpec(
         name,
@@ -156,6 +174,8 @@ def _unary(
         settings,
         inplace=result is None,
         aliases=aliases,
+        expensive=expensive,
+        partial=partial,
     )
 
 
@@ -175,10 +195,12 @@ SPECS: tuple[OpSpec, ...] = (
     _binary("add", "`x + y`; integers wrap, bool is OR.", _SUMS, ACC),
     _binary("sub", "`x - y`; integers wrap.", NUMBERS, ACC),
     _binary("mul", "`x * y`; integers wrap, bool is AND.", _SUMS, ACC),
-    _binary("div", "`x / y`: IEEE for floats; integers truncate toward 0.", NUMBERS, MASK),
-    _binary("floor_div", "`floor(x / y)` of integers; x / 0 is 0.", INTEGERS, MASK),
-    _binary("rem", "Remainder with the sign of x; x rem 0 is 0.", INTEGERS),
-    _binary("pow", "`x ** y`.", FLOATS),
+    _binary(
+        "div", "`x / y`: IEEE for floats; integers truncate toward 0.", NUMBERS, MASK, partial=True
+    ),
+    _binary("floor_div", "`floor(x / y)` of integers; x / 0 is 0.", INTEGERS, MASK, partial=True),
+    _binary("rem", "Remainder with the sign of x; x rem 0 is 0.", INTEGERS, partial=True),
+    _binary("pow", "`x ** y`.", FLOATS, expensive=True),
     _binary("min", "The smaller one; a NaN is ignored when the other is a number."),
     _binary("max", "The larger one; a NaN is ignored when the other is a number."),
     OpSpec(
@@ -215,6 +237,7 @@ SPECS: tuple[OpSpec, ...] = (
         "`x << bits`, bits cut off at the dtype's width: by that width and more it is 0.",
         SHIFTABLE,
         Setting("bits", "int", REQUIRED, _PLACES),
+        partial=True,
     ),
     _unary(
         "shr",
@@ -222,18 +245,19 @@ SPECS: tuple[OpSpec, ...] = (
         "negative x.",
         SHIFTABLE,
         Setting("bits", "int", REQUIRED, _PLACES),
+        partial=True,
     ),
     _unary("popcount", "Number of set bits, as u8.", SHIFTABLE, result="u8"),
-    _unary("exp", "`e ** x`."),
-    _unary("log", "Natural logarithm."),
-    _unary("sqrt", "Square root."),
-    _unary("rsqrt", "`1 / sqrt(x)`."),
-    _unary("sin", "Sine of radians."),
-    _unary("cos", "Cosine of radians."),
-    _unary("tanh", "Hyperbolic tangent."),
-    _unary("erf", "The error function."),
-    _unary("sigmoid", "`1 / (1 + exp(-x))`."),
-    _unary("silu", "`x * sigmoid(x)`.", aliases=("swish",)),
+    _unary("exp", "`e ** x`.", expensive=True),
+    _unary("log", "Natural logarithm.", expensive=True),
+    _unary("sqrt", "Square root.", expensive=True),
+    _unary("rsqrt", "`1 / sqrt(x)`.", expensive=True),
+    _unary("sin", "Sine of radians.", expensive=True),
+    _unary("cos", "Cosine of radians.", expensive=True),
+    _unary("tanh", "Hyperbolic tangent.", expensive=True),
+    _unary("erf", "The error function.", expensive=True),
+    _unary("sigmoid", "`1 / (1 + exp(-x))`.", expensive=True),
+    _unary("silu", "`x * sigmoid(x)`.", aliases=("swish",), expensive=True),
     _unary(
         "gelu",
         "`x * Phi(x)`, Phi the normal distribution function.",
@@ -245,8 +269,9 @@ SPECS: tuple[OpSpec, ...] = (
             '"none": by erf; "tanh": the tanh formula',
             choices=("none", "tanh"),
         ),
+        expensive=True,
     ),
-    _unary("softplus", "`log(1 + exp(x))`."),
+    _unary("softplus", "`log(1 + exp(x))`.", expensive=True),
     _unary(
         "relu",
         "`x` where x >= 0, else `negative_slope * x`, then clamped.",

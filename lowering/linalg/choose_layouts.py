@@ -87,7 +87,6 @@ class _Chooser:
         self.block = function.body.block
         self.weights = read_weights(module)
         self.first = input_count(module)
-        self.demands = demands_of(module)
         self.arguments: dict[tuple[str, _Stored], SSAValue] = {}
         self.prepares: dict[tuple[Attribute, _Stored], str] = {}
 
@@ -116,7 +115,7 @@ class _Chooser:
         # Integers are laid out for products with floats, which convert them as they read them.
         if source is None or not isinstance(nn.element_of(op.inputs[0]), AnyFloat) or 0 in dims:
             return
-        tiling = self.demands.tiling(op)
+        tiling = demands_of(op).tiling(op)
         if tiling is None:
             return
         number, member = source

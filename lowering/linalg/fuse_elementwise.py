@@ -38,7 +38,7 @@ class FuseElementwise(ModulePass):
 
     Requires: level `linalg` on tensors.
     Leaves: values with several users, across a barrier, with a hint against it, or watched
-        (`nn.observe`); and dear ones that the loops of the user would compute again and again;
+        (`nn.observe`); and expensive ones that the loops of the user would compute again and again;
         places (`linalg.index`) where there is more than one loop.
     """
 
@@ -67,7 +67,7 @@ def _may_fuse(producer: linalg.GenericOp, consumer: linalg.GenericOp, position: 
         return False
     if any(use.operation is not consumer for use in producer.res[0].uses):
         return False
-    # Into a loop the value would be computed once for each round.
+    # Into a loop the value would be computed once for each iteration.
     if producer.parent_block() is not consumer.parent_block() or not may_join(producer, consumer):
         return False
     # The value may be read several times only at one place: otherwise it would be computed twice.

@@ -1,4 +1,4 @@
-"""What every round of a loop computes alike is computed once, before the loop."""
+"""What every iteration of a loop computes alike is computed once, before the loop."""
 
 from __future__ import annotations
 
@@ -24,18 +24,13 @@ MOST_BYTES = 1 << 18
 """A value that lives as long as the loop may take so much of the near caches, or as much as what the
 loop carries in any case."""
 
-_DEAR_KINDS = frozenset(
-    "exp log sqrt rsqrt sin cos tanh erf erfc sigmoid silu gelu softplus pow".split()
-)
-_INTEGER_KINDS_TO_LEAVE = frozenset("div floor_div rem pow shl shr".split())
-"""Whether they are errors for some operands depends on the executor: they stay where they are."""
-_DEAR = (nn.MatmulOp, nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.ReduceOp, nn.CumsumOp)
+_EXPENSIVE = (nn.MatmulOp, nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.ReduceOp, nn.CumsumOp)
 _CHEAP = (nn.FillOp, nn.IotaOp, nn.ReshapeOp, nn.TransposeOp, nn.BroadcastOp)
 
 
 @dataclass(frozen=True)
 class HoistInvariants(ModulePass):
-    """Moves dear tensor operations in front of a loop whose rounds all give them the same operands.
+    """Moves expensive tensor operations in front of a loop whose iterations all give them the same operands.
 
     Before:
         scf.for %l = … { %c = nn.elementwise(%angles) {kind = "cos"} : …
@@ -45,7 +40,7 @@ class HoistInvariants(ModulePass):
         scf.for %l = … { %r = nn.elementwise(%q, %c) {kind = "mul"} : … }
 
     What they need goes along, and what makes their results no larger. Everything that is moved can
-    be computed for any operands, so a loop of no rounds fails no more than before.
+    be computed for any operands, so a loop of no iterations fails no more than before.
 
     Requires: level `nn`, patterns of whole operations recognised.
     Leaves: cheap functions of elements, which are computed where they are used; values larger than
@@ -99,26 +94,26 @@ class _Hoist:
                 self.movable[op] = None
         moved: dict[Operation, None] = {}
         for op in self.movable:
-            if _is_dear(op):
+            if _is_expensive(op):
                 needed = self._needed(op)
                 if all(self._fits(part) for part in needed):
                     moved.update(dict.fromkeys(needed))
         if not moved:
             return
         # What is cheap and read by others, too, is computed again for them: it was to be fused.
-        repeated = {op for op in moved if not _is_dear(op)}
+        repeated = {op for op in moved if not _is_expensive(op)}
         for op in self.movable:
             if op not in moved and self._follows(op, moved):
                 moved[op] = None
         self._move([op for op in self.movable if op in moved], repeated)
 
     def _may_move(self, op: Operation) -> bool:
-        """Whether an op gives the same in every round and can be computed for any operands."""
+        """Whether an op gives the same in every iteration and can be computed for any operands."""
         if not isinstance(op, nn.NNOp) or NO_FUSE in op.attributes or op.body:
             return False
-        if not isinstance(op, (nn.ElementwiseOp, nn.ConcatOp, *_DEAR, *_CHEAP)):
+        if not isinstance(op, (nn.ElementwiseOp, nn.ConcatOp, *_EXPENSIVE, *_CHEAP)):
             return False
-        if isinstance(op, nn.ElementwiseOp) and op.kind.data in _INTEGER_KINDS_TO_LEAVE:
+        if isinstance(op, nn.ElementwiseOp) and op.row.partial:
             if not all(isinstance(nn.element_of(v), AnyFloat) for v in op.inputs):
                 return False
         if isinstance(op, nn.ReduceOp) and not _has_elements(op.inputs[0]):
@@ -182,11 +177,11 @@ class _Hoist:
                 op.operands[position] = copies.get(value, value)
 
 
-def _is_dear(op: Operation) -> bool:
+def _is_expensive(op: Operation) -> bool:
     """Whether computing it again costs more than reading what it gave."""
     if isinstance(op, nn.ElementwiseOp):
-        return op.kind.data in _DEAR_KINDS
-    return isinstance(op, (nn.ConcatOp, *_DEAR))
+        return op.row.expensive
+    return isinstance(op, (nn.ConcatOp, *_EXPENSIVE))
 
 
 def _bits(value: SSAValue) -> Size:

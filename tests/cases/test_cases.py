@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import edge_rows
 import pytest
 from batches import batches_of, first_cases, host_results
 from limitations import LIMITATIONS, limitation_of
@@ -18,6 +19,7 @@ from modes import difference, execute, simulate, uncovered, uncovered_dtypes
 from table import CASES, Case, tolerance
 
 import openinfer as oi
+from openinfer.dialects import opset
 
 
 def _quick() -> Mapping[str, Case]:
@@ -47,6 +49,15 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_every_op_has_a_case():
     assert uncovered() == []
+
+
+def test_every_elementwise_op_has_a_drawn_case():
+    """Edge cases are made of the registry for every op; ordinary numbers need a row of the table."""
+    edges = {case.name for case in edge_rows.rows()}
+    drawn = {case.op for case in CASES.values() if case.name not in edges and not case.column}
+    specs = [spec for name in opset.names() if (spec := opset.find(name)) is not None]
+    elementwise = {spec.name for spec in specs if spec.family in ("elementwise", "compare")}
+    assert elementwise - drawn == set()
 
 
 def test_every_dtype_of_every_op_has_a_case():
