@@ -97,7 +97,7 @@ def goes_left(pair: tuple[str, str]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--files", action="store_true", help="print the imports behind each line")
     chosen = parser.parse_args()
     wrong = 0

@@ -13,8 +13,6 @@ from openinfer.compiler.frontend.syntax import Name
 MAX_NESTING = 32
 """Loops and scopes inside each other, and parentheses and lists: a page of text needs three."""
 
-_OPENERS = {"{": "}", "(": ")", "[": "]"}
-
 
 class SyntaxStop(Exception):
     """A syntax error was reported; the statement that holds it is given up."""

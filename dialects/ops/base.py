@@ -102,9 +102,6 @@ class TensorSpec:
         return self.dtype + dims_text(self.dims)
 
 
-SettingValue = object
-"""int, float, bool, str, Size, tuple of these, None (not given), or NameRef (known at run time)."""
-
 SIZE_KINDS: Final = ("size", "ints", "padding")
 """The kinds of settings whose numbers are sizes, or are added to some."""
 

@@ -14,7 +14,7 @@ from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.hints import set_hints
 
 _ORDERS = {"fuse": IntegerAttr(0, i1), "no_reorder": IntegerAttr(1, i1)}
-"""What is obeyed; everything else is a wish."""
+"""What is obeyed; everything else is advice."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class Hints:
 
     apart: bool = False
     """Whether it is kept apart from others."""
-    wishes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    advice: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
     def inside(self, op: Operation) -> Hints:
-        """The hints of a node, or inside of a loop, a scope or a block; inner wishes win."""
+        """The hints of a node, or inside of a loop, a scope or a block; inner advice wins."""
         hints = op.hints if isinstance(op, OpOp | LoopOp | ScopeOp | BlockOp) else None
         if hints is None:
             return self
         orders = {name for name, value in hints.data.items() if _ORDERS.get(name) == value}
-        wishes = {name: value for name, value in hints.data.items() if name not in orders}
-        return Hints(self.apart or bool(orders), {**self.wishes, **wishes})
+        advice = {name: value for name, value in hints.data.items() if name not in orders}
+        return Hints(self.apart or bool(orders), {**self.advice, **advice})
 
     def mark(self, op: Operation) -> None:
         """Has an op that a node becomes carry them."""
         if isinstance(op, nn.NNOp):
             if self.apart:
                 op.attributes[NO_FUSE] = UnitAttr()
-            set_hints(op, self.wishes)
+            set_hints(op, self.advice)

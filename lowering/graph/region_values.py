@@ -192,7 +192,11 @@ class RegionValues:
         value, flag = scope.values.get(name), scope.unset.get(name)
         if value is None:
             assert form.flagged
-            nothing = dict.fromkeys(form.sizes, Size.of(0))
+            # Its `assign` has fixed what it does not leave open; the rest is empty.
+            fixed = scope.dims.get(name, [Size.of(0)] * len(nn.dims_of(form.kind)))
+            nothing = {
+                i: Size.of(0) if fixed[i].single_name == "_" else fixed[i] for i in form.sizes
+            }
             empty = [nothing.get(i, d) for i, d in enumerate(nn.dims_of(form.kind))]
             kind = nn.tensor_type(form.kind.element_type, empty)
             value, flag = step.contents.zeros(kind), b.constant(0)

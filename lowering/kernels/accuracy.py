@@ -38,9 +38,6 @@ FUNCTIONS: tuple[Bound, ...] = (
 COMPOSED = {"sigmoid": 1.2e-7, "silu": 1.2e-7, "gelu": 1.2e-7, "softplus": 1.2e-7}
 """Functions that are made of others, by their largest error over max(1, |x|)."""
 
-STRICT_UNITS = 0.51
-"""With `strict_math` every function of `FUNCTIONS` is that near, in units of the last place."""
-
 
 def accuracy_table() -> str:
     """Both tables in Markdown."""

@@ -53,9 +53,6 @@ class Extent:
         return Extent((*self.factors, *other.factors))
 
 
-ONE = Extent(())
-
-
 def fitting_lanes(extent: Extent, lanes: int) -> int:
     """Shorter vectors where they hold a short run exactly, so that it needs no mask."""
     count = extent.static

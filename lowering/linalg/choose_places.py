@@ -76,8 +76,8 @@ class _Places:
                     del op.attributes[PLACE]
 
     def _must_leave(self, op: Operation) -> bool:
-        wished = hints_of(op).get("placement") == StringAttr("cpu")
-        return wished or self.demands.supports(op) is not None
+        asked = hints_of(op).get("placement") == StringAttr("cpu")
+        return asked or self.demands.supports(op) is not None
 
     def _leaves(self, op: Operation) -> bool:
         if self._must_leave(op):

@@ -513,3 +513,19 @@ def test_a_table_without_entries_keeps_the_shape_of_its_first_use(watched: bool)
     }
     """
     agree(text, [{"x": floats(1, m)} for m in (1, 1, 2, 1)], watched=watched)
+
+
+def test_a_temporary_that_a_loop_writes_first_has_the_dimensions_of_its_assign() -> None:
+    text = """
+    dynamic { x: f32[4]; k: i64; }
+    persistent { K(p): f32[k + 1] @table; }
+    block entry {
+        assign t: f32[_, k + 1];
+        loop l (i in 0..k) {
+            cache.read K[0..i] >> t;
+            op exp(t) >> t;
+        }
+        return t;
+    }
+    """
+    agree(text, [{"x": floats(4), "k": np.int64(k)} for k in (1, 1, 0)])

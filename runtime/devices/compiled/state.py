@@ -99,9 +99,6 @@ class CompiledState:
     def names(self) -> list[str]:
         return list(self._rows)
 
-    def is_growing(self, name: str) -> bool:
-        return bool(self._rows[name].axes)
-
     def has_shape(self, name: str) -> bool:
         """Whether there is memory whose shape no other size can change."""
         return name in self._shapes and (name in self._touched or not _names(self._rows[name]))
