@@ -47,7 +47,18 @@ def _check_reshape(requirements: Requirements, _: Sequence[TensorSpec], settings
                 requirements.at_most(Size.of(1), dim)
 
 
-@op_rule("reshape", "squeeze", "unsqueeze", check=_check_reshape)
+def _check_squeeze(
+    requirements: Requirements, operands: Sequence[TensorSpec], settings: Settings
+) -> None:
+    """Without `axes` every axis of extent 1 goes, so one that stays is not 1 in any step."""
+    if settings.get("axes") is None:
+        for dim in operands[0].dims:
+            if dim.constant is None:
+                requirements.at_most(Size.of(1), (dim - 1) * (dim - 1), "squeezed")
+
+
+@op_rule("squeeze", check=_check_squeeze)
+@op_rule("reshape", "unsqueeze", check=_check_reshape)
 def _reshape(call: Call) -> Sequence[SSAValue]:
     value, target = call.operands[0], call.results[0]
     source = TensorSpec("f32", nn.dims_of(value))

@@ -77,9 +77,9 @@ class StateAxes:
             self.require_fixed(need, most, axis)
         return b.add(nn.GrowOp(self.name, entry, axis, need, b.node))
 
-    def number(self, slot: SizeAttr, entry: Entry | None = ()) -> SSAValue:
+    def number(self, slot: SizeAttr, entry: Entry | None = (), lengths: Lengths = ()) -> SSAValue:
         """The value of an index; an auto index that means nothing else is its present count in the
-        matrix of an entry, 0 without one."""
+        matrix of an entry, 0 without one and where table slices select none."""
         step, b = self.step, self.step.builder
         size = slot.data.substitute(step.facts.static)
         counts = [
@@ -98,7 +98,7 @@ class StateAxes:
                 inner.indices[name] = Index(b.constant(0))
                 continue
             axis = self.state.axes.index(name)
-            extent = self.present(entry, axis)
+            extent = self.extent(axis, entry, lengths)
             inner.indices[name] = Index(b.add(arith.SubiOp(extent, self.base(axis))))
         return step.values.count(size, inner)
 

@@ -63,8 +63,10 @@ class Slots:
         axes, b = self._axes, self._builder
         key: object = None
         extent: SSAValue | None = None
-        begin = axes.number(slot.start, entry) if isinstance(slot.start, SizeAttr) else None
-        raw = axes.number(slot.stop, entry) if isinstance(slot.stop, SizeAttr) else None
+        begin = (
+            axes.number(slot.start, entry, lengths) if isinstance(slot.start, SizeAttr) else None
+        )
+        raw = axes.number(slot.stop, entry, lengths) if isinstance(slot.stop, SizeAttr) else None
         if begin is not None:
             axes.require_natural(begin, "slice-start", axis)
         if raw is not None and isinstance(slot.stop, SizeAttr):
@@ -212,7 +214,7 @@ class MatrixSlots:
     ) -> SSAValue:
         """One row or column; a write may append it."""
         axes, b = self._axes, self._builder
-        number = axes.number(slot, entry)
+        number = axes.number(slot, entry, lengths)
         extent = axes.extent(axis, entry, lengths)
         one = b.constant(1)
         limit = b.add(arith.AddiOp(extent, one)) if writes else extent

@@ -111,6 +111,11 @@ FAILURES: dict[str, Failure] = {
     "parts": Failure(
         "OI0602", "equal parts of an axis of {a} hold only {b}", "give the sizes: `sizes=[…]`"
     ),
+    "squeezed": Failure(
+        "OI0602",
+        "squeeze without axes keeps an axis only where it is not 1",
+        "name the axes: `axes=[…]`",
+    ),
     "one": Failure(
         "OI0605",
         "{a} and {b} elements where one is needed",

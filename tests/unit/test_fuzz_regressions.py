@@ -529,3 +529,34 @@ def test_a_temporary_that_a_loop_writes_first_has_the_dimensions_of_its_assign()
     }
     """
     agree(text, [{"x": floats(4), "k": np.int64(k)} for k in (1, 1, 0)])
+
+
+@pytest.mark.parametrize("dims", ["1, _", "_, 1", "_, _"])
+def test_squeeze_without_axes_drops_what_a_step_gives_the_extent_1(dims: str) -> None:
+    text = f"""
+    dynamic {{ x: f32[M]; }}
+    block entry {{
+        assign t: f32[{dims}]; assign y: f32[M];
+        op unsqueeze(x, axes=[{0 if dims != "_, 1" else 1}]) >> t;
+        op squeeze(t) >> y;
+        return y;
+    }}
+    """
+    agree(text, [{"x": floats(m)} for m in (2, 1, 0, 3)])
+
+
+@pytest.mark.parametrize("slots", ["0..w + q, ", "0..q, 0..r", "q..w + q, 0", "0..q + w, r..r + 3"])
+@pytest.mark.parametrize("table", ["0..0", "..-1", "n..n"])
+def test_counts_of_a_slice_that_selects_no_matrix_are_0(slots: str, table: str) -> None:
+    rank = "_, _" if slots.endswith(" 0") else "_, _, _"
+    text = f"""
+    dynamic {{ k: i64; }}
+    persistent {{ n: i64; w: i64 @init(1); C(p, q, r): f32[w, 3] @table @auto_dim(q, r); }}
+    block entry {{
+        assign grown: f32[_, _]; assign t: f32[{rank}];
+        cache.read C[0, k, k] >> grown;
+        cache.read C[{table}, {slots}] >> t;
+        return grown, t;
+    }}
+    """
+    agree(text, [{"k": np.int64(k)} for k in (2, 0, 3)])
