@@ -46,6 +46,8 @@ class Report:
     """Steps of all ways of all programs."""
     ways: Counter[str] = field(default_factory=Counter[str])
     unstable: int = 0
+    endless: list[int] = field(default_factory=list[int])
+    """Seeds of programs that the simulator does not finish."""
     seconds: float = 0.0
     forms: Counter[str] = field(default_factory=Counter[str])
     step_errors: Counter[str] = field(default_factory=Counter[str])
@@ -65,6 +67,8 @@ class Report:
         for variant in variants_of(seed, self.callers):
             self.ways.update(variant.tags or ["optimised"])
         self.unstable += bool(verdict.unstable)
+        if verdict.endless:
+            self.endless.append(seed)
         self.step_errors += verdict.codes
         self.frontend += mended.refused
         self.refusals += verdict.refusals
@@ -88,6 +92,7 @@ class Report:
             "compared": self.compared,
             "ways": dict(self.ways.most_common()),
             "programs_with_unstable_steps": self.unstable,
+            "seeds_that_the_simulator_does_not_finish": self.endless,
             "seconds": round(self.seconds, 1),
             "forms": dict(sorted(self.forms.items())),
             "forms_missing": self.missing(),
@@ -112,6 +117,7 @@ class Report:
             f"failing steps, alike on both sides: {listed(self.step_errors)}",
             f"statements that were not legal: {listed(self.frontend)}",
             f"refused by the compiler: {listed(self.refusals)}",
+            f"not finished by the simulator: {', '.join(map(str, self.endless)) or 'none'}",
             f"defects: {len(self.defects)}",
         ]
         for defect in self.defects:

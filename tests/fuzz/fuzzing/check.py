@@ -61,6 +61,8 @@ class Verdict:
     examples: dict[str, str] = field(default_factory=dict[str, str])
     unstable: str = ""
     """Why nothing was compared from some step on."""
+    endless: bool = False
+    """Whether the simulator does not come to an end, so that nothing is compared."""
     program: Program | None = None
     """What was compared: without the statements that the compiler refuses."""
 

@@ -43,6 +43,8 @@ CANCELLING = OF_OPERAND | {"log_softmax", "lstm", "gru"}
 to 1, 1 + erf(x) for negative x, sums over sines that are 0 but for their rounding, cells of gates
 that are almost 1. The terms are as large as the first operand, or as 1 and the results."""
 PRODUCTS = frozenset({"matmul", "attention", "lstm", "gru"})
+FACTORS = frozenset({"attention", "lstm", "gru"})
+"""Ops that multiply operands by what functions give, which may end in 0."""
 BF16_UNIT = 2.0**-8
 """What `precision="bf16"` takes from their operands."""
 UNITS = {"f32": 2.0**-22, "f64": 2.0**-50}
@@ -116,9 +118,11 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
             # So may be the weight of each key, and is multiplied by the key's value.
             most = np.float64(moved[1].shape[-2] * _largest(moved[2]))
             found = [_flushed(a, most, random) for a in found]
-        if spec.name == "attention" and not all(np.isfinite(a).all() for a in moved):
-            # The weight of an infinite value may be too small for f32, and 0 times infinity is NaN.
-            unsure = [~np.isfinite(a) & (random.random(a.shape) < 0.5) for a in found]
+        if spec.name in FACTORS and not all(np.isfinite(a).all() for a in moved):
+            # The weight of an infinite value may be too small for f32, and 0 times infinity is NaN; so
+            # may be the state that meets an infinite recurrent weight, which a gate can hide.
+            hidden = spec.name != "attention"
+            unsure = [(hidden | ~np.isfinite(a)) & (random.random(a.shape) < 0.5) for a in found]
             found = [np.where(u, np.nan, a) for u, a in zip(unsure, found)]
             found = [a.astype(DTYPES[w].value) for a, w in zip(found, wider)]
         if any(_huge(array, kind) for array, kind in zip(moved, kinds)):
