@@ -300,6 +300,7 @@ def compile(
     optimise: bool = True,
     without: Collection[str] = (),
     tuning: str | os.PathLike[str] | None = None,
+    fallback: bool = True,
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache when nothing changed.
 
@@ -312,10 +313,12 @@ def compile(
     "avx512"); `observe` builds the program whose every node can be watched; `optimise=False` leaves
     out fusion and all other passes that only make a program faster, to find out whether one of them
     changes a result; `without` leaves out some of them by name, to see what each buys; `tuning` is a
-    file of measured schedules that `openinfer tune` wrote, or "cache" for those in the cache folder.
+    file of measured schedules that `openinfer tune` wrote, or "cache" for those in the cache folder;
+    `fallback=False` makes it an error where the host would run an op that the device does not support.
 
     Raises ProgramError for a bad program, PackageError for a model that lacks something,
-    InputError for a bad option, UnsupportedError for a form or device that this build lacks.
+    InputError for a bad option, UnsupportedError for a form or device that this build lacks, OI0738
+    for the ops that `fallback=False` forbids.
     """
     program = _program(graph, strict)
     model = check_model(model)
@@ -326,6 +329,8 @@ def compile(
         from openinfer.compiler.pipeline import removable
 
         options = replace(options, without=removable(without))
+    if not fallback:
+        options = replace(options, fallback=False)
     if tuning is not None:
         options = replace(options, tuning=_tuning(tuning, options))
     if strict:
@@ -399,7 +404,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         program.form,
         package.header_hash() if package is not None else "no package",
         *(f"{name}={options.sizes[name]}" for name in sorted(options.sizes)),
-        f"device {options.device}",
+        f"device {options.device} fallback {options.fallback}",
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",
         f"strict {options.strict} math {options.strict_math} observe {options.observe}",

@@ -126,6 +126,7 @@ def settle_options(
         ("strict mathematics are", chosen.strict_math, said.strict_math),
         ("the watched build is", chosen.observed, said.observed),
         ("the traced build is", chosen.traced, said.traced),
+        ("errors instead of a fallback are", chosen.no_fallback, said.no_fallback),
         ("products in bf16 are", chosen.precision is not None, said.precision is not None),
         ("measured tiles are", bool(chosen.tiles), chosen.tiles == said.tiles),
     ):

@@ -40,7 +40,7 @@ _PLAIN = TARGETS["generic"]
 _DESCRIBED = ("triple", "cpu", "last_cache", "features")
 """Fields of a target description that a module repeats where they are not those of its kind. The
 longest text comes last."""
-_FLAGS = ("strict_math", "observed", "traced")
+_FLAGS = ("strict_math", "observed", "traced", "no_fallback")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Facts:
     """The build whose every node can be watched: no buffer reuse."""
     traced: bool = False
     """The build that stamps a clock around its kernels."""
+    no_fallback: bool = False
+    """What the device does not support is an error, the host does not run it."""
     device: str = DEFAULT_DEVICE
     """The machine that kernels are made for, as `openinfer.runtime.devices` names it."""
 

@@ -49,6 +49,8 @@ class PipelineOptions:
     """Some of those passes, left out by name: to see what each of them buys."""
     tuning: Tuning | None = None
     """Measured tiles of products; None, and for products that it lacks, the default ones."""
+    fallback: bool = True
+    """Whether the host runs what the device does not support; otherwise that is an error."""
     precision: str | None = None
     """Float dtype to compute matmuls in, None for the declared one."""
 

@@ -185,6 +185,8 @@ def compile(
     strict_math: bool = False,
     target: str | None = None,
     tuning: str | os.PathLike[str] | None = None,
+    *,
+    fallback: bool = True,
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache on disk.
 
@@ -193,7 +195,8 @@ def compile(
     products to bf16 and adds up in f32; `strict` makes unknown hints errors; `strict_math` forbids
     reassociation, contraction and approximate functions; `target` names a CPU other than this one
     ("generic", "avx2", "avx512"); `tuning` names a file of measured schedules that `openinfer tune`
-    wrote, or is "cache".
+    wrote, or is "cache"; `fallback=False` makes it an error, which names each op and the reason, where
+    the host would run what the device does not support.
 
     Raises ProgramError with every mistake of the text, PackageError for a model that lacks
     something, InputError for a bad option or size, UnsupportedError for what this build does not have.
@@ -201,7 +204,16 @@ def compile(
     from openinfer.compiler.api import compile as implementation
 
     return implementation(
-        graph, model, device, sizes, precision, strict, strict_math, target, tuning=tuning
+        graph,
+        model,
+        device,
+        sizes,
+        precision,
+        strict,
+        strict_math,
+        target,
+        tuning=tuning,
+        fallback=fallback,
     )
 
 

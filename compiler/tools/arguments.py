@@ -51,6 +51,15 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add("--size", action="append", default=[], metavar="NAME=N", help="fix a size, as in B=4")
 
 
+def add_no_fallback(parser: argparse.ArgumentParser) -> None:
+    """`--no-fallback`, for commands that compile for a device."""
+    parser.add_argument(
+        "--no-fallback",
+        action="store_true",
+        help="an op that the device does not support is an error, the host does not run it",
+    )
+
+
 def add_device(
     parser: argparse.ArgumentParser, *, simulator: bool = False, default: str | None = None
 ) -> None:

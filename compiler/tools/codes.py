@@ -107,6 +107,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "device cannot run here",
         "`openinfer devices` says why. The simulator runs wherever Python and NumPy do.",
     ),
+    "OI0738": (
+        "device does not support an op",
+        "`--no-fallback` and `compile(fallback=False)` forbid that the host runs what a device cannot; "
+        "the message names each such op and the reason.",
+    ),
     "OI0734": (
         "optional library missing",
         "A command needs a library or program that openinfer does not; the fix names what to "

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 from openinfer.compiler.api import Graph, Simulator, compile
 from openinfer.compiler.arguments import checked_sizes
 from openinfer.compiler.timings import timed
-from openinfer.compiler.tools.arguments import add_device, add_model, add_program, parse_sizes
+from openinfer.compiler.tools.arguments import (
+    add_device,
+    add_model,
+    add_no_fallback,
+    add_program,
+    parse_sizes,
+)
 from openinfer.compiler.tools.program_argument import (
     PACKAGE_SUFFIXES,
     STDIN_NAME,
@@ -59,6 +65,7 @@ def add_program_arguments(
     add("--threads", type=int, metavar="N", help="threads (default: the CPUs that may be used)")
     add("--strict", action="store_true", help="unknown hints, constants without content are errors")
     add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")
+    add_no_fallback(parser)
     add("--precision", metavar="DTYPE", help="bf16: compiled products round their operands to it")
     add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
 
@@ -82,6 +89,10 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
     if args.strict_math:
         raise UsageError(
             "--strict-math is decided when a program is compiled", "give it to `openinfer compile`"
+        )
+    if args.no_fallback:
+        raise UsageError(
+            "--no-fallback is decided when a program is compiled", "give it to `openinfer compile`"
         )
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
@@ -129,6 +140,8 @@ class Session:
     strict_math: bool = False
     device: str = DEFAULT_DEVICE
     """What the program runs on, the simulator included."""
+    fallback: bool = True
+    """Whether the host runs what the device does not support."""
     _warned: bool = False
 
     @staticmethod
@@ -167,6 +180,7 @@ class Session:
             args.tuning,
             args.strict_math,
             args.device or DEFAULT_DEVICE,
+            not args.no_fallback,
         )
 
     @property
@@ -205,6 +219,7 @@ class Session:
                     tuning=self.tuning,
                     strict=self.strict,
                     strict_math=self.strict_math,
+                    fallback=self.fallback,
                 )
                 executor = program.make_executor(self.threads, trace=trace)
         except OpenInferError as error:

@@ -104,6 +104,7 @@ def chosen_facts(options: PipelineOptions, target_name: str | None = None) -> Fa
         tiles=tuning.tiles if tuning is not None and tuning.target == target.name else {},
         observed=options.observe,
         traced=options.trace,
+        no_fallback=not options.fallback,
         device=options.device,
     )
 

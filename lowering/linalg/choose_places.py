@@ -16,10 +16,15 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.lowering.demands import Demands, demands_of
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.hints import hints_of
 from openinfer.lowering.interface import input_count
+from openinfer.lowering.locations import location_of
 from openinfer.lowering.places import PLACE, on_host, to_host
+from openinfer.runtime.errors import UnsupportedError
 
+SHOWN = 8
+"""Ops that an error names."""
 MOST_ELEMENTS = 256
 """Elements of a value that the host computes, where it has the operands, sooner than a device starts."""
 
@@ -38,6 +43,7 @@ class ChoosePlaces(ModulePass):
     These are ops between scalars; chains of small values that begin at inputs, persistent values and
     other host ops; ops whose node says `with { placement = "cpu" }`; and what the device does not
     support (`Demands.supports`). Indices and sizes are no ops of this kind: `@step` computes them.
+    In a module with `openinfer.no_fallback` the last of these are an error, OI0738, that names them all.
 
     Requires: `nn-to-linalg`: from then on an op is a kernel, or becomes a part of one.
     Leaves: programs for a device without memory of its own, and functions other than `@step`, as they
@@ -52,15 +58,40 @@ class ChoosePlaces(ModulePass):
             return
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
-                _Places(function, demands, input_count(op)).choose()
+                places = _Places(function, demands, input_count(op))
+                if Facts.of(op).no_fallback:
+                    places.check()
+                places.choose()
 
 
 class _Places:
     def __init__(self, step: FuncOp, demands: Demands, inputs: int) -> None:
+        self.step = step
         self.kernels = [op for op in step.walk() if _is_kernel(op)]
         self.demands = demands
         self.small = {a for a in step.body.block.args[:inputs] if _is_small(a)}
         """Values that the host has or computes, and that are small."""
+
+    def check(self) -> None:
+        """Raises UnsupportedError OI0738 where the host would run what the device does not support, and
+        only for that reason."""
+        small, refused = set(self.small), list[str]()
+        for op in self.kernels:
+            if self._begins_or_continues(op):
+                self.small |= {value for value in op.results if _is_small(value)}
+            elif not _is_asked(op) and (reason := self.demands.supports(op)) is not None:
+                place = location_of(op)
+                refused.append(f"{f'{place}: ' if place else ''}{op.name}: {reason}")
+        self.small = small
+        if refused:
+            shown = refused[:SHOWN] + [f"and {len(refused) - SHOWN} more"] * (len(refused) > SHOWN)
+            raise UnsupportedError(
+                "OI0738",
+                f"device {Facts.of(self.step).device} does not support what this program needs: "
+                + "; ".join(shown),
+                hint='leave out `--no-fallback` (`fallback=False`), or say `with { placement = "cpu" }` '
+                "at these nodes",
+            )
 
     def choose(self) -> None:
         for op in self.kernels:
@@ -76,12 +107,13 @@ class _Places:
                     del op.attributes[PLACE]
 
     def _must_leave(self, op: Operation) -> bool:
-        asked = hints_of(op).get("placement") == StringAttr("cpu")
-        return asked or self.demands.supports(op) is not None
+        return _is_asked(op) or self.demands.supports(op) is not None
 
     def _leaves(self, op: Operation) -> bool:
-        if self._must_leave(op):
-            return True
+        return self._must_leave(op) or self._begins_or_continues(op)
+
+    def _begins_or_continues(self, op: Operation) -> bool:
+        """Whether an op between scalars, or of a chain of small values, is the host's on every device."""
         operands = _operands(op)
         if all(_rank(value) == 0 for value in (*operands, *op.results)):
             return True
@@ -101,6 +133,11 @@ def _is_kernel(op: Operation) -> bool:
     if isinstance(op, linalg.GenericOp | linalg.FillOp):
         return True
     return isinstance(op, nn.NNOp) and not isinstance(op, nn.ReshapeOp)
+
+
+def _is_asked(op: Operation) -> bool:
+    """Whether the program wants an op on the host."""
+    return hints_of(op).get("placement") == StringAttr("cpu")
 
 
 def _operands(op: Operation) -> list[SSAValue]:

@@ -210,3 +210,56 @@ def test_levels_resume(level: str, tmp_path: Path) -> None:
     assert [line.partition("  ; ")[0] for line in texts[0]] == [
         line.partition("  ; ")[0] for line in texts[1]
     ]
+
+
+TABLES = """
+dynamic { x: f32[N, 64]; k: i64[N]; few: f32[4]; one: i64; }
+constant { W: f32[512, 64] @init(0.5); }
+block entry {
+    assign a: f32[N, 64]; assign b: f32[N, 64]; assign c: f32[];
+    op gather(W, k, axis=0) >> a %s;
+    op gather(few, one, axis=0) >> c;
+    op add(a, x) >> b;
+    return b, c;
+}
+"""
+
+
+def test_without_fallback_an_op_that_the_device_does_not_support_is_an_error() -> None:
+    text = TABLES % ""
+    oi.compile(text, device="null")
+    oi.compile(text, fallback=False)  # the CPU supports all
+    with pytest.raises(oi.UnsupportedError) as raised:
+        oi.compile(text, device="null", fallback=False)
+    error = raised.value
+    assert error.code == "OI0738"
+    assert "device null" in error.message
+    # What the host computes on every device is no fallback: the second one reads four elements.
+    assert error.message.count("nn.gather") == 1
+    assert "<graph>:6:5: nn.gather: it checks indices" in error.message
+    asked = TABLES % 'with { placement = "cpu" }'
+    oi.compile(asked, device="null", fallback=False)
+
+
+def test_no_fallback_on_the_command_line_and_in_a_dump(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "tables.oi"
+    path.write_text(TABLES % "")
+    for command in (["run"], ["compile", "-o", str(tmp_path / "t.oip")]):
+        command = [command[0], str(path), *command[1:], "--device", "null"]
+        assert main(command) == 0
+        capsys.readouterr()
+        assert main([*command, "--no-fallback"]) != 0
+        said = capsys.readouterr().err
+        assert "OI0738" in said
+        assert "Traceback" not in said
+    assert (
+        optimise([str(path), "--pipeline", "null", "--to", "nn", "-o", str(tmp_path / "t.mlir")])
+        == 0
+    )
+    level = (tmp_path / "t.mlir").read_text()
+    again = level.replace("openinfer.device =", "openinfer.no_fallback, openinfer.device =")
+    assert again != level
+    (tmp_path / "t.mlir").write_text(again)
+    command = [str(tmp_path / "t.mlir"), "--pipeline", "null", "--from", "nn", "--to", "linalg"]
+    assert optimise(command) != 0
+    assert "OI0738" in capsys.readouterr().err

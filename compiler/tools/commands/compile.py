@@ -12,7 +12,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.tools.arguments import add_device, add_model, add_program, parse_sizes
+from openinfer.compiler.tools.arguments import (
+    add_device,
+    add_model,
+    add_no_fallback,
+    add_program,
+    parse_sizes,
+)
 from openinfer.compiler.tools.report import UsageError
 from openinfer.runtime.devices import DEFAULT_DEVICE
 
@@ -55,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--precision", metavar="DTYPE", help="bf16: round the operands of products, add up in f32")
     add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
     add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")
+    add_no_fallback(parser)
     add("--time-passes", action="store_true", help="what each pass cost, on stderr")
 
 
@@ -101,7 +108,6 @@ def _compiled(args: argparse.Namespace, package: Package | None, targets: list[s
     from openinfer.runtime.errors import OpenInferError
 
     graph, sizes = args.program.graph(), checked_sizes(parse_sizes(args.size))
-    options = {"strict": args.strict, "strict_math": args.strict_math}
     precision: str | None = args.precision
     programs: list[Program] = []
     try:
@@ -118,7 +124,9 @@ def _compiled(args: argparse.Namespace, package: Package | None, targets: list[s
                     precision=precision,
                     target=target,
                     tuning=args.tuning,
-                    **options,
+                    strict=args.strict,
+                    strict_math=args.strict_math,
+                    fallback=not args.no_fallback,
                 )
                 if args.observed:
                     program.observed()
