@@ -88,6 +88,20 @@ class Size:
         return None
 
     @cached_property
+    def nonnegative(self) -> bool:
+        """Whether it is 0 or more whatever its names are, as far as its form tells."""
+        return all(
+            coefficient >= 0
+            and all(
+                operand.nonnegative
+                for atom in monomial
+                for operand in atom[1:]
+                if isinstance(operand, Size)
+            )
+            for monomial, coefficient in self.terms
+        )
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """All names that occur."""
         found: set[str] = set()

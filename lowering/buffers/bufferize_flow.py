@@ -21,7 +21,6 @@ from openinfer.lowering.buffers.bufferizer import (
     Bufferizer,
     Rule,
     buffer_type,
-    open_sizes,
     root_of,
 )
 
@@ -85,7 +84,7 @@ def _hand_on(b: Bufferizer, value: SSAValue, source: SSAValue, target: SSAValue)
     if isinstance(value.owner, nn.LoosenOp):
         kind = source.type
         assert isinstance(kind, MemRefType)
-        target = b.value(nn.ViewOp(target, open_sizes(b, b.dims[source]), kind))
+        target = b.value(nn.ViewOp(target, b.extents(b.dims[source]), kind))
     b.copy(source, target)
 
 

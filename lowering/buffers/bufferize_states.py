@@ -14,7 +14,6 @@ from openinfer.lowering.buffers.bufferizer import (
     Bufferizer,
     Rule,
     buffer_type,
-    open_sizes,
     root_of,
 )
 from openinfer.lowering.interface import strings
@@ -63,7 +62,7 @@ def _state_read(b: Bufferizer, op: Operation) -> None:
     together = not kept or (kept == [len(offsets) - 1] and whole_bytes(element, dims[1:]))
     if together and not _changes_meanwhile(op):
         kind = buffer_type(op.value)
-        view = b.value(nn.StateViewOp(op.state.data, offsets, open_sizes(b, dims), kind))
+        view = b.value(nn.StateViewOp(op.state.data, offsets, b.extents(dims), kind))
         view.name_hint = op.value.name_hint
         b.define(op.value, view)
     else:

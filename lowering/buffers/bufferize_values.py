@@ -13,7 +13,6 @@ from openinfer.lowering.buffers.bufferizer import (
     buffer_type,
     byte_size_of,
     kept_attributes,
-    open_sizes,
 )
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.places import keep_place
@@ -89,7 +88,7 @@ def _reshape(b: Bufferizer, op: Operation) -> None:
     source = b.buffer(op.inputs[0])
     target = buffer_type(op.result[0])
     sizes = nn.dims_of(op.result[0])
-    view = b.value(nn.ViewOp(source, open_sizes(b, sizes), target))
+    view = b.value(nn.ViewOp(source, b.extents(sizes), target))
     view.name_hint = op.result[0].name_hint
     b.define(op.result[0], view)
     b.retire(op)
@@ -141,7 +140,7 @@ def _cast_dims(b: Bufferizer, op: Operation) -> None:
     if source.type == target:
         b.buffers[op.result] = source
     else:
-        view = b.value(nn.ViewOp(source, open_sizes(b, nn.dims_of(op.result)), target))
+        view = b.value(nn.ViewOp(source, b.extents(nn.dims_of(op.result)), target))
         view.name_hint = op.result.name_hint
         b.buffers[op.result] = view
         b.dims[view] = nn.dims_of(op.result)
@@ -159,7 +158,7 @@ def _settle(b: Bufferizer, op: Operation) -> None:
     """A view with the sizes that hold now."""
     assert isinstance(op, nn.SettleOp)
     sizes = nn.dims_of(op.result)
-    view = b.value(nn.ViewOp(b.buffer(op.source), open_sizes(b, sizes), buffer_type(op.result)))
+    view = b.value(nn.ViewOp(b.buffer(op.source), b.extents(sizes), buffer_type(op.result)))
     view.name_hint = op.result.name_hint
     b.define(op.result, view)
     b.retire(op)

@@ -27,9 +27,10 @@ from openinfer.dialects import nn
 from openinfer.dialects.extensions.memref import CopyOp
 from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.fusing import NO_FUSE
-from openinfer.lowering.interface import input_count, strings
+from openinfer.lowering.interface import input_count, read_rows, strings
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.state_layout import layout_of
+from openinfer.runtime.manifest import RequirementRow
 from openinfer.runtime.sizes import Size
 
 
@@ -58,6 +59,12 @@ class Bufferizer:
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.dims: dict[SSAValue, tuple[Size, ...]] = {}
         """Sizes of each buffer that stands for a tensor."""
+        self.checked = {
+            row.high
+            for row in read_rows(module, "requires", RequirementRow)
+            if row.kind == "negative-size"
+        }
+        """Dimensions that are known not to be negative before a step begins."""
         self.buffers_of_arguments: list[SSAValue] = []
         self.dead: list[Operation] = []
         self.current: Operation | None = None
@@ -163,9 +170,22 @@ class Bufferizer:
             return self.index(size.constant)
         return self.value(nn.SizeOp(size))
 
+    def extents(self, dims: Sequence[Size]) -> list[SSAValue]:
+        """The values of those dimensions that are no numbers.
+
+        None is negative: a first value stands in front of a loop that may not come to the node that
+        checks its dimensions.
+        """
+        safe = [
+            d if d.nonnegative or str(d) in self.checked else Size.max(d, 0)
+            for d in dims
+            if d.constant is None
+        ]
+        return [self.value(nn.SizeOp(d)) for d in safe]
+
     def allocate(self, element: Attribute, dims: Sequence[Size], hint: str | None) -> SSAValue:
         """A new buffer."""
-        dynamic = [self.value(nn.SizeOp(d)) for d in dims if d.constant is None]
+        dynamic = self.extents(dims)
         shape = [DYNAMIC_INDEX if d.constant is None else d.constant for d in dims]
         buffer = self.value(memref.AllocOp.get(element, None, shape, dynamic))
         buffer.name_hint = hint
@@ -223,11 +243,6 @@ Rule = Callable[[Bufferizer, Operation], None]
 def kept_attributes(op: Operation) -> dict[str, Attribute]:
     """What is still to be obeyed: nothing is fused any more."""
     return {k: v for k, v in op.attributes.items() if k != NO_FUSE}
-
-
-def open_sizes(b: Bufferizer, dims: Sequence[Size]) -> list[SSAValue]:
-    """The values of those dimensions that are no numbers."""
-    return [b.value(nn.SizeOp(d)) for d in dims if d.constant is None]
 
 
 def root_of(buffer: SSAValue) -> SSAValue:

@@ -235,7 +235,9 @@ def _never_negative_atom(atom: Atom) -> Size:
     if atom[0] == "floordiv":
         # What divides is 1 at least; how large it is nobody knows unless it is a number.
         return bounds[0] // bounds[1] if bounds[1].constant else bounds[0]
-    return Size.max(*bounds) if atom[0] == "max" else Size.min(*bounds)
+    if atom[0] == "min":
+        return Size.min(*bounds)
+    return Size.max(*[bound for bound in bounds if bound.constant != 0] or [0])
 
 
 def _atom_bound(atom: Atom, late: frozenset[str]) -> tuple[Size, bool]:

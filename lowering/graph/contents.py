@@ -42,7 +42,6 @@ class Contents:
         kind = self.declared_type(variable)
         if dims is not None:
             kind = nn.tensor_type(kind.element_type, dims)
-        self.requirements.not_negative(nn.dims_of(kind))
         fill = filled(constant, kind)
         fill.result[0].name_hint = variable.variable.data
         return self.builder.add(fill)

@@ -35,7 +35,7 @@ class Requirements:
         `kind` is a row of `runtime/devices/failures.py`. What every step needs, and first of all, is
         checked before it runs.
         """
-        if _holds_always(high - low):
+        if (high - low).nonnegative:
             return
         b = self.builder
         names = low.names | high.names
@@ -66,17 +66,3 @@ class Requirements:
         """The step fails where two sizes differ."""
         left, right = self.index(a, scope, "number"), self.index(b, scope, "number")
         self.builder.require(left, "eq", right, "shape")
-
-
-def _holds_always(size: Size) -> bool:
-    """Whether a size is 0 or more whatever its names are, as far as its form tells."""
-    return all(
-        coefficient >= 0
-        and all(
-            _holds_always(operand)
-            for atom in monomial
-            for operand in atom[1:]
-            if isinstance(operand, Size)
-        )
-        for monomial, coefficient in size.terms
-    )

@@ -560,3 +560,31 @@ def test_counts_of_a_slice_that_selects_no_matrix_are_0(slots: str, table: str) 
     }}
     """
     agree(text, [{"k": np.int64(k)} for k in (2, 0, 3)])
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("inner", [0, 1])
+def test_a_temporary_of_a_loop_that_does_not_run_has_any_dimensions(
+    watched: bool, inner: int
+) -> None:
+    text = """
+    dynamic { x: f32[N]; k: i64; inner: i64; }
+    volatile { y: f32[N]; out: f32[_]; }
+    block entry {
+        loop l (i in 0..k) {
+            op exp(x) >> y;
+            loop m (j in 0..inner) {
+                assign t: f32[N - 2];
+                op slice(x, starts=[2], ends=[N], axes=[0]) >> t;
+            }
+            loop n (j in 0..inner) {
+                op exp(t) >> t;
+                transfer t >> out;
+            }
+        }
+        transfer out >> out;
+        return;
+    }
+    """
+    steps = [{"x": floats(n), "k": np.int64(2), "inner": np.int64(inner)} for n in (3, 1, 2)]
+    agree(text, steps, watched=watched, threads=2)
