@@ -88,6 +88,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
         Phase(
             "linalg",
             (
+                Step(
+                    "expand-composites", "what the machine wants in parts is rounded and fused so"
+                ),
                 Step("lower-precision", "products are final; what rounds operands can be fused"),
                 Step("nn-to-linalg", "functions of elements become loops that can be merged"),
                 Step(

@@ -35,6 +35,7 @@ PASSES: dict[str, str] = {
     "recognize-layer-norm": "openinfer.lowering.nn.recognize_layer_norm:RecognizeLayerNorm",
     # linalg
     "bufferize": "openinfer.lowering.buffers.bufferize:Bufferize",
+    "expand-composites": "openinfer.lowering.linalg.expand_composites:ExpandComposites",
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",

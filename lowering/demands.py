@@ -56,6 +56,10 @@ class Demands:
         it can run, it can run too."""
         return None
 
+    def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
+        """Whether the machine has a kernel for an op that others compute in parts."""
+        return False
+
     def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
         """Whether the kernel of an op reads an operand in a narrower dtype, and widens it itself."""
         return False

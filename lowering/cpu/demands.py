@@ -52,6 +52,9 @@ class CpuDemands(Demands):
 
     own_memory = False
 
+    def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
+        return True
+
     def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
         if isinstance(dtype, IntegerType):
             if isinstance(op, nn.AttentionOp) or dtype == i1:
