@@ -26,7 +26,8 @@ def _log(call: Call) -> AnyArray:
 
 @twin("sqrt")
 def _sqrt(call: Call) -> AnyArray:
-    return np.sqrt(call.exact())
+    # Correctly rounded in the dtype of the operand, wherever the result is stored.
+    return np.sqrt(call.wide())
 
 
 @twin("rsqrt")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from openinfer.lowering.reference.twins import Call, twin
-from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray
 
 
@@ -108,5 +107,4 @@ def _iota(call: Call) -> AnyArray:
     axis = _int(settings["axis"]) % len(shape)
     line = start + step * np.arange(shape[axis], dtype=np.int64)
     line = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    values = np.broadcast_to(line, shape)
-    return values.astype(np.float64) if DTYPES[call.outputs[0]].is_float else values
+    return np.broadcast_to(line, shape)

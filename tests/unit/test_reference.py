@@ -348,3 +348,16 @@ def test_evaluate_checks_the_rule_first():
         run("matmul", np.zeros((2, 3)), np.zeros((4, 2)))
     with pytest.raises(OpError, match="unknown op"):
         evaluate("nothing", [], [])
+
+
+def test_a_root_of_f32_is_rounded_to_f32_whatever_holds_it() -> None:
+    (found,) = evaluate("sqrt", [np.array([2.0], np.float32)], ["f32"], {}, ["f64"])
+    assert found.dtype == np.float64
+    assert found[0] == np.sqrt(np.float32(2.0))
+
+
+def test_iota_of_floats_is_rounded_once() -> None:
+    settings = {"shape": (4,), "dtype": "bf16", "start": 2**53 + 1, "step": 2**62}
+    (found,) = evaluate("iota", [], [], settings)
+    # 2**53 + 1 - 2**62 lies just above the middle of two numbers of bf16, and f64 would lose the 1.
+    assert found[3] == -(2.0**62) + 2.0**54
