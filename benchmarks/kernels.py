@@ -141,7 +141,7 @@ def matmul_case(
     a, b, bias, c = types
     if epilogue:
         kernel = (
-            f"nn.matmul(%0, %1, %2) outs(%3) {{{layout}, maps = [affine_map<(i, j) -> (j)>]}} {{\n"
+            f"nn.matmul(%0, %1) extras(%2) outs(%3) {{{layout}, maps = [affine_map<(i, j) -> (j)>]}} {{\n"
             f"^bb0(%p: f32, %q: f32):\n%v = arith.addf %p, %q : f32\n{EPILOGUES[epilogue]}\n"
             f"nn.yield %r : f32\n}} : ({a}, {b}, {bias}, {c}) -> ()"
         )
@@ -190,8 +190,8 @@ def conv_case(
     ]
     types = [f"memref<{'x'.join(map(str, shape))}xf32>" for shape in shapes]
     text = (
-        f"nn.conv(%0, %1, %2) outs(%3) scratch(planes = %4) {{{settings}, layout = #nn.panels<{rows}>, "
-        f"maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]}} {{{BIAS_RELU}}} : "
+        f"nn.conv(%0, %1) extras(%2) outs(%3) scratch(planes = %4) {{{settings}, "
+        f"layout = #nn.panels<{rows}>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]}} {{{BIAS_RELU}}} : "
         f"({', '.join(types)}) -> ()"
     )
     random = np.random.default_rng(0)

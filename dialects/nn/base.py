@@ -42,7 +42,7 @@ class DestinationEffect(MemoryEffect):
         effects: set[EffectInstance] = set()
         if isinstance(op, NNOp) and op.outs:
             effects |= {EffectInstance(MemoryEffectKind.WRITE, value) for value in op.written}
-            effects |= {EffectInstance(MemoryEffectKind.READ, value) for value in op.inputs}
+            effects |= {EffectInstance(MemoryEffectKind.READ, value) for value in op.read}
         return effects
 
 
@@ -54,10 +54,13 @@ class NNOp(IRDLOperation):
 
         %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
         nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+        %y = nn.matmul(%a, %b) extras(%bias) {maps = […]} { … } : (…, tensor<8xf32>) -> …
         nn.conv(%x, %w) outs(%y) scratch(planes = %p) {…} : (…, memref<768xf32>) -> ()
     """
 
     inputs = var_operand_def()
+    extras = var_operand_def()
+    """What the body reads besides its own sum."""
     outs = var_operand_def()
     scratch = var_operand_def()
     rooms = opt_prop_def(ArrayAttr[StringAttr])
@@ -84,10 +87,11 @@ class NNOp(IRDLOperation):
         properties: Mapping[str, Attribute | None] | None = None,
         body: Region | Sequence[Region] | None = None,
         scratch: Mapping[str, SSAValue] | None = None,
+        extras: Sequence[SSAValue] = (),
     ) -> None:
         bodies = [body] if isinstance(body, Region) else list(body or ())
         super().__init__(
-            operands=[inputs, outs, list((scratch or {}).values())],
+            operands=[inputs, extras, outs, list((scratch or {}).values())],
             result_types=[results],
             properties={
                 **{k: v for k, v in (properties or {}).items() if v is not None},
@@ -104,6 +108,16 @@ class NNOp(IRDLOperation):
     def output(self) -> SSAValue:
         """The first output: a result on tensors, a destination on buffers."""
         return self.outs[0] if self.outs else self.result[0]
+
+    @property
+    def own_properties(self) -> dict[str, Attribute]:
+        """The properties that say nothing about operands."""
+        return {k: v for k, v in self.properties.items() if k not in _SEGMENTS}
+
+    @property
+    def read(self) -> tuple[SSAValue, ...]:
+        """The operands that it reads."""
+        return (*self.inputs, *self.extras)
 
     @property
     def written(self) -> tuple[SSAValue, ...]:
@@ -125,6 +139,8 @@ class NNOp(IRDLOperation):
             raise VerifyException(f"{self.name} takes {wanted} inputs, found {count}")
         if len(self.body) > self.BODY:
             raise VerifyException(f"{self.name} takes {int(self.BODY)} regions at most")
+        if self.extras and not self.BODY:
+            raise VerifyException(f"{self.name} takes no extra operands")
         if self.outs:
             self._check_destinations()
         elif len(self.result) != self.OUTPUTS:
@@ -132,7 +148,7 @@ class NNOp(IRDLOperation):
                 f"{self.name} has {self.OUTPUTS} results, found {len(self.result)}"
             )
         else:
-            for value in (*self.inputs, *self.result):
+            for value in (*self.read, *self.result):
                 if not isinstance(value.type, TensorType):
                     raise VerifyException(
                         f"{self.name} without destinations works on tensors, found {value.type}"
@@ -157,7 +173,7 @@ class NNOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name} has {self.OUTPUTS} destinations, found {len(self.outs)}"
             )
-        for value in (*self.inputs, *self.outs, *self.scratch):
+        for value in (*self.read, *self.outs, *self.scratch):
             if not isinstance(value.type, MemRefType):
                 raise VerifyException(
                     f"{self.name} mixes buffers with other values: found {value.type}"
@@ -172,6 +188,9 @@ class NNOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         _print_operands(printer, self.inputs)
+        if self.extras:
+            printer.print_string(" extras")
+            _print_operands(printer, self.extras)
         if self.outs:
             printer.print_string(" outs")
             _print_operands(printer, self.outs)
@@ -180,10 +199,9 @@ class NNOp(IRDLOperation):
             with printer.in_parens():
                 rows = list(zip(self.rooms or (), self.scratch))
                 printer.print_list(rows, lambda row: _print_room(printer, *row))
-        settings = {k: v for k, v in self.properties.items() if k not in _SEGMENTS}
-        if settings or self.body:  # Braces of a body alone would be read as settings.
+        if self.own_properties or self.body:  # Braces of a body alone would be read as settings.
             printer.print_string(" ")
-            printer.print_attr_dict(settings)
+            printer.print_attr_dict(self.own_properties)
         if self.attributes:
             printer.print_string(" attrs ")
             printer.print_attr_dict(self.attributes)
@@ -203,6 +221,7 @@ class NNOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> NNOp:
         inputs = _parse_operands(parser)
+        extras = _parse_operands(parser) if parser.parse_optional_keyword("extras") else []
         outs = _parse_operands(parser) if parser.parse_optional_keyword("outs") else []
         rooms = _parse_rooms(parser) if parser.parse_optional_keyword("scratch") else {}
         settings = parser.parse_optional_attr_dict()
@@ -221,7 +240,7 @@ class NNOp(IRDLOperation):
         )
         if results is None:
             results = [parser.parse_type()]
-        operands = parser.resolve_operands([*inputs, *outs, *rooms.values()], types, place)
+        operands = parser.resolve_operands([*inputs, *extras, *outs, *rooms.values()], types, place)
         op = cls.create(
             operands=operands,
             result_types=results,
@@ -232,7 +251,7 @@ class NNOp(IRDLOperation):
         from xdsl.dialects.builtin import DenseArrayBase, i32
 
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
-            i32, [len(inputs), len(outs), len(rooms)]
+            i32, [len(inputs), len(extras), len(outs), len(rooms)]
         )
         return op
 

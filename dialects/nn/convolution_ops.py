@@ -29,7 +29,7 @@ class ConvOp(WindowOp):
     """`y[n, o, h, w] = sum over c, i, j of w[o, c, i, j] * x[n, c, h*stride + i*dilation - top, …]`.
 
     x `[N, C, H, W]` floats, w `[O, C / groups, KH, KW]`, y `[N, O, OH, OW]`; padding is 0. Inputs:
-    x, w, then the extra operands of the epilogue; body and `maps` are those of `nn.matmul`. With
+    x, w; `extras`, body and `maps` are those of `nn.matmul`. With
     `layout`, w is what `nn.pack` makes of the matrices `[groups, C / groups * KH * KW, O / groups]`.
     All sizes but N are known. Scratch: the `planes` of x with its padding
     (`lowering/cpu/schedules/conv_planes.py`), one-dimensional and of the type that sums are kept in.
@@ -41,7 +41,7 @@ class ConvOp(WindowOp):
     layout = opt_prop_def(PanelsAttr)
     pool = opt_prop_def(IntegerAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
-    ARITY: ClassVar[tuple[int, int | None]] = (2, None)
+    ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
     SCRATCH: ClassVar[tuple[str, ...]] = ("planes",)
     BODY: ClassVar[bool] = True
 
@@ -65,8 +65,8 @@ class ConvOp(WindowOp):
         self._check_count(x, y)
         for value in self.scratch:
             expect_shape(self, "the scratch buffer", shape_of(value), (None,))
-        check_extras(self, self.inputs[2:], self.maps, y)
-        check_body(self, self.inputs[2:])
+        check_extras(self, self.maps, y)
+        check_body(self)
         if not self.body:
             expect_floats(self, [self.output])
 

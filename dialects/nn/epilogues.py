@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, IntegerType, f32, f64
-from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from openinfer.dialects.nn.base import NNOp, YieldOp
@@ -21,42 +18,38 @@ from openinfer.dialects.nn.checks import (
 )
 
 
-def check_extras(
-    op: NNOp,
-    extras: Sequence[SSAValue],
-    maps: ArrayAttr[AffineMapAttr] | None,
-    result: Dims,
-) -> None:
+def check_extras(op: NNOp, maps: ArrayAttr[AffineMapAttr] | None, result: Dims) -> None:
     """That each extra operand has a map from the indices of the result to its own.
 
     Raises VerifyException.
     """
-    given = maps.data if maps is not None else ()
+    extras, given = op.extras, maps.data if maps is not None else ()
     if len(extras) != len(given):
         refuse(op, f"one map for each extra operand: {len(extras)} operands, {len(given)} maps")
-    for number, (value, attribute) in enumerate(zip(extras, given), 2):
+    for number, (value, attribute) in enumerate(zip(extras, given)):
         mapping, dims = attribute.data, shape_of(value)
         found = (mapping.num_dims, mapping.num_symbols, len(mapping.results))
         if found != (len(result), 0, len(dims)):
             refuse(
                 op,
-                f"the map {mapping} of input {number} does not lead from the indices of "
+                f"the map {mapping} of extra operand {number} does not lead from the indices of "
                 f"{text(result)} to those of {text(dims)}",
             )
         for expr, size in zip(mapping.results, dims):
             if not _inside(expr, size, result):
                 refuse(
                     op,
-                    f"the map {mapping} reads input {number} of shape {text(dims)} outside "
+                    f"the map {mapping} reads extra operand {number} of shape {text(dims)} outside "
                     f"its bounds for a result {text(result)}",
                 )
 
 
-def check_body(op: NNOp, extras: Sequence[SSAValue]) -> None:
+def check_body(op: NNOp) -> None:
     """That the body takes a sum and one element of each extra operand, and yields what is stored.
 
     Raises VerifyException.
     """
+    extras = op.extras
     if not op.body:
         if extras:
             refuse(op, f"{len(extras)} extra operands and no body that takes them")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Region
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from openinfer.dialects.nn.base import NNOp
@@ -23,13 +23,14 @@ HAS_BODY = "body"
 class ProductsOp(NNOp):
     """`x·W1, x·W2, …`: one pass over the panels of all right operands, an output for each.
 
-    Inputs: the left operand, then for each product its right operand, which has a layout, and the
-    extra operands of its body. `parts` has the settings of each product as `nn.matmul` has them, with
-    `body` where the next region is its body. Every output is what `nn.matmul` would give, bit by bit.
+    Inputs: the left operand, then the right operand of each product, which has a layout; the extra
+    operands of all bodies stand together, in the same order. `parts` has the settings of each product
+    as `nn.matmul` has them, with `body` where the next region is its body. Every output is what
+    `nn.matmul` would give, bit by bit.
 
-        %q, %k = nn.products(%x, %wq, %bq, %wk) {parts = [
+        %q, %k = nn.products(%x, %wq, %wk) extras(%bq) {parts = [
             {body, layout = #nn.panels<32>, maps = […]}, {layout = #nn.panels<32>}]} {…} :
-            (tensor<4x8xf32>, tensor<1x8x32xf32>, tensor<32xf32>, tensor<1x8x32xf32>)
+            (tensor<4x8xf32>, tensor<1x8x32xf32>, tensor<1x8x32xf32>, tensor<32xf32>)
             -> (tensor<4x32xf32>, tensor<4x32xf32>)
     """
 
@@ -40,33 +41,35 @@ class ProductsOp(NNOp):
     @classmethod
     def of(cls, products: Sequence[MatmulOp]) -> ProductsOp:
         """The products as one operation; their bodies are copied, they stay as they are."""
-        inputs: list[SSAValue] = [products[0].inputs[0]]
+        inputs = [products[0].left, *(op.right for op in products)]
+        extras = [value for op in products for value in op.extras]
         parts: list[DictionaryAttr] = []
         bodies: list[Region] = []
         for op in products:
-            settings = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
-            inputs += op.inputs[1:]
+            settings = op.own_properties
             if op.body:
                 settings[HAS_BODY] = UnitAttr()
                 bodies.append(op.body[0].clone())
             parts.append(DictionaryAttr(dict(sorted(settings.items()))))
         results: list[Attribute] = [op.result[0].type for op in products if op.result]
         outs = [op.outs[0] for op in products if op.outs]
-        return cls(inputs, results, outs, {"parts": ArrayAttr(parts)}, bodies)
+        return cls(inputs, results, outs, {"parts": ArrayAttr(parts)}, bodies, extras=extras)
 
     @contextmanager
     def split(self) -> Generator[list[MatmulOp]]:
         """The products as operations of their own, as long as the context lasts; in no block."""
         made: list[MatmulOp] = []
         try:
-            rest, bodies = iter(self.inputs[1:]), iter(self.body)
-            for number, part in enumerate(self.parts):
+            rest, bodies = iter(self.extras), iter(self.body)
+            for number, (right, part) in enumerate(zip(self.inputs[1:], self.parts)):
                 settings = {k: v for k, v in part.data.items() if k != HAS_BODY}
                 body = next(bodies).clone() if HAS_BODY in part.data else None
-                operands = [self.inputs[0], *(next(rest) for _ in range(1 + _extras(part)))]
+                extras = [next(rest) for _ in range(_extras(part))]
                 results = [] if self.outs else [self.result[number].type]
                 outs = [self.outs[number]] if self.outs else []
-                made.append(MatmulOp(operands, results, outs, settings, body))
+                made.append(
+                    MatmulOp([self.inputs[0], right], results, outs, settings, body, extras=extras)
+                )
             yield made
         finally:
             for op in made:
@@ -74,25 +77,26 @@ class ProductsOp(NNOp):
                     op.erase()
 
     def layout_at(self, index: int) -> LayoutAttr | None:
-        right = 1
-        for part in self.parts:
-            layout = part.data.get("layout")
-            if index == right and isinstance(layout, LayoutAttr):
-                return layout
-            right += 1 + _extras(part)
-        return None
+        if not 1 <= index <= len(self.parts):
+            return None
+        layout = self.parts.data[index - 1].data.get("layout")
+        return layout if isinstance(layout, LayoutAttr) else None
 
     def verify_(self) -> None:
         count = len(self.parts)
         if count < 2 or len(self.outs or self.result) != count:
             refuse(self, f"{count} products give {len(self.outs or self.result)} results")
-        operands = 1 + sum(1 + _extras(part) for part in self.parts)
-        bodies = sum(HAS_BODY in part.data for part in self.parts)
-        if len(self.inputs) != operands or len(self.body) != bodies:
+        wanted = (
+            1 + count,
+            sum(map(_extras, self.parts)),
+            sum(HAS_BODY in part.data for part in self.parts),
+        )
+        found = (len(self.inputs), len(self.extras), len(self.body))
+        if found != wanted:
             refuse(
                 self,
-                f"the settings are those of {operands} inputs and {bodies} bodies, "
-                f"found {len(self.inputs)} and {len(self.body)}",
+                f"the settings are those of {wanted[0]} inputs, {wanted[1]} extra operands and "
+                f"{wanted[2]} bodies, found {found[0]}, {found[1]} and {found[2]}",
             )
         if any("layout" not in part.data for part in self.parts):
             refuse(self, "every right operand has a layout")

@@ -48,7 +48,7 @@ from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr, PanelsAttr
 class MatmulOp(NNOp):
     """`[…, M, K] x […, K, N] -> […, M, N]`; leading dimensions broadcast.
 
-    Inputs: `a`, `b`, then the extra operands of the epilogue. The body, when there is one, maps one
+    Inputs: `a`, `b`; `extras` are the operands of the epilogue. The body, when there is one, maps one
     element of the product (first argument, in the accumulator's type) and one element of each extra
     operand to the element that is stored; `maps` gives for each extra operand the affine map from
     the indices of the result. With `layout`, `b` lies as `nn.pack` makes it. Scratch on
@@ -74,15 +74,23 @@ class MatmulOp(NNOp):
     boolean = opt_prop_def(UnitAttr)
     precision = opt_prop_def(StringAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
-    ARITY: ClassVar[tuple[int, int | None]] = (2, None)
+    ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
     SCRATCH: ClassVar[tuple[str, ...]] = ("panels", "copy", "sums")
     BODY: ClassVar[bool] = True
+
+    @property
+    def left(self) -> SSAValue:
+        return self.inputs[0]
+
+    @property
+    def right(self) -> SSAValue:
+        return self.inputs[1]
 
     def layout_at(self, index: int) -> LayoutAttr | None:
         return self.layout if index == 1 else None
 
     def check(self) -> None:
-        a, b = shape_of(self.inputs[0]), shape_of(self.inputs[1])
+        a, b = shape_of(self.left), shape_of(self.right)
         if len(a) < 2 or len(b) < 2 + (self.layout is not None):
             refuse(
                 self,
@@ -101,8 +109,8 @@ class MatmulOp(NNOp):
         self._check_scratch(depth, columns)
         self._check_elements()
         self._check_precision()
-        check_extras(self, self.inputs[2:], self.maps, result)
-        check_body(self, self.inputs[2:])
+        check_extras(self, self.maps, result)
+        check_body(self)
 
     def _right(self, b: Dims, result: Dims) -> tuple[Dim, Dim, Dims]:
         """K, N and the leading dimensions of the right operand."""

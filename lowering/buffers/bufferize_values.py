@@ -30,11 +30,11 @@ def _destination(b: Bufferizer, op: Operation) -> None:
         scratch[row.name] = b.allocate(row.element, row.dims, "scratch")
     if isinstance(op, nn.GatherOp | nn.ScatterOp) and b.errors is not None:
         scratch["errors"] = b.errors
-    properties = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
+    extras = [b.buffer(v) for v in op.extras]
     bodies = list(op.body)
     for body in bodies:
         op.detach_region(body)
-    new_op = type(op)(inputs, [], outs, properties, bodies, scratch)
+    new_op = type(op)(inputs, [], outs, op.own_properties, bodies, scratch, extras)
     new_op.attributes.update(kept_attributes(op))
     b.insert(new_op)
     b.retire(op)

@@ -68,7 +68,7 @@ class CpuDemands(Demands):
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
             return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))
-        dims = nn.dims_of(op.inputs[1])
+        dims = nn.dims_of(op.right)
         columns = dims[-2] if op.transpose_b is not None else dims[-1]
         panels = nn.PairsAttr if op.precision is not None else nn.PanelsAttr
         return Tiling(panels(machine_of(op).tile_for(columns.constant)))
@@ -89,7 +89,7 @@ def _product_gains(op: nn.MatmulOp, weights: Collection[int]) -> bool:
     """Whether a product pays for its rounding: its left operand is rounded in every step."""
     if op.transpose_a is not None or 0 in weights:
         return False
-    depth = nn.dims_of(op.inputs[0])[-1].constant
+    depth = nn.dims_of(op.left)[-1].constant
     if depth is not None and depth < LEAST_DEPTH:
         return False
     rows = nn.dims_of(op.result[0])[-2].constant

@@ -55,7 +55,7 @@ def _constant_products(function: FuncOp) -> Iterator[tuple[nn.MatmulOp, BlockArg
     """Each product with a laid-out weight, and the argument that holds them."""
     for op in function.walk():
         if isinstance(op, nn.MatmulOp) and op.layout is not None:
-            right = op.inputs[1]
+            right = op.right
             root = right.owner.family if isinstance(right.owner, nn.MemberOp) else right
             if isinstance(root, BlockArgument) and root.block is function.body.block:
                 yield op, root

@@ -71,7 +71,7 @@ class Extra:
 def extras_of(op: MatmulOp | ConvOp) -> list[Extra]:
     """The extra operands of the epilogue. Raises CompileError OI0951 for a map with arithmetic."""
     extras: list[Extra] = []
-    for buffer, attribute in zip(op.inputs[2:], op.maps or (), strict=True):
+    for buffer, attribute in zip(op.extras, op.maps or (), strict=True):
         assert isinstance(attribute, AffineMapAttr)
         axes: list[tuple[str, int]] = []
         for expression in attribute.data.results:

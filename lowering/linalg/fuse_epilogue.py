@@ -44,7 +44,7 @@ class FuseEpilogue(ModulePass):
         %y = nn.matmul(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
         %z = linalg.generic … ins(%y, %bias) { %0 = arith.addf %in, %in_1 : f32 … }
     After:
-        %z = nn.matmul(%x, %w, %bias) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+        %z = nn.matmul(%x, %w) extras(%bias) {maps = [affine_map<(d0, d1) -> (d1)>]} {
         ^bb0(%in: f32, %in_1: f32):
           %0 = arith.addf %in, %in_1 : f32
           nn.yield %0 : f32 } : …
@@ -101,7 +101,7 @@ def _fuse_one(matmul: Product) -> Product | None:
 def _fuse(matmul: Product, consumer: linalg.GenericOp) -> Product:
     result = matmul.result[0]
     maps = input_maps(consumer)
-    extras: list[SSAValue] = list(matmul.inputs[2:])
+    extras: list[SSAValue] = list(matmul.extras)
     places: list[AffineMap] = [m.data for m in matmul.maps or ()]
     first_new = len(extras)
     for value, mapping in zip(consumer.inputs, maps):
@@ -128,13 +128,8 @@ def _fuse(matmul: Product, consumer: linalg.GenericOp) -> Product:
     block.add_op(nn.YieldOp(final))
     kind = consumer.res[0].type
     assert isinstance(kind, TensorType)
-    properties = {
-        k: v for k, v in matmul.properties.items() if k not in ("operandSegmentSizes", "maps")
-    }
-    properties["maps"] = ArrayAttr([AffineMapAttr(m) for m in places])
-    new = type(matmul)(
-        [*matmul.inputs[:2], *extras], [kind], properties=properties, body=Region(block)
-    )
+    properties = {**matmul.own_properties, "maps": ArrayAttr([AffineMapAttr(m) for m in places])}
+    new = type(matmul)(matmul.inputs, [kind], (), properties, Region(block), extras=extras)
     new.attributes.update(matmul.attributes)
     give_location(matmul.location, new)
     absorb_nodes(new, matmul, consumer)

@@ -28,10 +28,10 @@ class FusePooling(ModulePass):
     """Max pooling of squares of two becomes part of the convolution before it.
 
     Before:
-        %y = nn.conv(%x, %w, %bias) { addf, maximumf } : … -> tensor<1x32x64x64xf32>
+        %y = nn.conv(%x, %w) extras(%bias) { addf, maximumf } : … -> tensor<1x32x64x64xf32>
         %p = nn.pool(%y) {kind = "max", kernel = [2, 2], stride = [2, 2], …}
     After:
-        %p = nn.conv(%x, %w, %bias) {pool = 2 : i64} { addf, maximumf } : … -> tensor<1x32x32x32xf32>
+        %p = nn.conv(%x, %w) extras(%bias) {pool = 2 : i64} { addf, maximumf } : … -> tensor<1x32x32x32xf32>
 
     The body then follows the maximum, a quarter as often: that gives the same numbers where the body
     never falls when its argument rises, as a bias and relu do (a zero may have the other sign).
@@ -135,13 +135,12 @@ def _is_positive(value: SSAValue) -> bool:
 def _fuse(conv: nn.ConvOp, pool: nn.PoolOp) -> None:
     kind = pool.result[0].type
     assert isinstance(kind, TensorType)
-    properties = {k: v for k, v in conv.properties.items() if k != "operandSegmentSizes"}
-    properties["pool"] = nn.int_setting(SIDE)
+    properties = {**conv.own_properties, "pool": nn.int_setting(SIDE)}
     body = None
     if conv.body:
         body = conv.body[0]
         conv.detach_region(body)
-    new = nn.ConvOp(list(conv.inputs), [kind], properties=properties, body=body)
+    new = nn.ConvOp(conv.inputs, [kind], (), properties, body, extras=conv.extras)
     new.attributes.update(conv.attributes)
     give_location(conv.location, new)
     absorb_nodes(new, conv, pool)

@@ -128,11 +128,10 @@ class _Rounding:
         kind, owner = nn.with_element(value.type, bf16), value.owner
         if not isinstance(owner, nn.ReshapeOp | nn.AttentionOp) or not value.has_one_use():
             return nn.ElementwiseOp([value], [kind], properties={"kind": StringAttr("cast")})
-        settings = {k: v for k, v in owner.properties.items() if k != "operandSegmentSizes"}
         inputs = list(owner.inputs)
         if isinstance(owner, nn.ReshapeOp):
             inputs = [self._round(inputs[0])]
         self.replaced.append(owner)
-        made = type(owner)(inputs, [kind], properties=settings)
+        made = type(owner)(inputs, [kind], properties=owner.own_properties)
         made.attributes.update(owner.attributes)
         return made

@@ -31,9 +31,9 @@ class MergeProducts(ModulePass):
 
     Before:
         %q = nn.matmul(%x, %wq) {layout = #nn.panels<32>} : …
-        %k = nn.matmul(%x, %wk, %bk) {layout = …, maps = […]} {…} : …
+        %k = nn.matmul(%x, %wk) extras(%bk) {layout = …, maps = […]} {…} : …
     After:
-        %q, %k = nn.products(%x, %wq, %wk, %bk) {parts = [{layout = …}, {body, …}]} {…}
+        %q, %k = nn.products(%x, %wq, %wk) extras(%bk) {parts = [{layout = …}, {body, …}]} {…}
 
     Requires: layouts chosen, epilogues fused.
     Leaves: products of which one reads what the other gives, with attention, say, in between, that
@@ -63,7 +63,7 @@ def _merge_in(block: Block) -> None:
             stretch += 1
         else:
             wishes = tuple(sorted(hints_of(op).items()))
-            key = (op.inputs[0], op.precision, wishes, stretch)
+            key = (op.left, op.precision, wishes, stretch)
             groups.setdefault(key, []).append(op)
     for group in groups.values():
         chosen = _together(group)
@@ -77,10 +77,10 @@ def _fits(op: nn.MatmulOp) -> bool:
         return False
     if op.transpose_a is not None or op.unsigned is not None:
         return False
-    if len(nn.dims_of(op.inputs[1])) != 3 or not demands_of(op).merges([op]):
+    if len(nn.dims_of(op.right)) != 3 or not demands_of(op).merges([op]):
         return False
     # Extra operands follow the columns and, row by row, the result: leading dimensions fold.
-    rows, columns = nn.dims_of(op.inputs[0])[:-1], nn.dims_of(op.output)[-1]
+    rows, columns = nn.dims_of(op.left)[:-1], nn.dims_of(op.output)[-1]
     return nn.dims_of(op.output)[:-1] == rows and columns.constant is not None
 
 

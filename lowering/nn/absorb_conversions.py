@@ -110,11 +110,11 @@ class MatmulOfWidened(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: nn.MatmulOp, rewriter: PatternRewriter) -> None:
-        found = _widened(op, 1, op.inputs[1])
-        if found is None or op.inputs[0] is op.inputs[1] or not _is_float(op.inputs[0]):
+        found = _widened(op, 1, op.right)
+        if found is None or op.left is op.right or not _is_float(op.left):
             return
         source, cast = found
-        if not _only_right_operand(op.inputs[1]) or not may_join(cast, op):
+        if not _only_right_operand(op.right) or not may_join(cast, op):
             return
         op.operands[1] = source
         absorb_nodes(op, cast)
@@ -126,13 +126,13 @@ class MatmulOfScaled(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: nn.MatmulOp, rewriter: PatternRewriter) -> None:
-        weight = op.inputs[1]
+        weight = op.right
         scaled = elementwise(weight, "mul")
-        if scaled is None or op.body or len(op.inputs) != 2 or op.transpose_a is not None:
+        if scaled is None or op.body or op.transpose_a is not None:
             return
         if not _only_right_operand(weight) or not may_join(scaled, op):
             return
-        if {nn.element_of(v) for v in (op.inputs[0], weight, op.result[0])} != {f32}:
+        if {nn.element_of(v) for v in (op.left, weight, op.result[0])} != {f32}:
             return
         for codes, scale in (scaled.inputs, tuple(reversed(scaled.inputs))):
             found = _widened(op, 1, codes)
@@ -163,14 +163,13 @@ class MatmulOfScaled(RewritePattern):
             reshape = nn.ReshapeOp([scale], [flat])
             new.append(reshape)
             line = reshape.result[0]
-        properties = {k: v for k, v in op.properties.items() if k != "operandSegmentSizes"}
-        left, kind = op.inputs[0], op.result[0].type
+        left, kind = op.left, op.result[0].type
         assert isinstance(kind, TensorType)
         if rows != one:
             made = _times(left, line)
             new.append(made)
             left = made.result[0]
-        product = nn.MatmulOp([left, codes], [kind], properties=properties)
+        product = nn.MatmulOp([left, codes], [kind], properties=op.own_properties)
         product.attributes.update(op.attributes)
         absorb_nodes(product, scaled, op)
         new.append(product)

@@ -142,14 +142,8 @@ class TransposeOfAttention(RewritePattern):
         layouts[3] = _OTHER[layouts[3]]
         kind = op.result[0].type
         assert isinstance(kind, TensorType)
-        new = nn.AttentionOp(
-            list(inner.inputs),
-            [kind],
-            properties={
-                **{k: v for k, v in inner.properties.items() if k != "operandSegmentSizes"},
-                "layouts": _strings(layouts),
-            },
-        )
+        settings = {**inner.own_properties, "layouts": _strings(layouts)}
+        new = nn.AttentionOp(inner.inputs, [kind], properties=settings)
         new.attributes.update(inner.attributes)
         absorb_nodes(new, inner, op)
         rewriter.replace(op, new)

@@ -69,17 +69,17 @@ class _Scores:
 
     @property
     def query(self) -> SSAValue:
-        return self.product.inputs[0]
+        return self.product.left
 
     @property
     def key(self) -> SSAValue:
         """The tensor that k is, or is a transpose of."""
-        return self.product.inputs[1] if self.turned is None else self.turned.inputs[0]
+        return self.product.right if self.turned is None else self.turned.inputs[0]
 
     @property
     def key_dims(self) -> tuple[Size, ...]:
         """The dimensions of k."""
-        dims = nn.dims_of(self.product.inputs[1])
+        dims = nn.dims_of(self.product.right)
         return dims if self.turned is None else (*dims[:-2], dims[-1], dims[-2])
 
     def key_order(self) -> list[int] | None:
@@ -209,13 +209,13 @@ def _product(value: SSAValue) -> tuple[nn.MatmulOp, nn.TransposeOp | None, float
         if not single_use(value):
             return None
     owner = value.owner
-    if not isinstance(owner, nn.MatmulOp) or owner.body or len(owner.inputs) != 2:
+    if not isinstance(owner, nn.MatmulOp) or owner.body:
         return None
     if owner.transpose_a is not None:
         return None
     turned = None
     if owner.transpose_b is None:
-        turned = owner.inputs[1].owner
+        turned = owner.right.owner
         if not isinstance(turned, nn.TransposeOp) or not _ends_turned(turned):
             return None
     return owner, turned, scale

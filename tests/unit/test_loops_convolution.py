@@ -170,9 +170,11 @@ def check(conv: Conv, target: str) -> None:
     settings = conv.settings() + (f", layout = #nn.panels<{tile}>" if conv.packed else "")
     settings += f", maps = [{', '.join(maps)}]" if maps else ""
     body = f"{{\n{conv.body}\n}}" if conv.body else ""
+    more = f"extras({', '.join(names[2:-2])})" if extras else ""
     kernel = (
         f"{head}func.func @kernel({', '.join(f'{n}: {t}' for n, t in zip(names, types))}) {{\n"
-        f"nn.conv({', '.join(names[:-2])}) outs({names[-2]}) scratch(planes = {names[-1]}) "
+        f"nn.conv(%0, %1) {more} "
+        f"outs({names[-2]}) scratch(planes = {names[-1]}) "
         f"{{{settings}}} {body} : "
         f"({', '.join(types)}) -> ()\nfunc.return\n}}\n}}"
     )

@@ -70,12 +70,14 @@ def kernel(inputs: Sequence[str], outs: Sequence[str], settings: str = "", body:
     names = [f"%arg{i}" for i in range(len(inputs) + len(outs))]
     types = [*inputs, *outs]
     parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types))
-    count = len(inputs)
+    count, own = len(inputs), 2
     wanted = {1: ("panels",), 2: ("copy", "sums"), 3: MatmulOp.SCRATCH}.get(len(outs) - 1, ())
     rooms = [f"{name} = {at}" for name, at in zip(wanted, names[count + 1 :])]
     return (
         f"func.func @kernel({parameters}) {{\n"
-        f"nn.matmul({', '.join(names[:count])}) outs({names[count]}) "
+        f"nn.matmul({', '.join(names[:own])}) "
+        + (f"extras({', '.join(names[own:count])}) " if own < count else "")
+        + f"outs({names[count]}) "
         + (f"scratch({', '.join(rooms)}) " if rooms else "")
         + f"{{{settings}}} {body} : ({', '.join(types)}) -> ()\nfunc.return\n}}"
     )

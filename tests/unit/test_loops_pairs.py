@@ -77,9 +77,12 @@ def kernel(name: str, inputs: Sequence[str], outs: Sequence[str], rest: str) -> 
     scratch = ", ".join(f"{room} = {at}" for room, at in zip(rooms, names[len(inputs) + 1 :]))
     parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, [*inputs, *outs]))
     count = len(inputs)
+    own = 2 if name == "nn.matmul" else count
     return (
         f"func.func @kernel({parameters}) {{\n"
-        f"{name}({', '.join(names[:count])}) outs({names[count]}) "
+        f"{name}({', '.join(names[:own])}) "
+        + (f"extras({', '.join(names[own:count])}) " if own < count else "")
+        + f"outs({names[count]}) "
         + (f"scratch({scratch}) " if scratch else "")
         + f"{rest} : "
         f"({', '.join([*inputs, *outs])}) -> ()\nfunc.return\n}}"

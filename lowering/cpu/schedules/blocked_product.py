@@ -85,10 +85,10 @@ def block_scratch(op: MatmulOp) -> list[Scratch]:
     They pay where the left operand is large: 0.97 of the time at 2048 x 2048 x 2048, 1.01 at 1024 x
     1024 x 1024.
     """
-    kind = element_of(op.inputs[0])
+    kind = element_of(op.left)
     machine = machine_of(op)
     pairs = op.precision is not None
-    output, left = dims_of(op.output), dims_of(op.inputs[0])
+    output, left = dims_of(op.output), dims_of(op.left)
     transposed = op.transpose_a is not None
     depth = left[-2 if transposed else -1].constant
     rows = _rows(op, output)
@@ -131,7 +131,7 @@ def _is_long(depth: int, kind: Attribute, *, strict: bool) -> bool:
 def _rows(op: MatmulOp, output: Sequence[Size]) -> int | None:
     """Rows of the left operand, leading dimensions among them where the right one has none."""
     own = 3 if op.layout is not None else 2
-    folds = op.transpose_a is None and len(dims_of(op.inputs[1])) == own
+    folds = op.transpose_a is None and len(dims_of(op.right)) == own
     rows = 1
     for size in output[:-1] if folds else output[-2:-1]:
         if size.constant is None:

@@ -170,7 +170,7 @@ class MatmulLowering:
     def _folded(self) -> _Operands:
         """Leading dimensions become rows where the right operand is the same for all of them."""
         op, build = self.op, self.build
-        left, right, output = op.inputs[0], op.inputs[1], op.outs[0]
+        left, right, output = op.left, op.right, op.outs[0]
         extras = extras_of(op)
         rank = _rank(output)
         plain = _Operands(left, right, output, extras)

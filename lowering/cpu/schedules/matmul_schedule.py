@@ -56,13 +56,13 @@ def _panel_scratch(op: MatmulOp) -> list[Scratch]:
         return []
     rows = dims_of(op.output)[-2].constant
     if op.transpose_b is not None:
-        *_, columns, depth = dims_of(op.inputs[1])
+        *_, columns, depth = dims_of(op.right)
         if rows is not None and rows < ROWS_WORTH_PACKING:
             return []
     else:
-        *_, depth, columns = dims_of(op.inputs[1])
+        *_, depth, columns = dims_of(op.right)
         known = (columns * depth).constant
-        size = bits_of(element_of(op.inputs[1])) // 8
+        size = bits_of(element_of(op.right)) // 8
         if rows is None or known is None or rows < PLAIN_ROWS_WORTH_PACKING:
             return []
         if known * size < PLAIN_BYTES_WORTH_PACKING:
@@ -71,7 +71,7 @@ def _panel_scratch(op: MatmulOp) -> list[Scratch]:
     count = (columns + (tile - 1)) // tile
     slots = Size.name(THREADS) if len(dims_of(op.output)) > 2 else Size.of(1)
     dims = (slots, count, depth, Size.of(tile))
-    return [Scratch("panels", element_of(op.inputs[1]), dims)]
+    return [Scratch("panels", element_of(op.right), dims)]
 
 
 def rules(rows: int = 0) -> dict[str, Rule]:

@@ -36,7 +36,7 @@ def pair_scratch(op: MatmulOp) -> list[Scratch]:
     if op.layout is not None:
         return []
     columns = dims_of(op.output)[-1]
-    depth = dims_of(op.inputs[0])[-1]
+    depth = dims_of(op.left)[-1]
     tile = machine_of(op).tile
     slots = Size.name(THREADS) if len(dims_of(op.output)) > 2 else Size.of(1)
     panels = (columns + (tile - 1)) // tile

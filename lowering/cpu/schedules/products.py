@@ -110,10 +110,16 @@ def _one(build: LoopBuilder, group: _Group, panel: SSAValue, lowering_of: Loweri
         # Behind the last panel of one weight comes the first one of the next.
         operands, number = _turn(build, group, build.add(panel, 1), only=1)
         following = (operands[1], number)
-    count = len(first.inputs)
+    extras = len(first.extras)
     body = first.body[0].clone() if first.body else None
-    settings = {k: v for k, v in first.properties.items() if k != "operandSegmentSizes"}
-    product = MatmulOp(chosen[:count], [], chosen[count:], settings, body)
+    product = MatmulOp(
+        chosen[:2],
+        [],
+        chosen[2 + extras :],
+        first.own_properties,
+        body,
+        extras=chosen[2 : 2 + extras],
+    )
     product.attributes.update(first.attributes)
     build.do(product)
     lowering_of(product).emit_panel(local, following)

@@ -2,7 +2,7 @@
 
 // CHECK-LABEL: func.func @bias
 // CHECK-NOT: linalg.generic
-// CHECK: nn.matmul(%x, %w, %b) {transpose_b, maps = [affine_map<(d0, d1) -> (d1)>]} {
+// CHECK: nn.matmul(%x, %w) extras(%b) {transpose_b, maps = [affine_map<(d0, d1) -> (d1)>]} {
 // CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f32):
 // CHECK-NEXT: %[[S:.*]] = arith.addf %[[P]], %[[B]]
 // CHECK-NEXT: nn.yield %[[S]]
@@ -37,7 +37,7 @@ func.func @rounded(%x: tensor<4x8xf16>, %w: tensor<8x2xf16>, %b: tensor<4x2xf16>
 // -----
 // A second consumer joins the body; a product that is read twice at one place is one argument.
 // CHECK-LABEL: func.func @two_steps
-// CHECK: nn.matmul(%x, %w, %z0)
+// CHECK: nn.matmul(%x, %w) extras(%z0)
 // CHECK: arith.mulf %[[P:.*]], %[[P]]
 // CHECK-NEXT: arith.subf
 // CHECK-NOT: linalg.generic
@@ -96,7 +96,7 @@ func.func @kept(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %big: tensor<3x4x4xf32
 // A convolution's, too: the bias follows the channel, what is added the pixel.
 // CHECK-LABEL: func.func @convolution
 // CHECK-NOT: linalg.generic
-// CHECK: nn.conv(%x, %w, %b, %s) {{{.*}}maps = [affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>]} {
+// CHECK: nn.conv(%x, %w) extras(%b, %s) {{{.*}}maps = [affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>]} {
 // CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f32, %[[Q:.*]]: f32):
 // CHECK-NEXT: %[[S:.*]] = arith.addf %[[P]], %[[B]]
 // CHECK-NEXT: arith.addf %[[S]], %[[Q]]

@@ -3,13 +3,13 @@
 // Bias and relu never fall: they may follow the maximum.
 
 // CHECK-LABEL: func.func @step
-// CHECK-NEXT:  %p = nn.conv(%x, %w, %b) {{{.*}}pool = 2 : i64} {
+// CHECK-NEXT:  %p = nn.conv(%x, %w) extras(%b) {{{.*}}pool = 2 : i64} {
 // CHECK:         nn.yield
 // CHECK-NEXT:  } : {{.*}} -> tensor<1x8x8x16xf32>
 // CHECK-NEXT:  func.return %p
 builtin.module attributes {openinfer.target = "avx512"} {
 func.func @step(%x: tensor<1x3x16x32xf32>, %w: tensor<8x3x3x3xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x8x16xf32> {
-  %y = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
+  %y = nn.conv(%x, %w) extras(%b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
   ^bb0(%p: f32, %q: f32):
     %zero = arith.constant 0.000000e+00 : f32
     %v = arith.addf %p, %q : f32
@@ -31,7 +31,7 @@ func.func @step(%x: tensor<1x3x16x32xf32>, %w: tensor<8x3x3x3xf32>, %b: tensor<8
 // CHECK:       nn.pool
 builtin.module attributes {openinfer.target = "avx512"} {
 func.func @step(%x: tensor<1x3x16x32xf32>, %w: tensor<8x3x3x3xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x8x16xf32> {
-  %y = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
+  %y = nn.conv(%x, %w) extras(%b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
   ^bb0(%p: f32, %q: f32):
     %r = arith.mulf %p, %q : f32
     nn.yield %r : f32
@@ -50,7 +50,7 @@ func.func @step(%x: tensor<1x3x16x32xf32>, %w: tensor<8x3x3x3xf32>, %b: tensor<8
 // CHECK:       nn.pool
 builtin.module attributes {openinfer.target = "avx512"} {
 func.func @step(%x: tensor<1x3x16x32xf32>, %w: tensor<8x3x3x3xf32>, %b: tensor<1x8x16x32xf32>) -> tensor<1x8x8x16xf32> {
-  %y = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>]} {
+  %y = nn.conv(%x, %w) extras(%b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>]} {
   ^bb0(%p: f32, %q: f32):
     %zero = arith.constant 0.000000e+00 : f32
     %v = arith.addf %p, %q : f32

@@ -3,7 +3,7 @@
 // Two weights of one left operand, one of them with a bias, whose view is moved along.
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: %row = nn.reshape(%b)
-// CHECK-NEXT: %q, %k = nn.products(%x, %Wq, %Wk, %row) {parts = [{layout = #nn.panels<16>}, {body, layout = #nn.panels<16>, maps = [affine_map<(d0, d1) -> (d1)>]}]} {
+// CHECK-NEXT: %q, %k = nn.products(%x, %Wq, %Wk) extras(%row) {parts = [{layout = #nn.panels<16>}, {body, layout = #nn.panels<16>, maps = [affine_map<(d0, d1) -> (d1)>]}]} {
 // CHECK: arith.addf
 // CHECK: (tensor<4x8xf32>, tensor<2x8x16xf32>, tensor<1x8x16xf32>, tensor<16xf32>) -> (tensor<4x32xf32>, tensor<4x16xf32>)
 // CHECK-NEXT: %s = nn.softmax(%q)
@@ -13,7 +13,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
     %q = nn.matmul(%x, %Wq) {layout = #nn.panels<16>} : (tensor<4x8xf32>, tensor<2x8x16xf32>) -> tensor<4x32xf32>
     %s = nn.softmax(%q) {axis = 1 : i64} : (tensor<4x32xf32>) -> tensor<4x32xf32>
     %row = nn.reshape(%b) : (tensor<1x16xf32>) -> tensor<16xf32>
-    %k = nn.matmul(%x, %Wk, %row) {maps = [affine_map<(d0, d1) -> (d1)>], layout = #nn.panels<16>} {
+    %k = nn.matmul(%x, %Wk) extras(%row) {maps = [affine_map<(d0, d1) -> (d1)>], layout = #nn.panels<16>} {
     ^bb0(%in: f32, %in_1: f32):
       %0 = arith.addf %in, %in_1 : f32
       nn.yield %0 : f32
@@ -53,7 +53,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
   func.func @step(%x: tensor<2x8x8xf32>, %z: tensor<2x8x8xf32>, %W: tensor<1x8x16xf32>, %V: tensor<8x8xf32>, %U: tensor<2x1x8x16xf32>) -> (tensor<2x8x8xf32>, tensor<2x8x8xf32>, tensor<2x8x8xf32>, tensor<2x8x8xf32>, tensor<2x8x8xf32>) {
     %a = nn.matmul(%x, %W) {layout = #nn.panels<16>} : (tensor<2x8x8xf32>, tensor<1x8x16xf32>) -> tensor<2x8x8xf32>
     %b = nn.matmul(%z, %W) {layout = #nn.panels<16>} : (tensor<2x8x8xf32>, tensor<1x8x16xf32>) -> tensor<2x8x8xf32>
-    %c = nn.matmul(%x, %W, %a) {maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], layout = #nn.panels<16>} {
+    %c = nn.matmul(%x, %W) extras(%a) {maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], layout = #nn.panels<16>} {
     ^bb0(%in: f32, %in_1: f32):
       %0 = arith.mulf %in, %in_1 : f32
       nn.yield %0 : f32

@@ -23,7 +23,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 builtin.module attributes {openinfer.target = "avx2"} {
   func.func @step(%x: tensor<1x16xf32>, %V: tensor<3x16x16xf32>, %T: tensor<100x16xf32>) -> tensor<1x48xf32> {
     %k = nn.matmul(%x, %V) {layout = #nn.panels<16>} : (tensor<1x16xf32>, tensor<3x16x16xf32>) -> tensor<1x48xf32>
-    %y = nn.matmul(%x, %V, %k) {maps = [affine_map<(d0, d1) -> (d0, d1)>], layout = #nn.panels<16>} {
+    %y = nn.matmul(%x, %V) extras(%k) {maps = [affine_map<(d0, d1) -> (d0, d1)>], layout = #nn.panels<16>} {
     ^bb0(%in: f32, %in_1: f32):
       %0 = arith.addf %in, %in_1 : f32
       nn.yield %0 : f32

@@ -416,31 +416,31 @@ func.func @f(%a: memref<4x8xf32>, %b: memref<4x8xf32>, %c: memref<4x4xf32>, %s: 
 // -----
 // CHECK: nn.matmul: one map for each extra operand: 1 operands, 0 maps
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  %y = nn.matmul(%a0, %a1) extras(%a2) : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
   func.return
 }
 // -----
-// CHECK: nn.matmul: the map (d0) -> (d0) of input 2 does not lead from the indices of [4, 2] to those of [2]
+// CHECK: nn.matmul: the map (d0) -> (d0) of extra operand 0 does not lead from the indices of [4, 2] to those of [2]
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0) -> (d0)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  %y = nn.matmul(%a0, %a1) extras(%a2) {maps = [affine_map<(d0) -> (d0)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
   func.return
 }
 // -----
-// CHECK: nn.matmul: the map (d0, d1) -> (d0) reads input 2 of shape [2] outside its bounds for a result [4, 2]
+// CHECK: nn.matmul: the map (d0, d1) -> (d0) reads extra operand 0 of shape [2] outside its bounds for a result [4, 2]
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d0)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  %y = nn.matmul(%a0, %a1) extras(%a2) {maps = [affine_map<(d0, d1) -> (d0)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
   func.return
 }
 // -----
 // CHECK: nn.matmul: 1 extra operands and no body that takes them
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  %y = nn.matmul(%a0, %a1) extras(%a2) {maps = [affine_map<(d0, d1) -> (d1)>]} : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
   func.return
 }
 // -----
 // CHECK: nn.matmul: the body takes 1 arguments, expected 2
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  %y = nn.matmul(%a0, %a1) extras(%a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
   ^bb0(%p: f32):
     nn.yield %p : f32
   } : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
@@ -449,7 +449,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
 // -----
 // CHECK: nn.matmul: the body takes a product of type f16, expected f32 or f64
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  %y = nn.matmul(%a0, %a1) extras(%a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
   ^bb0(%p: f16, %q: f32):
     nn.yield %q : f32
   } : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
@@ -458,7 +458,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
 // -----
 // CHECK: nn.matmul: argument 1 of the body has elements f64, expected f32
 func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<8x2xf32>, %a2: tensor<2xf32>) {
-  %y = nn.matmul(%a0, %a1, %a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  %y = nn.matmul(%a0, %a1) extras(%a2) {maps = [affine_map<(d0, d1) -> (d1)>]} {
   ^bb0(%p: f32, %q: f64):
     nn.yield %p : f32
   } : (tensor<4x8xf32>, tensor<8x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
@@ -771,13 +771,19 @@ func.func @f() {
   func.return
 }
 // -----
+// CHECK: nn.softmax takes no extra operands
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %y = nn.softmax(%x) extras(%w) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
 // CHECK: nn.products: 2 products give 1 results
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
   %y = nn.products(%x, %w, %w) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> tensor<4x16xf32>
   func.return
 }
 // -----
-// CHECK: nn.products: the settings are those of 3 inputs and 0 bodies, found 4 and 0
+// CHECK: nn.products: the settings are those of 3 inputs, 0 extra operands and 0 bodies, found 4, 0 and 0
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<1x8x16xf32>) {
   %y, %z = nn.products(%x, %w, %w, %w) {parts = [{layout = #nn.panels<16>}, {layout = #nn.panels<16>}]} : (tensor<4x8xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   func.return
@@ -847,7 +853,7 @@ func.func @f(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
 "builtin.module"() ({
   "func.func"() <{sym_name = "f", function_type = (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x8x2xf32>) -> ()}> ({
   ^bb0(%a: memref<4x8xf32>, %b: memref<8x4xf32>, %c: memref<4x4xf32>, %s: memref<1x2x8x2xf32>):
-    "nn.matmul"(%a, %b, %c, %s, %s) <{rooms = ["panels"], operandSegmentSizes = array<i32: 2, 1, 2>}> : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x8x2xf32>, memref<1x2x8x2xf32>) -> ()
+    "nn.matmul"(%a, %b, %c, %s, %s) <{rooms = ["panels"], operandSegmentSizes = array<i32: 2, 0, 1, 2>}> : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>, memref<1x2x8x2xf32>, memref<1x2x8x2xf32>) -> ()
     "func.return"() : () -> ()
   }) : () -> ()
 }) : () -> ()

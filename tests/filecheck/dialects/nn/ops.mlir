@@ -72,12 +72,12 @@ func.func @tensors(%x: tensor<?x8xf32, #nn.dims<N, 8>>, %w: tensor<8x8xf32>, %V:
   nn.stamp "enter" "entry" []
   // CHECK: nn.stamp "begin" "matmul_0" [4, 5]
   nn.stamp "begin" "matmul_0" [4, 5]
-  // CHECK: %ep = nn.matmul(%x, %w, %m1) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  // CHECK: %ep = nn.matmul(%x, %w) extras(%m1) {maps = [affine_map<(d0, d1) -> (d1)>]} {
   // CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[B:.*]]: f32):
   // CHECK-NEXT:   %[[S:.*]] = arith.addf %[[P]], %[[B]]
   // CHECK-NEXT:   nn.yield %[[S]] : f32
   // CHECK-NEXT: } : (tensor<?x8xf32, #nn.dims<N, 8>>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
-  %ep = nn.matmul(%x, %w, %m1) {maps = [affine_map<(d0, d1) -> (d1)>]} {
+  %ep = nn.matmul(%x, %w) extras(%m1) {maps = [affine_map<(d0, d1) -> (d1)>]} {
   ^bb0(%one: f32, %two: f32):
     %three = arith.addf %one, %two : f32
     nn.yield %three : f32

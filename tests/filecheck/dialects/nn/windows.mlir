@@ -28,8 +28,8 @@ func.func @on_buffers(%x: memref<2x4x?x8xf32>, %y: memref<2x4x3x2x?x7xf32>) {
 
 // CHECK: func.func @convolution
 func.func @convolution(%x: tensor<?x4x8x8xf32, #nn.dims<N, 4, 8, 8>>, %w: tensor<1x2x36x4xf32>, %b: tensor<6x1x1xf32>) {
-  // CHECK: %k = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, {{.*}}layout = #nn.panels<{{[0-9]+}}>{{.*}}
-  %k = nn.conv(%x, %w, %b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>], layout = #nn.panels<4>, pool = 2 : i64} {
+  // CHECK: %k = nn.conv(%x, %w) extras(%b) {kernel = array<i64: 3, 3>, groups = 1 : i64, {{.*}}layout = #nn.panels<{{[0-9]+}}>{{.*}}
+  %k = nn.conv(%x, %w) extras(%b) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, maps = [affine_map<(d0, d1, d2, d3) -> (d1, 0, 0)>], layout = #nn.panels<4>, pool = 2 : i64} {
   ^bb0(%p: f32, %q: f32):
     %r = arith.addf %p, %q : f32
     nn.yield %r : f32

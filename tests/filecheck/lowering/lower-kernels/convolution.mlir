@@ -23,7 +23,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:           vector.store %{{.*}}, %y[%c0, %{{.*}}, %{{.*}}, %[[W]]]
 // CHECK:       } {openinfer.parallel}
 func.func @kernels(%x: memref<1x16x32x32xf32>, %w: memref<1x4x144x8xf32>, %bias: memref<32x1x1xf32>, %y: memref<1x32x32x32xf32>, %planes: memref<18624xf32>) {
-  nn.conv(%x, %w, %bias) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<8>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
+  nn.conv(%x, %w) extras(%bias) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.panels<8>, maps = [affine_map<(n, c, h, w) -> (c, 0, 0)>]} {
   ^bb0(%p: f32, %q: f32):
     %r = arith.addf %p, %q : f32
     nn.yield %r : f32

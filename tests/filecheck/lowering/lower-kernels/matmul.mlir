@@ -6,7 +6,7 @@
 // The bias of a panel is loaded before its rows; the body works on the sums.
 builtin.module attributes {openinfer.target = "avx512"} {
   func.func @packed(%x: memref<16x64xf32>, %w: memref<2x64x32xf32>, %bias: memref<64xf32>, %y: memref<16x64xf32>) {
-    nn.matmul(%x, %w, %bias) outs(%y) {layout = #nn.panels<32>, maps = [affine_map<(i, j) -> (j)>]} {
+    nn.matmul(%x, %w) extras(%bias) outs(%y) {layout = #nn.panels<32>, maps = [affine_map<(i, j) -> (j)>]} {
     ^bb0(%product: f32, %b: f32):
       %two = arith.constant 2.0 : f32
       %twice = arith.mulf %product, %two : f32
