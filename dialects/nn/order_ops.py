@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, UnitAttr, i64
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
 from xdsl.traits import MemoryWriteEffect
 
@@ -15,7 +15,6 @@ from openinfer.dialects.nn.checks import (
     expect_element,
     expect_plain_integers,
     expect_shape,
-    is_integer,
     refuse,
     same,
     shape_of,
@@ -48,7 +47,7 @@ class ScatterOp(NNOp):
     def check(self) -> None:
         x, indices, updates = (shape_of(value) for value in self.inputs)
         kind = element(self.inputs[0])
-        if not is_integer(element(self.inputs[1])):
+        if not isinstance(element(self.inputs[1]), IntegerType):
             refuse(self, f"the indices are {element(self.inputs[1])}, expected integers")
         expect_element(self, "updates", element(self.inputs[2]), kind)
         expect_element(self, "the result", element(self.output), kind)

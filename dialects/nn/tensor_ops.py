@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     UnitAttr,
     i64,
@@ -28,7 +29,6 @@ from openinfer.dialects.nn.checks import (
     expect_plain_integers,
     expect_shape,
     fits,
-    is_integer,
     plus,
     refuse,
     same,
@@ -193,7 +193,7 @@ class GatherOp(NNOp):
     def check(self) -> None:
         table, target = _moves(self)
         indices = shape_of(self.inputs[1])
-        if not is_integer(element(self.inputs[1])):
+        if not isinstance(element(self.inputs[1]), IntegerType):
             refuse(self, f"the indices are {element(self.inputs[1])}, expected integers")
         if self.unsigned_indices is not None:
             expect_plain_integers(self, "unsigned_indices", self.inputs[1:])

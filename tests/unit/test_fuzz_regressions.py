@@ -588,3 +588,14 @@ def test_a_temporary_of_a_loop_that_does_not_run_has_any_dimensions(
     """
     steps = [{"x": floats(n), "k": np.int64(2), "inner": np.int64(inner)} for n in (3, 1, 2)]
     agree(text, steps, watched=watched, threads=2)
+
+
+@pytest.mark.parametrize(("dtype", "indices"), [("u1", [0, 1, 0]), ("i1", [0, -1, 0])])
+@pytest.mark.parametrize("op", ["gather(t, x)", "scatter(t, x, t2)"])
+def test_indices_of_one_bit(op: str, dtype: str, indices: list[int]) -> None:
+    size = 3 if op.startswith("gather") else 2
+    text = f"""
+    dynamic {{ t: f32[2]; t2: f32[3]; x: {dtype}[3]; }}
+    block entry {{ assign y: f32[{size}]; op {op} >> y; return y; }}
+    """
+    agree(text, [{"t": floats(2), "t2": floats(3), "x": tensor(dtype, [3], indices)}])
