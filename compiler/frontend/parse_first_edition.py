@@ -129,11 +129,11 @@ class FirstEditionParser(ValueParser):
             )
         return self.links[key]
 
-    def free_name(self, wish: str) -> str:
-        """A name that the program does not use, like `wish`."""
+    def free_name(self, like: str) -> str:
+        """A name that the program does not use, similar to `like`."""
         if self._taken is None:
             self._taken = {t.text for t in self.tokens if t.kind == "name"} | _NO_NAMES
-        stem = re.sub(r"\W+", "_", wish, flags=re.A).strip("_")
+        stem = re.sub(r"\W+", "_", like, flags=re.A).strip("_")
         if not stem or stem[0].isdigit():
             stem = f"model_{stem}" if stem else "model_tensor"
         stem = stem[:64]

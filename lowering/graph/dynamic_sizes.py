@@ -27,8 +27,8 @@ class DynamicSizes:
         self.known = set(runtime)
         """Every name that a type may hold: sizes that inputs fix, and dynamic ones."""
         self._unchecked: dict[str, list[nn.RequireOp]] = {}
-        """Those that got their value ahead of where a node needs them, 0 where it is none, each with
-        what must hold where one does. Those ops are in no block."""
+        """Sizes that are computed before the node that needs them, as 0 where they are no sizes; each
+        with the requirements that the node then checks. Those ops are in no block."""
 
     def is_dynamic(self, size: Size) -> bool:
         """Whether an expression names a dynamic size."""

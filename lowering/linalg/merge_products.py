@@ -37,7 +37,7 @@ class MergeProducts(ModulePass):
 
     Requires: layouts chosen, epilogues fused.
     Leaves: products of which one reads what the other gives, with attention, say, in between, that
-        a barrier or a hint keeps apart or that carry different wishes, with a transposed left
+        a barrier or a hint keeps apart or that carry different hints, with a transposed left
         operand, with a right operand for each of several leading indices, or large enough to be
         computed in blocks.
     """
@@ -62,8 +62,8 @@ def _merge_in(block: Block) -> None:
         elif not isinstance(op, nn.MatmulOp) or not _fits(op):
             stretch += 1
         else:
-            wishes = tuple(sorted(hints_of(op).items()))
-            key = (op.left, op.precision, wishes, stretch)
+            hints = tuple(sorted(hints_of(op).items()))
+            key = (op.left, op.precision, hints, stretch)
             groups.setdefault(key, []).append(op)
     for group in groups.values():
         chosen = _together(group)

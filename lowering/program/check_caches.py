@@ -152,7 +152,7 @@ class CacheChecks(UseChecks):
         return variable
 
     def slice(self, slot: SliceAttr, node: Operation, part: Part) -> None:
-        """`a..b`: the start is not negative, and not behind an end that is none."""
+        """`a..b`: the start is not negative, and does not exceed the end where both are known."""
         low, high = None, None
         if isinstance(slot.start, SizeAttr):
             self.size(slot.start.data, node, (*part, "start"), "an index")

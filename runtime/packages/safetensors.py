@@ -72,7 +72,7 @@ class SafetensorsPackage(Package):
                 raise _fail(self._file, f"dtype of tensor {name!r} is no text")
             shape = _integers(extents)
             if shape is None:
-                raise _fail(self._file, f"shape of tensor {name!r} is no list of integers >= 0")
+                raise _fail(self._file, f"shape of tensor {name!r} is not a list of integers >= 0")
             offsets = _integers(places)
             if offsets is None or len(offsets) != 2 or not offsets[0] <= offsets[1] <= room:
                 raise _fail(

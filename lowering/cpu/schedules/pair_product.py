@@ -13,13 +13,13 @@ from openinfer.lowering.cpu.schedules.blocked_product import BlockedProduct
 from openinfer.lowering.cpu.schedules.microkernel import Tile, contract, split_for
 from openinfer.lowering.cpu.schedules.pairs import load_half, load_pair
 from openinfer.lowering.cpu.schedules.product import Extents, Part, Product, Strip
-from openinfer.lowering.cpu.schedules.streaming import ask_ahead, steps_per_line
+from openinfer.lowering.cpu.schedules.streaming import prefetch_panel, steps_per_line
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.runtime.sizes import THREADS, Size
 
-ROWS_WORTH_ASKING = 4
-"""From so many rows on, panels are asked for ahead of their use.
+PREFETCH_ROWS = 4
+"""From so many rows on, panels are prefetched.
 
 Measured on whole models (Zen 5, 32 MiB of L3 cache) against the same code without. Weights of 21 to 25
 MB: 16 rows 0.69 to 0.78 of the time, 32 rows 0.89 to 0.92, 128 rows 0.94 to 0.98; weights of 1.3 MB, 64
@@ -71,8 +71,8 @@ class _Pairs(Product):
             if part is not None:
                 part.ask(k)
                 there = build.add(part.start, k)
-            elif rows >= ROWS_WORTH_ASKING and next(calls) % steps_per_line(right) == 0:
-                ask_ahead(build, right, strip.panel, k)
+            elif rows >= PREFETCH_ROWS and next(calls) % steps_per_line(right) == 0:
+                prefetch_panel(build, right, strip.panel, k)
             return [
                 build.vload(right.buffer, right.at(strip.panel, there, offset), 2 * lanes)
                 for offset in offsets

@@ -31,7 +31,7 @@ from openinfer.lowering.cpu.schedules.microkernel import (
 from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.streaming import (
     FEW_ROWS,
-    ask_ahead,
+    prefetch_panel,
     share_of_next,
     steps_per_line,
 )
@@ -232,7 +232,7 @@ class Product:
                 if ask is not None:
                     ask(k)
                 elif rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
-                    ask_ahead(build, right, strip.panel, k, streamed=self.right.streamed)
+                    prefetch_panel(build, right, strip.panel, k, streamed=self.right.streamed)
                 # A panel is padded: every lane may be read.
                 there = k if part is None else build.add(part.start, k)
                 return [
