@@ -108,6 +108,8 @@ def noisy(seed: int, scale: float = 1.0, *, bf16: bool = False) -> Generator[Non
             terms = moved[:1] if spec.name in OF_OPERAND else [*found, np.ones(1)]
             size = unit * max(_largest(array) for array in terms)
             found = [a + (size * random.uniform(-1, 1, a.shape)).astype(a.dtype) for a in found]
+        # Comparisons ask whether a value is just 1, say, which few errors of this size give by chance.
+        found = [_snapped(a, unit, random) for a in found]
         if spec.name not in LINEAR:
             # Functions may end in 0 where the exact value has no full digits any more.
             found = [_or_nothing(a, random) for a in found]
@@ -164,6 +166,14 @@ def _moved(array: AnyArray, unit: float, random: np.random.Generator) -> AnyArra
         off = 1 + unit * random.uniform(-1, 1, array.shape)
         found = (array.astype(np.float64) * off).astype(array.dtype)
     return np.where(np.isfinite(array), found, array)
+
+
+def _snapped(array: AnyArray, unit: float, random: np.random.Generator) -> AnyArray:
+    """The nearest whole number, at times, for what lies within the tolerance of it."""
+    with np.errstate(all="ignore"):
+        whole = np.rint(array)
+        near = np.abs(array - whole) <= unit * np.fmax(np.abs(whole), 1)
+    return np.where(near & (random.random(array.shape) < 0.3), whole, array).astype(array.dtype)
 
 
 def _or_nothing(array: AnyArray, random: np.random.Generator) -> AnyArray:
