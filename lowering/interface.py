@@ -25,6 +25,7 @@ from xdsl.ir import Attribute
 
 from openinfer.dialects.graph import NameAttr, SizeAttr
 from openinfer.dialects.nn import (
+    BlocksAttr,
     LayoutAttr,
     PairsAttr,
     PanelsAttr,
@@ -47,7 +48,7 @@ class Weight:
     """Tensors of the package, for a family all members in row-major order; none for such a constant."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
-    layout: PanelsAttr | PairsAttr | None = None
+    layout: PanelsAttr | PairsAttr | BlocksAttr | None = None
     """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""

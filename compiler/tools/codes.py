@@ -112,6 +112,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`--no-fallback` and `compile(fallback=False)` forbid that the host runs what a device cannot; "
         "the message names each such op and the reason.",
     ),
+    "OI0739": (
+        "no machine computes an op",
+        "An op that only an edited IR can have so far: the host has no kernel for it.",
+    ),
     "OI0734": (
         "optional library missing",
         "A command needs a library or program that openinfer does not; the fix names what to "

@@ -10,11 +10,12 @@ from openinfer.dialects.nn.attributes import (
     with_element,
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.block_types import BlockType
 from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
-from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
@@ -130,13 +131,15 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType, PanelsAttr, PairsAttr],
+    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr],
 )
 
 __all__ = [
     "NN",
     "AttentionOp",
     "BarrierOp",
+    "BlockType",
+    "BlocksAttr",
     "BroadcastOp",
     "CastDimsOp",
     "CheckIndexOp",

@@ -7,6 +7,7 @@
 | `i1` | `si1`: `i1` is a truth value | `i1` |
 | `bool` | `i1` | `i8` of 0 or 1 |
 | `bitset`, `t2`, `t1` | `!nn.dtype<bitset>` … | `i8`, `i2`, `i1` |
+| `q8_0` … (weights in blocks) | `!nn.block<q8_0>` … | bytes, as `#nn.blocks` lays them |
 
 Integers of less than a byte are packed in memory: element `k` of a buffer of `iN` lies at bit
 `k * N`, least significant bit first.

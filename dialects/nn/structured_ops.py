@@ -19,10 +19,11 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
 from openinfer.dialects.nn.base import NNOp
+from openinfer.dialects.nn.block_types import BlockType
 from openinfer.dialects.nn.checks import (
     Dim,
     Dims,
@@ -41,7 +42,7 @@ from openinfer.dialects.nn.checks import (
     text,
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
-from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
 
 
 @irdl_op_definition
@@ -55,6 +56,8 @@ class MatmulOp(NNOp):
     buffers: the `panels` `[slots, ceil(N / tile), K, tile]` of a `b` without a layout; of a product in
     blocks a `copy` of some rows, `[threads, rows, steps]` or the other way round with `transpose_a`, and
     their `sums`, `[threads, ceil(N / tile), rows, tile]`.
+    A weight in blocks, `[…, N, K]` of `!nn.block`, has `transpose_b`, or the layout `#nn.blocks`; it
+    counts with its unpacked values.
     A `streamed` layout comes from memory: no cache holds it from one step to the next.
 
     Integers are signed, unless there is `unsigned`. With `boolean` they are bytes that hold 0 or 1, and
@@ -166,6 +169,9 @@ class MatmulOp(NNOp):
         """
         a, b, result = element(self.inputs[0]), element(self.inputs[1]), element(self.output)
         floats = isinstance(a, AnyFloat)
+        if isinstance(b, BlockType) or isinstance(self.layout, BlocksAttr):
+            self._check_blocks(a, b, result)
+            return
         mixes = isinstance(b, AnyFloat) or (isinstance(b, IntegerType) and b.width.data in (8, 16))
         if a != b and not (floats and mixes):
             refuse(
@@ -181,6 +187,28 @@ class MatmulOp(NNOp):
             refuse(self, f"boolean operands and results are bytes, found {a} and {result}")
         if not self.body and floats is not isinstance(result, AnyFloat):
             refuse(self, f"the result has elements {result}, the product of {a} gives others")
+
+    def _check_blocks(self, a: Attribute, b: Attribute, result: Attribute) -> None:
+        """Blocks lie along K, and are read by products of floats."""
+        if isinstance(self.layout, BlocksAttr):
+            block = self.layout.format
+            expect_element(self, f"the right operand in {self.layout}", b, i8)
+        else:
+            assert isinstance(b, BlockType)
+            block = b.format
+            if self.layout is not None:
+                refuse(self, f"a right operand of {b} does not lie in {self.layout}")
+            if self.transpose_b is None:
+                refuse(self, f"blocks lie along K: a right operand of {b} has transpose_b")
+        a_dims = shape_of(self.inputs[0])
+        depth = a_dims[-2] if self.transpose_a is not None else a_dims[-1]
+        if not isinstance(depth, int) or depth % block.elements:
+            refuse(
+                self,
+                f"K is {depth}, expected a multiple of the {block.elements} elements of a block",
+            )
+        if not (isinstance(a, AnyFloat) and (self.body or isinstance(result, AnyFloat))):
+            refuse(self, f"blocks are multiplied with floats, found {a} and a result of {result}")
 
     def _check_precision(self) -> None:
         """Floats up to f32; the left operand is rounded already, and so are panels."""

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     i1,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects import nn
 from openinfer.lowering.cpu.machine import machine_of
@@ -51,6 +51,13 @@ class CpuDemands(Demands):
     """The schedules of `lowering/cpu/schedules/` answer."""
 
     own_memory = False
+
+    def supports(self, op: Operation) -> str | None:
+        if isinstance(op, nn.MatmulOp):
+            blocks = isinstance(nn.element_of(op.right), nn.BlockType)
+            if blocks or isinstance(op.layout, nn.BlocksAttr):
+                return "the CPU has no kernel for products with weights in blocks"
+        return None
 
     def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
         return True

@@ -44,6 +44,7 @@ class ChoosePlaces(ModulePass):
     other host ops; ops whose node says `with { placement = "cpu" }`; and what the device does not
     support (`Demands.supports`). Indices and sizes are no ops of this kind: `@step` computes them.
     In a module with `openinfer.no_fallback` the last of these are an error, OI0738, that names them all.
+    What is left to the host, it must support, or the compilation ends with OI0739.
 
     Requires: `nn-to-linalg`: from then on an op is a kernel, or becomes a part of one.
     Leaves: programs for a device without memory of its own, and functions other than `@step`, as they
@@ -54,14 +55,14 @@ class ChoosePlaces(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         demands = demands_of(op)
-        if not demands.own_memory:
-            return
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 places = _Places(function, demands, input_count(op))
-                if Facts.of(op).no_fallback:
-                    places.check()
-                places.choose()
+                if demands.own_memory:
+                    if Facts.of(op).no_fallback:
+                        places.check()
+                    places.choose()
+                places.check_host()
 
 
 class _Places:
@@ -92,6 +93,18 @@ class _Places:
                 hint='leave out `--no-fallback` (`fallback=False`), or say `with { placement = "cpu" }` '
                 "at these nodes",
             )
+
+    def check_host(self) -> None:
+        """Raises UnsupportedError OI0739 where the machine that an op is left to cannot compute it."""
+        for op in self.kernels:
+            host = on_host(op) or not self.demands.own_memory
+            if host and (reason := demands_of(op).supports(op)) is not None:
+                place = location_of(op)
+                raise UnsupportedError(
+                    "OI0739",
+                    f"{f'{place}: ' if place else ''}{op.name}: {reason}",
+                    hint="unpack the weight with a node of the program, or store it in another dtype",
+                )
 
     def choose(self) -> None:
         for op in self.kernels:

@@ -108,7 +108,7 @@ class _Lowering:
             values += [a for r in op.regions for b in r.blocks for a in b.args]
         for value in values:
             kind = value.type
-            if isinstance(kind, TensorType):
+            if isinstance(kind, TensorType) and not isinstance(kind.element_type, nn.BlockType):
                 self.dtypes[value] = dtype_name(kind.element_type)
                 plain = nn.with_element(kind, memory_type(kind.element_type))
                 if plain != kind:
@@ -120,6 +120,8 @@ class _Lowering:
         return found if found is not None else dtype_name(nn.element_of(value))
 
     def is_unsigned(self, value: SSAValue) -> bool:
+        if isinstance(nn.element_of(value), nn.BlockType):
+            return False
         return DTYPES[self.dtype(value)].kind == "uint"
 
     def record(self, old: SSAValue, new: SSAValue) -> SSAValue:

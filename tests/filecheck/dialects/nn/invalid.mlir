@@ -857,3 +857,50 @@ func.func @f(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
     "func.return"() : () -> ()
   }) : () -> ()
 }) : () -> ()
+// -----
+// CHECK: unknown block format q9_9, expected one of q8_0
+func.func @f(%w: tensor<8x64x!nn.block<q9_9>>) {
+  func.return
+}
+// -----
+// CHECK: a panel has 0 columns, expected 1 or more
+func.func @f(%x: tensor<4x64xf32>, %w: tensor<1x2x544xi8>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.blocks<q8_0, 0>} : (tensor<4x64xf32>, tensor<1x2x544xi8>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: blocks lie along K: a right operand of !nn.block<q8_0> has transpose_b
+func.func @f(%x: tensor<4x64xf32>, %w: tensor<64x64x!nn.block<q8_0>>) {
+  %y = nn.matmul(%x, %w) : (tensor<4x64xf32>, tensor<64x64x!nn.block<q8_0>>) -> tensor<4x64xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: K is 48, expected a multiple of the 32 elements of a block
+func.func @f(%x: tensor<4x48xf32>, %w: tensor<8x48x!nn.block<q4_0>>) {
+  %y = nn.matmul(%x, %w) {transpose_b} : (tensor<4x48xf32>, tensor<8x48x!nn.block<q4_0>>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: blocks are multiplied with floats, found i32 and a result of i32
+func.func @f(%x: tensor<4x64xi32>, %w: tensor<8x64x!nn.block<q8_0>>) {
+  %y = nn.matmul(%x, %w) {transpose_b} : (tensor<4x64xi32>, tensor<8x64x!nn.block<q8_0>>) -> tensor<4x8xi32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the right operand in #nn.blocks<q8_0, 16> has shape [1, 64, 16], expected [1, 2, 544]
+func.func @f(%x: tensor<4x64xf32>, %w: tensor<1x64x16xi8>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.blocks<q8_0, 16>} : (tensor<4x64xf32>, tensor<1x64x16xi8>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the right operand in #nn.blocks<q8_0, 16> has elements f32, expected i8
+func.func @f(%x: tensor<4x64xf32>, %w: tensor<1x2x544xf32>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.blocks<q8_0, 16>} : (tensor<4x64xf32>, tensor<1x2x544xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: the layout #nn.blocks<q8_0, 16> does not belong to precision bf16
+func.func @f(%x: tensor<4x64xbf16>, %w: tensor<1x2x544xi8>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.blocks<q8_0, 16>, precision = "bf16"} : (tensor<4x64xbf16>, tensor<1x2x544xi8>) -> tensor<4x8xf32>
+  func.return
+}
