@@ -29,11 +29,13 @@ from openinfer.dialects.nn import (
     LayoutAttr,
     PairsAttr,
     PanelsAttr,
+    SlotAttr,
     interface_of,
     update_interface,
 )
 from openinfer.lowering.attributes import i64_attribute, text_attribute
 from openinfer.runtime.rows import row_of
+from openinfer.runtime.slots import Slot
 
 Row = TypeVar("Row")
 
@@ -67,6 +69,8 @@ def as_attribute(value: object) -> Attribute:
             return FloatAttr(value, f64)
         case str():
             return text_attribute(value)
+        case Slot():
+            return SlotAttr(value)
         case list() | tuple():
             return ArrayAttr([as_attribute(item) for item in value])  # pyright: ignore[reportUnknownVariableType]
         case Mapping():
@@ -86,7 +90,8 @@ def as_attribute(value: object) -> Attribute:
 
 
 def as_data(value: Attribute) -> Any:
-    """What `row_of` reads: the opposite of `as_attribute`; names and sizes are their texts, layouts stay."""
+    """What `row_of` reads: the opposite of `as_attribute`; names and sizes are their texts, slots are
+    themselves, layouts stay."""
     match value:
         case IntegerAttr():
             return bool(value.value.data) if value.type == i1 else value.value.data
@@ -94,7 +99,7 @@ def as_data(value: Attribute) -> Any:
             return value.value.data
         case LayoutAttr():
             return value
-        case StringAttr() | NameAttr():
+        case StringAttr() | NameAttr() | SlotAttr():
             return value.data
         case SizeAttr():
             return str(value.data)

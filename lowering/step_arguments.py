@@ -4,53 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    StringAttr,
-)
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
-
-def argument_roles(step: FuncOp) -> dict[str, SSAValue]:
-    """The arguments of a step by what they are."""
-    given = step.properties.get("arg_attrs")
-    found: dict[str, SSAValue] = {}
-    rows: tuple[Attribute, ...] = given.data if isinstance(given, ArrayAttr) else ()
-    for argument, row in zip(step.body.block.args, rows):
-        role = row.data.get("openinfer.arg") if isinstance(row, DictionaryAttr) else None
-        if isinstance(role, StringAttr):
-            found[role.data] = argument
-    return found
+from openinfer.dialects.nn import argument_row, slots_of
+from openinfer.runtime.slots import Slot, SlotKind
 
 
-def role_of(argument: BlockArgument) -> str:
-    """What an argument of a step is; empty where nothing says it."""
+class StepArguments:
+    """The arguments that a step has now."""
+
+    def __init__(self, step: FuncOp) -> None:
+        slots = zip(slots_of(step), step.body.block.args)
+        self._found = {slot: argument for slot, argument in slots if slot is not None}
+
+    def get(self, kind: SlotKind) -> SSAValue | None:
+        """The only argument of a kind, if there is one."""
+        return self._found.get(Slot(kind))
+
+    def of(self, kind: SlotKind, name: str = "") -> SSAValue:
+        """The argument of a kind, of the variable `name` if there are several. Raises KeyError."""
+        return self._found[Slot(kind, name)]
+
+
+def slot_of(argument: BlockArgument) -> Slot | None:
+    """What an argument of a step is; None where nothing says it."""
     step = argument.block.parent_op()
     assert isinstance(step, FuncOp)
-    given = step.properties.get("arg_attrs")
-    row = given.data[argument.index] if isinstance(given, ArrayAttr) else None
-    role = row.data.get("openinfer.arg") if isinstance(row, DictionaryAttr) else None
-    return role.data if isinstance(role, StringAttr) else ""
+    return slots_of(step)[argument.index]
 
 
-def add_arguments(step: FuncOp, kinds: Sequence[tuple[str, Attribute]]) -> dict[str, SSAValue]:
-    """New arguments of the step, by the first word of their roles."""
+def add_arguments(step: FuncOp, wanted: Sequence[tuple[Slot, Attribute]]) -> list[SSAValue]:
+    """New arguments of the step, one for each slot, of the given types."""
     block = step.body.block
-    given = step.properties.get("arg_attrs")
-    rows: list[Attribute] = (
-        list(given.data)
-        if isinstance(given, ArrayAttr)
-        else [DictionaryAttr({}) for _ in block.args]
-    )
-    found: dict[str, SSAValue] = {}
-    for role, kind in kinds:
-        name = role.partition(" ")[0]
+    rows: list[Attribute] = [DictionaryAttr({}) for _ in block.args]
+    if step.arg_attrs is not None:
+        rows = list(step.arg_attrs)
+    found: list[SSAValue] = []
+    for slot, kind in wanted:
         argument = block.insert_arg(kind, len(block.args))
-        argument.name_hint = "threads" if name == "size" else name
-        found[name] = argument
-        rows.append(DictionaryAttr({"openinfer.arg": StringAttr(role)}))
+        argument.name_hint = name_hint(slot)
+        found.append(argument)
+        rows.append(argument_row(slot))
     step.properties["arg_attrs"] = ArrayAttr(rows)
     step.update_function_type()
     return found
+
+
+def name_hint(slot: Slot) -> str:
+    """What the argument in a slot is called."""
+    if slot.kind == SlotKind.SIZE:
+        return slot.name.removeprefix("openinfer.")
+    return f"{slot.kind}_{slot.name}" if slot.name else slot.kind.value

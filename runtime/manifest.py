@@ -11,8 +11,9 @@ from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import OF_VARIABLE, OF_WEIGHT, Slot, SlotKind
 
-FORMAT = 4
+FORMAT = 5
 """Raised when the meaning of a field changes; other numbers are refused."""
 
 
@@ -189,7 +190,7 @@ class Manifest:
     offsets: dict[str, str]
     """Byte offset of each output in the arena, as a size expression."""
     weights: list[WeightRow]
-    frame: list[str]
+    frame: list[Slot]
     """What each 8-byte slot of the step's frame holds."""
     arena: str
     """Bytes of the arena of the host, as a size expression."""
@@ -223,7 +224,7 @@ class Manifest:
     @property
     def traced(self) -> bool:
         """Whether a step writes a record of what it does."""
-        return "trace" in self.frame
+        return Slot(SlotKind.TRACE) in self.frame
 
     def named(self, file: str) -> Manifest:
         """The same program under another name of its file, which stands in the places of its nodes."""
@@ -280,9 +281,10 @@ def checked(manifest: Manifest) -> Manifest:
         if name not in variables:
             raise ValueError(f"output {name} is no variable")
     for slot in manifest.frame:
-        role, _, rest = slot.partition(" ")
-        if role == "input" and rest not in variables:
-            raise ValueError(f"input {rest} is no variable")
-        if role == "weight" and not 0 <= int(rest) < len(manifest.weights):
-            raise ValueError(f"weight {rest} is not there")
+        if slot.kind in OF_VARIABLE and slot.name not in variables:
+            raise ValueError(f"{slot.kind} {slot.name} is no variable")
+        if slot.kind == SlotKind.EXTENT and slot.number >= len(variables[slot.name].dims):
+            raise ValueError(f"{slot.name} has no axis {slot.number}")
+        if slot.kind in OF_WEIGHT and slot.number >= len(manifest.weights):
+            raise ValueError(f"weight {slot.number} is not there")
     return manifest

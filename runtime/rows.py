@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -21,9 +22,9 @@ Reader = Callable[[Any], Any]
 def row_of(kind: type[T], data: object) -> T:
     """An instance of the dataclass `kind` from JSON data.
 
-    Fields may be annotated with str, int, float, bool, None, Any, unions of these, Size (a text),
-    other dataclasses, and lists, tuples and dicts of such. A field with a default may be missing; what
-    is of a dataclass already stays.
+    Fields may be annotated with str, int, float, bool, None, Any, unions of these, Size (a text), a
+    StrEnum, other dataclasses, and lists, tuples and dicts of such. A field with a default may be
+    missing; what is of a dataclass already stays.
     Raises ValueError that names the place of the first value that does not fit.
     """
     try:
@@ -78,6 +79,8 @@ def _reader(annotation: Any) -> Reader:
     if annotation is Size:
         text = _plain(str)
         return lambda data: Size.of(text(data))
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return _word(annotation)
     if is_dataclass(annotation):
         return _row(cast(type, annotation))
     return _plain(annotation)
@@ -91,6 +94,17 @@ def _plain(kind: type) -> Reader:
         if type(data) in accepted:
             return data
         raise _Misfit(f"is {_shown(data)}, not {_NAMES.get(kind, str(kind))}")
+
+    return read
+
+
+def _word(kind: type[StrEnum]) -> Reader:
+    words = {str(word): word for word in kind}
+
+    def read(data: Any) -> Any:
+        if type(data) is not str or data not in words:
+            raise _Misfit(f"is {_shown(data)}, not one of {', '.join(words)}")
+        return words[data]
 
     return read
 

@@ -30,6 +30,7 @@ from openinfer.dialects.nn.sequence_ops import (
     RecurrentOp,
     RfftOp,
 )
+from openinfer.dialects.nn.slots import SlotAttr, argument_row, slots_of
 from openinfer.dialects.nn.state_ops import OPS as _STATE_OPS
 from openinfer.dialects.nn.state_ops import (
     CastDimsOp,
@@ -131,7 +132,7 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr],
+    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, SlotAttr],
 )
 
 __all__ = [
@@ -194,6 +195,7 @@ __all__ = [
     "SettleOp",
     "SizeOp",
     "SliceOp",
+    "SlotAttr",
     "SoftmaxOp",
     "SortOp",
     "StampOp",
@@ -208,6 +210,7 @@ __all__ = [
     "UnfoldOp",
     "ViewOp",
     "YieldOp",
+    "argument_row",
     "dims_of",
     "element_of",
     "int_setting",
@@ -215,6 +218,7 @@ __all__ = [
     "ints_setting",
     "known_numbers",
     "sizes_in",
+    "slots_of",
     "tensor_type",
     "update_interface",
     "window_numbers",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.memref import ViewOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.nn.base import NNOp
+from openinfer.dialects.nn.slots import slots_of
 from openinfer.dialects.nn.step_ops import MemberOp
+from openinfer.runtime.slots import SlotKind
 
 
 def check_weight_layouts(module: ModuleOp, rows: ArrayAttr[Attribute], first: int) -> None:
@@ -36,11 +38,9 @@ def _weights(step: FuncOp, first: int) -> Iterator[tuple[int, BlockArgument]]:
     if step.arg_attrs is None:
         yield from enumerate(arguments[first:])
         return
-    for argument, said in zip(arguments, step.arg_attrs):
-        role = said.data.get("openinfer.arg")
-        kind, _, number = role.data.partition(" ") if isinstance(role, StringAttr) else ("", "", "")
-        if kind == "weight" and number.isdecimal():
-            yield int(number), argument
+    for argument, slot in zip(arguments, slots_of(step)):
+        if slot is not None and slot.kind == SlotKind.WEIGHT:
+            yield slot.number, argument
 
 
 def _check_weight(

@@ -9,14 +9,12 @@ from xdsl.dialects import arith, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    DictionaryAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
     IntegerType,
     MemRefType,
     ModuleOp,
-    StringAttr,
     TensorType,
     i64,
 )
@@ -30,8 +28,10 @@ from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.interface import input_count, read_rows, strings
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.state_layout import layout_of
+from openinfer.lowering.step_arguments import name_hint
 from openinfer.runtime.manifest import RequirementRow
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import Slot, SlotKind
 
 
 def buffer_type(value: SSAValue | Attribute) -> MemRefType[Attribute]:
@@ -73,7 +73,7 @@ class Bufferizer:
     def run(self) -> None:
         """Lowers the function in place."""
         block = self.function.body.block
-        roles = self._arguments(block)
+        slots = self._arguments(block)
         self.block(block)
         for op in reversed(self.dead):
             op.detach()
@@ -82,18 +82,17 @@ class Bufferizer:
             block.erase_arg(argument)
         kind = FunctionType.from_lists([a.type for a in block.args], [])
         self.function.properties["function_type"] = kind
-        if roles:
-            self.function.properties["arg_attrs"] = ArrayAttr(
-                [DictionaryAttr({"openinfer.arg": StringAttr(role)}) for role in roles]
-            )
+        if slots:
+            rows = [nn.argument_row(slot) for slot in slots]
+            self.function.properties["arg_attrs"] = ArrayAttr(rows)
 
-    def _arguments(self, block: Block) -> list[str]:
+    def _arguments(self, block: Block) -> list[Slot]:
         """A buffer argument for each tensor argument, then the error record of a step."""
         step = self.function.sym_name.data == "step"
         inputs = strings(self.module, "inputs")
         held = strings(self.module, "held")
         count = input_count(self.module)
-        roles: list[str] = []
+        slots: list[Slot] = []
         originals = list(block.args)
         for number, old in enumerate(originals):
             assert isinstance(old.type, TensorType)
@@ -107,35 +106,36 @@ class Bufferizer:
             self.buffers_of_arguments.append(new)
             self.dims[new] = nn.dims_of(old)
             if step:
-                roles.append(_role(number, inputs, held, count))
+                slots.append(_slot(number, inputs, held, count))
         if step:
             self.errors = block.insert_arg(MemRefType(i64, [4]), len(block.args))
             self.errors.name_hint = "errors"
-            roles.append("errors")
-            self._state_arguments(block, roles)
-        return roles
+            slots.append(Slot(SlotKind.ERRORS))
+            self._state_arguments(block, slots)
+        return slots
 
-    def _state_arguments(self, block: Block, roles: list[str]) -> None:
+    def _state_arguments(self, block: Block, slots: list[Slot]) -> None:
         """The memory of growing states, the cells, the undo log."""
         layout = layout_of(self.module)
         if not layout.needed:
             return
-        wanted: list[tuple[str, MemRefType[Attribute]]] = [
-            ("cells", MemRefType(i64, [layout.count]))
+        wanted: list[tuple[Slot, MemRefType[Attribute]]] = [
+            (Slot(SlotKind.CELLS), MemRefType(i64, [layout.count]))
         ]
         octets = MemRefType(IntegerType(8), [DYNAMIC_INDEX])
         for name, place in layout.states.items():
-            wanted.append((f"state {name}", octets))
+            wanted.append((Slot(SlotKind.STATE, name), octets))
             if place.counted:
-                wanted.append((f"counts {name}", MemRefType(i64, [DYNAMIC_INDEX])))
+                words = MemRefType(i64, [DYNAMIC_INDEX])
+                wanted.append((Slot(SlotKind.COUNTS, name), words))
             if place.marks:
-                wanted.append((f"marks {name}", octets))
+                wanted.append((Slot(SlotKind.MARKS, name), octets))
         if layout.states:
-            wanted.append(("log", octets))
-        for role, kind in wanted:
+            wanted.append((Slot(SlotKind.LOG), octets))
+        for slot, kind in wanted:
             argument = block.insert_arg(kind, len(block.args))
-            argument.name_hint = role.replace(" ", "_")
-            roles.append(role)
+            argument.name_hint = name_hint(slot)
+            slots.append(slot)
 
     def block(self, block: Block) -> None:
         """Applies the rules to the operations of a block in their order."""
@@ -230,11 +230,13 @@ def _family_bytes(op: nn.MemberOp) -> int:
     return prod(d.evaluate({}) for d in extents) * byte_size_of(op.member)
 
 
-def _role(number: int, inputs: Sequence[str], held: Sequence[str], count: int) -> str:
+def _slot(number: int, inputs: Sequence[str], held: Sequence[str], count: int) -> Slot:
     """What an argument of the step is: inputs, then persistent values, then weights."""
     if number < len(inputs):
-        return f"input {inputs[number]}"
-    return f"held {held[number - len(inputs)]}" if number < count else f"weight {number - count}"
+        return Slot(SlotKind.INPUT, inputs[number])
+    if number < count:
+        return Slot(SlotKind.HELD, held[number - len(inputs)])
+    return Slot(SlotKind.WEIGHT, number=number - count)
 
 
 Rule = Callable[[Bufferizer, Operation], None]

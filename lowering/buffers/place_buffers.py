@@ -23,9 +23,10 @@ from openinfer.lowering.interface import variable_dims
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.places import DEVICE, HOST, MEMORY, on_host
-from openinfer.lowering.step_arguments import add_arguments, role_of
+from openinfer.lowering.step_arguments import add_arguments, slot_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import Slot, SlotKind
 
 _UNTOUCHED = (*VIEWS, nn.KeepOp)
 """Ops that name a buffer and touch no memory."""
@@ -161,7 +162,7 @@ class _Places:
     def _holds(self, value: SSAValue, valid: Valid) -> bool:
         """Whether the twin holds a value, or a part of it."""
         root = root_of(value)
-        if self._is_weight(root) or (root, None) in valid:
+        if _weight(root) or (root, None) in valid:
             return True
         return (root, self._bytes(value)) in valid
 
@@ -201,23 +202,20 @@ class _Places:
     def _twin(self, root: SSAValue) -> SSAValue:
         """The buffer, of the same type, in the other memory."""
         if root not in self.twins:
-            if self._is_weight(root):
-                assert isinstance(root, BlockArgument)
-                twin = add_arguments(self.step, [(f"{DEVICE}_{role_of(root)}", root.type)])
-                self.twins[root] = twin[f"{DEVICE}_weight"]
+            weight = _weight(root)
+            if weight is not None:
+                twin = Slot(SlotKind.DEVICE_WEIGHT, number=weight.number)
+                (self.twins[root],) = add_arguments(self.step, [(twin, root.type)])
             else:
                 self.twins[root] = self._allocate(root)
             self.twins[root].name_hint = f"{root.name_hint or 'buffer'}_twin"
         return self.twins[root]
 
-    def _is_weight(self, root: SSAValue) -> bool:
-        return isinstance(root, BlockArgument) and role_of(root).startswith("weight ")
-
     def _allocate(self, root: SSAValue) -> SSAValue:
         kind = root.type
         assert isinstance(kind, MemRefType)
         if isinstance(root, BlockArgument):
-            if role_of(root) == "errors":
+            if slot_of(root) == Slot(SlotKind.ERRORS):
                 raise CompileError(
                     "OI0962", "a kernel of the device would write the host's record of errors"
                 )
@@ -239,7 +237,9 @@ class _Places:
         assert isinstance(kind, MemRefType)
         if DYNAMIC_INDEX not in kind.get_shape():
             return []
-        dims = variable_dims(self.module, role_of(argument).partition(" ")[2])
+        slot = slot_of(argument)
+        assert slot is not None
+        dims = variable_dims(self.module, slot.name)
         shape = kind.get_shape()
         return [Size.of(dim) for dim, extent in zip(dims, shape) if extent == DYNAMIC_INDEX]
 
@@ -283,3 +283,9 @@ def _written(function: FuncOp) -> list[int]:
         elif isinstance(op, linalg.GenericOp | linalg.FillOp):
             found |= set(op.outputs)
     return [value.index for value in found if isinstance(value, BlockArgument)]
+
+
+def _weight(root: SSAValue) -> Slot | None:
+    """The slot of a buffer that is a weight in the memory of the host."""
+    slot = slot_of(root) if isinstance(root, BlockArgument) else None
+    return slot if slot is not None and slot.kind == SlotKind.WEIGHT else None

@@ -34,6 +34,7 @@ from openinfer.lowering.state_layout import late_capacity_name, layout_of
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.manifest import PlanRow
 from openinfer.runtime.sizes import Atom, Size
+from openinfer.runtime.slots import Slot, SlotKind
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,16 @@ class _Planner:
         found: dict[str, Attribute] = {}
         for memory, own in ((HOST, hosted), (DEVICE, device)):
             if memory == HOST or own:
-                arena = "arena" if memory == HOST else "device_arena"
+                arena = SlotKind.ARENA if memory == HOST else SlotKind.DEVICE_ARENA
                 plan = self._lay_out(own, arena)
-                found[arena] = StringAttr(str(plan.size))
+                found[arena.value] = StringAttr(str(plan.size))
                 rows += [
                     PlanRow(b.name, str(offset), str(b.size), b.first, b.last, memory)
                     for b, offset in zip(plan.buffers, plan.offsets)
                 ]
         nn.update_interface(self.module, {"plan": as_attribute(rows), **found})
 
-    def _lay_out(self, allocations: Sequence[memref.AllocOp], role: str) -> Plan:
+    def _lay_out(self, allocations: Sequence[memref.AllocOp], kind: SlotKind) -> Plan:
         """Puts the buffers of one memory into an arena of their own, an argument of the step."""
         buffers = [self._buffer(op, i) for i, op in enumerate(allocations)]
         if Facts.of(self.module).observed:
@@ -102,8 +103,8 @@ class _Planner:
             last = max(self.order.values(), default=0)
             buffers = [Buffer(b.name, b.size, 0, last) for b in buffers]
         plan = place(buffers)
-        arena = add_arguments(self.function, [(role, _OCTETS)])[role]
-        if role == "arena":
+        (arena,) = add_arguments(self.function, [(Slot(kind), _OCTETS)])
+        if kind == SlotKind.ARENA:
             self._publish(plan, allocations)
         for op, offset in zip(allocations, plan.offsets):
             self._replace(op, offset, arena)

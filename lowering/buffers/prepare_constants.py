@@ -22,6 +22,7 @@ from openinfer.lowering.linalg.generic import is_elementwise_on_buffers
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import Slot, SlotKind
 
 MOST_BYTES = 1 << 24
 """A larger constant is computed in the arena, which it shares with other values, where a step needs it."""
@@ -66,9 +67,8 @@ class PrepareConstants(ModulePass):
                 name = f"prepare_{count + len(known)}"
                 prepare.properties["sym_name"] = StringAttr(name)
                 op.body.block.add_op(prepare)
-                known[key] = add_arguments(step, [(f"weight {len(weights)}", buffer.type)])[
-                    "weight"
-                ]
+                slot = Slot(SlotKind.WEIGHT, number=len(weights))
+                (known[key],) = add_arguments(step, [(slot, buffer.type)])
                 known[key].name_hint = buffer.name_hint
                 weights.append(Weight("", (), prepare=name))
             allocation = buffer.owner

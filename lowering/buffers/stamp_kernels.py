@@ -7,14 +7,16 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import MemRefType, ModuleOp, i64
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import give_location, nodes_in
+from openinfer.lowering.step_arguments import add_arguments
+from openinfer.runtime.slots import Slot, SlotKind
 
 TRACE = MemRefType(i64, [8])
 """The head of the record that a traced step writes (`lowering/cpu/trace.mlir`)."""
@@ -45,7 +47,7 @@ class StampKernels(ModulePass):
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 _stamp(function)
-                _add_argument(function)
+                add_arguments(function, [(Slot(SlotKind.TRACE), TRACE)])
 
 
 def _kernel_name(op: Operation) -> str | None:
@@ -89,16 +91,3 @@ def _leave_last(function: FuncOp) -> None:
         last = exits[-1]
         last.detach()
         block.insert_op_before(last, block.last_op)
-
-
-def _add_argument(function: FuncOp) -> None:
-    block = function.body.block
-    argument = block.insert_arg(TRACE, len(block.args))
-    argument.name_hint = "trace"
-    given = function.properties.get("arg_attrs")
-    rows: list[Attribute] = [DictionaryAttr({}) for _ in block.args[:-1]]
-    if isinstance(given, ArrayAttr):
-        rows = list(given.data)
-    rows.append(DictionaryAttr({"openinfer.arg": StringAttr("trace")}))
-    function.properties["arg_attrs"] = ArrayAttr(rows)
-    function.update_function_type()

@@ -12,8 +12,9 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.places import DEVICE, HOST, MEMORY
-from openinfer.lowering.step_arguments import role_of
+from openinfer.lowering.step_arguments import slot_of
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import ON_DEVICE
 
 VIEWS = (nn.ViewOp, memref.ViewOp)
 SAME_MEMORY = (*VIEWS, memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
@@ -54,8 +55,8 @@ def memory_of(buffer: SSAValue) -> str:
         buffer = buffer.owner.operands[0]
     if isinstance(buffer, BlockArgument):
         step = buffer.owner.parent_op()
-        role = role_of(buffer) if isinstance(step, FuncOp) else ""
-        return DEVICE if role.startswith(f"{DEVICE}_") else HOST
+        slot = slot_of(buffer) if isinstance(step, FuncOp) else None
+        return DEVICE if slot is not None and slot.kind in ON_DEVICE else HOST
     owner = buffer.owner
     assert isinstance(owner, Operation)
     return DEVICE if MEMORY in owner.attributes else HOST

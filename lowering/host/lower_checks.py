@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IndexType, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -16,6 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from openinfer.dialects import nn
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.step_arguments import StepArguments
+from openinfer.runtime.slots import SlotKind
 
 OBSERVER = "openinfer_observe"
 """The host's function that a watched program calls: (node, output, address)."""
@@ -59,14 +61,10 @@ class LowerChecks(ModulePass):
 
 def error_record(function: FuncOp) -> SSAValue:
     """The argument that takes the first failure of a step: node + 1, index, bound."""
-    roles = function.properties.get("arg_attrs")
-    if isinstance(roles, ArrayAttr):
-        for argument, row in zip(function.body.block.args, roles):
-            if isinstance(row, DictionaryAttr) and row.data.get("openinfer.arg") == StringAttr(
-                "errors"
-            ):
-                return argument
-    raise ValueError(f"@{function.sym_name.data} has no error record")
+    found = StepArguments(function).get(SlotKind.ERRORS)
+    if found is None:
+        raise ValueError(f"@{function.sym_name.data} has no error record")
+    return found
 
 
 def _check(function: FuncOp, op: nn.CheckIndexOp) -> None:

@@ -11,12 +11,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    DictionaryAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
-    StringAttr,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
@@ -26,11 +24,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
-from openinfer.lowering.interface import variable_dims
+from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.state_layout import layout_of
-from openinfer.lowering.step_arguments import argument_roles
+from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import LENGTH_OF, Slot, SlotKind
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class LowerSizes(ModulePass):
                 _lower(function, needs[name], late, step=name == "step")
         if step is not None:
             nn.update_interface(
-                op, {"frame": _frame(op, step), "weight_bytes": _weight_bytes(step)}
+                op, {"frame": as_attribute(_frame(step)), "weight_bytes": _weight_bytes(step)}
             )
 
 
@@ -87,15 +86,15 @@ def _names(function: FuncOp) -> list[str]:
 
 def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: bool) -> None:
     block = function.body.block
-    values: dict[str, SSAValue] = {}
-    roles: list[DictionaryAttr] = []
-    for name in names:
-        if name in late:
-            continue
-        argument = block.insert_arg(IndexType(), len(block.args))
-        argument.name_hint = name
-        values[name] = argument
-        roles.append(DictionaryAttr({"openinfer.arg": StringAttr(f"size {name}")}))
+    names = [name for name in names if name not in late]
+    if step:
+        wanted = [(Slot(SlotKind.SIZE, name), IndexType()) for name in names]
+        arguments = add_arguments(function, wanted)
+    else:
+        arguments = [block.insert_arg(IndexType(), len(block.args)) for _ in names]
+        for name, argument in zip(names, arguments):
+            argument.name_hint = name
+    values: dict[str, SSAValue] = dict(zip(names, arguments))
     sizes = [o for o in function.walk() if isinstance(o, nn.SizeOp)]
     settled = [o for o in sizes if not o.size.data.names & set(late)]
     if settled:
@@ -104,7 +103,7 @@ def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: boo
         emit = _Arithmetic(LoopBuilder(InsertPoint.before(first)), values)
         for op in settled:
             Rewriter.replace_op(op, [], [emit.value(op.size.data)])
-    cells = argument_roles(function).get("cells")
+    cells = StepArguments(function).get(SlotKind.CELLS)
     for op in sizes:
         if op not in settled:
             assert cells is not None
@@ -115,9 +114,6 @@ def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: boo
                 here[name] = build.insert(arith.IndexCastOp(word, IndexType()))
             Rewriter.replace_op(op, [], [_Arithmetic(build, here).value(op.size.data)])
     function.update_function_type()
-    given = function.properties.get("arg_attrs")
-    if step and isinstance(given, ArrayAttr):
-        function.properties["arg_attrs"] = ArrayAttr([*given.data, *roles])
 
 
 class _Arithmetic:
@@ -161,45 +157,30 @@ class _Arithmetic:
         return total
 
 
-def _frame(module: ModuleOp, step: FuncOp) -> ArrayAttr[Attribute]:
+def _frame(step: FuncOp) -> list[Slot]:
     """What each 8-byte slot of the caller's frame holds, in order.
 
     A buffer takes a slot for its address and one for each of its run-time sizes.
     """
-    roles = step.properties.get("arg_attrs")
-    slots: list[str] = []
-    rows = roles.data if isinstance(roles, ArrayAttr) else ()
-    for argument, row in zip(step.body.block.args, rows):
-        assert isinstance(row, DictionaryAttr)
-        role = row.data["openinfer.arg"]
-        assert isinstance(role, StringAttr)
-        slots.append(role.data)
-        if not isinstance(argument.type, MemRefType):
+    found: list[Slot] = []
+    for argument, slot in zip(step.body.block.args, nn.slots_of(step)):
+        if slot is None:
             continue
-        shape: list[int] = list(argument.type.get_shape())
-        if role.data == "arena":
-            slots.append("arena_size")
-        elif role.data == "device_arena":
-            slots.append("device_arena_size")
-        elif role.data == "log" or role.data.partition(" ")[0] in ("state", "counts", "marks"):
-            slots.append(f"length {role.data}")
-        elif role.data.startswith("held "):
-            dims = variable_dims(module, role.data.removeprefix("held "))
-            slots += [f"value {d}" for d, e in zip(dims, shape) if e == DYNAMIC_INDEX]
-        elif role.data.startswith("input "):
-            dims = variable_dims(module, role.data.removeprefix("input "))
-            slots += [f"value {d}" for d, e in zip(dims, shape) if e == DYNAMIC_INDEX]
-    return ArrayAttr([StringAttr(slot) for slot in slots])
+        found.append(slot)
+        if slot.kind in LENGTH_OF:
+            found.append(Slot(LENGTH_OF[slot.kind], slot.name))
+        elif slot.kind in (SlotKind.INPUT, SlotKind.HELD) and isinstance(argument.type, MemRefType):
+            for axis, extent in enumerate(argument.type.get_shape()):
+                if extent == DYNAMIC_INDEX:
+                    found.append(Slot(SlotKind.EXTENT, slot.name, axis))
+    return found
 
 
 def _weight_bytes(step: FuncOp) -> ArrayAttr[Attribute]:
     """Bytes of each weight argument."""
-    roles = step.properties.get("arg_attrs")
     found: list[Attribute] = []
-    rows: tuple[Attribute, ...] = roles.data if isinstance(roles, ArrayAttr) else ()
-    for argument, row in zip(step.body.block.args, rows):
-        role = row.data["openinfer.arg"] if isinstance(row, DictionaryAttr) else None
-        if isinstance(role, StringAttr) and role.data.startswith("weight "):
+    for argument, slot in zip(step.body.block.args, nn.slots_of(step)):
+        if slot is not None and slot.kind == SlotKind.WEIGHT:
             kind = argument.type
             assert isinstance(kind, MemRefType)
             dims = [Size.of(extent) for extent in kind.get_shape()]

@@ -9,10 +9,8 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DictionaryAttr,
     IndexType,
     ModuleOp,
-    StringAttr,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
@@ -26,7 +24,9 @@ from openinfer.lowering.host.lower_checks import OBSERVER
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.step_arguments import StepArguments
 from openinfer.runtime.manifest import StampRow
+from openinfer.runtime.slots import SlotKind
 
 STAMP = "openinfer_stamp"
 """Writes one entry of the record: (record, stamp, value)."""
@@ -54,7 +54,7 @@ class LowerStamps(ModulePass):
         rows: dict[Attribute, int] = {}
         for function in list(op.body.ops):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
-                trace = _trace_argument(function)
+                trace = StepArguments(function).get(SlotKind.TRACE)
                 for stamp in [o for o in function.walk() if isinstance(o, nn.StampOp)]:
                     number = rows.setdefault(_row(stamp), len(rows))
                     _lower(stamp, number, trace)
@@ -66,17 +66,6 @@ class LowerStamps(ModulePass):
 
 def _row(op: nn.StampOp) -> Attribute:
     return as_attribute(StampRow(op.phase.data, op.what.data, list(op.numbers)))
-
-
-def _trace_argument(function: FuncOp) -> SSAValue | None:
-    """The record of a traced step; None in a watched build."""
-    roles = function.properties.get("arg_attrs")
-    if isinstance(roles, ArrayAttr):
-        for argument, row in zip(function.body.block.args, roles):
-            if isinstance(row, DictionaryAttr):
-                if row.data.get("openinfer.arg") == StringAttr("trace"):
-                    return argument
-    return None
 
 
 def _lower(op: nn.StampOp, number: int, trace: SSAValue | None) -> None:

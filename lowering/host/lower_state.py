@@ -28,6 +28,7 @@ from openinfer.lowering.state_layout import (
     late_capacity_name,
 )
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import SlotKind
 
 
 @dataclass(frozen=True)
@@ -88,17 +89,17 @@ class _Lowering(StateEmitter):
             self.build = LoopBuilder(InsertPoint.before(first))
             self.begin()
         if self.fails:
-            self.module.body.block.add_op(fail_function(self.roles["errors"].type))
+            self.module.body.block.add_op(fail_function(self.arguments.of(SlotKind.ERRORS).type))
 
     def begin(self) -> None:
         """Notes the extents at the start, and empties the log."""
         b = self.build
-        cells = self.roles["cells"]
+        cells = self.arguments.of(SlotKind.CELLS)
         for place in self.layout.states.values():
             for now, start in place.words:
                 b.store(b.load(cells, [now]), cells, [start])
             if place.counted:
-                counts = self.roles[f"counts {place.name}"]
+                counts = self.arguments.of(SlotKind.COUNTS, place.name)
                 matrix = place.axes - place.tables
 
                 def entry(i: SSAValue, counts: SSAValue = counts, matrix: int = matrix) -> None:
@@ -118,7 +119,7 @@ class _Lowering(StateEmitter):
         self.fail_unless(b.compare("sge", op.value, 0), "negative-size", op.value, number, node)
         capacity = self.size(Size.name(late_capacity_name(op.size.data)))
         self.fail_unless(b.compare("sle", op.value, capacity), "late", op.value, number, node)
-        b.store(self.word(op.value), self.roles["cells"], [number])
+        b.store(self.word(op.value), self.arguments.of(SlotKind.CELLS), [number])
         Rewriter.erase_op(op)
 
     def require(self, op: Operation) -> None:
@@ -227,10 +228,10 @@ class _Lowering(StateEmitter):
     def commit(self, op: Operation) -> None:
         assert isinstance(op, nn.CommitOp)
         b = self.build
-        errors = self.roles["errors"]
+        errors = self.arguments.of(SlotKind.ERRORS)
         if not self.guarded and errors.uses.get_length():
             failed = b.insert(arith.CmpiOp(b.load(errors, [0]), b.constant(0, i64), "ne"))
             b.do(nn.LeaveIfOp(failed))
         self.guarded = True
-        b.do(CopyOp(op.value, self.roles[f"held {op.state.data}"]))
+        b.do(CopyOp(op.value, self.arguments.of(SlotKind.HELD, op.state.data)))
         Rewriter.erase_op(op)

@@ -19,6 +19,7 @@ from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.sum_chains import rounds_of
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.devices.failures import INTERRUPTED
+from openinfer.runtime.slots import Slot, SlotKind
 
 POLL, BEGIN = "openinfer_poll", "openinfer_poll_begin"
 """Whether the step was interrupted; and what the step calls before it asks that."""
@@ -60,7 +61,7 @@ class PollLoops(ModulePass):
             if not loops and not shown:
                 continue
             errors = error_record(function)
-            words = add_arguments(function, [("poll", WORDS)])["poll"]
+            (words,) = add_arguments(function, [(Slot(SlotKind.POLL), WORDS)])
             for loop in loops:
                 _poll(InsertPoint.at_start(loop.body.block), words, errors)
             for node in shown:

@@ -29,9 +29,10 @@ from openinfer.lowering.state_layout import (
     StatePlace,
     layout_of,
 )
-from openinfer.lowering.step_arguments import argument_roles
+from openinfer.lowering.step_arguments import StepArguments
 from openinfer.runtime.devices.failures import failure_word
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import SlotKind
 
 FAIL = "fail"
 """The function that notes a failure."""
@@ -45,7 +46,7 @@ class StateEmitter:
 
     def __init__(self, module: ModuleOp, step: FuncOp) -> None:
         self.layout: StateLayout = layout_of(module)
-        self.roles = argument_roles(step)
+        self.arguments = StepArguments(step)
         self.build = LoopBuilder(InsertPoint.at_start(step.body.block))
         self.fails = False
 
@@ -83,7 +84,7 @@ class StateEmitter:
         def record() -> None:
             place = build.constant(1 + node, i64)
             number = build.constant(failure_word(kind, axis), i64)
-            build.do(CallOp(FAIL, [self.roles["errors"], place, *words, number], []))
+            build.do(CallOp(FAIL, [self.arguments.of(SlotKind.ERRORS), place, *words, number], []))
             self.fails = True
 
         build.when(failed, record)
@@ -96,15 +97,17 @@ class StateEmitter:
     ) -> tuple[SSAValue, SSAValue | int]:
         """Where an extent is kept: the buffer and the place in it."""
         if axis >= place.axes:
-            return self.roles["cells"], place.fact_cell(axis)
+            return self.arguments.of(SlotKind.CELLS), place.fact_cell(axis)
         if not place.counted or axis < place.tables:
-            return self.roles["cells"], place.cell + axis + (place.shared if start else 0)
+            return self.arguments.of(SlotKind.CELLS), place.cell + axis + (
+                place.shared if start else 0
+            )
         b = self.build
         matrix = place.axes - place.tables
         last = b.sub(b.index(self.size(place.slots)), 1)
         at = b.minimum(self.linear(place, list(entry)), last)
         shift = axis - place.tables + (matrix if start else 0)
-        return self.roles[f"counts {place.name}"], b.add(b.mul(at, 2 * matrix), shift)
+        return self.arguments.of(SlotKind.COUNTS, place.name), b.add(b.mul(at, 2 * matrix), shift)
 
     def load_extent(
         self, place: StatePlace, axis: int, entry: Sequence[SSAValue], *, start: bool = False
@@ -151,7 +154,7 @@ class StateEmitter:
         return b.insert(memref.ViewOp(memory, b.index(start), list(sizes), kind))
 
     def memory(self, place: StatePlace) -> SSAValue:
-        return self.roles[f"state {place.name}"]
+        return self.arguments.of(SlotKind.STATE, place.name)
 
     def elements(self, place: StatePlace) -> Attribute:
         return memory_type(element_type(place.dtype))
@@ -254,7 +257,7 @@ class StateEmitter:
         assert live is not None
 
         def keep() -> None:
-            cells, log = self.roles["cells"], self.roles["log"]
+            cells, log = self.arguments.of(SlotKind.CELLS), self.arguments.of(SlotKind.LOG)
             start = self.place_of(place, element, offsets)
             length = b.index(times(b, run, self.bytes_of(place, element, Size.of(1))))
             head = self.number(b.load(cells, [self.layout.log]))
@@ -283,7 +286,7 @@ class StateEmitter:
         if not place.marks:
             return
         b = self.build
-        marks = self.roles[f"marks {place.name}"]
+        marks = self.arguments.of(SlotKind.MARKS, place.name)
         tables = [(axis, length) for axis, length in lengths if axis < place.tables]
 
         def level(depth: int, at: list[SSAValue | int]) -> None:

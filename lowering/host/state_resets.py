@@ -16,6 +16,7 @@ from openinfer.lowering.host.state_emitter import StateEmitter
 from openinfer.lowering.state_layout import (
     StatePlace,
 )
+from openinfer.runtime.slots import SlotKind
 
 
 def reset(s: StateEmitter, op: nn.StateResetOp) -> None:
@@ -65,7 +66,7 @@ def _clear(s: StateEmitter, place: StatePlace, prefix: list[SSAValue | int], nod
         target = s.run_at(place, element, offsets, run)
         b.loop(0, b.dim(target, 0), 1, lambda i: b.store(filler, target, [i]))
         if place.marks and axis == last and place.axes == place.tables:
-            marks, gone = s.roles[f"marks {place.name}"], b.constant(0, i8)
+            marks, gone = s.arguments.of(SlotKind.MARKS, place.name), b.constant(0, i8)
             before = offsets[:-1]
             b.loop(
                 0,
@@ -81,7 +82,7 @@ def _clear(s: StateEmitter, place: StatePlace, prefix: list[SSAValue | int], nod
 
     step(len(prefix), prefix)
     if place.marks and not prefix:
-        marks = s.roles[f"marks {place.name}"]
+        marks = s.arguments.of(SlotKind.MARKS, place.name)
         b.loop(
             0,
             s.size(place.slots),
@@ -98,13 +99,15 @@ def _forget(s: StateEmitter, place: StatePlace, entry: Sequence[SSAValue | int])
             value = s.size(place.base[axis])
             s.store_extent(value, place, axis, [b.index(e) for e in entry])
     if place.marks:
-        b.store(b.constant(0, i8), s.roles[f"marks {place.name}"], [s.linear(place, entry)])
+        b.store(
+            b.constant(0, i8), s.arguments.of(SlotKind.MARKS, place.name), [s.linear(place, entry)]
+        )
 
 
 def _shrink(s: StateEmitter, place: StatePlace) -> None:
     """Extents that are not fixed go down to the highest entries that are left."""
     b = s.build
-    marks = s.roles[f"marks {place.name}"]
+    marks = s.arguments.of(SlotKind.MARKS, place.name)
     before = [s.load_extent(place, axis, []) for axis in range(place.tables)]
     free = [axis for axis in range(place.tables) if place.limits[axis] is None]
     for axis in free:

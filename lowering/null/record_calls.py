@@ -24,6 +24,7 @@ from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.devices.null.record import RECORD_WORDS
 from openinfer.runtime.manifest import CallRow
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import Slot, SlotKind
 
 RECORD = MemRefType(i64, [RECORD_WORDS])
 """What a step writes: how many words are in use, how many calls found no room, then for each call the
@@ -58,7 +59,7 @@ class RecordCalls(ModulePass):
         asked = [o for o in step.walk() if _is_asked(o)]
         if not asked:
             return
-        record = add_arguments(step, [("calls", RECORD)])["calls"]
+        (record,) = add_arguments(step, [(Slot(SlotKind.CALLS), RECORD)])
         rows: list[CallRow] = []
         for inner in asked:
             row, sizes = _row_of(inner)

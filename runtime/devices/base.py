@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from openinfer.runtime.slots import SlotKind
+
 if TYPE_CHECKING:
     from openinfer.runtime.devices.compiled.executor import CompiledExecutor
     from openinfer.runtime.devices.compiled.quick_inputs import Row
@@ -228,10 +230,8 @@ class LoadedProgram(ABC):
     @property
     def job_words(self) -> int:
         """Words of a job that a step hands out; 0 when threads share whole steps."""
-        for slot in self.manifest.frame:
-            if slot.startswith("job "):
-                return int(slot.partition(" ")[2])
-        return 0
+        jobs = (slot.number for slot in self.manifest.frame if slot.kind == SlotKind.JOB)
+        return next(jobs, 0)
 
     @abstractmethod
     def weight_address(self, number: int) -> int:

@@ -98,3 +98,17 @@ def test_no_leftovers(word: str) -> None:
         if pattern.search(line)
     ]
     assert not wrong
+
+
+def test_one_file_says_what_an_argument_of_a_step_is() -> None:
+    """Others ask for a `Slot`: its form in the IR is the matter of `dialects/nn/slots.py`."""
+    wrong = [
+        f"{shown(path)}:{node.lineno}"
+        for path in all_sources()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and node.value == "openinfer.arg"
+        if shown(path) != "dialects/nn/slots.py"
+    ]
+    assert not wrong, "only dialects/nn/slots.py reads and writes openinfer.arg: " + ", ".join(
+        wrong
+    )

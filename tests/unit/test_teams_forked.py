@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import openinfer
+from openinfer.runtime.slots import SlotKind
 
 DECODE = """
 dynamic { x: f32[1, 256]; w: f32[256, 256]; }
@@ -65,7 +66,7 @@ def normal(*shape: int, seed: int) -> Any:
 
 def test_kernels_are_shared_and_give_the_same_bits_on_any_number_of_threads() -> None:
     program = openinfer.compile(DECODE)
-    assert any(slot.startswith("job ") for slot in program.manifest.frame)
+    assert any(slot.kind == SlotKind.JOB for slot in program.manifest.frame)
     executors = [program.make_executor(threads) for threads in (1, 2, 4)]
     simulator = openinfer.Simulator(DECODE).make_executor()
     w = normal(256, 256, seed=1) / 16
@@ -119,7 +120,7 @@ def test_sections_that_write_tables_run_one_by_one() -> None:
     block two { await h; cache.write h >> B[n]; yield h; }
     """
     program = openinfer.compile(text)
-    assert not any(slot.startswith("job ") for slot in program.manifest.frame)
+    assert not any(slot.kind == SlotKind.JOB for slot in program.manifest.frame)
     executor = program.make_executor(2)
     for i in range(20):
         executor.run(x=normal(8, seed=i))

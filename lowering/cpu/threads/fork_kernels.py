@@ -27,8 +27,9 @@ from openinfer.dialects import nn
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.step_arguments import add_arguments, argument_roles
+from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.runtime.sizes import THREADS
+from openinfer.runtime.slots import Slot, SlotKind
 
 FORK = "openinfer_fork_"
 """What the function that hands a kernel to the team is called, in front of the kernel's name."""
@@ -45,7 +46,7 @@ JOB_ENDS = 3
 def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> list[FuncOp]:
     """Rewrites a step, and gives the kernels that are to be made shared ones.
 
-    Adds what the step needs to its arguments and roles: the team, the job, the number of threads.
+    Adds what the step needs to its arguments: the team, the job, the number of threads.
     Leaves a step without a kernel worth sharing as it is, and gives nothing.
     """
     sections = _outline_sections(module, step)
@@ -61,10 +62,12 @@ def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> li
         return []
     words = 1 + max(_words(kernel) for kernel in kernels) + JOB_ENDS
     job = MemRefType(i64, [words + 1])
-    arguments = add_arguments(
-        step,
-        [("team", team), (f"job {words}", job), (f"size {THREADS}", IndexType())],
+    wanted = (
+        (Slot(SlotKind.TEAM), team),
+        (Slot(SlotKind.JOB, number=words), job),
+        (Slot(SlotKind.SIZE, THREADS), IndexType()),
     )
+    arguments = add_arguments(step, wanted)
     shared: list[FuncOp] = []
     for kernel in kernels:
         clone = kernel.clone()
@@ -110,17 +113,18 @@ def _static_elements(type: Attribute) -> int | None:
     return total
 
 
-def _fork(call: CallOp, kernel: FuncOp, step: dict[str, SSAValue], *, always: bool) -> None:
+def _fork(call: CallOp, kernel: FuncOp, added: Sequence[SSAValue], *, always: bool) -> None:
     """Either the team or this thread alone runs the kernel."""
+    team, job, threads = added
     build = LoopBuilder(InsertPoint.before(call))
-    several = build.compare("sgt", step["size"], 1)
+    several = build.compare("sgt", threads, 1)
     if not always:
         known = [_static_elements(a.type) for a in call.arguments]
         if not any(n is not None and n >= WORTH for n in known):
             large = build.compare("sge", _largest(build, call.arguments), WORTH)
             several = build.insert(arith.AndIOp(several, large))
     name = kernel.sym_name.data
-    both = [CallOp(FORK + name, [*call.arguments, step["job"], step["team"]], []), call.clone()]
+    both = [CallOp(FORK + name, [*call.arguments, job, team], []), call.clone()]
     regions: list[Region] = []
     for op in both:
         give_location(call.location, op)
@@ -188,12 +192,12 @@ def _outline_sections(module: ModuleOp, step: FuncOp) -> set[str]:
 
 
 def _outline(module: ModuleOp, step: FuncOp, op: nn.SectionsOp, number: int) -> str:
-    errors = argument_roles(step).get("errors")
-    roles = argument_roles(step)
-    records = roles.get("section_errors")
+    arguments = StepArguments(step)
+    errors = arguments.get(SlotKind.ERRORS)
+    records = arguments.get(SlotKind.SECTION_ERRORS)
     if records is None:
         octets = MemRefType(i8, [MAX_SECTIONS * ERROR_BYTES])
-        records = add_arguments(step, [("section_errors", octets)])["section_errors"]
+        (records,) = add_arguments(step, [(Slot(SlotKind.SECTION_ERRORS), octets)])
     failing: list[int] = []
     captured: dict[SSAValue, None] = {}
     parts: list[tuple[str, list[SSAValue]]] = []

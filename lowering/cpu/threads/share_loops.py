@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
     IndexType,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import MemoryEffectKind, get_effects
@@ -27,10 +25,19 @@ from openinfer.lowering.cpu.threads.fork_kernels import fork_step, one_by_one
 from openinfer.lowering.cpu.threads.scalar_chunks import is_closed, is_scalar, scalar_chunks
 from openinfer.lowering.cpu.threads.team import CHUNKS, TEAM, THREADS, Team, team_functions
 from openinfer.lowering.facts import Facts
-from openinfer.lowering.interface import strings
+from openinfer.lowering.interface import as_attribute, read_rows
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.packed_loops import writes_own_bytes
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.step_arguments import add_arguments
+from openinfer.runtime.slots import Slot, SlotKind
+
+_SHARED = (
+    (Slot(SlotKind.TEAM), TEAM),
+    (Slot(SlotKind.TICKET), i64),
+    (Slot(SlotKind.THREAD), IndexType()),
+)
+"""What a step is called with by each thread of a team."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,7 @@ class ShareLoops(ModulePass):
         for kernel in called.values():
             _share_kernel(kernel)
         _share_step(step)
-        frame = [StringAttr(slot) for slot in strings(op, "frame")]
-        roles = [StringAttr(role) for role in ("team", "ticket", "thread")]
-        nn.update_interface(op, {"frame": ArrayAttr([*frame, *roles])})
+        _lengthen_frame(op, [slot for slot, _ in _SHARED])
         op.body.block.add_ops(team_functions())
 
 
@@ -106,14 +111,16 @@ def _fork(module: ModuleOp, step: FuncOp) -> None:
         # A job is over when all of its chunks are done, also those that others took.
         team.wait(LoopBuilder(InsertPoint.before(end)), end.arguments[0])
     _alone(module)
-    rows = step.properties.get("arg_attrs")
-    added = list(rows.data)[before:] if isinstance(rows, ArrayAttr) else []
-    roles = [row.data["openinfer.arg"] for row in added if isinstance(row, DictionaryAttr)]
-    if roles:
-        frame = [StringAttr(slot) for slot in strings(module, "frame")]
-        nn.update_interface(module, {"frame": ArrayAttr([*frame, *roles])})
+    added = nn.slots_of(step)[before:]
+    if added:
+        _lengthen_frame(module, added)
     if shared:
         module.body.block.add_ops(team_functions())
+
+
+def _lengthen_frame(module: ModuleOp, added: Sequence[Slot | None]) -> None:
+    frame = read_rows(module, "frame", Slot)
+    nn.update_interface(module, {"frame": as_attribute([*frame, *added])})
 
 
 def _alone(module: ModuleOp) -> None:
@@ -328,19 +335,7 @@ def _chunks(build: LoopBuilder, op: scf.ForOp, team: Team, ticket: SSAValue) -> 
 def _share_step(step: FuncOp) -> None:
     """Threads tickets through the calls and loops of the step; at the end all chunks are done."""
     block = step.body.block
-    given = step.properties.get("arg_attrs")
-    rows: list[Attribute] = [DictionaryAttr({}) for _ in block.args]
-    if isinstance(given, ArrayAttr):
-        rows = list(given.data)
-    arguments: list[SSAValue] = []
-    kinds: list[tuple[str, Attribute]] = [("team", TEAM), ("ticket", i64), ("thread", IndexType())]
-    for role, kind in kinds:
-        argument = block.insert_arg(kind, len(block.args))
-        argument.name_hint = role
-        arguments.append(argument)
-        rows.append(DictionaryAttr({"openinfer.arg": StringAttr(role)}))
-    step.properties["arg_attrs"] = ArrayAttr(rows)
-    counters, ticket, thread = arguments
+    counters, ticket, thread = add_arguments(step, _SHARED)
     team = Team(counters, thread)
     last = _thread_through(block, team, ticket)
     end = block.last_op

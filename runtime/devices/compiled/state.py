@@ -26,6 +26,7 @@ from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.manifest import Manifest, StateRow
 from openinfer.runtime.sizes import MAX_SIZE, Size
+from openinfer.runtime.slots import Slot, SlotKind
 from openinfer.runtime.state import State, StateValue, over_limit
 from openinfer.runtime.state_fetch import held_value
 from openinfer.runtime.storage import AnyArray, first_value, to_values
@@ -263,26 +264,31 @@ class CompiledState:
 
     # A step
 
-    def slots(self, role: str, name: str) -> int:
+    def word(self, slot: Slot) -> int:
         """What a slot of the frame holds: an address or a length."""
-        if role == "cells":
-            return self.cells.ctypes.data
-        if role == "log":
-            return self._memory.address(self.log)
-        if role == "held":
-            return self._memory.address(self._held[name])
-        if role == "length":
-            kind, _, name = name.partition(" ")
-            if kind in ("log", "state"):
-                return (self.log if kind == "log" else self._growing[name].block).nbytes
-            return self._numbers(kind, name).size
-        if role == "state":
-            return self._memory.address(self._growing[name].block)
-        return self._numbers(role, name).ctypes.data
-
-    def _numbers(self, kind: str, name: str) -> AnyArray:
-        growing = self._growing[name]
-        return {"counts": growing.counts, "marks": growing.marks}[kind]
+        match slot.kind:
+            case SlotKind.CELLS:
+                return self.cells.ctypes.data
+            case SlotKind.LOG:
+                return self._memory.address(self.log)
+            case SlotKind.LOG_LENGTH:
+                return self.log.nbytes
+            case SlotKind.HELD:
+                return self._memory.address(self._held[slot.name])
+            case SlotKind.STATE:
+                return self._memory.address(self._growing[slot.name].block)
+            case SlotKind.STATE_LENGTH:
+                return self._growing[slot.name].block.nbytes
+            case SlotKind.COUNTS:
+                return self._growing[slot.name].counts.ctypes.data
+            case SlotKind.COUNTS_LENGTH:
+                return self._growing[slot.name].counts.size
+            case SlotKind.MARKS:
+                return self._growing[slot.name].marks.ctypes.data
+            case SlotKind.MARKS_LENGTH:
+                return self._growing[slot.name].marks.size
+            case _:
+                raise ValueError(f"{slot.kind} is no part of the state")
 
     def capacities(self) -> dict[str, int]:
         """The run-time sizes that the plan and the code know capacities by."""

@@ -26,6 +26,7 @@ from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.cpu.trace_record import TraceRecord
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.program import HOST
+from openinfer.runtime.slots import Slot, SlotKind
 from openinfer.runtime.storage import AnyArray
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class CpuProgram(LoadedProgram):
         self.variables = {row.name: row for row in manifest.variables}
         prepares = sorted({row.prepare for row in manifest.weights if row.prepare is not None})
         symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
-        if "team" in manifest.frame:
+        if Slot(SlotKind.TEAM) in manifest.frame:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
         imports: dict[str, int] = {}
         self.watched = OBSERVER.encode() in code
@@ -65,7 +66,7 @@ class CpuProgram(LoadedProgram):
             imports[INTERRUPTED] = interrupted_address()
         self._library = load_object(code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
-        self.shared = "team" in manifest.frame
+        self.shared = Slot(SlotKind.TEAM) in manifest.frame
         self.lead: Any = None
         self.worker: Any = None
         if self.shared:

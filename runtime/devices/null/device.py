@@ -13,6 +13,7 @@ from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
 from openinfer.runtime.devices.cpu.memory import HostMemory
 from openinfer.runtime.devices.null.record import RECORD_WORDS, calls_in, clear, empty_record
+from openinfer.runtime.slots import Slot, SlotKind
 
 if TYPE_CHECKING:
     from openinfer.runtime.program import Program
@@ -39,8 +40,8 @@ class NullProgram(CpuProgram):
         super().__init__(program)
         # Nobody ever writes to it: pages of zeros take no memory.
         self.device_memory = HostMemory()
-        frame = program.manifest.frame
-        self._slot = frame.index("calls") if "calls" in frame else None
+        frame, calls = program.manifest.frame, Slot(SlotKind.CALLS)
+        self._slot = frame.index(calls) if calls in frame else None
 
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""

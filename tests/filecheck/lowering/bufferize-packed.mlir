@@ -4,7 +4,7 @@
 // CHECK: {name = "z", offset = "0", size = "{{.*}}(4*N + 7)/8{{.*}}", first
 // CHECK: arena = "{{.*}}/8
 // Each member of a family begins with a byte: two bytes for three elements of four bits, five times.
-// CHECK: func.func @step(%x: memref<?x3xi4> {openinfer.arg = "input x"}, %W: memref<10xi8> {openinfer.arg = "weight 0"}
+// CHECK: func.func @step(%x: memref<?x3xi4> {openinfer.arg = #nn.slot<input "x">}, %W: memref<10xi8> {openinfer.arg = #nn.slot<weight 0>}
 // CHECK: %[[TWO:\S+]] = arith.constant 2 : index
 // CHECK-NEXT: %[[AT:\S+]] = arith.muli %i, %[[TWO]] : index
 // CHECK-NEXT: memref.view %W[%[[AT]]][] : memref<10xi8> to memref<3xi4>

@@ -1,7 +1,7 @@
 // RUN: openinfer-opt %s -p bufferize --split-input-file | filecheck %s
 
 // Two results of one memory: the second is a copy, so that the host may keep both.
-// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
 // CHECK: %y = memref.alloc(%{{.*}}) : memref<?x4xf32>
 // CHECK-NEXT: nn.softmax(%x) outs(%y) {axis = 1 : i64}
 // CHECK: %r = nn.view %y[%{{.*}}] : memref<?x4xf32> to memref<?xf32>
@@ -40,7 +40,7 @@ func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 }
 // -----
 // A member is a view of its family's bytes; both sides of a branch fill one buffer.
-// CHECK: %V: memref<32xi8> {openinfer.arg = "weight 0"}
+// CHECK: %V: memref<32xi8> {openinfer.arg = #nn.slot<weight 0>}
 // CHECK: memref.view %V[%{{.*}}][] : memref<32xi8> to memref<4xf32>
 // CHECK: %p = memref.alloc
 // CHECK-NEXT: scf.if

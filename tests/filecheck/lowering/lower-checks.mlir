@@ -15,7 +15,7 @@
 // CHECK: %[[J:.*]] = arith.select %[[IN]], %i, %{{.*}} : index
 // CHECK-NEXT: "test.op"(%[[J]])
 builtin.module attributes {openinfer.target = "generic"} {
-func.func @step(%i: index {openinfer.arg = "size i"}, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%i: index {openinfer.arg = #nn.slot<size "i">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   %j = nn.check_index %i below 6 : i64 node 3 : i64
   "test.op"(%j) : (index) -> ()
   func.return
@@ -30,7 +30,7 @@ func.func @step(%i: index {openinfer.arg = "size i"}, %errors: memref<4xi64> {op
 // CHECK: func.call @openinfer_observe(%c4, %c0
 // CHECK: func.func private @openinfer_observe(index, index, index)
 builtin.module attributes {openinfer.target = "generic"} {
-func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   nn.observe %x 2 : i64 "h" : memref<4xf32>
   nn.observe %x 3 : i64 "y" : memref<4xf32>
   nn.observe %x 4 : i64 "h" : memref<4xf32>

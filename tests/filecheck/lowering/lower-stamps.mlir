@@ -17,7 +17,7 @@
 // CHECK-NOT: nn.stamp
 // CHECK: func.func private @openinfer_stamp(memref<8xi64>, i64, i64)
 builtin.module attributes {openinfer.target = "generic"} {
-func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %thread: index {openinfer.arg = "thread"}) {
+func.func @step(%trace: memref<8xi64> {openinfer.arg = #nn.slot<trace>}, %thread: index {openinfer.arg = #nn.slot<thread>}) {
   nn.stamp "pass" "" [1] thread %thread
   nn.stamp "begin" "matmul_0" [2, 3] thread %thread
   nn.stamp "pass" "" [1] thread %thread
@@ -31,7 +31,7 @@ func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %thread: index 
 // CHECK: %[[I:.*]] = arith.index_cast %i : index to i64
 // CHECK: func.call @openinfer_stamp(%trace, %{{.*}}, %[[I]])
 builtin.module attributes {openinfer.target = "generic"} {
-func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %i: index {openinfer.arg = "size i"}) {
+func.func @step(%trace: memref<8xi64> {openinfer.arg = #nn.slot<trace>}, %i: index {openinfer.arg = #nn.slot<size "i">}) {
   nn.stamp "turn" "l" [1] value %i
   func.return
 }
@@ -43,7 +43,7 @@ func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}, %i: index {open
 // CHECK: func.call @openinfer_observe(%{{.*}}, %[[NONE]], %{{.*}}) : (index, index, index) -> ()
 // CHECK: func.func private @openinfer_observe(index, index, index)
 builtin.module attributes {openinfer.target = "generic"} {
-func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
+func.func @step(%x: memref<4xf32> {openinfer.arg = #nn.slot<input "x">}) {
   nn.stamp "enter" "entry" []
   func.return
 }
@@ -54,7 +54,7 @@ func.func @step(%x: memref<4xf32> {openinfer.arg = "input x"}) {
 // CHECK-NEXT: func.return
 // CHECK-NOT: openinfer_stamp
 builtin.module attributes {openinfer.target = "generic"} {
-func.func @step(%trace: memref<8xi64> {openinfer.arg = "trace"}) {
+func.func @step(%trace: memref<8xi64> {openinfer.arg = #nn.slot<trace>}) {
   func.return
 }
 }

@@ -25,7 +25,7 @@ nn.interface {
   late = [],
   states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, sources = [], marks = false}]
 }
-func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<3xi64> {openinfer.arg = "cells"}, %state_K: memref<?xi8> {openinfer.arg = "state K"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
+func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<3xi64> {openinfer.arg = #nn.slot<cells>}, %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
   %g = nn.grow "K"[] axis 0 : i64 to %n node 3 : i64
   nn.state_write "K"[%i] kept [] node 3 : i64 = %v : memref<4xf32>
   func.return
@@ -43,7 +43,7 @@ nn.interface {
   late = ["n.0"],
   states = []
 }
-func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<2xi64> {openinfer.arg = "cells"}) {
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<2xi64> {openinfer.arg = #nn.slot<cells>}) {
   nn.define_size "n.0" = %n node 3 : i64
   func.return
 }
@@ -58,7 +58,7 @@ nn.interface {
   late = [],
   states = [{name = "s", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false}]
 }
-func.func @step(%v: memref<4xf32>, %held_s: memref<4xf32> {openinfer.arg = "held s"}, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%v: memref<4xf32>, %held_s: memref<4xf32> {openinfer.arg = #nn.slot<held "s">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   %c0 = arith.constant 0 : index
   %one = arith.constant 1 : i64
   memref.store %one, %errors[%c0] : memref<4xi64>
@@ -87,7 +87,7 @@ nn.interface {
   late = [],
   states = [{name = "P", dtype = "f32", axes = ["settled", "0"], tables = 0 : i64, base = ["0", "0"], limits = ["1", ""], entry = [], fixed = {}, open = true, sources = [], marks = false}]
 }
-func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<5xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<5xi64> {openinfer.arg = #nn.slot<cells>}, %state_P: memref<?xi8> {openinfer.arg = #nn.slot<state "P">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
   nn.set_extent "P" axis 1 : i64 to %n node 3 : i64
   func.return
 }
@@ -112,7 +112,7 @@ nn.interface {
   late = [],
   states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = true, late = [0], fixed = {}, sources = [], marks = false}]
 }
-func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %cells: memref<11xi64> {openinfer.arg = "cells"}, %state_P: memref<?xi8> {openinfer.arg = "state P"}, %log: memref<?xi8> {openinfer.arg = "log"}) {
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<11xi64> {openinfer.arg = #nn.slot<cells>}, %state_P: memref<?xi8> {openinfer.arg = #nn.slot<state "P">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
   %touched = nn.extent "P"[] axis 3 : i64
   "test.op"(%touched) : (index) -> ()
   nn.set_extent "P" axis 4 : i64 to %n node 3 : i64

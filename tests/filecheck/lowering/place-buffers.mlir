@@ -2,7 +2,7 @@
 
 // Inputs are sent once, before the first kernel that reads them; weights are at the device from the start.
 // What a device kernel uses is in device memory; a result is fetched when the host publishes it.
-// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %W: memref<4x4xf32> {openinfer.arg = "weight 0"}, %W_twin: memref<4x4xf32> {openinfer.arg = "device_weight 0"})
+// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %W: memref<4x4xf32> {openinfer.arg = #nn.slot<weight 0>}, %W_twin: memref<4x4xf32> {openinfer.arg = #nn.slot<device_weight 0>})
 // CHECK-NEXT: %[[N:.*]] = nn.size "N"
 // CHECK-NEXT: %x_twin = memref.alloc(%[[N]]) {openinfer.memory = "device"} : memref<?x4xf32>
 // CHECK: %a = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x4xf32>
@@ -14,7 +14,7 @@
 // CHECK-NEXT: nn.publish %a_twin "y" : memref<?x4xf32>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
   nn.interface {inputs = ["x"], outputs = ["y"], variables = [{name = "x", memory = "dynamic", dtype = "f32", dims = ["N", "4"]}]}
-  func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %W: memref<4x4xf32> {openinfer.arg = "weight 0"}) {
+  func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %W: memref<4x4xf32> {openinfer.arg = #nn.slot<weight 0>}) {
     %n = nn.size "N"
     %a = memref.alloc(%n) : memref<?x4xf32>
     func.call @matmul_0(%x, %W, %a) : (memref<?x4xf32>, memref<4x4xf32>, memref<?x4xf32>) -> ()
@@ -46,7 +46,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "nul
 // CHECK-NEXT: %{{.*}} = memref.load %b_twin
 // CHECK-NEXT: %{{.*}} = memref.load %a_twin
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
-  func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}, %n: index {openinfer.arg = "size N"}) {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}, %n: index {openinfer.arg = #nn.slot<size "N">}) {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %a = memref.alloc() : memref<16xf32>
@@ -78,7 +78,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "nul
 // CHECK-NEXT: func.call @softmax_0(%a, %b)
 // CHECK-NEXT: nn.transfer "to_host" %b, %c bytes <64> :
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
-  func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}) {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
     %a = memref.alloc() : memref<16xf32>
     %b = memref.alloc() : memref<16xf32>
     %c = memref.alloc() : memref<16xf32>

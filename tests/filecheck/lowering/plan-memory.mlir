@@ -7,7 +7,7 @@
 // CHECK-NEXT: {name = "b", offset = "64*((16*N + 63)/64)", size = "16*N", first
 // CHECK-NEXT: {name = "c", offset = "0", size = "16*N", first
 // CHECK: arena = "128*((16*N + 63)/64)"
-// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}, %arena: memref<?xi8> {openinfer.arg = "arena"})
+// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %arena: memref<?xi8> {openinfer.arg = #nn.slot<arena>})
 // CHECK: %[[B:.*]] = nn.size "64*((16*N + 63)/64)"
 // CHECK-NEXT: memref.view %arena[%[[B]]][%n] : memref<?xi8> to memref<?x4xf32>
 // CHECK-NOT: memref.alloc
@@ -17,7 +17,7 @@
 // OBSERVE: arena = "192*((16*N + 63)/64)"
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"]}
-func.func @step(%x: memref<?x4xf32> {openinfer.arg = "input x"}) {
+func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}) {
   %n = nn.size "N"
   %a = memref.alloc(%n) : memref<?x4xf32>
   func.call @k(%x, %a) : (memref<?x4xf32>, memref<?x4xf32>) -> ()
@@ -41,7 +41,7 @@ func.func private @k(memref<?x4xf32>, memref<?x4xf32>)
 // CHECK: arena = "192"
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {inputs = ["x"], outputs = ["y"]}
-func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}, %n: index {openinfer.arg = "size N"}) {
+func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}, %n: index {openinfer.arg = #nn.slot<size "N">}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %a = memref.alloc() : memref<16xf32>

@@ -3,7 +3,7 @@
 // A loop whose rounds only the run knows looks in each of them, before anything else; the short one
 // inside of it does not. The step says first which thread runs it.
 
-// CHECK: func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}, %poll: memref<2xi64> {openinfer.arg = "poll"})
+// CHECK: func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %poll: memref<2xi64> {openinfer.arg = #nn.slot<poll>})
 // CHECK-NEXT: func.call @openinfer_poll_begin(%poll) : (memref<2xi64>) -> ()
 // CHECK: scf.for %i = %c0 to %n
 // CHECK-NEXT: %interrupted = func.call @openinfer_poll(%poll) : (memref<2xi64>) -> i1
@@ -16,7 +16,7 @@
 // CHECK-NOT: openinfer_poll(%poll)
 // CHECK: func.func private @openinfer_poll(memref<2xi64>) -> i1
 // CHECK: func.func private @openinfer_poll_begin(memref<2xi64>)
-func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -37,7 +37,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
 // CHECK-NEXT: func.call @openinfer_poll(%poll)
 // CHECK: scf.for %k = %c0 to %c20
 // CHECK-NEXT: "test.op"(%k)
-func.func @step(%errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -58,7 +58,7 @@ func.func @step(%errors: memref<4xi64> {openinfer.arg = "errors"}) {
 
 // CHECK: func.func @step
 // CHECK-NOT: poll
-func.func @step(%errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -89,7 +89,7 @@ func.func @kernel(%n: index) {
 // CHECK-NEXT: "test.op"
 // CHECK-NEXT: nn.observe %x 3
 // CHECK-NEXT: %{{.*}} = func.call @openinfer_poll(%poll)
-func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = "errors"}) {
+func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
   nn.observe %x 2 : i64 "h" : memref<4xf32>
   nn.observe %x 2 : i64 "g" : memref<4xf32>
   "test.op"() : () -> ()

@@ -6,7 +6,7 @@
 // CHECK-NEXT: {variable = "W", sources = ["w"]},
 // CHECK-NEXT: {variable = "", sources = [], prepare = "prepare_1"}
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %w: memref<8xf32> {openinfer.arg = "weight 0"}, %c: memref<8xf32> {openinfer.arg = "weight 1"}
+// CHECK-SAME: %w: memref<8xf32> {openinfer.arg = #nn.slot<weight 0>}, %c: memref<8xf32> {openinfer.arg = #nn.slot<weight 1>}
 // CHECK-NOT: linalg.fill
 // CHECK-NOT: memref.alloc
 // CHECK: nn.softmax(%c) outs(%y)
@@ -22,7 +22,7 @@
 // CHECK-NOT: func.func
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {weights = [{variable = "W", sources = ["w"]}]}
-func.func @step(%y: memref<8xf32>, %z: memref<2x4xf32>, %w: memref<8xf32> {openinfer.arg = "weight 0"}) {
+func.func @step(%y: memref<8xf32>, %z: memref<2x4xf32>, %w: memref<8xf32> {openinfer.arg = #nn.slot<weight 0>}) {
   %half = arith.constant 0.5 : f32
   %c = memref.alloc() : memref<8xf32>
   linalg.fill ins(%half : f32) outs(%c : memref<8xf32>)
@@ -83,7 +83,7 @@ func.func @step(%x: memref<8xf32>, %u: memref<?xf32>, %n: index, %k: f32) {
 // -----
 // What is computed of constants and places alone is a weight, too; a size or an input makes it the step's.
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %powers: memref<4xf32> {openinfer.arg = "weight 0"}
+// CHECK-SAME: %powers: memref<4xf32> {openinfer.arg = #nn.slot<weight 0>}
 // CHECK: nn.softmax(%powers) outs(%x)
 // CHECK-NEXT: nn.size
 // CHECK-NEXT: memref.alloc

@@ -6,7 +6,7 @@
 // CHECK-NEXT: {kernel = "transfer to device", buffers = ["x"]}
 // CHECK-NEXT: {kernel = "softmax_0", buffers = ["x", "a"]}
 // CHECK-NEXT: {kernel = "transfer to host", buffers = ["a"]}
-// CHECK: func.func @step({{.*}}, %calls: memref<65536xi64> {openinfer.arg = "calls"})
+// CHECK: func.func @step({{.*}}, %calls: memref<65536xi64> {openinfer.arg = #nn.slot<calls>})
 // CHECK: %[[USED:.*]] = memref.load %calls[%c0
 // CHECK: scf.if
 // CHECK: memref.store %{{.*}}, %calls[%{{.*}}] : memref<65536xi64>
@@ -22,10 +22,10 @@
 // PLAN-NEXT: {name = "a", offset = "64", size = "64", {{.*}}, memory = "device"}
 // PLAN: arena = "64"
 // PLAN: device_arena = "128"
-// PLAN: %arena: memref<?xi8> {openinfer.arg = "arena"}, %device_arena: memref<?xi8> {openinfer.arg = "device_arena"}
+// PLAN: %arena: memref<?xi8> {openinfer.arg = #nn.slot<arena>}, %device_arena: memref<?xi8> {openinfer.arg = #nn.slot<device_arena>}
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
   nn.interface {inputs = ["x"], outputs = ["y"]}
-  func.func @step(%x: memref<16xf32> {openinfer.arg = "input x"}) {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
     %x_twin = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     %a_twin = memref.alloc() : memref<16xf32>

@@ -3,7 +3,7 @@
 // A parallel loop becomes chunks that threads take by ticket; the step ends when all are done.
 
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %team: memref<64xi64> {openinfer.arg = "team"}, %ticket: i64
+// CHECK-SAME: %team: memref<64xi64> {openinfer.arg = #nn.slot<team>}, %ticket: i64
 // CHECK: %[[NEXT:\S+]] = func.call @scale_0(%x, %team, %ticket, %thread)
 // CHECK-NEXT: func.call @openinfer_team_wait(%team, %[[NEXT]], %thread)
 // CHECK-LABEL: func.func private @scale_0
@@ -103,7 +103,7 @@ func.func private @scale_0(%x: memref<64xf32>) {
 // form ends when all chunks are done.
 
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %[[TEAM:team\S*]]: memref<64xi64> {openinfer.arg = "team"}, %[[JOB:job\S*]]: memref<6xi64> {openinfer.arg = "job 5"}, %[[N:threads\S*]]: index {openinfer.arg = "size openinfer.threads"}
+// CHECK-SAME: %[[TEAM:team\S*]]: memref<64xi64> {openinfer.arg = #nn.slot<team>}, %[[JOB:job\S*]]: memref<6xi64> {openinfer.arg = #nn.slot<job 5>}, %[[N:threads\S*]]: index {openinfer.arg = #nn.slot<size "openinfer.threads">}
 // CHECK: scf.if
 // CHECK: %[[MANY:\S+]] = arith.cmpi sgt, %[[N]],
 // CHECK-NEXT: scf.if %[[MANY]] {

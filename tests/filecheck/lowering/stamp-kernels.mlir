@@ -3,7 +3,7 @@
 
 // A kernel is stamped with the nodes of its location; their own stamps go, others stay.
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %trace: memref<8xi64> {openinfer.arg = "trace"}
+// CHECK-SAME: %trace: memref<8xi64> {openinfer.arg = #nn.slot<trace>}
 // CHECK-NEXT: nn.stamp "enter" "entry" []
 // CHECK-NEXT: nn.stamp "pass" "" [1]
 // CHECK-NEXT: nn.stamp "begin" "matmul_0" [2, 3]

@@ -52,7 +52,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK: nn.interface: the weight "W" lies as #nn.panels<16>, nn.matmul reads it as the package has it
 builtin.module attributes {openinfer.target = "avx512"} {
   nn.interface {inputs = ["x"], weights = [{layout = #nn.panels<16>, sources = ["W.0", "W.1"], variable = "W", members = [2 : i64]}]}
-  func.func @step(%x: memref<4x8xf32> {openinfer.arg = "input x"}, %W: memref<1024xi8> {openinfer.arg = "weight 0"}, %y: memref<4x16xf32> {openinfer.arg = "result y"}) {
+  func.func @step(%x: memref<4x8xf32> {openinfer.arg = #nn.slot<input "x">}, %W: memref<1024xi8> {openinfer.arg = #nn.slot<weight 0>}, %y: memref<4x16xf32>) {
     %o = arith.constant 512 : index
     %w = memref.view %W[%o][] : memref<1024xi8> to memref<8x16xf32>
     func.call @matmul_0(%x, %w, %y) : (memref<4x8xf32>, memref<8x16xf32>, memref<4x16xf32>) -> ()
