@@ -66,24 +66,24 @@ def planned(asked: Asked) -> Told:
         sizes = workload.sizes() or None
         options: dict[str, Any] = {"precision": setting.precision} if setting.precision else {}
         program = compiled(oi.graph_file(workload.program), model, setting.device, sizes, **options)
-        late: dict[str, int] = {}
-        if program.manifest.late:
+        dynamic: dict[str, int] = {}
+        if program.manifest.dynamic_sizes:
             executor: Any
             with program.make_executor(setting.threads) as executor:
                 workload.start(executor)
                 executor.run(**asked.inputs)
-                capacity: dict[str, int] = executor._state.late_capacity
-                late = {f"bound.{name}": size for name, size in capacity.items()}
-        arena, live = arena_of(workload, program, setting.threads, late)
+                capacity: dict[str, int] = executor._state.dynamic_capacity
+                dynamic = {f"bound.{name}": size for name, size in capacity.items()}
+        arena, live = arena_of(workload, program, setting.threads, dynamic)
     return {"allocated": arena, "live": live}
 
 
 def arena_of(
-    workload: Workload, program: Program, threads: int = 1, late: Mapping[str, int] | None = None
+    workload: Workload, program: Program, threads: int = 1, dynamic: Mapping[str, int] | None = None
 ) -> tuple[int, int]:
     """Bytes of a program's memory plan for a row, and of its largest live set."""
-    sizes = {**workload.call_sizes(), THREADS: threads, **(late or {})}
-    for name in program.manifest.late:
+    sizes = {**workload.call_sizes(), THREADS: threads, **(dynamic or {})}
+    for name in program.manifest.dynamic_sizes:
         sizes.setdefault(f"bound.{name}", LATE)
     return program.arena_bytes(sizes), lower_bound(program.manifest, sizes)
 

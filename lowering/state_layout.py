@@ -24,8 +24,8 @@ def capacity_name(state: str, axis: int) -> str:
     return f"capacity.{state}.{axis}"
 
 
-def late_capacity_name(size: str) -> str:
-    """The run-time size that bounds a late one while the step is laid out."""
+def dynamic_capacity_name(size: str) -> str:
+    """The run-time size that bounds a dynamic one while the step is laid out."""
     return f"bound.{size}"
 
 
@@ -97,7 +97,7 @@ class StatePlace:
 class StateLayout:
     """The cells of a program."""
 
-    late: tuple[str, ...]
+    dynamic_sizes: tuple[str, ...]
     states: Mapping[str, StatePlace]
     """Growing states."""
     log: int
@@ -109,12 +109,12 @@ class StateLayout:
 
     @property
     def needed(self) -> bool:
-        return bool(self.late or self.states)
+        return bool(self.dynamic_sizes or self.states)
 
 
 def layout_of(module: ModuleOp) -> StateLayout:
     """The layout that the interface of a module asks for."""
-    sizes = strings(module, "late")
+    sizes = strings(module, "dynamic_sizes")
     cell = len(sizes)
     states: dict[str, StatePlace] = {}
     for number, row in enumerate(read_rows(module, "states", StateRow)):
@@ -133,7 +133,7 @@ def layout_of(module: ModuleOp) -> StateLayout:
             row.marks,
             row.open,
             cell,
-            1 + len(row.late) if row.late else 0,
+            1 + len(row.dynamic_axes) if row.dynamic_axes else 0,
         )
         cell += 2 * (place.shared + place.facts)
     return StateLayout(tuple(sizes), states, cell)

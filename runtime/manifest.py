@@ -118,7 +118,7 @@ class StateRow:
     touched: str = ""
     """Whether a step uses it, which gives it its shape for good: empty for every step, a dynamic size
     that is 1 then, or `never`."""
-    late: list[int] = field(default_factory=list[int])
+    dynamic_axes: list[int] = field(default_factory=list[int])
     """The dimensions that name scalars: the first step that uses it fixes them."""
 
 
@@ -199,7 +199,7 @@ class Manifest:
     requires: list[RequirementRow] = field(default_factory=list[RequirementRow])
     """Checked whenever run-time sizes change."""
     states: list[StateRow] = field(default_factory=list[StateRow])
-    late: list[str] = field(default_factory=list[str])
+    dynamic_sizes: list[str] = field(default_factory=list[str])
     """Sizes that the step itself fixes, in the order of their cells."""
     shapes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """The dimensions of each output, as expressions over run-time and dynamic sizes."""

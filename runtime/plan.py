@@ -12,8 +12,8 @@ NOMINAL = 128
 
 
 def nominal_sizes(manifest: Manifest) -> dict[str, int]:
-    """128 for each size that a plan counts with: those of the inputs, and the bounds of late ones."""
-    bounds = [f"bound.{late}" for late in manifest.late]
+    """128 for each size that a plan counts with: those of the inputs, and the bounds of dynamic ones."""
+    bounds = [f"bound.{size}" for size in manifest.dynamic_sizes]
     return dict.fromkeys([*manifest.runtime_sizes, *bounds], NOMINAL)
 
 
@@ -62,7 +62,7 @@ def _table(manifest: Manifest, memory: str, text: str, known: Mapping[str, int])
     arena = Size.of(text).evaluate(known)
     bound = lower_bound(manifest, known, memory)
     shown = ", ".join(f"{name} = {known[name]}" for name in manifest.runtime_sizes)
-    if manifest.late:
+    if manifest.dynamic_sizes:
         shown += f"{', ' * bool(shown)}{NOMINAL} for what only the step knows"
     ratio = f", {arena / bound:.3f} times it" if bound else ""
     name = "arena" if memory == "host" else "arena of the device"

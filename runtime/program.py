@@ -257,7 +257,7 @@ class Program:
 
         A size that only the step knows counts with its bound: `bound.NAME` in `sizes`, else 0.
         """
-        bounds = {f"bound.{late}": 0 for late in self.manifest.late}
+        bounds = {f"bound.{size}": 0 for size in self.manifest.dynamic_sizes}
         return Size.of(self.manifest.arena).evaluate({THREADS: 1, **bounds, **sizes})
 
     def to_bytes(self) -> bytes:

@@ -40,19 +40,19 @@ class PlaceBuffers(ModulePass):
         func.call @matmul_0(%x, %W, %y)
         func.call @elementwise_0(%y) {openinfer.place = "host"}
     After:
-        nn.transfer "to_device" %x, %x_twin bytes …
-        func.call @matmul_0(%x_twin, %W_twin, %y)
-        nn.transfer "to_host" %y, %y_twin bytes …
-        func.call @elementwise_0(%y_twin) {openinfer.place = "host"}
-        nn.transfer "to_device" %y_twin, %y bytes …
+        nn.transfer "to_device" %x, %x_mirror bytes …
+        func.call @matmul_0(%x_mirror, %W_mirror, %y)
+        nn.transfer "to_host" %y, %y_mirror bytes …
+        func.call @elementwise_0(%y_mirror) {openinfer.place = "host"}
+        nn.transfer "to_device" %y_mirror, %y bytes …
 
     A buffer has a home. Device memory is the home of what a device kernel uses; the host's that of all
-    others, of inputs and of persistent values. Where the other machine uses a buffer, it uses a twin, which
+    others, of inputs and of persistent values. Where the other machine uses a buffer, it uses a mirror, which
     is filled before the first use and again after the buffer has changed at home. What the host writes
-    into a twin is copied home at once, so the home always holds the value. Weights have no twins: those
+    into a mirror is copied home at once, so the home always holds the value. Weights have no mirrors: those
     that device kernels read are arguments of their own, put there at load.
 
-    Requires: kernels outlined; buffers not planned yet, so that twins get their places as others do.
+    Requires: kernels outlined; buffers not planned yet, so that mirrors get their places as others do.
     Leaves: programs for a device without memory of its own as they are; every op with buffers in the
         memory of its machine (`verify_places`).
     """
@@ -70,7 +70,7 @@ class PlaceBuffers(ModulePass):
 
 
 Valid = set[tuple[SSAValue, Size | None]]
-"""Buffers with the bytes, from the first one on, in which their twins hold the same; None for all."""
+"""Buffers with the bytes, from the first one on, in which their mirrors hold the same; None for all."""
 
 
 class _Places:
@@ -79,9 +79,9 @@ class _Places:
         self.step = step
         self.written = {name: _written(function) for name, function in functions.items()}
         """The arguments that each kernel writes, by number."""
-        self.twins: dict[SSAValue, SSAValue] = {}
+        self.mirrors: dict[SSAValue, SSAValue] = {}
         self.located: dict[SSAValue, SSAValue] = {}
-        """A view of a buffer to the same view of its twin."""
+        """A view of a buffer to the same view of its mirror."""
 
     def run(self) -> None:
         for call in [op for op in self.step.walk() if _machine_of(op) == DEVICE]:
@@ -95,7 +95,7 @@ class _Places:
                 view.detach()
                 view.erase()
 
-    # Which twins hold what their homes hold
+    # Which mirrors hold what their homes hold
 
     def _block(self, block: Block, valid: Valid) -> None:
         """Rewrites the ops of a block; `valid` is kept true."""
@@ -160,7 +160,7 @@ class _Places:
                 self._transfer(other, value, machine, InsertPoint.after(op), op)
 
     def _holds(self, value: SSAValue, valid: Valid) -> bool:
-        """Whether the twin holds a value, or a part of it."""
+        """Whether the mirror holds a value, or a part of it."""
         root = root_of(value)
         if _weight(root) or (root, None) in valid:
             return True
@@ -168,7 +168,7 @@ class _Places:
 
     def _bytes(self, value: SSAValue) -> Size:
         """The bytes of a value: a buffer may be larger than what it holds, where a step fixes sizes."""
-        return bytes_of(self._twin(value) if isinstance(value, BlockArgument) else value)
+        return bytes_of(self._mirror(value) if isinstance(value, BlockArgument) else value)
 
     def _copy(self, op: memref.CopyOp, valid: Valid) -> None:
         """A copy from one memory to the other is a transfer, unless the source is there already."""
@@ -183,10 +183,10 @@ class _Places:
                 op.erase()
         _forget(valid, root_of(target))
 
-    # Twins
+    # Mirrors
 
     def _locate(self, value: SSAValue) -> SSAValue:
-        """The same part of the twin."""
+        """The same part of the mirror."""
         if value not in self.located:
             view = value.owner
             if isinstance(view, VIEWS):
@@ -196,20 +196,20 @@ class _Places:
                 block.insert_op_after(other, view)
                 self.located[value] = other.results[0]
             else:
-                self.located[value] = self._twin(value)
+                self.located[value] = self._mirror(value)
         return self.located[value]
 
-    def _twin(self, root: SSAValue) -> SSAValue:
+    def _mirror(self, root: SSAValue) -> SSAValue:
         """The buffer, of the same type, in the other memory."""
-        if root not in self.twins:
+        if root not in self.mirrors:
             weight = _weight(root)
             if weight is not None:
-                twin = Slot(SlotKind.DEVICE_WEIGHT, number=weight.number)
-                (self.twins[root],) = add_arguments(self.step, [(twin, root.type)])
+                mirror = Slot(SlotKind.DEVICE_WEIGHT, number=weight.number)
+                (self.mirrors[root],) = add_arguments(self.step, [(mirror, root.type)])
             else:
-                self.twins[root] = self._allocate(root)
-            self.twins[root].name_hint = f"{root.name_hint or 'buffer'}_twin"
-        return self.twins[root]
+                self.mirrors[root] = self._allocate(root)
+            self.mirrors[root].name_hint = f"{root.name_hint or 'buffer'}_mirror"
+        return self.mirrors[root]
 
     def _allocate(self, root: SSAValue) -> SSAValue:
         kind = root.type
@@ -226,10 +226,10 @@ class _Places:
             build = LoopBuilder(InsertPoint.after(root.owner))
             made = root.owner
             sizes = list(made.dynamic_sizes if isinstance(made, memref.AllocOp) else made.sizes)
-        twin = memref.AllocOp.get(kind.element_type, None, kind.get_shape(), sizes)
+        mirror = memref.AllocOp.get(kind.element_type, None, kind.get_shape(), sizes)
         if memory_of(root) == HOST:
-            twin.attributes[MEMORY] = StringAttr(DEVICE)
-        return build.insert(twin)
+            mirror.attributes[MEMORY] = StringAttr(DEVICE)
+        return build.insert(mirror)
 
     def _open_dims(self, argument: BlockArgument) -> list[Size]:
         """The run-time dimensions of an input or a persistent value."""

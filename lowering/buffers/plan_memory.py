@@ -30,7 +30,7 @@ from openinfer.lowering.buffers.uses import root_of, users
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.places import DEVICE, HOST, MEMORY
-from openinfer.lowering.state_layout import late_capacity_name, layout_of
+from openinfer.lowering.state_layout import dynamic_capacity_name, layout_of
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.manifest import PlanRow
 from openinfer.runtime.sizes import Atom, Size
@@ -68,7 +68,7 @@ class _Planner:
     def __init__(self, module: ModuleOp, function: FuncOp) -> None:
         self.module = module
         self.function = function
-        self.late = layout_of(module).late
+        self.dynamic = layout_of(module).dynamic_sizes
         self.order: dict[Operation, int] = {}
         """Program order; an operation with a body comes before what it holds."""
         count = 0
@@ -115,7 +115,7 @@ class _Planner:
         assert isinstance(kind, MemRefType)
         total = byte_size(kind.element_type, allocation_dims(op))
         # A dynamic size has no value while the step is laid out: its bound has.
-        total = never_negative(upper_bound(total, frozenset(self.late)))
+        total = never_negative(upper_bound(total, frozenset(self.dynamic)))
         first, last = self._interval(op.memref, op)
         name = op.memref.name_hint or f"buffer{number}"
         return Buffer(name, total, first, last)
@@ -199,13 +199,13 @@ def allocation_dims(op: memref.AllocOp) -> list[Size]:
     return dims
 
 
-def upper_bound(size: Size, late: frozenset[str]) -> Size:
+def upper_bound(size: Size, dynamic: frozenset[str]) -> Size:
     """An expression that is never less, with the bounds of dynamic sizes; no size is negative."""
     total = Size.of(0)
     for monomial, coefficient in size.terms:
         product, exact = Size.of(1), True
         for atom in monomial:
-            factor = _atom_bound(atom, late)
+            factor = _atom_bound(atom, dynamic)
             product, exact = product * factor[0], exact and factor[1]
         # What is taken away may be nothing.
         if exact or coefficient > 0:
@@ -241,16 +241,18 @@ def _never_negative_atom(atom: Atom) -> Size:
     return Size.max(*[bound for bound in bounds if bound.constant != 0] or [0])
 
 
-def _atom_bound(atom: Atom, late: frozenset[str]) -> tuple[Size, bool]:
+def _atom_bound(atom: Atom, dynamic: frozenset[str]) -> tuple[Size, bool]:
     """The bound of a name, a quotient or an extreme, and whether it is the value itself."""
     if atom[0] == "name":
         name = str(atom[1])
-        return Size.name(late_capacity_name(name) if name in late else name), name not in late
+        return Size.name(
+            dynamic_capacity_name(name) if name in dynamic else name
+        ), name not in dynamic
     operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
-    exact = not any(operand.names & late for operand in operands)
-    bounds = operands if exact else [upper_bound(operand, late) for operand in operands]
+    exact = not any(operand.names & dynamic for operand in operands)
+    bounds = operands if exact else [upper_bound(operand, dynamic) for operand in operands]
     if atom[0] == "floordiv":
         divisor = operands[1]
         # A divisor that only the step knows is 1 at least.
-        return (bounds[0] if divisor.names & late else bounds[0] // divisor), exact
+        return (bounds[0] if divisor.names & dynamic else bounds[0] // divisor), exact
     return (Size.max(*bounds) if atom[0] == "max" else Size.min(*bounds)), exact

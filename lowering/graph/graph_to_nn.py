@@ -80,7 +80,7 @@ def _translate(module: ModuleOp) -> None:
     entries["blocks"] = block_rows(facts.blocks)
     entries["held"] = list(held)
     used = {o.size.data for o in function.walk() if isinstance(o, nn.DefineSizeOp)}
-    entries["late"] = [name for name in step.sizes.names if name in used]
+    entries["dynamic_sizes"] = [name for name in step.sizes.names if name in used]
     entries["shapes"] = {n: [str(d) for d in nn.dims_of(v)] for n, v in zip(outputs, results)}
     if step.stamps.dims:
         entries["watched_dims"] = step.stamps.dims

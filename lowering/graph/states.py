@@ -110,7 +110,7 @@ class State:
             entry=[str(dim) for dim in self.entry],
             fixed=dict(self.fixed),
             open=self.open,
-            late=list(self.scalar_dims),
+            dynamic_axes=list(self.scalar_dims),
             **others,
         )
 
@@ -141,5 +141,5 @@ def state_of(
     dtype = ALIASES.get(variable.dtype.data, variable.dtype.data)
     table = tuple(n for n in names if n not in auto)
     known = {*runtime, "_"}
-    late = tuple(axis for axis, dim in enumerate(dims) if dim.names - known)
-    return State(variable.variable.data, number, dtype, dims, table, auto, fixed, late)
+    dynamic = tuple(axis for axis, dim in enumerate(dims) if dim.names - known)
+    return State(variable.variable.data, number, dtype, dims, table, auto, fixed, dynamic)

@@ -68,8 +68,8 @@ class LowerSizes(ModulePass):
             needs["step"] = _names(step)
         for name, function in functions.items():
             if not function.is_declaration:
-                late = layout_of(op).late if name == "step" else ()
-                _lower(function, needs[name], late, step=name == "step")
+                dynamic = layout_of(op).dynamic_sizes if name == "step" else ()
+                _lower(function, needs[name], dynamic, step=name == "step")
         if step is not None:
             nn.update_interface(
                 op, {"frame": as_attribute(_frame(step)), "weight_bytes": _weight_bytes(step)}
@@ -84,9 +84,9 @@ def _names(function: FuncOp) -> list[str]:
     return sorted(found)
 
 
-def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: bool) -> None:
+def _lower(function: FuncOp, names: list[str], dynamic: Sequence[str], *, step: bool) -> None:
     block = function.body.block
-    names = [name for name in names if name not in late]
+    names = [name for name in names if name not in dynamic]
     if step:
         wanted = [(Slot(SlotKind.SIZE, name), IndexType()) for name in names]
         arguments = add_arguments(function, wanted)
@@ -96,7 +96,7 @@ def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: boo
             argument.name_hint = name
     values: dict[str, SSAValue] = dict(zip(names, arguments))
     sizes = [o for o in function.walk() if isinstance(o, nn.SizeOp)]
-    settled = [o for o in sizes if not o.size.data.names & set(late)]
+    settled = [o for o in sizes if not o.size.data.names & set(dynamic)]
     if settled:
         # Size ops go away: the anchor is the first op that stays.
         first = next(op for op in block.ops if not isinstance(op, nn.SizeOp))
@@ -109,8 +109,8 @@ def _lower(function: FuncOp, names: list[str], late: Sequence[str], *, step: boo
             assert cells is not None
             build = LoopBuilder(InsertPoint.before(op))
             here = dict(values)
-            for name in sorted(op.size.data.names & set(late)):
-                word = build.load(cells, [late.index(name)])
+            for name in sorted(op.size.data.names & set(dynamic)):
+                word = build.load(cells, [dynamic.index(name)])
                 here[name] = build.insert(arith.IndexCastOp(word, IndexType()))
             Rewriter.replace_op(op, [], [_Arithmetic(build, here).value(op.size.data)])
     function.update_function_type()

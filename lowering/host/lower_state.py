@@ -25,7 +25,7 @@ from openinfer.lowering.host.state_emitter import StateEmitter, fail_function
 from openinfer.lowering.host.state_resets import reset
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.state_layout import (
-    late_capacity_name,
+    dynamic_capacity_name,
 )
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import SlotKind
@@ -113,12 +113,12 @@ class _Lowering(StateEmitter):
 
     def define_size(self, op: Operation) -> None:
         assert isinstance(op, nn.DefineSizeOp)
-        number = self.layout.late.index(op.size.data)
+        number = self.layout.dynamic_sizes.index(op.size.data)
         node = op.node.value.data
         b = self.build
         self.fail_unless(b.compare("sge", op.value, 0), "negative-size", op.value, number, node)
-        capacity = self.size(Size.name(late_capacity_name(op.size.data)))
-        self.fail_unless(b.compare("sle", op.value, capacity), "late", op.value, number, node)
+        capacity = self.size(Size.name(dynamic_capacity_name(op.size.data)))
+        self.fail_unless(b.compare("sle", op.value, capacity), "dynamic", op.value, number, node)
         b.store(self.word(op.value), self.arguments.of(SlotKind.CELLS), [number])
         Rewriter.erase_op(op)
 

@@ -53,11 +53,13 @@ class HoistInvariants(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if Facts.of(op).observed:
             return  # Every node is shown where it stands.
-        late = frozenset(strings(op, "late")) if _has_interface(op) else frozenset[str]()
+        dynamic = (
+            frozenset(strings(op, "dynamic_sizes")) if _has_interface(op) else frozenset[str]()
+        )
         # Inner loops first: what leaves one may leave the next.
         for loop in reversed([o for o in op.walk() if isinstance(o, scf.ForOp)]):
             if not holds_barrier(loop):
-                _Hoist(loop, late - _defined_before(loop)).run()
+                _Hoist(loop, dynamic - _defined_before(loop)).run()
 
 
 def _has_interface(module: ModuleOp) -> bool:
@@ -83,7 +85,7 @@ class _Hoist:
     """The invariants of one loop."""
 
     loop: scf.ForOp
-    late: frozenset[str]
+    dynamic: frozenset[str]
     """Sizes without a value in front of the loop."""
     movable: dict[Operation, None] = field(default_factory=dict[Operation, None])
 
@@ -118,7 +120,7 @@ class _Hoist:
                 return False
         if isinstance(op, nn.ReduceOp) and not _has_elements(op.inputs[0]):
             return False  # Some have no result for an empty axis.
-        if any(self.late & dim.names for value in op.result for dim in nn.dims_of(value)):
+        if any(self.dynamic & dim.names for value in op.result for dim in nn.dims_of(value)):
             return False
         return all(self._comes_from_before(value) for value in op.operands)
 

@@ -36,8 +36,8 @@ class RecordCalls(ModulePass):
     """A step writes down what it asks of the device, and does only what the host does.
 
     Before:
-        nn.transfer "to_device" %x, %x_twin bytes <64> : …
-        func.call @matmul_0(%x_twin, %W_twin, %y)
+        nn.transfer "to_device" %x, %x_mirror bytes <64> : …
+        func.call @matmul_0(%x_mirror, %W_mirror, %y)
     After:
         %place = memref.load %calls[%c0] : memref<65536xi64>
         …
@@ -99,7 +99,7 @@ def _name_of(buffer: SSAValue) -> str:
     """The name of a buffer, or of what it is a part of."""
     while buffer.name_hint is None and isinstance(buffer.owner, VIEWS):
         buffer = buffer.owner.source
-    return (buffer.name_hint or "buffer").removesuffix("_twin").replace("device_arena", "buffer")
+    return (buffer.name_hint or "buffer").removesuffix("_mirror").replace("device_arena", "buffer")
 
 
 def _record(build: LoopBuilder, record: SSAValue, number: int, sizes: Sequence[Size]) -> None:

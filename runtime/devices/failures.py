@@ -37,7 +37,7 @@ FAILURES: dict[str, Failure] = {
     "index": Failure(
         "OI0601", "index {a}{place} is outside 0..{b}", "check the indices that the step is given"
     ),
-    "late": Failure("OI0604", "a size of {a} needs more memory", "", memory=True),
+    "dynamic": Failure("OI0604", "a size of {a} needs more memory", "", memory=True),
     "capacity": Failure("OI0604", "an extent of {a} needs more memory", "", memory=True),
     "log": Failure("OI0604", "the undo log needs {a} bytes", "", memory=True),
     "fixed": Failure(

@@ -88,7 +88,7 @@ def test_a_plan_is_at_most_a_twentieth_above_the_live_set(name: str) -> None:
     for extent in (1, 2, 7, 16, 33, 128, 512):
         for threads in (1, 2):
             sizes = dict.fromkeys(manifest.runtime_sizes, extent)
-            sizes.update(dict.fromkeys((f"bound.{late}" for late in manifest.late), 64))
+            sizes.update(dict.fromkeys((f"bound.{size}" for size in manifest.dynamic_sizes), 64))
             for row in manifest.states:
                 sizes.update({f"capacity.{row.name}.{axis}": 64 for axis in range(len(row.axes))})
             sizes[THREADS] = threads

@@ -164,7 +164,7 @@ class Context:
             name: self.output(self.rows[name], arena).storage
             for name in self.offsets
             if self.rows[name].dtype in NUMPY_DTYPES
-            and not self._is_late(name)
+            and not self._is_dynamic(name)
             and min(self._shape(self.rows[name]), default=0) >= 0
         }
 
@@ -257,7 +257,7 @@ class Context:
         Raises the StepError of any other failure.
         """
         try:
-            asked = self._recovery.put_back({**self._plan_sizes, **self.state.late_sizes()})
+            asked = self._recovery.put_back({**self._plan_sizes, **self.state.dynamic_sizes()})
         finally:
             if self._recovery.moved:
                 self.forget_sizes()
@@ -286,7 +286,7 @@ class Context:
         self._shown_growths = grown
         assert self.shape_sizes is not None
         self._store.dropped += dropped
-        sizes, step = {**self.shape_sizes, **self.state.late_sizes()}, self.finished
+        sizes, step = {**self.shape_sizes, **self.state.dynamic_sizes()}, self.finished
         reader = self._trace_reader
         self._store.add_later(len(entries), lambda: reader.events(entries, sizes, step, growths))
         if self._log.enabled:
@@ -295,15 +295,15 @@ class Context:
 
     # Values
 
-    def _is_late(self, name: str) -> bool:
+    def _is_dynamic(self, name: str) -> bool:
         """Whether the step itself fixes the shape of an output."""
-        late = set(self._manifest.late)
-        return any(d.names & late for d in self._dims[name])
+        dynamic = set(self._manifest.dynamic_sizes)
+        return any(d.names & dynamic for d in self._dims[name])
 
     def output(self, row: VariableRow, arena: Block | None = None) -> Tensor:
         """An output of the last step, where it lies."""
         arena = self._arena if arena is None else arena
-        sizes = {**self._plan_sizes, **self.state.late_sizes()}
+        sizes = {**self._plan_sizes, **self.state.dynamic_sizes()}
         start = self.offsets[row.name].evaluate(sizes)
         shape = self._shape(row)
         check_shape(row.name, shape)
@@ -314,7 +314,7 @@ class Context:
 
     def _shape(self, row: VariableRow) -> tuple[int, ...]:
         """The shape of an output of the last step."""
-        sizes = {**self._plan_sizes, **self.state.late_sizes()}
+        sizes = {**self._plan_sizes, **self.state.dynamic_sizes()}
         return tuple(dim.evaluate(sizes) for dim in self._dims[row.name])
 
     def tensor_at(

@@ -392,7 +392,7 @@ class CompiledExecutor(BaseExecutor):
         watcher = Watcher(
             watched.manifest,
             context.tensor_at,
-            lambda: {**sizes, **context.state.late_sizes()},
+            lambda: {**sizes, **context.state.dynamic_sizes()},
             self.finished_steps,
             start_numbers(self.variables, self._fetch),
         )
@@ -455,8 +455,12 @@ class CompiledExecutor(BaseExecutor):
     def _persistent(self, base: str, name: str) -> Tensor:
         if not self._state.has_shape(base):
             index = None if base == name else _indices(name)
-            late = self._state.late_axes(base)
-            if self._stepping is not None and self._state.waiting(base, index) is None and not late:
+            dynamic = self._state.dynamic_axes(base)
+            if (
+                self._stepping is not None
+                and self._state.waiting(base, index) is None
+                and not dynamic
+            ):
                 # The first step that uses it is on its way.
                 return self._first_content(self._rows[base], name)
             # The sizes of a step that failed give it none.
@@ -474,21 +478,21 @@ class CompiledExecutor(BaseExecutor):
                 self._first.forget_sizes()
             self._state.prepare_one(base, self._first.last_sizes)
         index = None if base == name else _indices(name)
-        late = None if self._state.has_matrices(base, index) else self._late_dims(base)
-        found = self._state.value(base, index, late)
+        dynamic = None if self._state.has_matrices(base, index) else self._dynamic_dims(base)
+        found = self._state.value(base, index, dynamic)
         storage = found.storage.view()
         storage.flags.writeable = False
         return Tensor(found.dtype, found.shape, storage)
 
-    def _late_dims(self, name: str) -> dict[int, int] | None:
+    def _dynamic_dims(self, name: str) -> dict[int, int] | None:
         """What dimensions that name scalars would be if a variable were touched now; None where a step
         has fixed them, or there are none.
 
         Raises InputError OI0506 for dimensions that cannot be, OI0508 where sizes are not known yet.
         """
-        if not self._state.late_axes(name) or self._state.late_dims(name) is not None:
+        if not self._state.dynamic_axes(name) or self._state.dynamic_dims(name) is not None:
             return None
-        dims = {a: Size.of(self._rows[name].dims[a]) for a in self._state.late_axes(name)}
+        dims = {a: Size.of(self._rows[name].dims[a]) for a in self._state.dynamic_axes(name)}
         return dims_now(
             self.variables[name], dims, self._first.last_sizes, self._rows, self._scalar
         )

@@ -16,9 +16,9 @@ from openinfer.runtime.tensors import Tensor
 
 
 def facts_of(row: StateRow) -> int:
-    """How many facts there are of a variable: whether a step has fixed its late dimensions, and
+    """How many facts there are of a variable: whether a step has fixed its dynamic dimensions, and
     their values."""
-    return 1 + len(row.late) if row.late else 0
+    return 1 + len(row.dynamic_axes) if row.dynamic_axes else 0
 
 
 @dataclass
@@ -66,13 +66,13 @@ class Growing:
 
     @property
     def facts(self) -> range:
-        """The cells that say whether a step has fixed the late dimensions, and their values."""
+        """The cells that say whether a step has fixed the dynamic dimensions, and their values."""
         first = self.row.cell + 2 * self.shared
         return range(first, first + facts_of(self.row))
 
     def exact(self, axis: int) -> bool:
-        """Whether an axis gets the length of a late dimension once and for all."""
-        return self.row.open and axis - self.tables - 1 in self.row.late
+        """Whether an axis gets the length of a dynamic dimension once and for all."""
+        return self.row.open and axis - self.tables - 1 in self.row.dynamic_axes
 
     def entry_bytes(self) -> int:
         return self.dtype.nbytes(prod(self.entry))

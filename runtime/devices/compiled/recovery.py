@@ -88,7 +88,7 @@ class Recovery:
         Raises StepError where there is none, or no more than the limit.
         """
         state = self._state
-        bounds = dict(state.late_capacity)
+        bounds = dict(state.dynamic_capacity)
         try:
             state.provide(asked.kind, asked.a, asked.b)
             lay_out()
@@ -97,7 +97,7 @@ class Recovery:
             said = f"{asked.where}: {error.message}"
             raise StepError(error.code, said, hint=error.hint) from error
         except (MemoryError, ValueError) as error:
-            state.late_capacity.update(bounds)
+            state.dynamic_capacity.update(bounds)
             state.give_up()
             said = f"{asked.where}: not enough memory"
             raise StepError("OI0604", said, hint="use smaller sizes") from error

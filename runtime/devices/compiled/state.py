@@ -70,9 +70,9 @@ class CompiledState:
             (r.cell + 2 * (self._shared(r) + facts_of(r)) for r in manifest.states if r.cell >= 0),
             default=0,
         )
-        self.cells = np.zeros(max(cells, len(manifest.late)) + 1, np.int64)
+        self.cells = np.zeros(max(cells, len(manifest.dynamic_sizes)) + 1, np.int64)
         self._log_cell = len(self.cells) - 1
-        self.late_capacity = dict.fromkeys(manifest.late, _FIRST_CAPACITY)
+        self.dynamic_capacity = dict.fromkeys(manifest.dynamic_sizes, _FIRST_CAPACITY)
         self._nothing: Block = memory.allocate(0)
         self.log: Block = self._nothing
         self._held: dict[str, Block] = {}
@@ -138,7 +138,9 @@ class CompiledState:
 
         def text(shape: tuple[int, ...]) -> str:
             shown = [str(extent) for extent in shape[first:]]
-            for axis in [i for i, dim in enumerate(declared) if dim == "_" or i in row.late]:
+            for axis in [
+                i for i, dim in enumerate(declared) if dim == "_" or i in row.dynamic_axes
+            ]:
                 shown[axis] = "_"
             return f"[{', '.join(shown)}]"
 
@@ -171,7 +173,7 @@ class CompiledState:
         ]
         growing = Growing(row, number, dtype, shape, base, limits, capacity, self._nothing)
         for axis in range(len(capacity)):
-            if row.open and row.late and limits[axis] is None:
+            if row.open and row.dynamic_axes and limits[axis] is None:
                 # How large the entries are nobody knows yet.
                 capacity[axis] = 1
         self._check_limit(growing, capacity)
@@ -292,21 +294,21 @@ class CompiledState:
 
     def capacities(self) -> dict[str, int]:
         """The run-time sizes that the plan and the code know capacities by."""
-        found = {f"bound.{late}": n for late, n in self.late_capacity.items()}
+        found = {f"bound.{size}": n for size, n in self.dynamic_capacity.items()}
         for name, growing in self._growing.items():
             for axis, capacity in enumerate(growing.capacity):
                 found[f"capacity.{name}.{axis}"] = capacity
         return found
 
-    def late_sizes(self) -> dict[str, int]:
+    def dynamic_sizes(self) -> dict[str, int]:
         """The sizes that the last step fixed."""
-        return {late: int(self.cells[i]) for i, late in enumerate(self._manifest.late)}
+        return {size: int(self.cells[i]) for i, size in enumerate(self._manifest.dynamic_sizes)}
 
     def begin(self) -> None:
         """Notes what the code does not note itself."""
         for row in self._sized:
-            if row.touched in self.late_capacity:
-                self.cells[self._manifest.late.index(row.touched)] = 0
+            if row.touched in self.dynamic_capacity:
+                self.cells[self._manifest.dynamic_sizes.index(row.touched)] = 0
         if not self._any_marks:
             return
         marked = [g.marks for g in self._growing.values() if g.row.marks]
@@ -319,8 +321,8 @@ class CompiledState:
     def end(self) -> None:
         """A step ended well: what it has used keeps its shape from now on."""
         for row in self._sized:
-            if row.touched in self.late_capacity:
-                if self.cells[self._manifest.late.index(row.touched)]:
+            if row.touched in self.dynamic_capacity:
+                if self.cells[self._manifest.dynamic_sizes.index(row.touched)]:
                     self._touched.add(row.name)
             elif not row.touched:
                 self._touched.add(row.name)
@@ -370,7 +372,7 @@ class CompiledState:
         for growing in self._growing.values():
             exact = [axis for axis in range(len(growing.capacity)) if growing.exact(axis)]
             large = any(growing.capacity[axis] > 1 for axis in exact)
-            if large and self.late_dims(growing.row.name) is None:
+            if large and self.dynamic_dims(growing.row.name) is None:
                 capacity = [1 if axis in exact else n for axis, n in enumerate(growing.capacity)]
                 self._new_memory(growing, capacity)
                 found = True
@@ -378,11 +380,11 @@ class CompiledState:
 
     def provide(self, kind: str, a: int, b: int) -> None:
         """The memory that a step asked for. Raises StepError OI0609 beyond the limit."""
-        if kind == "late":
-            late = self._manifest.late[b]
+        if kind == "dynamic":
+            size = self._manifest.dynamic_sizes[b]
             if a > MAX_SIZE:
                 raise MemoryError
-            self.late_capacity[late] = min(max(a, 2 * self.late_capacity[late]), MAX_SIZE)
+            self.dynamic_capacity[size] = min(max(a, 2 * self.dynamic_capacity[size]), MAX_SIZE)
         elif kind == "log":
             self.log = self._memory.allocate(max(a, 2 * self.log.nbytes, 4096))
             self.growths += 1
@@ -421,24 +423,24 @@ class CompiledState:
         """The message of a dimension that names scalars and has another value than it had."""
         row = self._manifest.states[number]
         declared = self._declared(row)
-        held = self.late_dims(row.name)
+        held = self.dynamic_dims(row.name)
         before = "of another size, from a snapshot" if held is None else f"for {held[axis]}"
         return (
             f"{row.name}: {row.dtype}[{', '.join(declared)}] has dimension {declared[axis]} = {now} "
             f"here, but holds values {before}"
         )
 
-    def late_axes(self, name: str) -> list[int]:
+    def dynamic_axes(self, name: str) -> list[int]:
         """The dimensions of a variable that name scalars."""
-        return self._rows[name].late
+        return self._rows[name].dynamic_axes
 
-    def late_dims(self, name: str) -> dict[int, int] | None:
+    def dynamic_dims(self, name: str) -> dict[int, int] | None:
         """The dimensions that name scalars, with their values; None before a step has fixed them."""
         growing = self._growing.get(name)
         if growing is None or not growing.facts:
             return None
         touched, *values = (int(self.cells[cell]) for cell in growing.facts)
-        return dict(zip(growing.row.late, values)) if touched else None
+        return dict(zip(growing.row.dynamic_axes, values)) if touched else None
 
     # Values
 
@@ -455,11 +457,11 @@ class CompiledState:
         return held_value(name, value, index, first, counted=counted)
 
     def value(
-        self, name: str, index: tuple[int, ...] | None, late: Mapping[int, int] | None = None
+        self, name: str, index: tuple[int, ...] | None, dynamic: Mapping[int, int] | None = None
     ) -> Tensor:
         """A variable, or an entry of a table. The storage is the state's own where it can be.
 
-        `late` are the dimensions that name scalars, for a variable that no step has touched. Raises
+        `dynamic` are the dimensions that name scalars, for a variable that no step has touched. Raises
         InputError OI0547 for an entry that is not there, OI0548 for one that has no shape, OI0506 for
         what has no value.
         """
@@ -470,7 +472,7 @@ class CompiledState:
             return self._tensor(dtype, self._shapes[name], self._memory.read(held, 0, held.nbytes))
         growing = self._growing[name]
         extents = self._extents(growing)
-        late = self.late_dims(name) or late or {}
+        dynamic = self.dynamic_dims(name) or dynamic or {}
         if row.open and not extents[row.tables]:
             if "_" in self._declared(row):
                 raise InputError(
@@ -478,18 +480,18 @@ class CompiledState:
                     f"{name} has an open dimension and was not written yet",
                     hint="write it before it is read",
                 )
-            return self._untouched(growing, index, late)
+            return self._untouched(growing, index, dynamic)
         if row.open and index is None:
             shape = (*extents[: row.tables], *extents[row.tables + 1 :])
             return self._gathered(growing, self._open_part(growing, ()), shape)
-        if index is None and row.late and not growing.counted:
-            return self._entry(growing, (), late)
+        if index is None and row.dynamic_axes and not growing.counted:
+            return self._entry(growing, (), dynamic)
         if index is None and not growing.counted:
             return self._gathered(growing, growing.box((), extents), (*extents, *growing.entry))
         if index is None:
             indices = list(product(*(range(n) for n in extents)))
-            shapes = {self._matrix_shape(growing, i, late) for i in indices} or {
-                self._started(growing, late)
+            shapes = {self._matrix_shape(growing, i, dynamic) for i in indices} or {
+                self._started(growing, dynamic)
             }
             if len(shapes) > 1:
                 raise InputError(
@@ -497,16 +499,16 @@ class CompiledState:
                     f"the matrices of {name} have different shapes",
                     hint=f"fetch {name}[i] one by one",
                 )
-            stacked = [self._entry(growing, i, late).storage for i in indices]
+            stacked = [self._entry(growing, i, dynamic).storage for i in indices]
             shape = (*extents, *shapes.pop())
             storage = np.stack(stacked) if stacked else np.zeros(0, np.dtype(dtype.storage))
             if dtype.packed:
-                values = [self._entry(growing, i, late).values() for i in indices]
+                values = [self._entry(growing, i, dynamic).values() for i in indices]
                 joined = np.stack(values) if values else np.zeros(0, np.dtype(dtype.value))
                 return Tensor.from_values(dtype, joined.reshape(shape))
             return Tensor(dtype, shape, storage.reshape(shape))
         self._check_entry(growing, index)
-        return self._entry(growing, index, late)
+        return self._entry(growing, index, dynamic)
 
     def _check_entry(self, growing: Growing, index: tuple[int, ...]) -> None:
         extents = self._extents(growing)
@@ -519,14 +521,14 @@ class CompiledState:
             )
 
     def _untouched(
-        self, growing: Growing, index: tuple[int, ...] | None, late: Mapping[int, int]
+        self, growing: Growing, index: tuple[int, ...] | None, dynamic: Mapping[int, int]
     ) -> Tensor:
-        """A variable that no step has filled, with late dimensions: its first content."""
+        """A variable that no step has filled, with dynamic dimensions: its first content."""
         row, tables = growing.row, growing.tables
         if index is not None:
             self._check_entry(growing, index)
         first = growing.base[tables + 1 :]
-        shape = tuple(late.get(axis, extent) for axis, extent in enumerate(first))
+        shape = tuple(dynamic.get(axis, extent) for axis, extent in enumerate(first))
         if index is None:
             shape = (*self._extents(growing)[:tables], *shape)
         found = self._first(row, shape)
@@ -547,25 +549,25 @@ class CompiledState:
         return [int(n) for n in self.cells[cell : cell + growing.shared]]
 
     def _matrix_shape(
-        self, growing: Growing, index: tuple[int, ...], late: Mapping[int, int]
+        self, growing: Growing, index: tuple[int, ...], dynamic: Mapping[int, int]
     ) -> tuple[int, ...]:
-        """The shape of a growing matrix; `late` where no step has made it as large."""
+        """The shape of a growing matrix; `dynamic` where no step has made it as large."""
         if growing.counted:
             extents = [int(n) for n in self._matrix_extents(growing)[index][0]]
         else:
             extents = self._extents(growing)
         if self._is_there(growing, extents):
             return tuple(extents)
-        return self._started(growing, late)
+        return self._started(growing, dynamic)
 
     @staticmethod
     def _is_there(growing: Growing, shape: Sequence[int]) -> bool:
         """Whether a step, or a snapshot, has made a matrix as large as it is at least."""
-        late = growing.row.late
-        return not late or any(shape[axis] for axis in late)
+        dynamic = growing.row.dynamic_axes
+        return not dynamic or any(shape[axis] for axis in dynamic)
 
     def _restored(self, growing: Growing, index: tuple[int, ...]) -> bool:
-        """Whether a matrix whose late dimensions no step has fixed is there, from a snapshot."""
+        """Whether a matrix whose dynamic dimensions no step has fixed is there, from a snapshot."""
         if not growing.counted:
             return self._is_there(growing, self._extents(growing))
         return self._is_there(growing, self._matrix_extents(growing)[index][0])
@@ -580,13 +582,13 @@ class CompiledState:
         return bool(places) and all(self._restored(growing, place) for place in places)
 
     @staticmethod
-    def _started(growing: Growing, late: Mapping[int, int]) -> tuple[int, ...]:
+    def _started(growing: Growing, dynamic: Mapping[int, int]) -> tuple[int, ...]:
         """The shape of a matrix that has not grown."""
         first = growing.base[growing.tables :]
-        return tuple(late.get(axis, extent) for axis, extent in enumerate(first))
+        return tuple(dynamic.get(axis, extent) for axis, extent in enumerate(first))
 
     def _entry(
-        self, growing: Growing, index: tuple[int, ...], late: Mapping[int, int] | None = None
+        self, growing: Growing, index: tuple[int, ...], dynamic: Mapping[int, int] | None = None
     ) -> Tensor:
         if growing.tables == len(growing.capacity):
             raw = self._memory.gather(growing.box(index))
@@ -594,7 +596,7 @@ class CompiledState:
         if growing.row.open:
             shape = tuple(self._extents(growing)[growing.tables + 1 :])
             return self._gathered(growing, self._open_part(growing, index), shape)
-        shape = self._matrix_shape(growing, index, late or {})
+        shape = self._matrix_shape(growing, index, dynamic or {})
         if any(n > most for n, most in zip(shape, growing.capacity[growing.tables :])):
             # No step has made it so large: nothing is in it.
             return self._first(growing.row, shape)
@@ -645,12 +647,16 @@ class CompiledState:
                     if row.open and not self._extents(growing)[growing.tables]:
                         values[name] = StateValue(dtype, extents, {})
                         continue
-                    late = self.late_dims(name)
+                    dynamic = self.dynamic_dims(name)
                     for index in product(*(range(n) for n in extents)):
-                        if row.late and late is None and not self._restored(growing, index):
+                        if (
+                            row.dynamic_axes
+                            and dynamic is None
+                            and not self._restored(growing, index)
+                        ):
                             continue
                         if not row.marks or growing.marks[growing.place(index)]:
-                            entries[index] = self._entry(growing, index, late)
+                            entries[index] = self._entry(growing, index, dynamic)
             else:
                 extents = tuple(int(Size.of(b).constant or 0) for b in row.base[: row.tables])
             values[name] = StateValue(dtype, extents, entries).copy()
@@ -752,7 +758,7 @@ class CompiledState:
                     self._enlarge(growing, axis, extent)
                 self.cells[cell + axis] = extent
             self.cells[cell + settled] = 1
-            dims = (1, *(tensor.shape[axis] for axis in growing.row.late))
+            dims = (1, *(tensor.shape[axis] for axis in growing.row.dynamic_axes))
             for fact, number in zip(growing.facts, dims):
                 self.cells[fact] = number
             part = growing.box((*index, 0), tensor.shape)

@@ -134,7 +134,7 @@ class TraceReader:
         self.nodes = {row.index: row for row in manifest.nodes}
         self.blocks = {row.name: row for row in manifest.blocks}
         self.variables = {row.name: row for row in manifest.variables}
-        self.late = frozenset(manifest.late)
+        self.dynamic = frozenset(manifest.dynamic_sizes)
         self._written: dict[str, tuple[int, ...]] = {}
 
     def events(
@@ -268,8 +268,8 @@ class TraceReader:
                 continue
             dims = [Size.of(dim) for dim in self.manifest.shapes.get(base, row.dims)]
             # What only the step knows is another number at another place of the step.
-            late = any(dim.names & self.late for dim in dims)
-            shape = None if late else _evaluated(dims, sizes)
+            dynamic = any(dim.names & self.dynamic for dim in dims)
+            shape = None if dynamic else _evaluated(dims, sizes)
             if shape is not None:
                 found[name] = shape
         return found

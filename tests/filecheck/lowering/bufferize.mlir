@@ -135,7 +135,7 @@ func.func @prepare_0(%source: tensor<4x5xf32>) -> tensor<4x5xf32> {
 // CHECK-NEXT: %y = nn.view %t[%[[LAST]]]
 // CHECK-NEXT: nn.publish %y "y"
 builtin.module attributes {openinfer.target = "generic"} {
-nn.interface {inputs = ["x"], outputs = ["y"], weights = [], late = ["t.bound.0", "t.1", "t.2"]}
+nn.interface {inputs = ["x"], outputs = ["y"], weights = [], dynamic_sizes = ["t.bound.0", "t.1", "t.2"]}
 func.func @step(%x: tensor<4xf32>) -> tensor<?xf32, #nn.dims<"t.2">> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

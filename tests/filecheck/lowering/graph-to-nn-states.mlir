@@ -3,7 +3,7 @@
 // An entry is written where its index says, growing first; a slice is read with its length as a
 // size of its own, compared with the declared one. Plain values are carried and committed at the end.
 // CHECK: held = ["step", "s"],
-// CHECK-NEXT: late = ["size.0", "K.1"],
+// CHECK-NEXT: dynamic_sizes = ["size.0", "K.1"],
 // CHECK: func.func @step(%x: tensor<4xf32>, %step: tensor<i32>, %s: tensor<4xf32>)
 // CHECK: nn.define_size "size.0" =
 // CHECK: %[[G:.*]] = nn.grow "K"[] axis 0 : i64 to
@@ -58,9 +58,9 @@ graph.block b {
   graph.yield h
 }
 // -----
-// Where nothing survives a step and no size is late, nothing of it shows.
+// Where nothing survives a step and no size is dynamic, nothing of it shows.
 // CHECK: held = [],
-// CHECK-NEXT: late = [],
+// CHECK-NEXT: dynamic_sizes = [],
 // CHECK-NOT: nn.commit
 // CHECK-NOT: nn.define_size
 graph.variable x dynamic f32 [4]
@@ -203,7 +203,7 @@ graph.block entry {
 // -----
 // A dimension that names a scalar is compared with what the first step made it, and fixed where none
 // has. The second use of the same scalar asks nothing.
-// CHECK: late = [0 : i64]
+// CHECK: dynamic_axes = [0 : i64]
 // CHECK: func.func @step
 // CHECK: %[[N:.*]] = arith.index_cast %{{.*}} : i32 to index
 // CHECK: nn.require %{{.*}} else "negative-size"

@@ -122,9 +122,9 @@ graph.block entry {
   graph.return
 }
 // -----
-// Numbers of windows that only the step knows are late sizes: it checks them, then it gives values to
+// Numbers of windows that only the step knows are dynamic sizes: it checks them, then it gives values to
 // the sizes of the result, then windows are read.
-// CHECK: late = ["window.0", "windows.1", "windows.2"]
+// CHECK: dynamic_sizes = ["window.0", "windows.1", "windows.2"]
 // CHECK: nn.require %{{.*}} else "number" %[[N:.*]], %[[N]] node 0 : i64
 // CHECK: nn.require %{{.*}} else "not-positive" %[[N]], %{{.*}} node 0 : i64
 // CHECK: %[[CUT:.*]] = arith.minsi %[[N]], %{{.*}} : index

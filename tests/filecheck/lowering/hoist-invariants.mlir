@@ -85,7 +85,7 @@ func.func @stays(%x: tensor<8xf32>, %p: tensor<8xf32>, %n: tensor<8xi32>) -> ten
 // CHECK: scf.for
 // CHECK: kind = "tanh"
 builtin.module attributes {openinfer.target = "generic"} {
-  nn.interface {inputs = [], late = ["size.0"]}
+  nn.interface {inputs = [], dynamic_sizes = ["size.0"]}
   func.func @step(%x: tensor<8xf32>, %p: tensor<8xf32>) -> tensor<8xf32> {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

@@ -22,7 +22,7 @@
 // CHECK: func.func private @fail
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
-  late = [],
+  dynamic_sizes = [],
   states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<3xi64> {openinfer.arg = #nn.slot<cells>}, %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
@@ -32,7 +32,7 @@ func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> 
 }
 }
 // -----
-// A late size is checked against what the plan allowed for it, then noted.
+// A dynamic size is checked against what the plan allowed for it, then noted.
 // CHECK: arith.cmpi sge, %n
 // CHECK: nn.leave_if
 // CHECK: nn.size "bound.n.0"
@@ -40,7 +40,7 @@ func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> 
 // CHECK: memref.store %{{.*}}, %cells
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
-  late = ["n.0"],
+  dynamic_sizes = ["n.0"],
   states = []
 }
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<2xi64> {openinfer.arg = #nn.slot<cells>}) {
@@ -55,7 +55,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<erro
 // CHECK: memref.copy %v, %held_s
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
-  late = [],
+  dynamic_sizes = [],
   states = [{name = "s", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%v: memref<4xf32>, %held_s: memref<4xf32> {openinfer.arg = #nn.slot<held "s">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
@@ -84,7 +84,7 @@ func.func @step(%x: memref<4xf32>) {
 // CHECK: memref.store %[[WORD]], %cells
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
-  late = [],
+  dynamic_sizes = [],
   states = [{name = "P", dtype = "f32", axes = ["settled", "0"], tables = 0 : i64, base = ["0", "0"], limits = ["1", ""], entry = [], fixed = {}, open = true, sources = [], marks = false}]
 }
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<5xi64> {openinfer.arg = #nn.slot<cells>}, %state_P: memref<?xi8> {openinfer.arg = #nn.slot<state "P">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
@@ -109,7 +109,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<erro
 // CHECK-NEXT: func.return
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
-  late = [],
+  dynamic_sizes = [],
   states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = true, late = [0], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<11xi64> {openinfer.arg = #nn.slot<cells>}, %state_P: memref<?xi8> {openinfer.arg = #nn.slot<state "P">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {

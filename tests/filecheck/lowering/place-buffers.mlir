@@ -2,16 +2,16 @@
 
 // Inputs are sent once, before the first kernel that reads them; weights are at the device from the start.
 // What a device kernel uses is in device memory; a result is fetched when the host publishes it.
-// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %W: memref<4x4xf32> {openinfer.arg = #nn.slot<weight 0>}, %W_twin: memref<4x4xf32> {openinfer.arg = #nn.slot<device_weight 0>})
+// CHECK: func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %W: memref<4x4xf32> {openinfer.arg = #nn.slot<weight 0>}, %W_mirror: memref<4x4xf32> {openinfer.arg = #nn.slot<device_weight 0>})
 // CHECK-NEXT: %[[N:.*]] = nn.size "N"
-// CHECK-NEXT: %x_twin = memref.alloc(%[[N]]) {openinfer.memory = "device"} : memref<?x4xf32>
+// CHECK-NEXT: %x_mirror = memref.alloc(%[[N]]) {openinfer.memory = "device"} : memref<?x4xf32>
 // CHECK: %a = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x4xf32>
-// CHECK-NEXT: %a_twin = memref.alloc(%n) : memref<?x4xf32>
-// CHECK-NEXT: nn.transfer "to_device" %x, %x_twin bytes <"16*N"> : memref<?x4xf32> to memref<?x4xf32>
-// CHECK-NEXT: func.call @matmul_0(%x_twin, %W_twin, %a)
-// CHECK-NEXT: func.call @matmul_0(%x_twin, %W_twin, %a)
-// CHECK-NEXT: nn.transfer "to_host" %a, %a_twin bytes <"16*N"> :
-// CHECK-NEXT: nn.publish %a_twin "y" : memref<?x4xf32>
+// CHECK-NEXT: %a_mirror = memref.alloc(%n) : memref<?x4xf32>
+// CHECK-NEXT: nn.transfer "to_device" %x, %x_mirror bytes <"16*N"> : memref<?x4xf32> to memref<?x4xf32>
+// CHECK-NEXT: func.call @matmul_0(%x_mirror, %W_mirror, %a)
+// CHECK-NEXT: func.call @matmul_0(%x_mirror, %W_mirror, %a)
+// CHECK-NEXT: nn.transfer "to_host" %a, %a_mirror bytes <"16*N"> :
+// CHECK-NEXT: nn.publish %a_mirror "y" : memref<?x4xf32>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
   nn.interface {inputs = ["x"], outputs = ["y"], variables = [{name = "x", memory = "dynamic", dtype = "f32", dims = ["N", "4"]}]}
   func.func @step(%x: memref<?x4xf32> {openinfer.arg = #nn.slot<input "x">}, %W: memref<4x4xf32> {openinfer.arg = #nn.slot<weight 0>}) {
@@ -30,21 +30,21 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "nul
 // -----
 // A loop in which the device changes a buffer and the host reads it: every iteration fetches it anew, and
 // what the host writes goes back. Before the first write nothing is copied; what nobody changes is
-// fetched once, and a view of a buffer is a view of its twin.
-// CHECK: func.call @softmax_1(%x, %a_twin) {openinfer.place = "host"}
-// CHECK-NEXT: nn.transfer "to_device" %a_twin, %a bytes <64> :
+// fetched once, and a view of a buffer is a view of its mirror.
+// CHECK: func.call @softmax_1(%x, %a_mirror) {openinfer.place = "host"}
+// CHECK-NEXT: nn.transfer "to_device" %a_mirror, %a bytes <64> :
 // CHECK-NEXT: scf.for
 // CHECK-NEXT: func.call @softmax_0(%a, %b)
-// CHECK-NEXT: nn.transfer "to_host" %b, %b_twin bytes <64> :
-// CHECK-NEXT: func.call @softmax_1(%b_twin, %a_twin) {openinfer.place = "host"}
-// CHECK-NEXT: nn.transfer "to_device" %a_twin, %a bytes <64> :
+// CHECK-NEXT: nn.transfer "to_host" %b, %b_mirror bytes <64> :
+// CHECK-NEXT: func.call @softmax_1(%b_mirror, %a_mirror) {openinfer.place = "host"}
+// CHECK-NEXT: nn.transfer "to_device" %a_mirror, %a bytes <64> :
 // CHECK-NEXT: }
 // CHECK-NEXT: %v = nn.view %b[] : memref<16xf32> to memref<4x4xf32>
-// CHECK-NEXT: %[[V:.*]] = nn.view %b_twin[] : memref<16xf32> to memref<4x4xf32>
+// CHECK-NEXT: %[[V:.*]] = nn.view %b_mirror[] : memref<16xf32> to memref<4x4xf32>
 // CHECK-NEXT: nn.transfer "to_host" %v, %[[V]] bytes <64> :
 // CHECK-NEXT: %{{.*}} = memref.load %[[V]]
-// CHECK-NEXT: %{{.*}} = memref.load %b_twin
-// CHECK-NEXT: %{{.*}} = memref.load %a_twin
+// CHECK-NEXT: %{{.*}} = memref.load %b_mirror
+// CHECK-NEXT: %{{.*}} = memref.load %a_mirror
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
   func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}, %n: index {openinfer.arg = #nn.slot<size "N">}) {
     %c0 = arith.constant 0 : index

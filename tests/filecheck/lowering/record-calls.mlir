@@ -11,14 +11,14 @@
 // CHECK: scf.if
 // CHECK: memref.store %{{.*}}, %calls[%{{.*}}] : memref<65536xi64>
 // CHECK-NOT: func.call
-// CHECK: memref.copy %a, %a_twin : memref<16xf32> to memref<16xf32>
+// CHECK: memref.copy %a, %a_mirror : memref<16xf32> to memref<16xf32>
 // CHECK-NOT: nn.transfer
 // CHECK: func.return
 // CHECK-NOT: @softmax_0
 
 // Each memory has an arena.
-// PLAN: {name = "a_twin", offset = "0", size = "64", first
-// PLAN-NEXT: {name = "x_twin", offset = "0", size = "64", {{.*}}, memory = "device"}
+// PLAN: {name = "a_mirror", offset = "0", size = "64", first
+// PLAN-NEXT: {name = "x_mirror", offset = "0", size = "64", {{.*}}, memory = "device"}
 // PLAN-NEXT: {name = "a", offset = "64", size = "64", {{.*}}, memory = "device"}
 // PLAN: arena = "64"
 // PLAN: device_arena = "128"
@@ -26,13 +26,13 @@
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
   nn.interface {inputs = ["x"], outputs = ["y"]}
   func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
-    %x_twin = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+    %x_mirror = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
-    %a_twin = memref.alloc() : memref<16xf32>
-    nn.transfer "to_device" %x, %x_twin bytes <64> : memref<16xf32> to memref<16xf32>
-    func.call @softmax_0(%x_twin, %a) : (memref<16xf32>, memref<16xf32>) -> ()
-    nn.transfer "to_host" %a, %a_twin bytes <64> : memref<16xf32> to memref<16xf32>
-    nn.publish %a_twin "y" : memref<16xf32>
+    %a_mirror = memref.alloc() : memref<16xf32>
+    nn.transfer "to_device" %x, %x_mirror bytes <64> : memref<16xf32> to memref<16xf32>
+    func.call @softmax_0(%x_mirror, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    nn.transfer "to_host" %a, %a_mirror bytes <64> : memref<16xf32> to memref<16xf32>
+    nn.publish %a_mirror "y" : memref<16xf32>
     func.return
   }
   func.func private @softmax_0(%x: memref<16xf32>, %y: memref<16xf32>) {

@@ -100,7 +100,7 @@ class Pool:
     unreadable: set[str] = field(default_factory=set[str])
     unwritable: set[str] = field(default_factory=set[str])
     texts: dict[str, str] = field(default_factory=dict[str, str])
-    """What a late size can be called now: token → expression."""
+    """What a dynamic size can be called now: token → expression."""
     steady: set[str] = field(default_factory=set[str])
     """Scalars of role "size" that nothing has changed before this place: dimensions may name them."""
     edges: bool = False
@@ -141,14 +141,14 @@ class Pool:
         return self.texts.get(token) if token is not None else None
 
     def token(self, text: str | None = None) -> Size:
-        """A late size: equal only to itself."""
-        name = self.fresh("late")
+        """A dynamic size: equal only to itself."""
+        name = self.fresh("dynamic")
         if text is not None:
             self.texts[name] = text
         return Size.name(name)
 
     def forget(self, name: str) -> None:
-        """A scalar has another value from here on: late sizes cannot be called by it."""
+        """A scalar has another value from here on: dynamic sizes cannot be called by it."""
         self.texts = {
             token: text for token, text in self.texts.items() if not Size.of(text).names & {name}
         }
@@ -219,7 +219,7 @@ class Pool:
                 and v.dtype == dtype
                 and v.rank == spec.rank
                 and all(
-                    x == y or (a in v.open and is_late(x) and is_late(y))
+                    x == y or (a in v.open and is_dynamic(x) and is_dynamic(y))
                     for a, (x, y) in enumerate(zip(v.dims, spec.dims))
                 )
             )
@@ -355,9 +355,9 @@ class Pool:
                 return str(value)
 
 
-def is_late(size: Size) -> bool:
+def is_dynamic(size: Size) -> bool:
     """Whether only the step knows a size."""
-    return any(name.startswith("late") for name in size.names)
+    return any(name.startswith("dynamic") for name in size.names)
 
 
 def _count(dims: Dims) -> int:
