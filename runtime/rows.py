@@ -35,7 +35,7 @@ def row_of(kind: type[T], data: object) -> T:
 
 def plain_data(value: Any) -> Any:
     """What `row_of` makes such a value from: objects, lists, texts and numbers."""
-    if isinstance(value, Size):
+    if isinstance(value, Size | StrEnum):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {row.name: plain_data(getattr(value, row.name)) for row in fields(value) if row.init}

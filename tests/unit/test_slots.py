@@ -46,6 +46,7 @@ def test_every_slot_comes_back(kind: SlotKind, name: str, number: int) -> None:
     slot = Slot(kind, name if kind in NAMED else "", number if kind in NUMBERED else -1)
     attribute = SlotAttr(slot)
     assert Parser(make_context(), str(attribute)).parse_attribute() == attribute
+    assert row_of(Slot, plain_data(slot)) == slot
     assert row_of(Slot, json.loads(json.dumps(plain_data(slot)))) == slot
 
 
