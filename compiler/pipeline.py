@@ -125,7 +125,8 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step(
-                    "place-buffers", "calls say who uses a buffer; mirrors are planned as others are"
+                    "place-buffers",
+                    "calls say who uses a buffer; mirrors are planned as others are",
                 ),
                 Step("plan-memory", "all buffers are known and used by calls only"),
                 Step("stamp-kernels", "calls are final, and still say which nodes they compute"),

@@ -110,7 +110,7 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<erro
 builtin.module attributes {openinfer.target = "generic"} {
 nn.interface {
   dynamic_sizes = [],
-  states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = true, late = [0], fixed = {}, sources = [], marks = false}]
+  states = [{name = "P", dtype = "f32", axes = ["settled", "0", "1"], tables = 0 : i64, base = ["0", "0", "4"], limits = ["1", "", "4"], entry = [], open = true, dynamic_axes = [0], fixed = {}, sources = [], marks = false}]
 }
 func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<11xi64> {openinfer.arg = #nn.slot<cells>}, %state_P: memref<?xi8> {openinfer.arg = #nn.slot<state "P">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
   %touched = nn.extent "P"[] axis 3 : i64
