@@ -43,7 +43,8 @@ def _renew() -> None:
 def _renew_properties() -> None:
     """Before Python 3.12 a cached property has a lock, which somebody has who parses a program, say."""
     for found in gc.get_objects():
-        if isinstance(found, cached_property):
+        # `isinstance` would ask the object for its class, and a dead weak proxy, say, raises then.
+        if issubclass(type(found), cached_property):
             lock: Any = getattr(found, "lock", None)
             if lock is not None and not lock._is_owned():
                 lock._at_fork_reinit()

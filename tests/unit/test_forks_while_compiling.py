@@ -114,6 +114,19 @@ def test_a_child_has_the_program_that_another_thread_parses_and_loads() -> None:
             assert in_a_child(child) == "well"
 
 
+def test_a_child_renews_locks_beside_an_object_that_does_not_tell_its_class() -> None:
+    """An object that raises when it is asked for its class keeps no lock of the child taken."""
+
+    class Shy:
+        @property
+        def __class__(self) -> Any:
+            raise ReferenceError("gone")
+
+    shy = [Shy()]
+    test_a_child_has_the_program_that_another_thread_parses_and_loads()
+    assert len(shy) == 1
+
+
 def test_a_fork_waits_for_the_end_of_a_call_of_llvm() -> None:
     """What LLVM was in the middle of would stay so in the child for ever."""
     library: Any = binding.ffi.lib
