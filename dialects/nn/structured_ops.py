@@ -307,8 +307,7 @@ class AttentionOp(NNOp):
         self._check_mask((*q[:3], k[2]))
         if self.precision is not None:
             self._check_precision()
-        else:
-            self._check_scratch(q, k)
+        self._check_scratch(q, k)
 
     def _check_precision(self) -> None:
         if self.precision is not None and self.precision.data != "bf16":
@@ -345,7 +344,10 @@ class AttentionOp(NNOp):
                 )
 
     def _check_scratch(self, q: Dims, k: Dims) -> None:
-        for name, size in (("queries", 1 if q[3] == 0 else q[3]), ("scores", k[2])):
+        depth = q[3]
+        if self.precision is not None and isinstance(depth, int):
+            depth //= 2
+        for name, size in (("queries", 1 if depth == 0 else depth), ("scores", k[2])):
             value = self.room(name)
             if value is None:
                 continue

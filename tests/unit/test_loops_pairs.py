@@ -288,7 +288,7 @@ def attention(
     k, v = (np.repeat(x, groups, axis=1) for x in (k, v))
     scores = scale * q @ k.swapaxes(2, 3)
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
     top = scores.max(axis=3, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
@@ -308,7 +308,8 @@ def run_attention(
     """(found, expected), both bhld; the shape is batch, heads, groups, queries, keys, d, size of v."""
     batch, heads, groups, queries, keys, d, size = shape
     lanes = LANES[target]
-    block, tile = 2 * lanes, lanes if size <= lanes else 2 * lanes
+    block = lanes if known and queries <= lanes else 2 * lanes
+    tile = lanes if size <= lanes else 2 * lanes
     q, k, v = (
         normal((batch, h, length, width), seed)
         for seed, (h, length, width) in enumerate(
@@ -327,14 +328,14 @@ def run_attention(
 
     out = np.zeros((batch, heads, queries, size), np.float32)
     room = [
-        half(np.zeros((1, d // 2, 2 * block), np.float32)),
-        np.zeros((1, keys + 1, block), np.float32),
+        np.zeros((1, d // 2, block), np.float32),
+        np.zeros((1, keys, block), np.float32),
         half(np.zeros((batch * groups, -(-size // tile), -(-keys // 2), 2 * tile), np.float32)),
     ]
     many = keys if known else None
     rooms = [
-        memref((1, d // 2, 2 * block), "bf16"),
-        memref((1, keys + 1 if known else None, block)),
+        memref((1, d // 2, block)),
+        memref((1, keys if known else None, block)),
         memref(
             (
                 batch * groups if known else None,
@@ -348,8 +349,9 @@ def run_attention(
     inputs = [kind(x, "bf16") for x in (q, k, v)]
     extra: list[Array] = []
     if mask is not None:
-        inputs.append(memref((batch if known else None, 1, 1, many), "i8"))
-        extra.append(np.ascontiguousarray(mask.astype(np.int8)))
+        is_bool = mask.dtype == bool
+        inputs.append(memref((batch if known else None, 1, 1, many), "i8" if is_bool else "f32"))
+        extra.append(np.ascontiguousarray(mask.astype(np.int8) if is_bool else mask))
         settings += ", masked"
     layouts = ", ".join([f'"{layout}"'] * 4)
     rest = f'{{scale = 0.3 : f64, precision = "bf16", layouts = [{layouts}]{settings}}}'
@@ -371,6 +373,12 @@ def test_attention(target: str) -> None:
 def test_attention_of_known_lengths(queries: int, keys: int, size: int) -> None:
     found, expected = run_attention(BEST, (1, 2, 2, queries, keys, 32, size), known=True)
     np.testing.assert_allclose(found, expected, atol=2**-8 * 2)
+
+
+def test_attention_with_a_mask_that_is_added() -> None:
+    mask = 3 * normal((2, 1, 1, 9), 7)
+    found, expected = run_attention(BEST, (2, 2, 1, 6, 9, 16, 16), mask=mask)
+    np.testing.assert_allclose(found, expected, atol=2**-8)
 
 
 @pytest.mark.parametrize("settings", ["", ", nan_rows"])

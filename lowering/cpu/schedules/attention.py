@@ -11,14 +11,17 @@ so many, the rows are keys:
 
 So keys and values are read where they lie, maximum and sum run along rows without crossing lanes,
 and a number of keys that fits no vector needs no mask. Lanes beyond the last query repeat it.
+
+`pair_attention.py` is the same flow for pairs of bf16.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import log
+from typing import ClassVar
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType, MemRefType
@@ -34,6 +37,7 @@ from openinfer.lowering.cpu.schedules.attention_step import OneQuery, fits_one_q
 from openinfer.lowering.cpu.schedules.microkernel import (
     Arithmetic,
     Carried,
+    Operand,
     contract,
     over_tiles,
     split_for,
@@ -48,6 +52,7 @@ from openinfer.lowering.kernels.numeric import (
     greater,
     select,
 )
+from openinfer.lowering.kernels.runs import Extent
 from openinfer.lowering.kernels.scratch import scratch_of
 
 
@@ -71,6 +76,10 @@ class Block:
 class Attention:
     """Emits the loops of one `nn.attention` on buffers."""
 
+    arithmetic: ClassVar[type[Arithmetic]] = Arithmetic
+    shares_blocks: ClassVar[bool] = False
+    """Whether threads share the blocks of a head, instead of heads."""
+
     def __init__(self, build: LoopBuilder, op: AttentionOp, machine: Machine) -> None:
         self.build = build
         self.op = op
@@ -83,9 +92,9 @@ class Attention:
         assert isinstance(self.scores.type, MemRefType)
         width = self.scores.type.get_shape()[-1]
         lanes = min(width, machine.lanes(kind))
-        self.how = Arithmetic(kind, lanes, machine.fused)
-        self.vectors = width // lanes
-        """Vectors of queries that a block has at most."""
+        self.how = self.arithmetic(kind, lanes, machine.fused)
+        self.width, self.vectors = width, width // lanes
+        """Queries, and vectors of them, that a block has at most."""
         self.zero = build.index(0)
         self.thread = build.insert(ThreadOp())
         self.lowest = build.constant(-INF, self.how.vector)
@@ -152,26 +161,32 @@ class Attention:
         batches = build.dim(self.q.buffer, self.q.axis("b"))
         heads = build.dim(self.q.buffer, self.q.axis("h"))
         groups = build.dim(self.k.buffer, self.k.axis("h"))
+        blocks = build.ceil_div(self.query_count, self.width) if self.shares_blocks else 1
 
-        def head(batch: SSAValue, index: SSAValue) -> None:
-            group: Index = index
+        def task(number: SSAValue) -> None:
+            first = None
+            if blocks != 1:
+                first = build.mul(build.rem(number, blocks), self.width)
+                number = build.floordiv(number, blocks)
+            batch, head = self.zero, number
+            if batches != 1:
+                batch, head = build.floordiv(number, heads), build.rem(number, heads)
+            group: Index = head
             if not (isinstance(heads, int) and heads == groups):
                 shared = build.insert(arith.DivUIOp(build.index(heads), build.index(groups)))
-                group = build.floordiv(index, shared)
-            self._head(batch, index, group)
+                group = build.floordiv(head, shared)
+            self._head(batch, head, group, first)
 
-        def place(number: SSAValue) -> None:
-            head(build.floordiv(number, heads), build.rem(number, heads))
+        tasks = Extent((batches, heads, blocks)).value(build)
+        build.loop(0, tasks, 1, task, parallel=True, hint="h" if batches == 1 else "bh")
 
-        if batches == 1:
-            build.loop(0, heads, 1, lambda h: head(self.zero, h), parallel=True, hint="h")
-        else:
-            build.loop(0, build.mul(batches, heads), 1, place, parallel=True, hint="bh")
+    def _head(self, batch: Index, head: Index, group: Index, only: SSAValue | None) -> None:
+        """Blocks of as many vectors as there may be, and a last one of fewer where that is enough.
 
-    def _head(self, batch: Index, head: Index, group: Index) -> None:
-        """Blocks of as many vectors as there may be, and a last one of fewer where that is enough."""
+        With `only` the block that begins there.
+        """
         build, lanes, known = self.build, self.how.lanes, self.query_count
-        width = self.vectors * lanes
+        width = self.width
 
         def block(first: SSAValue, count: Index, vectors: int) -> None:
             position = self.sight.position(first) if self.sight.bounded else None
@@ -191,7 +206,9 @@ class Attention:
                 lambda: block(first, build.minimum(count, lanes), 1),
             )
 
-        if isinstance(known, int) and 0 < known <= width:
+        if only is not None:
+            next_block(only)
+        elif isinstance(known, int) and 0 < known <= width:
             block(self.zero, known, -(-known // lanes))
         else:
             build.loop(0, self.query_count, width, next_block, hint="i")
@@ -256,9 +273,19 @@ class Attention:
 
         transpose_into(build, rows, (0, build.dim(q.buffer, 3)), read, write)
 
+    @property
+    def _depth(self) -> Index:
+        """Steps of the sum that a score is."""
+        return self.build.dim(self.k.buffer, 3)
+
+    def _key(self, block: Block, key: SSAValue, d: SSAValue) -> SSAValue:
+        """What step `d` of a score multiplies queries by."""
+        k = self.k
+        return self.build.load(k.buffer, k.at(block.batch, block.group, key, d))
+
     def _score(self, block: Block) -> Sequence[SSAValue]:
         """Scores against all keys of the block; the largest one of each query."""
-        build, k, lanes, vectors = self.build, self.k, self.how.lanes, block.vectors
+        build, lanes, vectors = self.build, self.how.lanes, block.vectors
         positions = [
             None
             if block.position is None
@@ -273,10 +300,8 @@ class Attention:
                 self.how,
                 count,
                 vectors,
-                (0, build.dim(k.buffer, 3)),
-                lambda d: [
-                    build.load(k.buffer, k.at(block.batch, block.group, key, d)) for key in keys
-                ],
+                (0, self._depth),
+                lambda d: [self._key(block, key, d) for key in keys],
                 lambda d: [
                     build.vload(self.queries, self._at(d, number), lanes)
                     for number in range(vectors)
@@ -321,26 +346,64 @@ class Attention:
 
     def _weigh(self, block: Block, tops: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """scores = exp(scores - top); the sum of them for each query."""
+        start, stop = block.keys
+        zero = self.build.constant(0, self.how.vector)
+        return self.build.reduce(
+            start,
+            stop,
+            1,
+            [zero] * len(tops),
+            lambda key, totals: self._weigh_keys(key, [key], tops, totals),
+            hint="j",
+        )
+
+    def _weigh_keys(
+        self,
+        row: SSAValue,
+        keys: Sequence[SSAValue],
+        tops: Sequence[SSAValue],
+        totals: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        """Makes `row` of the weights from the scores of `keys`, and adds them to the totals."""
         build = self.build
         power = math.ExpOp if self.unit is None else math.Exp2Op
-
-        def row(key: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            sums: list[SSAValue] = []
-            for number, (top, total) in enumerate(zip(tops, totals, strict=True)):
+        sums: list[SSAValue] = []
+        for number, (top, total) in enumerate(zip(tops, totals, strict=True)):
+            weights: list[SSAValue] = []
+            for key in keys:
                 score = build.vload(self.scores, self._at(key, number), self.how.lanes)
-                weight = build.insert(power(build.insert(arith.SubfOp(score, top))))
-                self._put(number, weight, key)
-                sums.append(build.insert(arith.AddfOp(total, weight)))
-            return sums
+                weights.append(build.insert(power(build.insert(arith.SubfOp(score, top)))))
+            self._put(number, self._as_stored(weights), row)
+            here = reduce(lambda a, b: build.insert(arith.AddfOp(a, b)), weights)
+            sums.append(build.insert(arith.AddfOp(total, here)))
+        return sums
 
-        start, stop = block.keys
-        zero = build.constant(0, self.how.vector)
-        return build.reduce(start, stop, 1, [zero] * len(tops), row, hint="j")
+    def _as_stored(self, weights: Sequence[SSAValue]) -> SSAValue:
+        """The weights of a row, as they are multiplied."""
+        (weight,) = weights
+        return weight
+
+    def _weight(self, key: SSAValue, query: Index) -> SSAValue:
+        """One weight."""
+        return self.build.load(self.scores, [self.thread, key, query])
+
+    def _weight_rows(self, block: Block) -> tuple[Index, Index]:
+        return block.keys
+
+    def _values(
+        self, block: Block, starts: Sequence[SSAValue], masks: Sequence[SSAValue | None]
+    ) -> Operand:
+        """The columns of values that a row of the weights meets."""
+        build, v = self.build, self.v
+        return lambda key: [
+            build.vload(v.buffer, v.at(block.batch, block.group, key, start), self.how.lanes, mask)
+            for start, mask in zip(starts, masks)
+        ]
 
     def _combine(self, block: Block) -> None:
         """out[query, d] = sum of scores[key, query] · v[key, d] over keys, times the share."""
-        build, v, lanes = self.build, self.v, self.how.lanes
-        size = build.dim(v.buffer, 3)
+        build, lanes = self.build, self.how.lanes
+        size = build.dim(self.v.buffer, 3)
         width = 2 * lanes
         if not isinstance(size, int):
             self._combine_any(block, size, width)
@@ -369,7 +432,7 @@ class Attention:
             block.count,
             block.keys,
             lambda row: (block.head, build.add(block.first, row)),
-            lambda key, row: build.load(self.scores, [self.thread, key, row]),
+            self._weight,
             lambda row: build.load(self.queries, [self.thread, zero, row]),
         )
         hidden = Hidden(build, self.mask, self.sight)
@@ -391,24 +454,23 @@ class Attention:
     def _combine_columns(
         self, block: Block, column: SSAValue, masks: Sequence[SSAValue | None]
     ) -> None:
-        build, v, lanes = self.build, self.v, self.how.lanes
+        build, lanes = self.build, self.how.lanes
         starts = [build.add(column, n * lanes) for n in range(len(masks))]
 
         def tile(first: Index, count: int, _: Carried) -> Carried:
             queries = [build.index(build.plus(first, offset)) for offset in range(count)]
 
-            def elements(key: SSAValue) -> list[SSAValue]:
-                return [build.load(self.scores, [self.thread, key, query]) for query in queries]
-
-            def columns(key: SSAValue) -> list[SSAValue]:
-                return [
-                    build.vload(v.buffer, v.at(block.batch, block.group, key, start), lanes, mask)
-                    for start, mask in zip(starts, masks)
-                ]
-
-            split = split_for(self.build, self.machine.accumulators, count, len(masks))
             sums = contract(
-                build, self.how, count, len(masks), block.keys, elements, columns, split=split
+                build,
+                self.how,
+                count,
+                len(masks),
+                self._weight_rows(block),
+                lambda row: [
+                    build.load(self.scores, [self.thread, row, query]) for query in queries
+                ],
+                self._values(block, starts, masks),
+                split=split_for(build, self.machine.accumulators, count, len(masks)),
             )
             for query, row in zip(queries, sums):
                 share = build.load(self.queries, [self.thread, self.zero, query])

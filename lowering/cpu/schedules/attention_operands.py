@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.kernels.builder import Index
 
 
@@ -24,3 +25,19 @@ class Heads:
         if self.layout == "bhld":
             return [batch, head, position, column]
         return [batch, position, head, column]
+
+    def rows(self, batch: Index, head: Index) -> HeadRows:
+        """The `[length, size]` matrix of one head."""
+        return HeadRows(self.buffer, (batch, head), self.layout)
+
+
+@dataclass(frozen=True)
+class HeadRows(Matrix):
+    """The matrix of one head; `leading` are its batch and its number."""
+
+    layout: str = "bhld"
+
+    def at(self, *place: Index) -> list[Index]:
+        batch, head = self.leading
+        row, column = place
+        return Heads(self.buffer, self.layout).at(batch, head, row, column)

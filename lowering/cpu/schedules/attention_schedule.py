@@ -14,18 +14,21 @@ Requires: bufferised; contiguous operands; the two scratch buffers of `attention
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import bf16
 from xdsl.ir import Operation
 
 from openinfer.dialects.nn import AttentionOp, dims_of, element_of
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.attention import Attention
 from openinfer.lowering.cpu.schedules.pair_attention import PairAttention
-from openinfer.lowering.cpu.schedules.pair_heads import VECTORS, pair_attention_scratch
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.runtime.sizes import THREADS, Size
+
+VECTORS = 2
+"""Vectors of queries that a block has at most."""
 
 
 def attention_scratch(op: AttentionOp) -> list[Scratch]:
@@ -33,28 +36,34 @@ def attention_scratch(op: AttentionOp) -> list[Scratch]:
 
     First the queries of a block, transposed: `[threads, head size, block]`; then their scores
     against all keys: `[threads, keys, block]`, a part for each thread of a step. A block is two
-    vectors, one where that holds all queries. `op` is on tensors.
+    vectors, one where that holds all queries. With `precision` queries are words of two elements,
+    and all values lie in panels of pairs: `[batch * heads, …]`. `op` is on tensors.
     """
-    if op.precision is not None:
-        return pair_attention_scratch(op)
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]
-    query, key = dims_of(op.inputs[0]), dims_of(op.inputs[1])
-    lanes = machine_of(op).lanes(kind)
-    queries = (query[2] if layouts[0] == "bhld" else query[1]).constant
+    query, key, value = (dims_of(v) for v in op.inputs[:3])
+    machine = machine_of(op)
+    lanes = machine.lanes(kind)
+    queries = query[layouts[0].index("l")].constant
     block = Size.of(lanes if queries is not None and queries <= lanes else VECTORS * lanes)
-    length = key[2] if layouts[1] == "bhld" else key[1]
+    batch, heads, length = (key[layouts[1].index(axis)] for axis in "bhl")
     threads = Size.name(THREADS)
-    return [
-        Scratch("queries", kind, (threads, Size.max(query[3], 1), block)),
+    depth = query[3] if op.precision is None else query[3] // 2
+    scratch = [
+        Scratch("queries", kind, (threads, Size.max(depth, 1), block)),
         Scratch("scores", kind, (threads, length, block)),
     ]
+    if op.precision is not None:
+        tile = machine.tile_for(value[3].constant)
+        panels = (value[3] + (tile - 1)) // tile
+        pairs = (length + 1) // 2
+        scratch.append(Scratch("values", bf16, (batch * heads, panels, pairs, Size.of(2 * tile))))
+    return scratch
 
 
 def _attention(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, AttentionOp)
-    pairs = op.precision is not None
-    schedule = PairAttention if pairs else Attention
+    schedule = Attention if op.precision is None else PairAttention
     schedule(b, op, machine_of(op)).emit()
     return True
 

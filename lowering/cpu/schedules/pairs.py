@@ -20,15 +20,15 @@ from openinfer.dialects.nn import DotPairsOp
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
 from openinfer.lowering.cpu.schedules.packing import Matrix, transpose_into
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
-from openinfer.lowering.kernels.numeric import resize_float, select
+from openinfer.lowering.kernels.numeric import element_type, resize_float, select
 
 
 @dataclass(frozen=True)
 class PairArithmetic(Arithmetic):
-    """Sums in `lanes` f32; operands are pairs of bf16, two for each lane."""
+    """Sums in `lanes` f32; operands are pairs of bf16, two for each lane, or 32-bit words of them."""
 
     def across(self, build: LoopBuilder, value: SSAValue) -> SSAValue:
-        return value
+        return value if element_type(value) == bf16 else as_pairs(build, value)
 
     def spread(self, build: LoopBuilder, value: SSAValue) -> SSAValue:
         return as_pairs(build, build.splat(value, self.lanes))
@@ -114,7 +114,7 @@ def _over_panels(
         build.when(build.compare("ne", rest, 0), lambda: partial(count, rest))
 
 
-def _halves(build: LoopBuilder, depth: Index) -> tuple[Index, Index]:
+def halves(build: LoopBuilder, depth: Index) -> tuple[Index, Index]:
     """How many whole pairs there are, and whether (0 or 1) an element is left."""
     if isinstance(depth, int):
         return divmod(depth, 2)
@@ -137,7 +137,7 @@ def _pack_rows(
     tile: int,
     lanes: int,
 ) -> None:
-    pairs, odd = _halves(build, depth)
+    pairs, odd = halves(build, depth)
     woven = DenseArrayBase.from_list(i64, [n for i in range(lanes) for n in (i, i + lanes)])
     zero = build.constant(0, VectorType(bf16, [lanes]))
     kind = VectorType(bf16, [2 * lanes])
@@ -175,7 +175,7 @@ def _pack_transposed(
     tile: int,
     lanes: int,
 ) -> None:
-    pairs, odd = _halves(build, depth)
+    pairs, odd = halves(build, depth)
     lanes = min(lanes, 16)
     zero = build.constant(0, VectorType(i32, [lanes]))
 
