@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import weakref
@@ -12,6 +11,7 @@ from typing import Any
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _forked: list[Callable[[], object]] = []
+_namespace: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
 def new_lock() -> threading.RLock:
@@ -41,13 +41,25 @@ def _renew() -> None:
 
 
 def _renew_properties() -> None:
-    """Before Python 3.12 a cached property has a lock, which somebody has who parses a program, say."""
-    for found in gc.get_objects():
-        # `isinstance` would ask the object for its class, and a dead weak proxy, say, raises then.
-        if issubclass(type(found), cached_property):
-            lock: Any = getattr(found, "lock", None)
-            if lock is not None and not lock._is_owned():
-                lock._at_fork_reinit()
+    """Before Python 3.12 a cached property has a lock, which somebody has who parses a program, say.
+
+    The properties are found through their classes: the collector does not list frozen objects,
+    and servers freeze theirs before they fork.
+    """
+    seen: set[type] = set()
+    classes: list[type] = [object]
+    while classes:
+        owner = classes.pop()
+        if owner in seen:
+            continue
+        seen.add(owner)
+        # A metaclass may have ways of its own to answer; `type` only looks.
+        classes.extend(type.__subclasses__(owner))
+        for found in list(_namespace(owner).values()):
+            if issubclass(type(found), cached_property):
+                lock: Any = getattr(found, "lock", None)
+                if lock is not None and not lock._is_owned():
+                    lock._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):
