@@ -179,6 +179,15 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0741": ("package kind not readable yet", "Convert the model to `.safetensors` or `.oinf`."),
     "OI0742": ("dtype of a package unknown", "The package holds a dtype that openinfer lacks."),
     "OI0743": ("dtype not in `.oinf`", "The `.oinf` format has no id for the dtype."),
+    "OI0760": (
+        "damaged SPIR-V words",
+        "The words of a device kernel are no instructions: they were cut off, edited, or written by "
+        "another tool.",
+    ),
+    "OI0761": (
+        "malformed SPIR-V module",
+        "The instructions of a device kernel break a rule of modules, functions, blocks, ids or types.",
+    ),
     "OI0781": (
         "no native code on this machine",
         "llvmlite is missing or does not know this processor. The simulator runs everywhere.",

@@ -4,8 +4,9 @@
     python scripts/rooms.py --files     # and the imports behind it
 
 A room is a folder of `lowering/`; its files import only rooms that stand before it in ROOMS. The files
-beside the folders are records and drivers that all rooms share: they import no room. `cpu`, `null` and
-`reference` import nothing of each other. An import that goes the wrong way ends the script with 1.
+beside the folders are records and drivers that all rooms share: they import no room. `cpu`, `null`,
+`vulkan` and `reference` import nothing of each other. An import that goes the wrong way ends the script
+with 1.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ ROOMS = (
     "host",
     "cpu",
     "null",
+    "vulkan",
     "reference",
 )
-APART = frozenset({"cpu", "null", "reference"})
+APART = frozenset({"cpu", "null", "reference", "vulkan"})
 """Rooms that import nothing of each other."""
 
 Edges = dict[tuple[str, str], list[tuple[str, str]]]

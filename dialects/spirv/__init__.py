@@ -1,0 +1,1 @@
+"""SPIR-V: the table of its instructions."""

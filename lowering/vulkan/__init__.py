@@ -1,0 +1,1 @@
+"""The machine `vulkan`: SPIR-V words and their text."""
