@@ -198,6 +198,14 @@ class _Checker:
                 "StorageClass"
             ):
                 self.fail(one, "its type is no pointer of its storage class")
+        elif name in {"Constant", "SpecConstant"}:
+            type_ = self.defined[one.of("type")[0]]
+            width = type_.of("word")[0] if type_.row.name in {"TypeInt", "TypeFloat"} else 0
+            if width not in {8, 16, 32, 64} or bool(one.of("wide")) != (width == 64):
+                self.fail(one, "has not the words of a number of its type")
+        elif name == "TypeVector":
+            if self.defined[ids[0]].row.name not in {"TypeInt", "TypeFloat", "TypeBool"}:
+                self.fail(one, f"%{ids[0]} is no scalar type")
         elif name in _ARITHMETIC:
             wanted = self.shape(self.defined[one.of("type")[0]])
             for used in ids:

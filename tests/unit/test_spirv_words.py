@@ -7,6 +7,7 @@ import random
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,8 @@ def test_validator_accepts_what_the_checker_accepts() -> None:
         ((5 << 16 | 128, 4, 10, 9, 5), (5 << 16 | 128, 5, 10, 9, 5), "OI0761", "is no type"),
         ((5 << 16 | 128, 4, 10, 9, 5), (5 << 16 | 128, 6, 10, 9, 5), "OI0761", "not the type of the result"),
         ((5 << 16 | 128, 4, 10, 9, 5), (5 << 16 | 128, 4, 9, 9, 5), "OI0761", "a second time"),
+        ((4 << 16 | 43, 4, 5, 5), (4 << 16 | 43, 2, 5, 5), "OI0761", "words of a number"),
+        ((2 << 16 | 20, 6), (4 << 16 | 23, 6, 3, 2), "OI0761", "no scalar type"),
         ((2 << 16 | 249, 8, 2 << 16 | 248, 13), (2 << 16 | 249, 5, 2 << 16 | 248, 13), "OI0761", "no label"),
         ((1 << 16 | 253, 1 << 16 | 56), (1 << 16 | 56, 1 << 16 | 253), "OI0761", "has no end"),
         ((5 << 16 | 128, 4, 10, 9, 5), (5 << 16 | 4450, 4, 10, 9, 5), "OI0761", "needs the capability"),
@@ -218,8 +221,9 @@ def test_damaged_words_are_named(
     assert raised.value.code == code
 
 
-def test_mutated_words_are_modules_or_errors() -> None:
-    words, refused = loop_words(), 0
+@pytest.mark.parametrize("make", [loop_words, mlir_words])
+def test_mutated_words_are_modules_or_errors(make: Callable[[], bytes]) -> None:
+    words, refused = make(), 0
     draw = random.Random(13)
     for _ in range(3000):
         data = bytearray(words)
@@ -239,4 +243,4 @@ def test_mutated_words_are_modules_or_errors() -> None:
         else:
             assert write_words(module) == bytes(data)
             assert print_text(module)
-    assert refused > 2000
+    assert refused > 1500
