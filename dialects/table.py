@@ -17,6 +17,7 @@ DIALECTS: dict[str, str] = {
     "llvm": "openinfer.dialects.extensions.llvm:LLVM",
     "math": "openinfer.dialects.extensions.math:Math",
     "memref": "openinfer.dialects.extensions.memref:MemRef",
+    "spirv": "openinfer.dialects.spirv:SPIRV",
     "scf": "xdsl.dialects.scf:Scf",
     "tensor": "xdsl.dialects.tensor:Tensor",
     "test": "xdsl.dialects.test:Test",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from openinfer.dialects.spirv.instructions import ENUMERATIONS, MASKS, ROWS
-from openinfer.lowering.vulkan.words import Instruction, Module, Part
+from openinfer.runtime.spirv.instructions import ENUMERATIONS, MASKS, ROWS
+from openinfer.runtime.spirv.words import Instruction, Module, Part
 
 _FLOATS = {16: ("<H", "<e", 6), 32: ("<I", "<f", 9), 64: ("<Q", "<d", 17)}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from openinfer.dialects.spirv.instructions import CAPABILITIES, ENUMERATIONS, ROWS
-from openinfer.lowering.vulkan.check_words import check_words
 from openinfer.lowering.vulkan.spirv_text import print_text
-from openinfer.lowering.vulkan.words import write_words
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.spirv.check_words import check_words
+from openinfer.runtime.spirv.instructions import CAPABILITIES, ENUMERATIONS, ROWS
+from openinfer.runtime.spirv.words import write_words
 
 GRAMMAR = Path(__file__).parents[2] / "../shared/data/spirv/spirv.core.grammar.json"
 KINDS = {

@@ -1,6 +1,6 @@
 """THE table of SPIR-V: one row per instruction, one per number that an operand may be.
 
-The words, the text, the checker (`lowering/vulkan/`) follow from these rows alone.
+The words, the text, the checker (beside this file and in `lowering/vulkan/`) follow from these rows alone.
 
 A row of an instruction is its opcode, its name, its operands and, behind `:`, the capabilities of which
 one must be declared. An operand is `type` and `result` (the ids that stand in front), `id`, `scope` and
@@ -55,6 +55,9 @@ _INSTRUCTIONS: Final = """
 66 InBoundsAccessChain type result id id*
 67 PtrAccessChain type result id id id*
     : VariablePointers|VariablePointersStorageBuffer|PhysicalStorageBufferAddresses
+70 InBoundsPtrAccessChain type result id id id*
+    : VariablePointers|VariablePointersStorageBuffer|PhysicalStorageBufferAddresses
+63 CopyMemory id id MemoryAccess? MemoryAccess?
 120 ConvertUToPtr type result id : PhysicalStorageBufferAddresses
 117 ConvertPtrToU type result id : PhysicalStorageBufferAddresses
 124 Bitcast type result id
@@ -77,6 +80,16 @@ _INSTRUCTIONS: Final = """
 227 AtomicLoad type result id scope semantics
 228 AtomicStore id scope semantics id
 234 AtomicIAdd type result id scope semantics id
+229 AtomicExchange type result id scope semantics id
+230 AtomicCompareExchange type result id scope semantics semantics id id
+232 AtomicIIncrement type result id scope semantics
+235 AtomicISub type result id scope semantics id
+236 AtomicSMin type result id scope semantics id
+237 AtomicUMin type result id scope semantics id
+238 AtomicSMax type result id scope semantics id
+240 AtomicAnd type result id scope semantics id
+241 AtomicOr type result id scope semantics id
+242 AtomicXor type result id scope semantics id
 239 AtomicUMax type result id scope semantics id
 6035 AtomicFAddEXT type result id scope semantics id : AtomicFloat32AddEXT
 80 CompositeConstruct type result id*
@@ -84,6 +97,7 @@ _INSTRUCTIONS: Final = """
 82 CompositeInsert type result id id word*
 79 VectorShuffle type result id id word*
 77 VectorExtractDynamic type result id id
+78 VectorInsertDynamic type result id id id
 83 CopyObject type result id
 109 ConvertFToU type result id
 110 ConvertFToS type result id
@@ -111,6 +125,10 @@ _INSTRUCTIONS: Final = """
 142 VectorTimesScalar type result id id
 143 MatrixTimesScalar type result id id : Matrix
 148 Dot type result id id
+149 IAddCarry type result id id
+150 ISubBorrow type result id id
+151 UMulExtended type result id id
+152 SMulExtended type result id id
 194 ShiftRightLogical type result id id
 195 ShiftRightArithmetic type result id id
 196 ShiftLeftLogical type result id id
@@ -161,6 +179,7 @@ _INSTRUCTIONS: Final = """
 339 GroupNonUniformBallot type result scope id : GroupNonUniformBallot
 345 GroupNonUniformShuffle type result scope id id : GroupNonUniformShuffle
 346 GroupNonUniformShuffleXor type result scope id id : GroupNonUniformShuffle
+347 GroupNonUniformShuffleUp type result scope id id : GroupNonUniformShuffleRelative
 348 GroupNonUniformShuffleDown type result scope id id : GroupNonUniformShuffleRelative
 349 GroupNonUniformIAdd type result scope GroupOperation id id?
     : GroupNonUniformArithmetic|GroupNonUniformClustered
@@ -181,6 +200,18 @@ _INSTRUCTIONS: Final = """
 357 GroupNonUniformUMax type result scope GroupOperation id id?
     : GroupNonUniformArithmetic|GroupNonUniformClustered
 358 GroupNonUniformFMax type result scope GroupOperation id id?
+    : GroupNonUniformArithmetic|GroupNonUniformClustered
+359 GroupNonUniformBitwiseAnd type result scope GroupOperation id id?
+    : GroupNonUniformArithmetic|GroupNonUniformClustered
+360 GroupNonUniformBitwiseOr type result scope GroupOperation id id?
+    : GroupNonUniformArithmetic|GroupNonUniformClustered
+361 GroupNonUniformBitwiseXor type result scope GroupOperation id id?
+    : GroupNonUniformArithmetic|GroupNonUniformClustered
+362 GroupNonUniformLogicalAnd type result scope GroupOperation id id?
+    : GroupNonUniformArithmetic|GroupNonUniformClustered
+363 GroupNonUniformLogicalOr type result scope GroupOperation id id?
+    : GroupNonUniformArithmetic|GroupNonUniformClustered
+364 GroupNonUniformLogicalXor type result scope GroupOperation id id?
     : GroupNonUniformArithmetic|GroupNonUniformClustered
 4450 SDot type result id id PackedVectorFormat? : DotProduct
 4451 UDot type result id id PackedVectorFormat? : DotProduct
@@ -394,6 +425,47 @@ ENUMERATIONS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "RTE": (0, ""),
         "RTZ": (1, ""),
     },
+    # These stand in words as ids of constants.
+    "Scope": {
+        "CrossDevice": (0, ""),
+        "Device": (1, ""),
+        "Workgroup": (2, ""),
+        "Subgroup": (3, ""),
+        "Invocation": (4, ""),
+        "QueueFamily": (5, ""),
+    },
+    "MemorySemantics": {
+        "Acquire": (0x2, ""),
+        "Release": (0x4, ""),
+        "AcquireRelease": (0x8, ""),
+        "SequentiallyConsistent": (0x10, ""),
+        "UniformMemory": (0x40, ""),
+        "SubgroupMemory": (0x80, ""),
+        "WorkgroupMemory": (0x100, ""),
+        "CrossWorkgroupMemory": (0x200, ""),
+        "AtomicCounterMemory": (0x400, ""),
+        "ImageMemory": (0x800, ""),
+        "OutputMemory": (0x1000, ""),
+        "MakeAvailable": (0x2000, ""),
+        "MakeVisible": (0x4000, ""),
+        "Volatile": (0x8000, ""),
+    },
+    "CooperativeMatrixLayout": {
+        "RowMajorKHR": (0, ""),
+        "ColumnMajorKHR": (1, ""),
+    },
+    "CooperativeMatrixUse": {
+        "MatrixAKHR": (0, ""),
+        "MatrixBKHR": (1, ""),
+        "MatrixAccumulatorKHR": (2, ""),
+    },
+    "TensorClampMode": {
+        "Undefined": (0, ""),
+        "Constant": (1, ""),
+        "ClampToEdge": (2, ""),
+        "Repeat": (3, ""),
+        "RepeatMirrored": (4, ""),
+    },
 }
 MASKS: Final = frozenset(
     {
@@ -404,6 +476,7 @@ MASKS: Final = frozenset(
         "CooperativeMatrixOperands",
         "CooperativeMatrixReduce",
         "TensorAddressingOperands",
+        "MemorySemantics",
     }
 )
 
@@ -450,4 +523,19 @@ CAPABILITIES: Final = {
     line.split()[1]: (int(line.split()[0]), tuple(line.partition(" < ")[2].split()))
     for line in _lines(_CAPABILITIES)
 }
+
+_EXTENDED: Final = """
+1 Round | 2 RoundEven | 3 Trunc | 4 FAbs | 5 SAbs | 6 FSign | 7 SSign | 8 Floor | 9 Ceil | 10 Fract
+13 Sin | 14 Cos | 15 Tan | 16 Asin | 17 Acos | 18 Atan | 19 Sinh | 20 Cosh | 21 Tanh | 22 Asinh | 23 Acosh
+24 Atanh | 25 Atan2 | 26 Pow | 27 Exp | 28 Log | 29 Exp2 | 30 Log2 | 31 Sqrt | 32 InverseSqrt | 37 FMin
+38 UMin | 39 SMin | 40 FMax | 41 UMax | 42 SMax | 43 FClamp | 44 UClamp | 45 SClamp | 46 FMix | 50 Fma
+52 FrexpStruct | 53 Ldexp | 58 PackHalf2x16 | 62 UnpackHalf2x16 | 73 FindILsb | 74 FindSMsb | 75 FindUMsb
+79 NMin | 80 NMax | 81 NClamp
+"""
+EXTENDED: Final = {
+    one.split()[1]: int(one.split()[0])
+    for one in _EXTENDED.replace("\n", "|").split("|")
+    if one.strip()
+}
+"""The instructions of `GLSL.std.450` with their numbers."""
 ENUMERATIONS["Capability"] = {name: (number, "") for name, (number, _) in CAPABILITIES.items()}

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from openinfer.dialects.spirv.instructions import ENUMERATIONS, MASKS, ROWS, Operand, Row, operand
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.spirv.instructions import ENUMERATIONS, MASKS, ROWS, Operand, Row, operand
 
 MAGIC: Final = 0x07230203
 HEADER: Final = 5

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from openinfer.dialects.spirv.instructions import CAPABILITIES, ROWS
-from openinfer.lowering.vulkan.words import IDS, Instruction, Module, read_words
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.spirv.instructions import CAPABILITIES, ROWS
+from openinfer.runtime.spirv.words import IDS, Instruction, Module, read_words
 
 _SECTIONS: Final = (
     {"Capability"},

@@ -1,0 +1,347 @@
+"""Control flow of SPIR-V: branches between blocks, and the regions that keep it structured.
+
+A region of `spirv.mlir.selection` and `spirv.mlir.loop` ends with a block of nothing but
+`spirv.mlir.merge`, where whatever runs in it comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, i1, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    successor_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from openinfer.dialects.spirv.enums import LoopControlAttr, SelectionControlAttr
+
+
+def _print_target(printer: Printer, block: Block, operands: Sequence[SSAValue]) -> None:
+    printer.print_block_name(block)
+    if operands:
+        with printer.in_parens():
+            printer.print_list(operands, printer.print_operand)
+            printer.print_string(" : ")
+            printer.print_list([v.type for v in operands], printer.print_attribute)
+
+
+def _parse_target(parser: Parser) -> tuple[Block, Sequence[SSAValue]]:
+    block = parser.parse_successor()
+    if not parser.parse_optional_punctuation("("):
+        return block, ()
+    names: list[UnresolvedOperand] = parser.parse_comma_separated_list(
+        Parser.Delimiter.NONE, parser.parse_unresolved_operand
+    )
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
+    parser.parse_punctuation(")")
+    return block, parser.resolve_operands(names, types, parser.pos)
+
+
+def _check_target(op: Operation, block: Block, operands: Sequence[SSAValue]) -> None:
+    if [arg.type for arg in block.args] != [value.type for value in operands]:
+        raise VerifyException(f"'{op.name}' does not give its block what it takes")
+
+
+@irdl_op_definition
+class BranchOp(IRDLOperation):
+    """`spirv.Branch ^next(%x : i32)`."""
+
+    name = "spirv.Branch"
+
+    block_arguments = var_operand_def()
+    target = successor_def()
+
+    traits = traits_def(IsTerminator())
+
+    def __init__(self, target: Block, arguments: Sequence[SSAValue | Operation] = ()):
+        super().__init__(operands=[arguments], successors=[target])
+
+    def verify_(self) -> None:
+        _check_target(self, self.target, self.block_arguments)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        _print_target(printer, self.target, self.block_arguments)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BranchOp:
+        op = cls(*_parse_target(parser))
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class BranchConditionalOp(IRDLOperation):
+    """`spirv.BranchConditional %c [3, 1], ^then, ^else`, with weights if they are known."""
+
+    name = "spirv.BranchConditional"
+
+    condition = operand_def(i1)
+    true_target_operands = var_operand_def()
+    false_target_operands = var_operand_def()
+    branch_weights = opt_prop_def(ArrayAttr[IntegerAttr[IntegerType]])
+    true_target = successor_def()
+    false_target = successor_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    traits = traits_def(IsTerminator())
+
+    def __init__(
+        self,
+        condition: SSAValue | Operation,
+        true_target: Block,
+        false_target: Block,
+        true_operands: Sequence[SSAValue | Operation] = (),
+        false_operands: Sequence[SSAValue | Operation] = (),
+        weights: tuple[int, int] | None = None,
+    ):
+        listed = ArrayAttr(IntegerAttr(weight, i32) for weight in weights or ())
+        super().__init__(
+            operands=[condition, true_operands, false_operands],
+            successors=[true_target, false_target],
+            properties={"branch_weights": listed if weights is not None else None},
+        )
+
+    def verify_(self) -> None:
+        _check_target(self, self.true_target, self.true_target_operands)
+        _check_target(self, self.false_target, self.false_target_operands)
+        if self.branch_weights is not None and len(self.branch_weights) != 2:
+            raise VerifyException("'spirv.BranchConditional' has two weights, or none")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.condition)
+        if self.branch_weights is not None:
+            weights = ", ".join(str(weight.value.data) for weight in self.branch_weights)
+            printer.print_string(f" [{weights}]")
+        printer.print_string(", ")
+        _print_target(printer, self.true_target, self.true_target_operands)
+        printer.print_string(", ")
+        _print_target(printer, self.false_target, self.false_target_operands)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BranchConditionalOp:
+        condition = parser.resolve_operand(parser.parse_unresolved_operand(), i1)
+        weights: tuple[int, int] | None = None
+        if parser.parse_optional_punctuation("["):
+            first = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            weights = first, parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation("]")
+        parser.parse_punctuation(",")
+        true_target, true_operands = _parse_target(parser)
+        parser.parse_punctuation(",")
+        false_target, false_operands = _parse_target(parser)
+        op = cls(condition, true_target, false_target, true_operands, false_operands, weights)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The end of a function that gives nothing."""
+
+    name = "spirv.Return"
+
+    assembly_format = "attr-dict"
+
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class ReturnValueOp(IRDLOperation):
+    """`spirv.ReturnValue %x : f32`."""
+
+    name = "spirv.ReturnValue"
+
+    value = operand_def()
+
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    traits = traits_def(IsTerminator())
+
+    def __init__(self, value: SSAValue | Operation):
+        super().__init__(operands=[value])
+
+
+@irdl_op_definition
+class UnreachableOp(IRDLOperation):
+    """The end of a block that nothing comes to."""
+
+    name = "spirv.Unreachable"
+
+    assembly_format = "attr-dict"
+
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class MergeOp(IRDLOperation):
+    """The end of a region: what runs in it goes on behind it."""
+
+    name = "spirv.mlir.merge"
+
+    assembly_format = "attr-dict"
+
+    traits = traits_def(IsTerminator())
+
+
+def _merge_block(op: Operation, region: Region) -> Block:
+    """The last block of a region. Raises VerifyException for one that is no merge."""
+    *_, last = region.blocks
+    if last.args or not isinstance(last.first_op, MergeOp):
+        raise VerifyException(f"'{op.name}' ends with a block of nothing but 'spirv.mlir.merge'")
+    for block in list(region.blocks)[:-1]:
+        if isinstance(block.last_op, MergeOp):
+            raise VerifyException(f"'{op.name}' has 'spirv.mlir.merge' in its last block only")
+    return last
+
+
+@irdl_op_definition
+class SelectionOp(IRDLOperation):
+    """`spirv.mlir.selection { ^header … ^merge: spirv.mlir.merge }`."""
+
+    name = "spirv.mlir.selection"
+
+    selection_control = prop_def(SelectionControlAttr)
+    body = region_def()
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    def __init__(self, body: Region, control: str = "None"):
+        super().__init__(
+            regions=[body],
+            properties={"selection_control": SelectionControlAttr.of(control)},
+        )
+
+    def verify_(self) -> None:
+        if not self.body.blocks:
+            return
+        _merge_block(self, self.body)
+        if len(self.body.blocks) < 2:
+            raise VerifyException("'spirv.mlir.selection' has a header, which branches")
+
+    @property
+    def header(self) -> Block:
+        return self.body.blocks[0]
+
+    @property
+    def merge(self) -> Block:
+        return self.body.blocks[-1]
+
+    def print(self, printer: Printer) -> None:
+        if self.selection_control.data:
+            printer.print_string(f" control({self.selection_control.text})")
+        printer.print_string(" ")
+        printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectionOp:
+        control = "None"
+        if parser.parse_optional_keyword("control"):
+            with parser.in_parens():
+                control = SelectionControlAttr.parse_names(parser).text
+        op = cls(parser.parse_region(), control)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class LoopOp(IRDLOperation):
+    """`spirv.mlir.loop { ^entry, ^header, …, ^continue, ^merge }`.
+
+    The entry branches to the header, the continue block back to it, and nothing else does.
+    """
+
+    name = "spirv.mlir.loop"
+
+    loop_control = prop_def(LoopControlAttr)
+    body = region_def()
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    def __init__(self, body: Region, control: str = "None"):
+        super().__init__(regions=[body], properties={"loop_control": LoopControlAttr.of(control)})
+
+    @property
+    def entry(self) -> Block:
+        return self.body.blocks[0]
+
+    @property
+    def header(self) -> Block:
+        return self.body.blocks[1]
+
+    @property
+    def continuing(self) -> Block:
+        return self.body.blocks[-2]
+
+    @property
+    def merge(self) -> Block:
+        return self.body.blocks[-1]
+
+    def verify_(self) -> None:
+        if not self.body.blocks:
+            return
+        _merge_block(self, self.body)
+        if len(self.body.blocks) < 4:
+            raise VerifyException(
+                "'spirv.mlir.loop' has an entry, a header, a continue block and a merge block"
+            )
+        entry = self.entry.last_op
+        if not isinstance(entry, BranchOp) or entry.target is not self.header:
+            raise VerifyException("'spirv.mlir.loop': the entry branches to the header")
+        for block in self.body.blocks:
+            last = block.last_op
+            back = last is not None and self.header in last.successors
+            if back != (block is self.entry or block is self.continuing):
+                raise VerifyException(
+                    "'spirv.mlir.loop': the entry and the continue block branch to the header"
+                )
+
+    def print(self, printer: Printer) -> None:
+        if self.loop_control.data:
+            printer.print_string(f" control({self.loop_control.text})")
+        printer.print_string(" ")
+        printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoopOp:
+        control = "None"
+        if parser.parse_optional_keyword("control"):
+            with parser.in_parens():
+                control = LoopControlAttr.parse_names(parser).text
+        op = cls(parser.parse_region(), control)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+CONTROL_FLOW_OPS = (
+    BranchOp,
+    BranchConditionalOp,
+    ReturnOp,
+    ReturnValueOp,
+    UnreachableOp,
+    MergeOp,
+    SelectionOp,
+    LoopOp,
+)
