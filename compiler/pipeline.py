@@ -202,6 +202,30 @@ def _null(phase: Phase) -> Phase:
 
 PIPELINES["null"] = tuple(map(_null, PIPELINES["cpu"]))
 
+
+def _vulkan(phase: Phase) -> Phase:
+    """The same phase for Vulkan: from `buffers` on, kernels of the device have a way of their own."""
+    without = ("stream-weights", "share-loops", "choose-layouts")
+    steps = [step for step in phase.steps if step.name not in without]
+    more = {"kernels": "gpu", "threads": "gpu", "llvm": "spirv"}.get(phase.name)
+    if phase.name == "kernels":
+        steps[:0] = [
+            Step("lower-device-kernels", "views are plain buffers: an op becomes its shader"),
+            Step("lower-dispatches", "launches are there; the sizes that they ask for still are"),
+        ]
+    if phase.name == "threads":
+        steps.insert(0, Step("share-loops{alone=true}", "the calling thread runs the host half"))
+    if phase.name == "llvm":
+        after = [step.name for step in steps].index("expand-math") + 1
+        steps.insert(after, Step("convert-to-spirv", "functions are expanded; the rest is LLVM's"))
+    leaves = phase.leaves
+    if more is not None and leaves is not None:
+        leaves = replace(leaves, dialects=leaves.dialects | {more})
+    return replace(phase, steps=tuple(steps), leaves=leaves)
+
+
+PIPELINES["vulkan"] = tuple(map(_vulkan, PIPELINES["cpu"]))
+
 SPEED_ONLY = frozenset(
     step.name
     for pipeline in PIPELINES.values()

@@ -66,6 +66,10 @@ PASSES: dict[str, str] = {
     "lower-transfers": "openinfer.lowering.host.lower_transfers:LowerTransfers",
     # null
     "record-calls": "openinfer.lowering.null.record_calls:RecordCalls",
+    # vulkan
+    "lower-device-kernels": "openinfer.lowering.vulkan.schedules.lower_device_kernels:LowerDeviceKernels",
+    "convert-to-spirv": "openinfer.lowering.vulkan.to_spirv.convert_to_spirv:ConvertToSpirv",
+    "lower-dispatches": "openinfer.lowering.vulkan.lower_dispatches:LowerDispatches",
     # cpu
     "add-team": "openinfer.lowering.cpu.add_team:AddTeam",
     "add-poll": "openinfer.lowering.cpu.add_poll:AddPoll",
@@ -100,6 +104,7 @@ PASSES: dict[str, str] = {
 BACKENDS: dict[str, str] = {
     "cpu": "openinfer.compiler.backends.cpu:CPU",
     "null": "openinfer.compiler.backends.null:NULL",
+    "vulkan": "openinfer.compiler.backends.vulkan:VULKAN",
 }
 """By the name of the device (`openinfer.runtime.devices`)."""
 

@@ -89,6 +89,7 @@ class Demands:
 DEMANDS: dict[str, str] = {
     "cpu": "openinfer.lowering.cpu.demands:CpuDemands",
     "null": "openinfer.lowering.null.demands:NullDemands",
+    "vulkan": "openinfer.lowering.vulkan.demands:VulkanDemands",
 }
 """By the name of the device, as `Facts.device` has it."""
 

@@ -15,6 +15,8 @@ PLACE = "openinfer.place"
 MEMORY = "openinfer.memory"
 """On an allocation: the memory that it is in; absent for that of the host."""
 HOST, DEVICE = "host", "device"
+KNOWN_BLOCK_SIZE = "gpu.known_block_size"
+"""On the function of a kernel that is lowered for the device: the invocations of a workgroup."""
 
 
 def on_host(op: Operation) -> bool:
@@ -31,3 +33,9 @@ def keep_place(source: Operation, target: Operation) -> None:
     """`target`, which replaces `source` or calls it, runs where that would."""
     if on_host(source):
         to_host(target)
+
+
+def is_device_kernel(op: Operation) -> bool:
+    """Whether an op is the function of a kernel that is lowered for the device: passes for the host leave
+    it alone."""
+    return KNOWN_BLOCK_SIZE in op.attributes

@@ -69,6 +69,14 @@ class CallRow:
 
     kernel: str
     buffers: list[str]
+    writes: list[int] = field(default_factory=list[int])
+    """Which of the buffers a kernel writes."""
+    places: list[int] = field(default_factory=list[int])
+    """Of each buffer: the word of the kernel that says where the buffer begins, in elements."""
+    elements: list[int] = field(default_factory=list[int])
+    """Of each buffer: the bytes of an element."""
+    words: int = 0
+    """How many words of 32 bits the kernel takes."""
 
 
 BEFORE = -1

@@ -207,7 +207,9 @@ class FormOp(IRDLOperation):
                 front, _, behind = token.strip("{}").partition(f"%{number}")
                 text.put(front.strip())
                 printer.print_operand(self.operands[int(number)])
-                text.put(behind.strip())
+                text.apart = True
+                if behind.strip():
+                    text.put(behind.strip())
             elif (value := self.properties.get(angle or quoted)) is not None:
                 named = cast(EnumAttr, value).text
                 if token.startswith("{,"):

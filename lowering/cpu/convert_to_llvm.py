@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects.extensions.llvm import LLVM
 from openinfer.dialects.nn import InterfaceOp
+from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
 from openinfer.lowering.cpu.to_llvm import math as math_rules
@@ -66,7 +67,7 @@ class ConvertToLlvm(ModulePass):
 
     Requires: only ops of memref, vector, arith, math, scf, cf, func and llvm; 1-D vectors; bools in
     memory as i8; math functions of f32 that should be fast are expanded (`expand-math`).
-    Leaves: a module of `llvm` functions and globals.
+    Leaves: a module of `llvm` functions and globals; modules of SPIR-V as they are.
     """
 
     name: ClassVar[str] = "convert-to-llvm"
@@ -85,7 +86,7 @@ class ConvertToLlvm(ModulePass):
                 needed.update(converter.needed)
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)
-            elif isinstance(child, InterfaceOp):
+            elif isinstance(child, InterfaceOp | SpirvModuleOp):
                 continue
             elif isinstance(child, llvm.FuncOp | llvm.GlobalOp):
                 defined.add(child.sym_name.data)

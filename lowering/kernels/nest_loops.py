@@ -55,11 +55,13 @@ def emit_kernel(b: LoopBuilder, kernel: Kernel) -> None:
     """Builds the loops of a kernel. The nest may have been simplified before."""
     for access in kernel.nest.accesses:
         access.materialise(b)
-    _Emitter(b, kernel).emit()
+    NestEmitter(b, kernel).emit()
 
 
 @dataclass
-class _Emitter:
+class NestEmitter:
+    """Builds the loops of a kernel, or the work of one point of it."""
+
     b: LoopBuilder
     kernel: Kernel
     at: list[Index | None] = field(init=False)
@@ -189,18 +191,19 @@ class _Emitter:
         self.over([*self.parallel, *self.reductions], point)
 
     def scalars(self) -> None:
-        def point() -> None:
-            outputs = self.old_outputs(self.load)
+        self.over(self.parallel, self.scalar_point)
 
-            def inner(values: Values) -> Values:
-                return self.compute([self.load(a) for a in self.nest.inputs], values)
+    def scalar_point(self) -> None:
+        """One point of the parallel dimensions, with scalar loops over the reductions."""
+        outputs = self.old_outputs(self.load)
 
-            for value, access in zip(
-                self.reduce_over(self.reductions, outputs, inner), self.nest.outputs
-            ):
-                self.store(value, access)
+        def inner(values: Values) -> Values:
+            return self.compute([self.load(a) for a in self.nest.inputs], values)
 
-        self.over(self.parallel, point)
+        for value, access in zip(
+            self.reduce_over(self.reductions, outputs, inner), self.nest.outputs
+        ):
+            self.store(value, access)
 
     def old_outputs(self, load: Callable[[Access], SSAValue]) -> list[SSAValue]:
         """The values that the outputs hold, as far as they matter; else the first thing at hand."""

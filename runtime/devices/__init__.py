@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 DEVICES: dict[str, str] = {
     "cpu": "openinfer.runtime.devices.cpu.device:CpuDevice",
     "null": "openinfer.runtime.devices.null.device:NullDevice",
+    "vulkan": "openinfer.runtime.devices.vulkan.device:VulkanDevice",
 }
 """By name; the first one is what programs are compiled for unless another one is named."""
 

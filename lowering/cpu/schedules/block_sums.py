@@ -42,6 +42,7 @@ from openinfer.lowering.kernels.sum_chains import (
     sums_of,
 )
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.places import is_device_kernel
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class BlockSums(ModulePass):
         strict = Facts.of(op).strict_math
         for function in op.body.ops:
             if isinstance(function, FuncOp) and not function.is_declaration:
-                if not strict:
+                if not strict and not is_device_kernel(function):
                     _Function(function).rewrite()
                 for inner in function.walk():
                     for note in (builder.SUMS, builder.BESIDE, builder.ROUNDS):

@@ -46,8 +46,11 @@ _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int6
 class CpuProgram(LoadedProgram):
     """The linked code of a program and its weights in the layout that the code wants."""
 
-    def __init__(self, program: Program) -> None:
-        """Raises ArtefactError for code that cannot run here, PackageError for a bad weight."""
+    def __init__(self, program: Program, provided: Mapping[str, int] = {}) -> None:
+        """`provided` are addresses of functions that the code calls, by name.
+
+        Raises ArtefactError for code that cannot run here, PackageError for a bad weight.
+        """
         manifest, code = program.manifest, program.part(HOST)
         check_target(manifest.target)
         self.manifest = manifest
@@ -58,7 +61,7 @@ class CpuProgram(LoadedProgram):
         symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
         if Slot(SlotKind.TEAM) in manifest.frame:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
-        imports: dict[str, int] = {}
+        imports = {name: place for name, place in provided.items() if name.encode() in code}
         self.watched = OBSERVER.encode() in code
         if self.watched:
             imports[OBSERVER] = observer_address()

@@ -20,7 +20,7 @@ PROVIDED = frozenset(
     [
         # What the text asks for by name, what LLVM makes of copies, and its table of addresses.
         *("clock_gettime", "sched_yield", "syscall", "openinfer_observe"),
-        "openinfer_interrupted",
+        *("openinfer_interrupted", "openinfer_submit"),
         *("memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"),
         # libm, for f64 and f32; LLVM makes one call of a sine and a cosine of the same angle.
         *(f"{name}{suffix}" for name in (*_FUNCTIONS, "sincos") for suffix in ("", "f")),

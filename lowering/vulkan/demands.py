@@ -1,0 +1,73 @@
+"""What Vulkan asks of the passes that all machines share."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    Float16Type,
+    Float32Type,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    TensorType,
+)
+from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.lowering.demands import Demands
+from openinfer.lowering.kernels.circular import CIRCULAR
+from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
+from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
+
+_INTEGERS = (8, 16, 32, 64)
+_COMPUTED = CONVERTED | frozenset(EXPANSIONS) | frozenset(CIRCULAR)
+
+
+class VulkanDemands(Demands):
+    """The schedules of `lowering/vulkan/schedules/` answer."""
+
+    def supports(self, op: Operation) -> str | None:
+        if op.name not in RULES:
+            return "the device has no kernel for it"
+        buffers = [v for v in (*op.operands, *op.results) if _is_buffer(v)]
+        for value in buffers:
+            element = nn.element_of(value)
+            if not _is_stored(element):
+                return f"the device does not store {element}"
+        if isinstance(op, nn.MatmulOp) and (op.layout is not None or op.precision is not None):
+            return "the device has no kernel for products with weights in a layout"
+        for region in op.regions:
+            for inner in region.walk():
+                if (reason := _refused(inner)) is not None:
+                    return reason
+        return None
+
+
+def _is_buffer(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType | MemRefType)
+
+
+def _is_stored(element: Attribute) -> bool:
+    """Whether a buffer may hold an element: integers of whole bytes, f32 and f16."""
+    if isinstance(element, IntegerType):
+        return element.width.data in _INTEGERS
+    return isinstance(element, Float32Type | Float16Type)
+
+
+def _is_value(type_: Attribute) -> bool:
+    if isinstance(type_, IntegerType):
+        return type_.width.data in (1, *_INTEGERS)
+    return isinstance(type_, Float32Type | Float16Type | IndexType)
+
+
+def _refused(op: Operation) -> str | None:
+    """Why an op of a body cannot be computed; None where it can."""
+    if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
+        return None
+    if op.name not in _COMPUTED:
+        return f"the device does not compute {op.name}"
+    for value in (*op.operands, *op.results):
+        if not _is_value(value.type):
+            return f"the device does not compute with {value.type}"
+    return None

@@ -1,0 +1,209 @@
+"""What a step asks of the device becomes words in memory, which the runtime reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects.builtin import (
+    IndexType,
+    MemRefType,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
+from openinfer.lowering.interface import as_attribute
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.inserted import keep_location
+from openinfer.lowering.places import DEVICE
+from openinfer.lowering.step_arguments import add_arguments
+from openinfer.lowering.vulkan.to_spirv.kernel_body import open_dims
+from openinfer.lowering.vulkan.to_spirv.kernel_module import width_of
+from openinfer.runtime.devices.vulkan.record import (
+    COPY,
+    RECORD_WORDS,
+    SUBMIT,
+    TO_DEVICE,
+    TO_HOST,
+    USED,
+)
+from openinfer.runtime.manifest import CallRow
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import Slot, SlotKind
+
+RECORD = MemRefType(i64, [RECORD_WORDS])
+"""The words in use, then those of each call (`runtime/devices/vulkan/record.py`)."""
+
+
+@dataclass(frozen=True)
+class LowerDispatches(ModulePass):
+    """Launches, transfers and copies of device memory become records; the runtime submits them.
+
+    Before:
+        gpu.launch_func @matmul_0 blocks (%n, %c1, %c1) threads (…) args(%x, %W, %y)
+        nn.transfer "to_host" %y, %y_mirror bytes <"128*B"> : …
+    After:
+        memref.store %row, %calls[%place] : memref<65536xi64>
+        …                               // groups, addresses, bytes, words of the kernel
+        func.call @openinfer_submit(%address) : (index) -> ()
+
+    What is moved between host and device is submitted at once: what the host has may change behind it,
+    and what it reads must be there.
+
+    Requires: `lower-device-kernels`, `plan-memory`, and sizes not lowered.
+    Leaves: no op on device memory; the rows of the record as `calls` of `nn.interface`.
+    """
+
+    name: ClassVar[str] = "lower-dispatches"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        step = functions.get("step")
+        if step is None:
+            return
+        asked = [o for o in step.walk() if _is_asked(o)]
+        if not asked:
+            return
+        (record,) = add_arguments(step, [(Slot(SlotKind.CALLS), RECORD)])
+        rows: list[CallRow] = []
+        for inner in asked:
+            row, words = _row_of(inner, functions)
+            if row not in rows:
+                rows.append(row)
+            with keep_location(inner):
+                b = LoopBuilder(InsertPoint.before(inner))
+                _record(b, record, [rows.index(row), *words(b)])
+                if isinstance(inner, nn.TransferOp):
+                    _submit(b, record)
+            Rewriter.erase_op(inner)
+        op.body.block.add_op(FuncOp.external(SUBMIT, [IndexType()], []))
+        nn.update_interface(op, {"calls": as_attribute(rows)})
+
+
+def _is_asked(op: Operation) -> bool:
+    """Whether the device does something."""
+    if isinstance(op, memref.CopyOp):
+        return memory_of(op.source) == DEVICE
+    return isinstance(op, nn.TransferOp | gpu.LaunchFuncOp)
+
+
+def _row_of(op: Operation, functions: dict[str, FuncOp]):
+    """What is asked of the device, and what builds the words behind the row's number."""
+    if isinstance(op, gpu.LaunchFuncOp):
+        return _launch(op, functions[op.kernel.string_value()])
+    if isinstance(op, nn.TransferOp):
+        to_device = op.direction.data == "to_device"
+        kind = TO_DEVICE if to_device else TO_HOST
+        device, size = (op.target if to_device else op.source), op.nbytes.data
+        source, target = op.source, op.target
+    else:
+        assert isinstance(op, memref.CopyOp)
+        kind, device, source, target = COPY, op.source, op.source, op.destination
+        size = bytes_of(op.source)
+
+    def words(b: LoopBuilder) -> list[Index]:
+        return [_address(b, source), _address(b, target), _bytes(b, size)]
+
+    return CallRow(kind, [_name_of(device)]), words
+
+
+def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp):
+    """A launch: groups, then address and bytes of each buffer, then the words of the kernel."""
+    given = list(op.kernelOperands)
+    buffers = [value for value in given if isinstance(value.type, MemRefType)]
+    arguments = [a for a in kernel.body.block.args if isinstance(a.type, MemRefType)]
+    places: list[int] = []
+    elements: list[int] = []
+    parts: list[tuple[SSAValue, int | None] | None] = []
+    for value in given:
+        if isinstance(value.type, MemRefType):
+            places.append(len(parts))
+            elements.append(width_of(value.type.element_type) // 8)
+            parts.append(None)
+            parts += [(value, axis) for axis in open_dims(value.type)]
+        else:
+            parts.append((value, None))
+    row = CallRow(
+        kernel.sym_name.data,
+        [_name_of(value) for value in buffers],
+        [number for number, argument in enumerate(arguments) if _is_written(argument)],
+        places,
+        elements,
+        len(parts),
+    )
+
+    def words(b: LoopBuilder) -> list[Index]:
+        found: list[Index] = [op.gridSizeX, op.gridSizeY, op.gridSizeZ]
+        for value in buffers:
+            found += [_address(b, value), _bytes(b, bytes_of(value))]
+        for part in parts:
+            if part is None:
+                # Only the runtime knows how it binds the buffer.
+                found.append(0)
+            else:
+                value, axis = part
+                found.append(value if axis is None else b.dim(value, axis))
+        return found
+
+    return row, words
+
+
+def _is_written(buffer: SSAValue) -> bool:
+    """Whether a kernel stores into a buffer, directly or through views."""
+    for use in buffer.uses:
+        op = use.operation
+        if isinstance(op, memref.StoreOp):
+            if op.memref is buffer:
+                return True
+        elif op.results and isinstance(op.results[0].type, MemRefType):
+            if _is_written(op.results[0]):
+                return True
+    return False
+
+
+def _name_of(buffer: SSAValue) -> str:
+    """The name of a buffer, or of what it is a part of."""
+    while buffer.name_hint is None and isinstance(buffer.owner, VIEWS):
+        buffer = buffer.owner.source
+    return (buffer.name_hint or "buffer").removesuffix("_mirror").replace("device_arena", "buffer")
+
+
+def _address(b: LoopBuilder, buffer: SSAValue) -> SSAValue:
+    return b.insert(memref.ExtractAlignedPointerAsIndexOp.get(buffer))
+
+
+def _bytes(b: LoopBuilder, size: Size) -> Index:
+    known = size.constant
+    return b.insert(nn.SizeOp(size)) if known is None else known
+
+
+def _record(b: LoopBuilder, record: SSAValue, words: Sequence[Index]) -> None:
+    """Appends a call; a record that is full is submitted first."""
+    used = b.load(record, [USED])
+    end = b.add(used, b.constant(len(words), i64))
+    full = b.compare("sgt", end, b.constant(RECORD_WORDS, i64))
+    b.when(full, lambda: _submit(b, record))
+    place = b.insert(arith.IndexCastOp(b.load(record, [USED]), IndexType()))
+    for behind, word in enumerate(words):
+        if isinstance(word, int):
+            value = b.constant(word, i64)
+        elif isinstance(word.type, IndexType):
+            value = b.insert(arith.IndexCastOp(word, i64))
+        else:
+            value = word
+        b.store(value, record, [b.add(place, behind)])
+    end = b.insert(arith.IndexCastOp(b.add(place, len(words)), i64))
+    b.store(end, record, [USED])
+
+
+def _submit(b: LoopBuilder, record: SSAValue) -> None:
+    b.do(CallOp(SUBMIT, [_address(b, record)], []))

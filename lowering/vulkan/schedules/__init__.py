@@ -1,0 +1,1 @@
+"""Device kernels: each op on buffers as what one invocation of a compute shader does."""

@@ -1,0 +1,91 @@
+"""`linalg.generic` and `linalg.fill`: an invocation computes an element of the result.
+
+Before:
+    linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<?x32xf32>) outs(%y : memref<?x32xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %r = arith.negf %a : f32
+      linalg.yield %r : f32 }
+
+After:
+    %i = number of the invocation
+    scf.if %i < %n {
+      %a = memref.load %x_flat[%i] : memref<?xf32>
+      %r = arith.negf %a : f32
+      memref.store %r, %y_flat[%i] : memref<?xf32>
+    }
+
+Reductions are loops of the invocation.
+Requires: bufferised; inputs are buffers or scalars; every dimension walks some axis alone.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import Operation, SSAValue
+
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.generic_nest import body_of, combiner_of, nest_of
+from openinfer.lowering.kernels.nest_loops import Kernel, NestEmitter
+from openinfer.lowering.kernels.runs import collapse
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    HostValue,
+    grid_for,
+    numbered,
+    product,
+    split,
+)
+
+
+def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of a `linalg.generic`."""
+    assert isinstance(op, GenericOp)
+    nest = nest_of(b, op, (*op.inputs, *op.outputs))
+    for access in nest.accesses:
+        access.materialise(b)
+    arguments = op.body.block.args[len(op.inputs) :]
+    kernel = Kernel(
+        nest,
+        body_of(op),
+        1,
+        reads_output=[bool(argument.uses) for argument in arguments],
+        combiners=[combiner_of(a, n) for n, a in enumerate(arguments)],
+        vectorisable=False,
+    )
+    emitter = NestEmitter(b, kernel)
+    extents = [nest.extents[dim].value(b) for dim in emitter.parallel]
+    count = product(b, extents)
+    parallel = list(emitter.parallel)
+
+    def element(number: Index) -> None:
+        for dim, place in zip(parallel, split(b, b.index(number), extents)):
+            emitter.at[dim] = place
+        if any(out.uses(d) for out in nest.outputs for d in emitter.reductions):
+            emitter.parallel = []
+            emitter.point_by_point()
+        else:
+            emitter.scalar_point()
+
+    numbered(b, count, element)
+
+    def grid(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        operands = [value_of(operand) for operand in (*op.inputs, *op.outputs)]
+        outside = nest_of(host, op, operands)
+        return grid_for(host, product(host, [outside.extents[d].value(host) for d in parallel]))
+
+    return grid
+
+
+def lower_fill(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of a `linalg.fill`."""
+    assert isinstance(op, FillOp)
+    (value,), (buffer,) = op.inputs, op.outputs
+    axes = range(len(buffer.type.get_shape()))
+
+    def count(builder: LoopBuilder, target: SSAValue) -> Index:
+        return product(builder, [builder.dim(target, axis) for axis in axes])
+
+    flat = collapse(b, buffer, [list(axes)])
+    numbered(b, count(b, buffer), lambda i: b.store(value, flat, [i]))
+    return lambda host, value_of: grid_for(host, count(host, value_of(buffer)))

@@ -1,0 +1,76 @@
+"""How the invocations of a kernel are numbered, and how many workgroups start.
+
+A kernel that has one invocation for each of `count` elements:
+
+    numbered(b, count, lambda i: …)     # in the kernel
+    grid_for(host, count)               # where it is started
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.dialects import gpu
+from xdsl.ir import SSAValue
+
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+
+WORKGROUP = 64
+"""Invocations of a workgroup along x: a multiple of every subgroup size in use (4 to 64)."""
+MOST_GROUPS = 65535
+"""Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
+
+HostValue = Callable[[SSAValue], SSAValue]
+"""What the host passes for an argument of a kernel."""
+Grid: TypeAlias = Callable[[LoopBuilder, HostValue], tuple[Index, Index, Index]]
+"""Builds the numbers of workgroups along x, y and z, on the host."""
+
+_X = gpu.DimensionAttr(gpu.DimensionEnum.X)
+_Y = gpu.DimensionAttr(gpu.DimensionEnum.Y)
+
+
+def invocation(b: LoopBuilder) -> SSAValue:
+    """The number of an invocation among all: along x first, further workgroups along y."""
+    across = b.insert(gpu.GridDimOp(_X))
+    group = b.add(b.mul(b.insert(gpu.BlockIdOp(_Y)), across), b.insert(gpu.BlockIdOp(_X)))
+    return b.add(b.mul(group, WORKGROUP), b.insert(gpu.ThreadIdOp(_X)))
+
+
+def numbered(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -> None:
+    """`body` with the number of the invocation, where that is below `count`."""
+    number = invocation(b)
+    b.when(b.compare("ult", number, count), lambda: body(number))
+
+
+def grid_for(host: LoopBuilder, count: Index) -> tuple[Index, Index, Index]:
+    """The workgroups that `count` invocations need."""
+    groups = host.ceil_div(count, WORKGROUP)
+    across = host.maximum(host.minimum(groups, MOST_GROUPS), 1)
+    return across, host.ceil_div(groups, across), 1
+
+
+def product(b: LoopBuilder, extents: Sequence[Index]) -> Index:
+    """The product of extents; a Python int when all of them are."""
+    total: Index = 1
+    for extent in extents:
+        if isinstance(total, int) and isinstance(extent, int):
+            total *= extent
+        elif total == 1:
+            total = extent
+        elif extent != 1:
+            total = b.mul(total, extent)
+    return total
+
+
+def split(b: LoopBuilder, number: SSAValue, extents: Sequence[Index]) -> list[SSAValue]:
+    """The index along each extent of the element of a number, the last one running fastest."""
+    found: list[SSAValue] = []
+    rest = number
+    for axis in range(len(extents) - 1, 0, -1):
+        if extents[axis] == 1:
+            found.append(b.index(0))
+            continue
+        found.append(b.rem(rest, extents[axis]))
+        rest = b.floordiv(rest, extents[axis])
+    return [*([rest] if extents else []), *reversed(found)]

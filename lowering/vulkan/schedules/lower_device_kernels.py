@@ -1,0 +1,127 @@
+"""The pass `lower-device-kernels`: kernels of the device become compute shaders, calls become launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    ModuleOp,
+    SymbolRefAttr,
+    i32,
+)
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.buffers.verify_places import verify_places
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.inserted import keep_location
+from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
+from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
+from openinfer.lowering.vulkan.schedules.grid import WORKGROUP, Grid
+from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
+from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
+
+RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
+    FillOp.name: lower_fill,
+    GenericOp.name: lower_generic,
+    nn.MatmulOp.name: lower_matmul,
+    nn.SoftmaxOp.name: lower_softmax,
+}
+"""The schedule of every op that has a device kernel."""
+
+
+@dataclass(frozen=True)
+class LowerDeviceKernels(ModulePass):
+    """Turns each kernel of the device into what one invocation does, and its calls into launches.
+
+    Before:
+        func.call @softmax_0(%h, %y) : (memref<?x32xf32>, memref<?x32xf32>) -> ()
+        …
+        func.func private @softmax_0(%h: memref<?x32xf32>, %y: memref<?x32xf32>) {
+          nn.softmax(%h) outs(%y) {axis = 1 : i64} : …
+          func.return }
+    After:
+        gpu.launch_func @softmax_0 blocks (%n, 1, 1) threads (64, 1, 1) args(%h, %y)
+        …
+        func.func private @softmax_0(%h: memref<?x32xf32>, %y: memref<?x32xf32>)
+            attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+          %i = …                                   // the number of the invocation
+          scf.if %inside { … }
+          func.return }
+
+    A size that a kernel asks for becomes an argument of it.
+
+    Requires: `plan-memory`, and sizes not lowered. Leaves: kernels of the host as they are.
+    """
+
+    name: ClassVar[str] = "lower-device-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        step = functions.get("step")
+        if step is None:
+            return
+        verify_places(step)
+        calls: dict[str, list[CallOp]] = {}
+        for inner in step.walk():
+            if isinstance(inner, CallOp) and not on_host(inner):
+                calls.setdefault(inner.callee.string_value(), []).append(inner)
+        for name, found in calls.items():
+            _lower(functions[name], found)
+
+
+def _lower(function: FuncOp, calls: list[CallOp]) -> None:
+    sizes = _sizes_as_arguments(function)
+    block = function.body.block
+    (kernel,) = (op for op in block.ops if op.name in RULES)
+    with keep_location(kernel):
+        grid = RULES[kernel.name](LoopBuilder(InsertPoint.before(kernel)), kernel)
+    for call in calls:
+        _launch(call, function, sizes, grid)
+    kernel.detach()
+    kernel.erase()
+    function.attributes[KNOWN_BLOCK_SIZE] = DenseArrayBase.from_list(i32, [WORKGROUP, 1, 1])
+
+
+def _sizes_as_arguments(function: FuncOp) -> list[nn.SizeOp]:
+    """Makes an argument of each size; what it was before."""
+    block = function.body.block
+    sizes = [op for op in block.ops if isinstance(op, nn.SizeOp)]
+    for op in sizes:
+        (size,) = op.results
+        argument = block.insert_arg(size.type, len(block.args))
+        argument.name_hint = size.name_hint
+        size.replace_all_uses_with(argument)
+        op.detach()
+    function.update_function_type()
+    return sizes
+
+
+def _launch(call: CallOp, function: FuncOp, sizes: list[nn.SizeOp], grid: Grid) -> None:
+    host = LoopBuilder(InsertPoint.before(call))
+    with keep_location(call):
+        passed = [*call.operands, *(host.insert(size.clone()) for size in sizes)]
+        values: dict[SSAValue, SSAValue] = dict(zip(function.body.block.args, passed))
+
+        def value_of(argument: SSAValue) -> SSAValue:
+            return values[argument]
+
+        groups = [host.index(extent) for extent in grid(host, value_of)]
+        threads: list[Index] = [WORKGROUP, 1, 1]
+        launch = gpu.LaunchFuncOp(
+            SymbolRefAttr(function.sym_name.data),
+            groups,
+            [host.index(count) for count in threads],
+            kernelOperands=passed,
+        )
+        host.do(launch)
+    Rewriter.erase_op(call)

@@ -1,0 +1,1 @@
+"""From loops of an invocation to the `spirv` dialect."""

@@ -1,0 +1,234 @@
+"""The code of one invocation: loops, conditions and accesses to buffers as SPIR-V."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, gpu, memref, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, i32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from openinfer.dialects.spirv.control_flow_ops import (
+    BranchConditionalOp,
+    BranchOp,
+    LoopOp,
+    MergeOp,
+    SelectionOp,
+)
+from openinfer.dialects.spirv.control_flow_ops import ReturnOp as SpirvReturnOp
+from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp, StoreOp, VariableOp
+from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
+from openinfer.lowering.locations import location_of
+from openinfer.lowering.vulkan.to_spirv.kernel_module import Buffer, KernelModule, lowered_type
+from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
+from openinfer.runtime.errors import CompileError
+
+_BUILT_IN = {
+    gpu.BlockIdOp: "WorkgroupId",
+    gpu.GridDimOp: "NumWorkgroups",
+    gpu.ThreadIdOp: "LocalInvocationId",
+}
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
+def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModuleOp, int]:
+    """The module of a kernel, and how many words a launch passes to it.
+
+    Raises CompileError OI0935 for an op that has no conversion.
+    """
+    body = _Body(KernelModule(function.sym_name.data))
+    body.function(function)
+    return body.kernel.finished([], workgroup), body.kernel.words
+
+
+class _Body:
+    def __init__(self, kernel: KernelModule) -> None:
+        self.kernel = kernel
+        self.block = kernel.entry
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.buffers: dict[SSAValue, Buffer] = {}
+        self.arithmetic = Values(kernel, self.put)
+
+    def put(self, op: Operation) -> SSAValue:
+        """Inserts an op where the kernel is being built."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def function(self, function: FuncOp) -> None:
+        """Arguments, then the code."""
+        binding = 0
+        for argument in function.body.block.args:
+            if isinstance(argument.type, MemRefType):
+                binding += 1
+                name = argument.name_hint or "buffer"
+                self.buffers[argument] = self.kernel.buffer(binding, argument.type, name)
+            else:
+                word, type_ = self.kernel.next_word(), lowered_type(argument.type)
+                assert type_ == i32, "what the host passes has 32 bits"
+                self.values[argument] = word
+        self.ops(function.body.block)
+        self.block.add_op(SpirvReturnOp())
+
+    def ops(self, block: Block) -> None:
+        """The ops of a block."""
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Operation) -> None:
+        """One op, where the kernel is being built."""
+        if isinstance(op, scf.ForOp):
+            self.loop(op)
+        elif isinstance(op, scf.IfOp):
+            self.condition(op)
+        elif isinstance(op, memref.LoadOp):
+            self.values[op.res] = self.put(LoadOp(self.element(op.memref, op.indices)))
+        elif isinstance(op, memref.StoreOp):
+            pointer = self.element(op.memref, op.indices)
+            self.block.add_op(StoreOp(pointer, self.values[op.value]))
+        elif isinstance(op, memref.DimOp):
+            self.values[op.result] = self.dim(op)
+        elif isinstance(op, memref.CollapseShapeOp):
+            self.buffers[op.result] = self.collapsed(op)
+        elif type(op) in _BUILT_IN:
+            axis = _AXES[op.properties["dimension"].data.value]  # pyright: ignore
+            self.values[op.results[0]] = self.kernel.built_in(_BUILT_IN[type(op)], axis)
+        elif not isinstance(op, ReturnOp | scf.YieldOp):
+            operands = [self.values[value] for value in op.operands]
+            value = self.arithmetic.convert(op, operands) if len(op.results) == 1 else None
+            if value is None:
+                place = location_of(op)
+                raise CompileError(
+                    "OI0935",
+                    f"{f'{place}: ' if place else ''}{op.name} has no conversion to SPIR-V",
+                )
+            self.values[op.results[0]] = value
+
+    # Buffers
+
+    def times(self, a: SSAValue | int, b: SSAValue | int) -> SSAValue | int:
+        """A product, of numbers where both are."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        return self.arithmetic.op("IMul", self.value(a), self.value(b))
+
+    def value(self, number: SSAValue | int) -> SSAValue:
+        return self.kernel.number(number) if isinstance(number, int) else number
+
+    def element(self, memory: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        """The address of an element."""
+        buffer = self.buffers[memory]
+        place: SSAValue | int = 0
+        for index, extent in zip(indices, buffer.dims, strict=True):
+            moved = 0 if place == 0 else self.times(place, extent)
+            here = self.values[index]
+            place = here if moved == 0 else self.arithmetic.op("IAdd", self.value(moved), here)
+        if place != 0:
+            place = self.arithmetic.op("IAdd", buffer.first, self.value(place))
+        else:
+            place = buffer.first
+        return self.put(AccessChainOp(buffer.pointer, [self.kernel.number(0), place]))
+
+    def dim(self, op: memref.DimOp) -> SSAValue:
+        axis = op.index.owner
+        assert isinstance(axis, arith.ConstantOp)
+        number = axis.value.value.data  # pyright: ignore
+        return self.value(self.buffers[op.source].dims[number])
+
+    def collapsed(self, op: memref.CollapseShapeOp) -> Buffer:
+        """A view in which neighbouring axes are one."""
+        buffer = self.buffers[op.src]
+        dims: list[SSAValue | int] = []
+        for group in op.reassociation:
+            extent: SSAValue | int = 1
+            for axis in group.data:
+                extent = self.times(extent, buffer.dims[axis.value.data])
+            dims.append(extent)
+        return Buffer(buffer.pointer, buffer.element, buffer.first, tuple(dims))
+
+    # Control flow
+
+    def within(self, block: Block, build: Callable[[], None]) -> None:
+        """Builds in another block."""
+        outer, self.block = self.block, block
+        build()
+        self.block = outer
+
+    def variables(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """Memory for values of the types of others."""
+        types = [lowered_type(value.type) for value in values]
+        return [self.kernel.put(VariableOp(type_)) for type_ in types]
+
+    def store_all(self, variables: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+        for variable, value in zip(variables, values, strict=True):
+            self.block.add_op(StoreOp(variable, value))
+
+    def branch_body(self, block: Block, kept: Sequence[SSAValue]) -> None:
+        """The ops of a region's block; what it yields goes into variables."""
+        self.ops(block)
+        last = block.last_op
+        assert isinstance(last, scf.YieldOp)
+        self.store_all(kept, [self.values[value] for value in last.operands])
+
+    def condition(self, op: scf.IfOp) -> None:
+        kept = self.variables(op.results)
+        header, then, merge = Block(), Block(), Block([MergeOp()])
+        blocks = [header, then, merge]
+        otherwise = merge
+        if op.false_region.blocks:
+            otherwise = Block()
+            blocks.insert(2, otherwise)
+        header.add_op(BranchConditionalOp(self.values[op.cond], then, otherwise))
+
+        def side(block: Block, region: Region) -> None:
+            def build() -> None:
+                self.branch_body(region.block, kept)
+                self.block.add_op(BranchOp(merge))
+
+            self.within(block, build)
+
+        side(then, op.true_region)
+        if otherwise is not merge:
+            side(otherwise, op.false_region)
+        self.block.add_op(SelectionOp(Region(blocks)))
+        for result, variable in zip(op.results, kept):
+            self.values[result] = self.put(LoadOp(variable))
+
+    def loop(self, op: scf.ForOp) -> None:
+        first, last, step = (self.values[v] for v in (op.lb, op.ub, op.step))
+        kept = self.variables(op.results)
+        self.store_all(kept, [self.values[value] for value in op.iter_args])
+        entry, header, body = Block(), Block(arg_types=[i32]), Block()
+        more, merge = Block(), Block([MergeOp()])
+        entry.add_op(BranchOp(header, [first]))
+        place = header.args[0]
+
+        def test() -> None:
+            inside = self.arithmetic.op("SLessThan", place, last)
+            self.block.add_op(BranchConditionalOp(inside, body, merge))
+
+        def work() -> None:
+            block = op.body.block
+            self.values[block.args[0]] = place
+            for argument, variable in zip(block.args[1:], kept):
+                self.values[argument] = self.put(LoadOp(variable))
+            self.branch_body(block, kept)
+            self.block.add_op(BranchOp(more))
+
+        def go_on() -> None:
+            following = self.arithmetic.op("IAdd", place, step)
+            self.block.add_op(BranchOp(header, [following]))
+
+        self.within(header, test)
+        self.within(body, work)
+        self.within(more, go_on)
+        self.block.add_op(LoopOp(Region([entry, header, body, more, merge])))
+        for result, variable in zip(op.results, kept):
+            self.values[result] = self.put(LoadOp(variable))
+
+
+def open_dims(type_: MemRefType) -> list[int]:
+    """The axes of a buffer whose extents the host passes."""
+    return [axis for axis, extent in enumerate(type_.get_shape()) if extent == DYNAMIC_INDEX]

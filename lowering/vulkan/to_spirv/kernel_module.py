@@ -1,0 +1,190 @@
+"""What a device kernel is as a module: its buffers, the words that the host passes, its built-in values.
+
+    binding 0       words of 32 bits, those of this launch from `first` on (a push constant)
+    binding 1 …     the buffers of the kernel in the order of its arguments
+
+The words of a launch are, for each argument in order: of a buffer where its first element lies in the
+binding (in elements), then each extent that the type leaves open; of a number its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    FixedBitwidthType,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from openinfer.dialects.spirv.composite_ops import CompositeExtractOp, ConstantOp
+from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp
+from openinfer.dialects.spirv.structure_ops import (
+    AddressOfOp,
+    EntryPointOp,
+    ExecutionModeOp,
+    GlobalVariableOp,
+    SpirvFuncOp,
+    SpirvModuleOp,
+    VersionAttr,
+)
+from openinfer.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
+from openinfer.dialects.spirv.value_ops import VALUE_OPS
+
+VERSION = "v1.3"
+"""What Vulkan 1.1 and later take."""
+PARAMETERS, FIRST = "parameters", "first"
+
+
+def lowered_type(type_: Attribute) -> Attribute:
+    """The type of a value in a kernel: an index has 32 bits."""
+    return i32 if isinstance(type_, IndexType) else type_
+
+
+def width_of(type_: Attribute) -> int:
+    """Bits of a scalar."""
+    assert isinstance(type_, FixedBitwidthType)
+    return type_.bitwidth
+
+
+def buffer_type(element: Attribute) -> PointerType:
+    """A pointer to as many elements as a binding holds."""
+    array = RuntimeArrayType(element, IntAttr(width_of(element) // 8))
+    return PointerType.to(StructType.of([array], [0]), "StorageBuffer")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer, or a view of one, as addresses are computed from it."""
+
+    pointer: SSAValue
+    element: Attribute
+    first: SSAValue
+    """Where its first element lies."""
+    dims: tuple[SSAValue | int, ...]
+
+
+@dataclass
+class KernelModule:
+    """The module of one kernel while it is built."""
+
+    name: str
+    entry: Block = field(default_factory=Block)
+    """The first block of the function: variables, addresses and words stand in it."""
+    globals: list[GlobalVariableOp] = field(default_factory=list[GlobalVariableOp])
+    capabilities: set[str] = field(default_factory=lambda: {"Shader", "SignedZeroInfNanPreserve"})
+    extensions: set[str] = field(default_factory=lambda: {"SPV_KHR_float_controls"})
+    constants: dict[IntegerAttr, SSAValue] = field(default_factory=dict[IntegerAttr, SSAValue])
+    builtins: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    words: int = 0
+    """Words that the host has to pass."""
+    _first: SSAValue | None = None
+    _parameters: SSAValue | None = None
+
+    def put(self, op: Operation) -> SSAValue:
+        """An op of the first block."""
+        self.entry.add_op(op)
+        return op.results[0]
+
+    def number(self, value: int, type_: IntegerType = i32) -> SSAValue:
+        """A constant, once."""
+        attribute = IntegerAttr(value, type_)
+        if attribute not in self.constants:
+            constant = ConstantOp(attribute)
+            # In front of everything that may use it.
+            first = self.entry.first_op
+            if first is None:
+                self.entry.add_op(constant)
+            else:
+                self.entry.insert_op_before(constant, first)
+            self.constants[attribute] = constant.res
+        return self.constants[attribute]
+
+    def variable(
+        self, name: str, type_: PointerType, binding: int | None = None, built_in: str | None = None
+    ) -> SSAValue:
+        """A global variable, and its address."""
+        place = None if binding is None else (0, binding)
+        self.globals.append(made := GlobalVariableOp(name, type_, place, built_in))
+        if place is not None:
+            # Buffers may lie in one block of memory, and one over the other where a kernel works in place.
+            made.attributes["aliased"] = UnitAttr()
+        return self.put(AddressOfOp(name, type_))
+
+    def built_in(self, name: str, axis: int) -> SSAValue:
+        """A part of a built-in vector of three."""
+        if name not in self.builtins:
+            whole = PointerType.to(VectorType(i32, [3]), "Input")
+            self.builtins[name] = self.put(LoadOp(self.variable(name, whole, built_in=name)))
+        return self.put(CompositeExtractOp(self.builtins[name], [axis]))
+
+    def next_word(self) -> SSAValue:
+        """The next word that the host passes, as an i32."""
+        if self._first is None or self._parameters is None:
+            push = PointerType.to(StructType.of([i32], [0]), "PushConstant")
+            where = self.variable(FIRST, push)
+            self._first = self.put(LoadOp(self.put(AccessChainOp(where, [self.number(0)]))))
+            self._parameters = self.variable(PARAMETERS, buffer_type(i32), 0)
+        place = self.put(VALUE_OPS["IAdd"].make(self._first, self.number(self.words)))
+        self.words += 1
+        pointer = self.put(AccessChainOp(self._parameters, [self.number(0), place]))
+        return self.put(LoadOp(pointer))
+
+    def buffer(self, binding: int, type_: MemRefType, name: str) -> Buffer:
+        """A buffer that the host binds."""
+        element = type_.element_type
+        self.need_storage(element)
+        pointer = self.variable(f"{name}_{binding}", buffer_type(element), binding)
+        first = self.next_word()
+        dims = tuple(
+            self.next_word() if extent == DYNAMIC_INDEX else extent for extent in type_.get_shape()
+        )
+        return Buffer(pointer, element, first, dims)
+
+    def need_storage(self, element: Attribute) -> None:
+        """Declares what loads and stores of an element need."""
+        if width_of(element) == 8:
+            self.capabilities |= {"StorageBuffer8BitAccess"}
+            self.extensions |= {"SPV_KHR_8bit_storage"}
+        if width_of(element) == 16:
+            self.capabilities |= {"StorageBuffer16BitAccess"}
+        self.need(element)
+
+    def need(self, type_: Attribute) -> None:
+        """Declares what values of a type need."""
+        if isinstance(type_, IntegerType) and width_of(type_) in (8, 16, 64):
+            self.capabilities.add(f"Int{width_of(type_)}")
+        if isinstance(type_, AnyFloat) and width_of(type_) in (16, 64):
+            self.capabilities.add(f"Float{width_of(type_)}")
+
+    def finished(self, blocks: Sequence[Block], workgroup: Sequence[int]) -> SpirvModuleOp:
+        """The module, with the first block and further ones."""
+        inputs = [
+            one.sym_name.data for one in self.globals if one.type.storage_class.text == "Input"
+        ]
+        modes = [ExecutionModeOp(self.name, "LocalSize", workgroup)]
+        widths = {32} | {w for w in (16, 64) if f"Float{w}" in self.capabilities}
+        modes += [
+            ExecutionModeOp(self.name, "SignedZeroInfNanPreserve", [width])
+            for width in sorted(widths)
+        ]
+        body = Block(
+            [
+                *self.globals,
+                SpirvFuncOp(self.name, Region([self.entry, *blocks])),
+                EntryPointOp(self.name, inputs),
+                *modes,
+            ]
+        )
+        needs = VersionAttr.of(VERSION, sorted(self.capabilities), sorted(self.extensions))
+        return SpirvModuleOp(Region(body), needs, sym_name=self.name)

@@ -1,0 +1,260 @@
+"""How each op of `arith` and `math` is computed in SPIR-V: a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    UnitAttr,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects.spirv.composite_ops import ConstantOp
+from openinfer.dialects.spirv.value_ops import VALUE_OPS
+from openinfer.lowering.vulkan.to_spirv.kernel_module import KernelModule, lowered_type, width_of
+
+NO_CONTRACTION = {"no_contraction": UnitAttr()}
+"""What a program writes as a product and a sum is rounded twice."""
+
+
+class Values:
+    """Builds the values of a kernel: `put` inserts an op where the kernel is being built."""
+
+    def __init__(self, kernel: KernelModule, put: Callable[[Operation], SSAValue]) -> None:
+        self.kernel, self.put = kernel, put
+
+    def op(
+        self,
+        name: str,
+        *operands: SSAValue,
+        result: Attribute | None = None,
+        attributes: Mapping[str, Attribute] = {},
+    ) -> SSAValue:
+        """The value of an op by what stands behind `spirv.` in its name."""
+        return self.put(VALUE_OPS[name].make(*operands, result=result, attributes=attributes))
+
+    def constant(self, value: int | float, type_: Attribute) -> SSAValue:
+        """A number of a type."""
+        if isinstance(type_, AnyFloat):
+            return self.put(ConstantOp(FloatAttr(value, type_)))
+        assert isinstance(type_, IntegerType)
+        return self.put(ConstantOp(IntegerAttr(int(value), type_)))
+
+    def convert(self, op: Operation, operands: list[SSAValue]) -> SSAValue | None:
+        """The value of an op of `arith` or `math`; None for one without a row."""
+        if isinstance(op, arith.ConstantOp):
+            return self._constant_op(op)
+        result = lowered_type(op.results[0].type)
+        self.kernel.need(result)
+        truth = bool(operands) and operands[0].type == i1
+        name = op.name
+        if truth and name in _ON_TRUTHS:
+            return self.op(_ON_TRUTHS[name], *operands)
+        if name in _PLAIN:
+            return self.op(_PLAIN[name], *operands)
+        if name in _WRITTEN:
+            return self.op(_WRITTEN[name], *operands, attributes=NO_CONTRACTION)
+        if name in _CASTS:
+            if truth:
+                return self.of_truth(name, operands[0], result)
+            return self.op(_CASTS[name], operands[0], result=result)
+        row = _ROWS.get(name)
+        return None if row is None else row(self, op, operands, result)
+
+    def _constant_op(self, op: arith.ConstantOp) -> SSAValue:
+        value, type_ = op.value, lowered_type(op.result.type)
+        self.kernel.need(type_)
+        assert isinstance(value, IntegerAttr | FloatAttr)
+        if isinstance(value, FloatAttr):
+            return self.put(ConstantOp(value))
+        return self.constant(value.value.data, type_)
+
+    def of_truth(self, name: str, value: SSAValue, result: Attribute) -> SSAValue:
+        """A truth value as a number: 1, but -1 where its only bit is a sign."""
+        one = -1 if name in ("arith.extsi", "arith.sitofp") else 1
+        return self.op("Select", value, self.constant(one, result), self.constant(0, result))
+
+
+Row = Callable[[Values, Operation, list[SSAValue], Attribute], SSAValue]
+"""Builds the value of an op of operands that are converted, of a type that is."""
+
+
+def _compare_integers(
+    v: Values, op: Operation, operands: list[SSAValue], result: Attribute
+) -> SSAValue:
+    assert isinstance(op, arith.CmpiOp)
+    number = op.predicate.value.data
+    if operands[0].type == i1:
+        if number < 2:
+            return v.op(("LogicalEqual", "LogicalNotEqual")[number], *operands)
+        operands = [v.of_truth("arith.extui", one, i32) for one in operands]
+        number = number if number > 5 else number + 4
+    return v.op(_INTEGER_PREDICATES[number], *operands)
+
+
+_INTEGER_PREDICATES: Final = (
+    *("IEqual", "INotEqual", "SLessThan", "SLessThanEqual", "SGreaterThan", "SGreaterThanEqual"),
+    *("ULessThan", "ULessThanEqual", "UGreaterThan", "UGreaterThanEqual"),
+)
+
+
+def _compare_floats(
+    v: Values, op: Operation, operands: list[SSAValue], result: Attribute
+) -> SSAValue:
+    assert isinstance(op, arith.CmpfOp)
+    number = op.predicate.value.data
+    if number in (0, 15):
+        return v.constant(number // 15, i1)
+    if number in (7, 14):
+        either = v.op("LogicalOr", *(v.op("IsNan", one) for one in operands))
+        return either if number == 14 else v.op("LogicalNot", either)
+    return v.op(_FLOAT_PREDICATES[number], *operands)
+
+
+_FLOAT_PREDICATES: Final = {
+    number: name
+    for number, name in enumerate(
+        (
+            *("", "FOrdEqual", "FOrdGreaterThan", "FOrdGreaterThanEqual", "FOrdLessThan"),
+            *("FOrdLessThanEqual", "FOrdNotEqual", "", "FUnordEqual", "FUnordGreaterThan"),
+            *("FUnordGreaterThanEqual", "FUnordLessThan", "FUnordLessThanEqual"),
+            *("FUnordNotEqual", "", ""),
+        )
+    )
+    if name
+}
+
+
+def _with_nan(name: str) -> Row:
+    """The larger or smaller of two floats, NaN where one of them is."""
+
+    def build(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+        x, y = operands
+        found = v.op(name, x, y)
+        found = v.op("Select", v.op("IsNan", y), y, found)
+        return v.op("Select", v.op("IsNan", x), x, found)
+
+    return build
+
+
+def _index_cast(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    (value,) = operands
+    if value.type == result:
+        return value
+    if value.type == i1:
+        return v.of_truth("arith.extui", value, result)
+    name = "UConvert" if op.name == "arith.index_castui" else "SConvert"
+    return v.op(name, value, result=result)
+
+
+def _truncate(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    (value,) = operands
+    if result != i1:
+        return v.op("UConvert", value, result=result)
+    bit = v.op("BitwiseAnd", value, v.constant(1, value.type))
+    return v.op("INotEqual", bit, v.constant(0, value.type))
+
+
+def _bitcast(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    (value,) = operands
+    return value if value.type == result else v.op("Bitcast", value, result=result)
+
+
+def _copy_sign(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    width = width_of(result)
+    bits = IntegerType(width)
+    v.kernel.need(bits)
+    size, sign = (v.op("Bitcast", one, result=bits) for one in operands)
+    top = 1 << width - 1
+    joined = v.op(
+        "BitwiseOr",
+        v.op("BitwiseAnd", size, v.constant(top - 1, bits)),
+        v.op("BitwiseAnd", sign, v.constant(-top, bits)),
+    )
+    return v.op("Bitcast", joined, result=result)
+
+
+def _reciprocal_root(
+    v: Values, op: Operation, operands: list[SSAValue], result: Attribute
+) -> SSAValue:
+    return v.op("FDiv", v.constant(1, result), v.op("GL.Sqrt", operands[0]))
+
+
+_PLAIN: Final = {
+    "arith.addi": "IAdd",
+    "arith.andi": "BitwiseAnd",
+    "arith.divf": "FDiv",
+    "arith.divsi": "SDiv",
+    "arith.divui": "UDiv",
+    "arith.maxnumf": "GL.NMax",
+    "arith.maxsi": "GL.SMax",
+    "arith.maxui": "GL.UMax",
+    "arith.minnumf": "GL.NMin",
+    "arith.minsi": "GL.SMin",
+    "arith.minui": "GL.UMin",
+    "arith.muli": "IMul",
+    "arith.negf": "FNegate",
+    "arith.ori": "BitwiseOr",
+    "arith.remf": "FRem",
+    "arith.remsi": "SRem",
+    "arith.remui": "UMod",
+    "arith.select": "Select",
+    "arith.shli": "ShiftLeftLogical",
+    "arith.shrsi": "ShiftRightArithmetic",
+    "arith.shrui": "ShiftRightLogical",
+    "arith.subi": "ISub",
+    "arith.xori": "BitwiseXor",
+    "math.absf": "GL.FAbs",
+    "math.absi": "GL.SAbs",
+    "math.ceil": "GL.Ceil",
+    "math.ctpop": "BitCount",
+    "math.floor": "GL.Floor",
+    "math.fma": "GL.Fma",
+    "math.roundeven": "GL.RoundEven",
+    "math.sqrt": "GL.Sqrt",
+    "math.trunc": "GL.Trunc",
+}
+"""Ops that are one of SPIR-V."""
+_WRITTEN: Final = {"arith.addf": "FAdd", "arith.mulf": "FMul", "arith.subf": "FSub"}
+"""Arithmetic that keeps its roundings."""
+_ON_TRUTHS: Final = {
+    "arith.addi": "LogicalNotEqual",
+    "arith.andi": "LogicalAnd",
+    "arith.muli": "LogicalAnd",
+    "arith.ori": "LogicalOr",
+    "arith.xori": "LogicalNotEqual",
+}
+"""What ops do to i1, which is no number in SPIR-V."""
+_CASTS: Final = {
+    "arith.extf": "FConvert",
+    "arith.extsi": "SConvert",
+    "arith.extui": "UConvert",
+    "arith.fptosi": "ConvertFToS",
+    "arith.fptoui": "ConvertFToU",
+    "arith.sitofp": "ConvertSToF",
+    "arith.truncf": "FConvert",
+    "arith.uitofp": "ConvertUToF",
+}
+_ROWS: Final[dict[str, Row]] = {
+    "arith.bitcast": _bitcast,
+    "arith.cmpf": _compare_floats,
+    "arith.cmpi": _compare_integers,
+    "arith.index_cast": _index_cast,
+    "arith.index_castui": _index_cast,
+    "arith.maximumf": _with_nan("GL.FMax"),
+    "arith.minimumf": _with_nan("GL.FMin"),
+    "arith.trunci": _truncate,
+    "math.copysign": _copy_sign,
+    "math.rsqrt": _reciprocal_root,
+}
+
+CONVERTED: Final = frozenset({"arith.constant", *_PLAIN, *_WRITTEN, *_CASTS, *_ROWS})
+"""The ops that have a conversion."""

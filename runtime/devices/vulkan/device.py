@@ -1,0 +1,105 @@
+"""The device `vulkan`: programs whose kernels a Vulkan driver runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from openinfer.runtime.devices.base import DeviceCall
+from openinfer.runtime.devices.cpu.device import CpuDevice
+from openinfer.runtime.devices.cpu.loaded import CpuProgram
+from openinfer.runtime.devices.vulkan.driver import choose
+from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.slots import Slot, SlotKind
+
+if TYPE_CHECKING:
+    from openinfer.runtime.program import Program
+
+
+class VulkanDevice(CpuDevice):
+    """Runs the host half of programs as the CPU does, and their kernels on a device of a driver."""
+
+    name = "vulkan"
+
+    def unavailable_reason(self) -> str | None:
+        """See `Device.unavailable_reason`."""
+        reason = super().unavailable_reason()
+        if reason is not None:
+            return reason
+        try:
+            choose()
+        except UnsupportedError as error:
+            return f"{error.message} ({error.hint})" if error.hint else error.message
+        return None
+
+    def facts(self) -> Mapping[str, str]:
+        """See `Device.facts`."""
+        found = choose()
+        return {
+            "name": found.name,
+            "kind": found.kind,
+            "api": ".".join(map(str, found.api)),
+            "uuid": found.uuid,
+            "largest buffer of a kernel": f"{found.largest_binding} bytes",
+        }
+
+    def load(self, program: Program) -> VulkanProgram:
+        """See `Device.load`."""
+        return VulkanProgram(program)
+
+
+class VulkanProgram(CpuProgram):
+    """The host half of a program, its kernels as pipelines, and the weights that they read."""
+
+    def __init__(self, program: Program) -> None:
+        from openinfer.runtime.devices.vulkan.logical import logical_device
+        from openinfer.runtime.devices.vulkan.memory import VulkanMemory
+        from openinfer.runtime.devices.vulkan.parts import part_of
+        from openinfer.runtime.devices.vulkan.record import MOVES, SUBMIT
+        from openinfer.runtime.devices.vulkan.step import submit_address
+
+        device = logical_device()
+        super().__init__(program, {SUBMIT: submit_address()})
+        memory = self.device_memory = VulkanMemory(device)
+        self._vulkan_memory = memory
+        self._weights: dict[int, Any] = {}
+        rows = program.manifest.calls
+        self._kernels = {
+            row.kernel: device.kernel(
+                program.part(part_of(row.kernel)), len(row.buffers) + 1, row.kernel
+            )
+            for row in rows
+            if row.kernel not in MOVES
+        }
+        frame, calls = program.manifest.frame, Slot(SlotKind.CALLS)
+        self._slot = frame.index(calls) if calls in frame else None
+        self._steps: dict[int, Any] = {}
+
+    def device_weight_address(self, number: int) -> int:
+        """See `LoadedProgram.device_weight_address`: they are uploaded when a context first asks."""
+        memory = self._vulkan_memory
+        if number not in self._weights:
+            import numpy as np
+
+            data = self.weights[number].reshape(-1).view(np.uint8)
+            block = memory.allocate(data.size)
+            memory.write(block, 0, data)
+            self._weights[number] = block
+        return memory.address(self._weights[number])
+
+    def call(self, frame: Any) -> Callable[[], object]:
+        """See `LoadedProgram.call`."""
+        from openinfer.runtime.devices.vulkan.step import DeviceStep
+
+        native = super().call(frame)
+        if self._slot is None:
+            return native
+        step = DeviceStep(self._vulkan_memory, self._kernels, list(self.manifest.calls))
+        frame[self._slot] = step.record.ctypes.data
+        self._steps[id(frame)] = step
+        return lambda: step.run(native)
+
+    def calls(self, frame: Any) -> list[DeviceCall]:
+        """See `LoadedProgram.calls`."""
+        step = self._steps.get(id(frame))
+        return [] if step is None else step.calls

@@ -1,0 +1,223 @@
+"""The Vulkan loader of this machine: what is missing, the instance, and its devices.
+
+The package `vulkan` gives names, structures and the loader's functions; structures are filled here, since
+its wrappers take six times as long, and some of them are wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.locks import after_fork, new_lock
+
+PACKAGE = "the package `vulkan` is not installed"
+HINT = "pip install 'openinfer[vulkan]', and a driver: `apt-get install libvulkan1` and that of the GPU"
+VALIDATE = "OPENINFER_VULKAN_VALIDATE"
+"""1: the validation layer looks at every call; `sync`: at missing barriers, too."""
+CHOICE = "OPENINFER_VULKAN_DEVICE"
+"""Which device plain `vulkan` means: a number, a part of the name, or a UUID."""
+
+_NEEDED = (1, 3)
+"""The version of Vulkan that devices have."""
+_API = _NEEDED[0] << 22 | _NEEDED[1] << 12
+_KINDS = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
+_making = new_lock()
+
+
+@dataclass(frozen=True)
+class PhysicalDevice:
+    """A device of a driver."""
+
+    number: int
+    handle: Any
+    name: str
+    kind: str
+    """"discrete GPU", "CPU" (a driver that computes on the processor), …"""
+    api: tuple[int, int, int]
+    uuid: str
+    workgroup: int
+    """The most invocations of a workgroup."""
+    largest_binding: int
+    """The most bytes of a buffer that a kernel is given (`maxStorageBufferRange`)."""
+    alignment: int
+    """Where a buffer that a kernel is given may begin (`minStorageBufferOffsetAlignment`)."""
+    push_constants: int
+
+    @property
+    def software(self) -> bool:
+        """Whether it only computes on the processor."""
+        return self.kind == "CPU"
+
+
+class VulkanFailure(Exception):
+    """A call of the driver failed; the number is a VkResult."""
+
+    def __init__(self, call: str, result: int) -> None:
+        super().__init__(f"{call} failed: {_RESULTS.get(result, result)}")
+        self.result = result
+
+
+_RESULTS = {
+    -1: "out of host memory",
+    -2: "out of device memory",
+    -3: "initialization failed",
+    -4: "device lost",
+    -6: "a layer is not present",
+    -7: "an extension is not present",
+    -8: "a feature is not present",
+    -9: "no driver fits",
+    2: "timeout",
+}
+OUT_OF_MEMORY = (-1, -2)
+DEVICE_LOST = -4
+
+
+def api() -> Any:
+    """The module `vulkan`. Raises UnsupportedError OI0770 where it, or the loader, is missing."""
+    try:
+        import vulkan
+    except ImportError:
+        raise UnsupportedError("OI0770", PACKAGE, hint=HINT) from None
+    except OSError as error:
+        raise UnsupportedError(
+            "OI0770", f"there is no Vulkan loader: {error}", hint="apt-get install libvulkan1"
+        ) from None
+    return vulkan
+
+
+def check(call: str, result: int) -> None:
+    """Raises VulkanFailure for a negative VkResult."""
+    if result < 0:
+        raise VulkanFailure(call, result)
+
+
+def text(value: Any) -> str:
+    """An array of characters."""
+    return api().ffi.string(value).decode(errors="replace")
+
+
+class Instance:
+    """The connection of this process to the loader, and the devices behind it."""
+
+    def __init__(self) -> None:
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        layers = _layers()
+        names = [ffi.new("char[]", layer.encode()) for layer in layers]
+        listed = ffi.new("char *[]", names) if names else ffi.NULL
+        kept: list[Any] = [names, listed]
+        application = ffi.new("VkApplicationInfo *")
+        application.sType, application.apiVersion = 0, _API
+        create = ffi.new("VkInstanceCreateInfo *")
+        create.sType, create.pApplicationInfo = 1, application
+        create.enabledLayerCount, create.ppEnabledLayerNames = len(names), listed
+        handle = ffi.new("VkInstance *")
+        result = lib.vkCreateInstance(create, ffi.NULL, handle)
+        del kept
+        if result < 0:
+            raise UnsupportedError(
+                "OI0770",
+                f"the Vulkan loader finds no driver ({_RESULTS.get(result, result)})",
+                hint="install the driver of the GPU; `vulkaninfo` shows what the loader sees",
+            )
+        self.handle = handle[0]
+        self.devices = self._devices()
+
+    def _devices(self) -> list[PhysicalDevice]:
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        count = ffi.new("uint32_t *")
+        check(
+            "vkEnumeratePhysicalDevices",
+            lib.vkEnumeratePhysicalDevices(self.handle, count, ffi.NULL),
+        )
+        handles = ffi.new("VkPhysicalDevice[]", max(1, count[0]))
+        check(
+            "vkEnumeratePhysicalDevices",
+            lib.vkEnumeratePhysicalDevices(self.handle, count, handles),
+        )
+        found = [_described(number, handles[number]) for number in range(count[0])]
+        return [device for device in found if device.api >= _NEEDED]
+
+
+def _described(number: int, handle: Any) -> PhysicalDevice:
+    vk = api()
+    ffi, lib = vk.ffi, vk.lib
+    ids = ffi.new("VkPhysicalDeviceIDProperties *")
+    ids.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
+    both = ffi.new("VkPhysicalDeviceProperties2 *")
+    both.sType, both.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, ids
+    lib.vkGetPhysicalDeviceProperties2(handle, both)
+    found, limits = both.properties, both.properties.limits
+    version = found.apiVersion
+    return PhysicalDevice(
+        number,
+        handle,
+        text(found.deviceName),
+        _KINDS[found.deviceType] if found.deviceType < len(_KINDS) else "other",
+        (version >> 22 & 127, version >> 12 & 1023, version & 4095),
+        bytes(ids.deviceUUID).hex(),
+        limits.maxComputeWorkGroupInvocations,
+        limits.maxStorageBufferRange,
+        limits.minStorageBufferOffsetAlignment,
+        limits.maxPushConstantsSize,
+    )
+
+
+def _layers() -> list[str]:
+    wanted = os.environ.get(VALIDATE, "")
+    if wanted in ("", "0"):
+        return []
+    if wanted == "sync":
+        os.environ.setdefault(
+            "VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"
+        )
+    return ["VK_LAYER_KHRONOS_validation"]
+
+
+@cache
+def _instance() -> Instance:
+    return Instance()
+
+
+after_fork(_instance.cache_clear)
+
+
+def instance() -> Instance:
+    """The instance of this process. Raises UnsupportedError OI0770 where Vulkan is not there."""
+    with _making:
+        return _instance()
+
+
+def choose(wanted: str = "") -> PhysicalDevice:
+    """The device of a number, a part of a name, or a UUID; without one what OPENINFER_VULKAN_DEVICE says, or
+    the first that is no processor.
+
+    Raises UnsupportedError OI0770 where there is none, OI0771 for a name of none.
+    """
+    devices = instance().devices
+    wanted = wanted or os.environ.get(CHOICE, "")
+    listed = "; ".join(f"{d.number}: {d.name} ({d.kind})" for d in devices) or "none"
+    if not wanted:
+        found = [device for device in devices if not device.software]
+        if not found:
+            raise UnsupportedError(
+                "OI0770",
+                f"no GPU has a Vulkan driver; devices: {listed}",
+                hint=f"{CHOICE}=0 takes a device that computes on the processor",
+            )
+        return found[0]
+    plain = wanted.lower().replace("-", "")
+    for device in devices:
+        if wanted == str(device.number) or plain == device.uuid:
+            return device
+    for device in devices:
+        if wanted.lower() in device.name.lower():
+            return device
+    raise UnsupportedError(
+        "OI0771", f"no Vulkan device is called '{wanted}'", hint=f"the devices are: {listed}"
+    )

@@ -1,0 +1,308 @@
+"""A device that is in use: its queue, its memory, its kernels."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import threading
+from typing import Any
+
+from openinfer.runtime.devices.vulkan.driver import (
+    OUT_OF_MEMORY,
+    PhysicalDevice,
+    VulkanFailure,
+    api,
+    check,
+    choose,
+)
+from openinfer.runtime.errors import ArtefactError, UnsupportedError
+from openinfer.runtime.locks import after_fork, new_lock
+from openinfer.runtime.spirv.check_words import check_words
+
+EXTENSIONS = ("VK_KHR_push_descriptor",)
+"""What kernels are started with; every driver of a desktop GPU has it."""
+DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
+_STORAGE = 0x20 | 0x01 | 0x02 | 0x100
+"""A buffer that kernels use, that copies read and write, and that counts of workgroups come from."""
+
+_MAKING = new_lock()
+_MADE: dict[str, LogicalDevice] = {}
+
+
+class Kernel:
+    """A pipeline, and how it takes its buffers."""
+
+    def __init__(self, pipeline: Any, layout: Any, bindings: int) -> None:
+        self.pipeline, self.layout, self.bindings = pipeline, layout, bindings
+
+
+class Allocation:
+    """A buffer with memory of its own; `mapped` is its address in this process, or 0."""
+
+    def __init__(self, device: LogicalDevice, nbytes: int, kinds: tuple[int, ...]) -> None:
+        self.device, self.nbytes = device, nbytes
+        self.buffer, self.memory, self.mapped = device.make_buffer(nbytes, kinds)
+
+    def __del__(self) -> None:
+        self.device.free(self.buffer, self.memory)
+
+
+class LogicalDevice:
+    """One queue of a device that computes. Submissions take `queue_lock`."""
+
+    def __init__(self, physical: PhysicalDevice) -> None:
+        self.physical = physical
+        self.queue_lock = threading.Lock()
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        self.family = self._compute_family()
+        priority = ffi.new("float[]", [1.0])
+        queue = ffi.new("VkDeviceQueueCreateInfo *")
+        queue.sType = vk.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
+        queue.queueFamilyIndex, queue.queueCount = self.family, 1
+        queue.pQueuePriorities = priority
+        names = [ffi.new("char[]", name.encode()) for name in self._extensions()]
+        listed = ffi.new("char *[]", names)
+        features, kept = self._features()
+        create = ffi.new("VkDeviceCreateInfo *")
+        create.sType, create.pNext = vk.VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features
+        create.queueCreateInfoCount, create.pQueueCreateInfos = 1, queue
+        create.enabledExtensionCount, create.ppEnabledExtensionNames = len(names), listed
+        handle = ffi.new("VkDevice *")
+        check("vkCreateDevice", lib.vkCreateDevice(physical.handle, create, ffi.NULL, handle))
+        del kept
+        self.handle = handle[0]
+        found = ffi.new("VkQueue *")
+        lib.vkGetDeviceQueue(self.handle, self.family, 0, found)
+        self.queue = found[0]
+        self.types = self._memory_types()
+        self.push_descriptors = lib_function(self.handle, "vkCmdPushDescriptorSetKHR")
+        self._kernels: dict[tuple[bytes, int], Kernel] = {}
+        self._lock = threading.Lock()
+        self.alive = True
+
+    def _compute_family(self) -> int:
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        count = ffi.new("uint32_t *")
+        lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, ffi.NULL)
+        rows = ffi.new("VkQueueFamilyProperties[]", count[0])
+        lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, rows)
+        for number in range(count[0]):
+            if rows[number].queueFlags & 2:
+                return number
+        raise UnsupportedError("OI0770", f"{self.physical.name} has no queue that computes")
+
+    def _extensions(self) -> list[str]:
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        count = ffi.new("uint32_t *")
+        ask = lib.vkEnumerateDeviceExtensionProperties
+        check(
+            "vkEnumerateDeviceExtensionProperties",
+            ask(self.physical.handle, ffi.NULL, count, ffi.NULL),
+        )
+        rows = ffi.new("VkExtensionProperties[]", max(1, count[0]))
+        check(
+            "vkEnumerateDeviceExtensionProperties", ask(self.physical.handle, ffi.NULL, count, rows)
+        )
+        there = {ffi.string(rows[n].extensionName).decode() for n in range(count[0])}
+        for name in EXTENSIONS:
+            if name not in there:
+                raise UnsupportedError("OI0770", f"{self.physical.name} lacks {name}")
+        return list(EXTENSIONS)
+
+    def _features(self) -> tuple[Any, Any]:
+        """What kernels need, as far as the device has it: a chain of structures, and what keeps it alive."""
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        narrow = ffi.new("VkPhysicalDevice8BitStorageFeatures *")
+        narrow.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES
+        half = ffi.new("VkPhysicalDevice16BitStorageFeatures *")
+        half.sType, half.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES, narrow
+        small = ffi.new("VkPhysicalDeviceShaderFloat16Int8Features *")
+        small.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES
+        small.pNext = half
+        all_of = ffi.new("VkPhysicalDeviceFeatures2 *")
+        all_of.sType, all_of.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, small
+        lib.vkGetPhysicalDeviceFeatures2(self.physical.handle, all_of)
+        there = (
+            narrow.storageBuffer8BitAccess,
+            half.storageBuffer16BitAccess,
+            small.shaderFloat16,
+            small.shaderInt8,
+            all_of.features.shaderInt16,
+            all_of.features.shaderInt64,
+        )
+        if not all(there):
+            raise UnsupportedError(
+                "OI0770", f"{self.physical.name} lacks numbers of 8, 16 or 64 bits in kernels"
+            )
+        wanted = ffi.new("VkPhysicalDeviceFeatures *")
+        wanted.shaderInt16 = wanted.shaderInt64 = 1
+        all_of.features = wanted[0]
+        half.uniformAndStorageBuffer16BitAccess = half.storagePushConstant16 = 0
+        half.storageInputOutput16 = 0
+        narrow.uniformAndStorageBuffer8BitAccess = narrow.storagePushConstant8 = 0
+        return all_of, (small, half, narrow, wanted)
+
+    def _memory_types(self) -> list[int]:
+        vk = api()
+        found = vk.ffi.new("VkPhysicalDeviceMemoryProperties *")
+        vk.lib.vkGetPhysicalDeviceMemoryProperties(self.physical.handle, found)
+        return [found.memoryTypes[n].propertyFlags for n in range(found.memoryTypeCount)]
+
+    # Memory
+
+    def make_buffer(self, nbytes: int, kinds: tuple[int, ...]) -> tuple[Any, Any, int]:
+        """A buffer, its memory (of the first of `kinds` that there is), and where it is mapped.
+
+        Raises MemoryError.
+        """
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        create = ffi.new("VkBufferCreateInfo *")
+        create.sType, create.size = vk.VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, max(nbytes, 4)
+        create.usage = _STORAGE
+        buffer = ffi.new("VkBuffer *")
+        memory = ffi.new("VkDeviceMemory *")
+        try:
+            check("vkCreateBuffer", lib.vkCreateBuffer(self.handle, create, ffi.NULL, buffer))
+        except VulkanFailure as failure:
+            raise self._no_memory(nbytes, failure) from None
+        needs = ffi.new("VkMemoryRequirements *")
+        lib.vkGetBufferMemoryRequirements(self.handle, buffer[0], needs)
+        request = ffi.new("VkMemoryAllocateInfo *")
+        request.sType = vk.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO
+        request.allocationSize = needs.size
+        last: VulkanFailure | None = None
+        for kind in kinds:
+            for number, flags in enumerate(self.types):
+                if flags & kind != kind or not needs.memoryTypeBits >> number & 1:
+                    continue
+                request.memoryTypeIndex = number
+                try:
+                    check(
+                        "vkAllocateMemory",
+                        lib.vkAllocateMemory(self.handle, request, ffi.NULL, memory),
+                    )
+                    check(
+                        "vkBindBufferMemory",
+                        lib.vkBindBufferMemory(self.handle, buffer[0], memory[0], 0),
+                    )
+                    return buffer[0], memory[0], self._map(memory[0], flags)
+                except VulkanFailure as failure:
+                    last = failure
+        lib.vkDestroyBuffer(self.handle, buffer[0], ffi.NULL)
+        raise self._no_memory(nbytes, last)
+
+    def _map(self, memory: Any, flags: int) -> int:
+        if not flags & HOST_VISIBLE or not flags & HOST_COHERENT:
+            return 0
+        vk = api()
+        place = vk.ffi.new("void **")
+        check("vkMapMemory", vk.lib.vkMapMemory(self.handle, memory, 0, 2**64 - 1, 0, place))
+        return int(vk.ffi.cast("uintptr_t", place[0]))
+
+    def _no_memory(self, nbytes: int, failure: VulkanFailure | None) -> BaseException:
+        if failure is None or failure.result in OUT_OF_MEMORY:
+            return MemoryError(f"{self.physical.name} has no {nbytes} bytes left")
+        return failure
+
+    def free(self, buffer: Any, memory: Any) -> None:
+        """Gives a buffer back."""
+        if self.alive:
+            vk = api()
+            vk.lib.vkDestroyBuffer(self.handle, buffer, vk.ffi.NULL)
+            vk.lib.vkFreeMemory(self.handle, memory, vk.ffi.NULL)
+
+    # Kernels
+
+    def kernel(self, words: bytes, bindings: int, name: str) -> Kernel:
+        """The pipeline of a module with an entry of this name; one for equal modules.
+
+        Raises ArtefactError OI0760, OI0761 for words that are no module: a driver may crash on them.
+        """
+        key = hashlib.sha256(words).digest(), bindings
+        with self._lock:
+            if key not in self._kernels:
+                check_words(words)
+                self._kernels[key] = self._make_kernel(words, bindings, name)
+            return self._kernels[key]
+
+    def _make_kernel(self, words: bytes, bindings: int, name: str) -> Kernel:
+        vk = api()
+        ffi, lib, null = vk.ffi, vk.lib, vk.ffi.NULL
+        rows = ffi.new("VkDescriptorSetLayoutBinding[]", bindings)
+        for number in range(bindings):
+            rows[number].binding, rows[number].descriptorCount = number, 1
+            rows[number].descriptorType = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+            rows[number].stageFlags = vk.VK_SHADER_STAGE_COMPUTE_BIT
+        layout = ffi.new("VkDescriptorSetLayoutCreateInfo *")
+        layout.sType = vk.VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO
+        layout.flags = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR
+        layout.bindingCount, layout.pBindings = bindings, rows
+        sets = ffi.new("VkDescriptorSetLayout *")
+        make = lib.vkCreateDescriptorSetLayout
+        check("vkCreateDescriptorSetLayout", make(self.handle, layout, null, sets))
+        pushed = ffi.new("VkPushConstantRange *")
+        pushed.stageFlags, pushed.size = vk.VK_SHADER_STAGE_COMPUTE_BIT, 4
+        whole = ffi.new("VkPipelineLayoutCreateInfo *")
+        whole.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
+        whole.setLayoutCount, whole.pSetLayouts = 1, sets
+        whole.pushConstantRangeCount, whole.pPushConstantRanges = 1, pushed
+        made = ffi.new("VkPipelineLayout *")
+        check("vkCreatePipelineLayout", lib.vkCreatePipelineLayout(self.handle, whole, null, made))
+        code = ffi.new("uint32_t[]", len(words) // 4)
+        ffi.memmove(code, words, len(words))
+        shader = ffi.new("VkShaderModuleCreateInfo *")
+        shader.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
+        shader.codeSize, shader.pCode = len(words), code
+        module = ffi.new("VkShaderModule *")
+        check("vkCreateShaderModule", lib.vkCreateShaderModule(self.handle, shader, null, module))
+        entry = ffi.new("char[]", name.encode())
+        create = ffi.new("VkComputePipelineCreateInfo *")
+        create.sType = vk.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
+        create.layout = made[0]
+        create.stage.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
+        create.stage.stage, create.stage.module = vk.VK_SHADER_STAGE_COMPUTE_BIT, module[0]
+        create.stage.pName = entry
+        pipeline = ffi.new("VkPipeline *")
+        result = lib.vkCreateComputePipelines(self.handle, null, 1, create, null, pipeline)
+        lib.vkDestroyShaderModule(self.handle, module[0], null)
+        if result < 0:
+            raise ArtefactError(
+                "OI0772",
+                f"{self.physical.name} refuses the kernel {name}: {VulkanFailure('', result)}",
+            )
+        return Kernel(pipeline[0], made[0], bindings)
+
+    def forget(self) -> None:
+        """The process ends: the driver frees what it has; nothing is given back to it any more."""
+        self.alive = False
+
+
+def lib_function(device: Any, name: str) -> Any:
+    """A function of an extension."""
+    vk = api()
+    found = vk.lib.vkGetDeviceProcAddr(device, name.encode())
+    return vk.ffi.cast(f"PFN_{name}", found)
+
+
+def logical_device(wanted: str = "") -> LogicalDevice:
+    """The device of a name, as `choose` takes it; one for a process. Raises UnsupportedError."""
+    physical = choose(wanted)
+    with _MAKING:
+        if physical.uuid not in _MADE:
+            _MADE[physical.uuid] = LogicalDevice(physical)
+        return _MADE[physical.uuid]
+
+
+def _forget() -> None:
+    for device in _MADE.values():
+        device.forget()
+    _MADE.clear()
+
+
+atexit.register(_forget)
+after_fork(_forget)

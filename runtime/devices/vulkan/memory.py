@@ -1,0 +1,142 @@
+"""The memory of a Vulkan device: blocks with addresses of their own, which no processor follows.
+
+The host half of a step computes with addresses: those of a block begin at `number << 40`, so that every
+address of a block says which block it is in. Moves outside of steps use the memory's own commands.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from typing import Final
+
+import numpy as np
+
+from openinfer.runtime.devices.base import Box, Memory
+from openinfer.runtime.devices.vulkan.logical import (
+    DEVICE_LOCAL,
+    HOST_CACHED,
+    HOST_COHERENT,
+    HOST_VISIBLE,
+    Allocation,
+    LogicalDevice,
+)
+from openinfer.runtime.locks import new_lock
+from openinfer.runtime.storage import AnyArray
+
+SPAN: Final = 40
+"""Bits of an address that lie within a block."""
+FOR_KERNELS: Final = (DEVICE_LOCAL, 0)
+FOR_HOST: Final = (
+    HOST_VISIBLE | HOST_COHERENT | HOST_CACHED,
+    HOST_VISIBLE | HOST_COHERENT,
+)
+_numbering = new_lock()
+
+
+class VulkanBlock:
+    """A buffer of the device."""
+
+    _last = 0
+
+    def __init__(self, device: LogicalDevice, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.allocation = Allocation(device, nbytes, FOR_KERNELS)
+        with _numbering:
+            VulkanBlock._last += 1
+            self.number = VulkanBlock._last
+
+    @property
+    def address(self) -> int:
+        """Where it begins, for those who compute with addresses."""
+        return self.number << SPAN
+
+
+class VulkanMemory(Memory):
+    """Blocks of one device."""
+
+    def __init__(self, device: LogicalDevice) -> None:
+        self.device = device
+        self._blocks: weakref.WeakValueDictionary[int, VulkanBlock] = weakref.WeakValueDictionary()
+
+    def allocate(self, nbytes: int) -> VulkanBlock:
+        """See `Memory.allocate`."""
+        block = VulkanBlock(self.device, nbytes)
+        self._blocks[block.number] = block
+        if nbytes:
+            self.fill(Box.of_bytes(block, 0, nbytes), np.zeros(1, np.uint8))
+        return block
+
+    def address(self, block: VulkanBlock) -> int:
+        """See `Memory.address`."""
+        return block.address
+
+    def at(self, address: int) -> tuple[VulkanBlock, int]:
+        """The block that an address is in, and how far."""
+        return self._blocks[address >> SPAN], address & (1 << SPAN) - 1
+
+    def write(self, block: VulkanBlock, start: int, data: AnyArray) -> None:
+        """See `Memory.write`."""
+        bytes_ = np.ascontiguousarray(data)
+        if not bytes_.size:
+            return
+        mapped = block.allocation.mapped
+        if mapped:
+            ctypes.memmove(mapped + start, bytes_.ctypes.data, bytes_.size)
+            return
+        staging = Allocation(self.device, bytes_.size, FOR_HOST)
+        ctypes.memmove(staging.mapped, bytes_.ctypes.data, bytes_.size)
+        self._copy_now(staging, block.allocation, [(0, start, bytes_.size)])
+
+    def read(self, block: VulkanBlock, start: int, count: int) -> AnyArray:
+        """See `Memory.read`."""
+        found = np.empty(count, np.uint8)
+        if not count:
+            return found
+        mapped = block.allocation.mapped
+        if mapped:
+            ctypes.memmove(found.ctypes.data, mapped + start, count)
+            return found
+        staging = Allocation(self.device, count, FOR_HOST)
+        self._copy_now(block.allocation, staging, [(start, 0, count)])
+        ctypes.memmove(found.ctypes.data, staging.mapped, count)
+        return found
+
+    def copy(self, source: Box, target: Box) -> None:
+        """See `Memory.copy`."""
+        regions = [
+            (one, other, count)
+            for (one, count), (other, _) in zip(_runs(source), _runs(target), strict=True)
+        ]
+        self._copy_now(source.block.allocation, target.block.allocation, regions)
+
+    def fill(self, box: Box, entry: AnyArray) -> None:
+        """See `Memory.fill`."""
+        if box.dense:
+            self.write(box.block, box.start, np.resize(entry.view(np.uint8), box.nbytes))
+            return
+        for start, count in _runs(box):
+            self.write(box.block, start, np.resize(entry.view(np.uint8), count))
+
+    def _copy_now(
+        self, source: Allocation, target: Allocation, regions: list[tuple[int, int, int]]
+    ) -> None:
+        from openinfer.runtime.devices.vulkan.commands import Commands
+
+        commands = Commands(self.device)
+        for one, other, count in regions:
+            commands.copy(source, one, target, other, count)
+        commands.submit_and_wait()
+
+
+def _runs(box: Box) -> list[tuple[int, int]]:
+    """Start and length of the bytes of a box that lie one behind the other along its last axis."""
+    if not box.extents:
+        return [(box.start, box.nbytes)]
+    inner = box.extents[-1] * box.entry
+    starts = np.zeros(1, np.int64)
+    for at, extent, capacity in zip(box.first[:-1], box.extents[:-1], box.capacity[:-1]):
+        steps = np.arange(at, at + extent, dtype=np.int64)
+        starts = (starts[:, None] * capacity + steps).reshape(-1)
+    last = (starts * box.capacity[-1] + box.first[-1]) * box.entry
+    return [(int(start), inner) for start in last]
