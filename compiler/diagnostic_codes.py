@@ -188,6 +188,17 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "malformed SPIR-V module",
         "The instructions of a device kernel break a rule of modules, functions, blocks, ids or types.",
     ),
+    "OI0770": (
+        "no Vulkan device",
+        "The package `vulkan`, the loader, a driver of version 1.3, or a feature of the device is missing; "
+        "a device that computes on the processor is taken only when OPENINFER_VULKAN_DEVICE names it.",
+    ),
+    "OI0771": ("unknown Vulkan device", "The name is that of no device; the message lists them."),
+    "OI0772": ("kernel refused by the driver", "The driver makes no pipeline of a device kernel."),
+    "OI0773": (
+        "beyond a limit of the Vulkan device",
+        "A buffer is larger than what a kernel may be given, or a kernel has too many workgroups.",
+    ),
     "OI0781": (
         "no native code on this machine",
         "llvmlite is missing or does not know this processor. The simulator runs everywhere.",
@@ -226,6 +237,7 @@ _BUGS: Final[dict[str, tuple[str, str]]] = {
     "OI0931": ("no vector of this element", _BUG),
     "OI0932": ("fill with no number", _BUG),
     "OI0933": ("loop without a bound or an index without code", _BUG),
+    "OI0935": ("op without a conversion to SPIR-V", _BUG),
     "OI0951": ("epilogue operand with a strange map", _BUG),
     "OI0952": ("matmul body without end", _BUG),
     "OI0953": ("op built outside of a function", _BUG),

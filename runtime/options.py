@@ -15,6 +15,11 @@ OPENINFER_TRACE        unset                  "1": log lines of what runs; "full
 OPENINFER_HOST_FEATURES
                        all that it has        "generic", "avx2" or "avx512": openinfer treats the
                                               processor as one of that kind, for tests
+OPENINFER_VULKAN_DEVICE
+                       the first GPU          what `vulkan` means: a number, a part of a name, a UUID
+OPENINFER_VULKAN_VALIDATE
+                       unset                  "1": Vulkan's validation layer looks at every call;
+                                              "sync": at missing barriers, too
 """
 
 from __future__ import annotations
@@ -113,6 +118,25 @@ def host_kind() -> str:
             hint=f"set it to {', '.join(HOST_KINDS)}, or leave it out",
         )
     return kind
+
+
+def vulkan_device() -> str:
+    """The device that OPENINFER_VULKAN_DEVICE names, "" without it."""
+    return os.environ.get("OPENINFER_VULKAN_DEVICE", "").strip()
+
+
+def vulkan_validation() -> str:
+    """What OPENINFER_VULKAN_VALIDATE asks for: "", "1" or "sync". Raises InputError OI0530."""
+    wanted = os.environ.get("OPENINFER_VULKAN_VALIDATE", "").strip().lower()
+    if wanted in ("", "0", "off"):
+        return ""
+    if wanted not in ("1", "sync"):
+        raise InputError(
+            "OI0530",
+            f"OPENINFER_VULKAN_VALIDATE={wanted} is no kind of validation",
+            hint="set it to 1 or sync, or leave it out",
+        )
+    return wanted
 
 
 def _cache_dir(values: Mapping[str, str]) -> Path:

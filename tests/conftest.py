@@ -38,6 +38,38 @@ def unseen_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DEVICES, "cpu", "unseen:UnseenDevice")
 
 
+LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
+"""The driver that computes on the processor, as Debian installs it."""
+
+
+@pytest.fixture(scope="session")
+def vulkan() -> None:
+    """A Vulkan driver: that of OPENINFER_VULKAN_DEVICE, else lavapipe. Skips without one, or fails where
+    OPENINFER_REQUIRE_VULKAN is 1."""
+    if "OPENINFER_VULKAN_DEVICE" not in os.environ:
+        os.environ["OPENINFER_VULKAN_DEVICE"] = "llvmpipe"
+        if LAVAPIPE.exists():
+            os.environ.setdefault("VK_ICD_FILENAMES", str(LAVAPIPE))
+    from openinfer.runtime.devices import device_of
+
+    reason = device_of("vulkan").unavailable_reason()
+    if reason is None:
+        return
+    if os.environ.get("OPENINFER_REQUIRE_VULKAN") == "1":
+        pytest.fail(f"no Vulkan: {reason}")
+    pytest.skip(f"no Vulkan: {reason}")
+
+
+@pytest.fixture
+def everything_on_vulkan(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small values, too, are computed by the device, which is what tests have."""
+    from openinfer.lowering.linalg import choose_places
+
+    monkeypatch.setattr(choose_places, "MOST_ELEMENTS", 0)
+    # What was compiled in this way is nothing for others.
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Tests neither use nor fill the cache of the person who runs them."""

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp, SwitchOp
 from openinfer.dialects.nn import InterfaceOp
+from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.lowering.cpu.llvm_ir.instructions import INSTRUCTIONS, Operands
 from openinfer.lowering.cpu.llvm_ir.literals import (
     Names,
@@ -63,7 +64,7 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
             writer = _FunctionWriter(declarations)
             functions.append(list(writer.lines(op)))
             uses_nontemporal |= writer.operands.uses_nontemporal
-        elif not isinstance(op, InterfaceOp):
+        elif not isinstance(op, InterfaceOp | SpirvModuleOp):
             raise CompileError(
                 "OI0981",
                 f"'{op.name}' cannot stand at the top of an llvm module",

@@ -15,13 +15,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.lowering.demands import Demands
-from openinfer.lowering.kernels.circular import CIRCULAR
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 
 _INTEGERS = (8, 16, 32, 64)
-_COMPUTED = CONVERTED | frozenset(EXPANSIONS) | frozenset(CIRCULAR)
+_COMPUTED = CONVERTED | frozenset(EXPANSIONS)
+"""Sine and cosine reduce large angles by a call of the C library, which only the host has."""
 
 
 class VulkanDemands(Demands):

@@ -21,6 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
@@ -57,7 +58,7 @@ class LowerDispatches(ModulePass):
         func.call @openinfer_submit(%address) : (index) -> ()
 
     What is moved between host and device is submitted at once: what the host has may change behind it,
-    and what it reads must be there.
+    and what it reads must be there. In a traced build everything is, for the stamps around it.
 
     Requires: `lower-device-kernels`, `plan-memory`, and sizes not lowered.
     Leaves: no op on device memory; the rows of the record as `calls` of `nn.interface`.
@@ -75,6 +76,7 @@ class LowerDispatches(ModulePass):
             return
         (record,) = add_arguments(step, [(Slot(SlotKind.CALLS), RECORD)])
         rows: list[CallRow] = []
+        traced = Facts.of(op).traced
         for inner in asked:
             row, words = _row_of(inner, functions)
             if row not in rows:
@@ -82,7 +84,7 @@ class LowerDispatches(ModulePass):
             with keep_location(inner):
                 b = LoopBuilder(InsertPoint.before(inner))
                 _record(b, record, [rows.index(row), *words(b)])
-                if isinstance(inner, nn.TransferOp):
+                if traced or isinstance(inner, nn.TransferOp):
                     _submit(b, record)
             Rewriter.erase_op(inner)
         op.body.block.add_op(FuncOp.external(SUBMIT, [IndexType()], []))

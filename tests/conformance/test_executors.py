@@ -10,7 +10,7 @@ import pytest
 
 import openinfer as oi
 
-DEVICES = ("simulator", "cpu", "unseen", "null")
+DEVICES = ("simulator", "cpu", "unseen", "null", "vulkan")
 """`unseen` is the CPU with a memory that the host does not see (`unseen.py`). `null` runs no kernels: what
 they compute has the right shape and dtype, and no right values."""
 
@@ -39,7 +39,7 @@ class Make:
     def __call__(self, text: str) -> Any:
         if self.device == "simulator":
             return oi.Simulator(text).make_executor()
-        device = "null" if self.device == "null" else "cpu"
+        device = self.device if self.device in ("null", "vulkan") else "cpu"
         return oi.compile(text, device=device).make_executor()
 
     def same(self, found: Any, expected: Any) -> bool:
@@ -53,6 +53,8 @@ class Make:
 def make(request: pytest.FixtureRequest) -> Make:
     if request.param == "unseen":
         request.getfixturevalue("unseen_memory")
+    if request.param == "vulkan":
+        request.getfixturevalue("everything_on_vulkan")
     return Make(request.param)
 
 

@@ -21,6 +21,7 @@ Requires: bufferised; inputs are buffers or scalars; every dimension walks some 
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Operation, SSAValue
 
@@ -81,6 +82,7 @@ def lower_fill(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of a `linalg.fill`."""
     assert isinstance(op, FillOp)
     (value,), (buffer,) = op.inputs, op.outputs
+    assert isinstance(buffer.type, MemRefType)
     axes = range(len(buffer.type.get_shape()))
 
     def count(builder: LoopBuilder, target: SSAValue) -> Index:

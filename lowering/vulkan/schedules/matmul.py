@@ -46,7 +46,7 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     body = op.body[0].block if op.body else None
     epilogue = Epilogue(b, output, extras_of(op), body)
     boolean, unsigned = op.boolean is not None, op.unsigned is not None
-    sums = accumulator_of(_element(left))
+    sums = accumulator_of(_element(output)) if body is None else body.args[0].type
     axes = len(_shape(left))
     depth = b.dim(left, axes - 1 if op.transpose_a is None else axes - 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, gpu, memref, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -24,7 +24,7 @@ from openinfer.lowering.vulkan.to_spirv.kernel_module import Buffer, KernelModul
 from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
 from openinfer.runtime.errors import CompileError
 
-_BUILT_IN = {
+_BUILT_IN: dict[type[Operation], str] = {
     gpu.BlockIdOp: "WorkgroupId",
     gpu.GridDimOp: "NumWorkgroups",
     gpu.ThreadIdOp: "LocalInvocationId",
@@ -91,7 +91,9 @@ class _Body:
         elif isinstance(op, memref.CollapseShapeOp):
             self.buffers[op.result] = self.collapsed(op)
         elif type(op) in _BUILT_IN:
-            axis = _AXES[op.properties["dimension"].data.value]  # pyright: ignore
+            dimension = op.properties["dimension"]
+            assert isinstance(dimension, gpu.DimensionAttr)
+            axis = _AXES[dimension.data.value]
             self.values[op.results[0]] = self.kernel.built_in(_BUILT_IN[type(op)], axis)
         elif not isinstance(op, ReturnOp | scf.YieldOp):
             operands = [self.values[value] for value in op.operands]
@@ -134,8 +136,8 @@ class _Body:
     def dim(self, op: memref.DimOp) -> SSAValue:
         axis = op.index.owner
         assert isinstance(axis, arith.ConstantOp)
-        number = axis.value.value.data  # pyright: ignore
-        return self.value(self.buffers[op.source].dims[number])
+        assert isinstance(axis.value, IntegerAttr)
+        return self.value(self.buffers[op.source].dims[axis.value.value.data])
 
     def collapsed(self, op: memref.CollapseShapeOp) -> Buffer:
         """A view in which neighbouring axes are one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openinfer.runtime.devices.base import DeviceCall
 from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
 from openinfer.runtime.devices.vulkan.driver import choose
@@ -73,7 +72,6 @@ class VulkanProgram(CpuProgram):
         }
         frame, calls = program.manifest.frame, Slot(SlotKind.CALLS)
         self._slot = frame.index(calls) if calls in frame else None
-        self._steps: dict[int, Any] = {}
 
     def device_weight_address(self, number: int) -> int:
         """See `LoadedProgram.device_weight_address`: they are uploaded when a context first asks."""
@@ -94,12 +92,7 @@ class VulkanProgram(CpuProgram):
         native = super().call(frame)
         if self._slot is None:
             return native
-        step = DeviceStep(self._vulkan_memory, self._kernels, list(self.manifest.calls))
+        rows = list(self.manifest.calls)
+        step = DeviceStep(self._vulkan_memory, self._kernels, rows, at_once=self.manifest.traced)
         frame[self._slot] = step.record.ctypes.data
-        self._steps[id(frame)] = step
         return lambda: step.run(native)
-
-    def calls(self, frame: Any) -> list[DeviceCall]:
-        """See `LoadedProgram.calls`."""
-        step = self._steps.get(id(frame))
-        return [] if step is None else step.calls

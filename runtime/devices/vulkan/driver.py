@@ -6,18 +6,16 @@ its wrappers take six times as long, and some of them are wrong.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
+from openinfer.runtime.options import vulkan_device, vulkan_validation
 
 PACKAGE = "the package `vulkan` is not installed"
 HINT = "pip install 'openinfer[vulkan]', and a driver: `apt-get install libvulkan1` and that of the GPU"
-VALIDATE = "OPENINFER_VULKAN_VALIDATE"
-"""1: the validation layer looks at every call; `sync`: at missing barriers, too."""
 CHOICE = "OPENINFER_VULKAN_DEVICE"
 """Which device plain `vulkan` means: a number, a part of the name, or a UUID."""
 
@@ -106,14 +104,24 @@ class Instance:
     def __init__(self) -> None:
         vk = api()
         ffi, lib = vk.ffi, vk.lib
-        layers = _layers()
-        names = [ffi.new("char[]", layer.encode()) for layer in layers]
+        validation = vulkan_validation()
+        names = [ffi.new("char[]", b"VK_LAYER_KHRONOS_validation")] if validation else []
         listed = ffi.new("char *[]", names) if names else ffi.NULL
         kept: list[Any] = [names, listed]
         application = ffi.new("VkApplicationInfo *")
         application.sType, application.apiVersion = 0, _API
         create = ffi.new("VkInstanceCreateInfo *")
         create.sType, create.pApplicationInfo = 1, application
+        if validation == "sync":
+            more = ffi.new("VkValidationFeaturesEXT *")
+            more.sType = vk.VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT
+            chosen = ffi.new(
+                "VkValidationFeatureEnableEXT[]",
+                [vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT],
+            )
+            more.enabledValidationFeatureCount, more.pEnabledValidationFeatures = 1, chosen
+            create.pNext = more
+            kept += [more, chosen]
         create.enabledLayerCount, create.ppEnabledLayerNames = len(names), listed
         handle = ffi.new("VkInstance *")
         result = lib.vkCreateInstance(create, ffi.NULL, handle)
@@ -168,17 +176,6 @@ def _described(number: int, handle: Any) -> PhysicalDevice:
     )
 
 
-def _layers() -> list[str]:
-    wanted = os.environ.get(VALIDATE, "")
-    if wanted in ("", "0"):
-        return []
-    if wanted == "sync":
-        os.environ.setdefault(
-            "VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"
-        )
-    return ["VK_LAYER_KHRONOS_validation"]
-
-
 @cache
 def _instance() -> Instance:
     return Instance()
@@ -200,7 +197,7 @@ def choose(wanted: str = "") -> PhysicalDevice:
     Raises UnsupportedError OI0770 where there is none, OI0771 for a name of none.
     """
     devices = instance().devices
-    wanted = wanted or os.environ.get(CHOICE, "")
+    wanted = wanted or vulkan_device()
     listed = "; ".join(f"{d.number}: {d.name} ({d.kind})" for d in devices) or "none"
     if not wanted:
         found = [device for device in devices if not device.software]

@@ -23,12 +23,12 @@ class Hazards:
 
     def needs_barrier(self, ranges: Sequence[Range]) -> bool:
         """Whether a barrier stands in front of a command with these ranges; takes them down."""
-        needed = any(self._meets(one) for one in ranges)
+        touched = [one for one in ranges if one.start < one.stop]
+        needed = any(self._meets(one) for one in touched)
         if needed:
             self._since.clear()
-        for one in ranges:
-            if one.start < one.stop:
-                self._since.setdefault(one.buffer, []).append(one)
+        for one in touched:
+            self._since.setdefault(one.buffer, []).append(one)
         return needed
 
     def _meets(self, one: Range) -> bool:

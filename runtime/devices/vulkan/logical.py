@@ -41,10 +41,12 @@ class Allocation:
 
     def __init__(self, device: LogicalDevice, nbytes: int, kinds: tuple[int, ...]) -> None:
         self.device, self.nbytes = device, nbytes
+        self.buffer: Any = None
         self.buffer, self.memory, self.mapped = device.make_buffer(nbytes, kinds)
 
     def __del__(self) -> None:
-        self.device.free(self.buffer, self.memory)
+        if self.buffer is not None:
+            self.device.free(self.buffer, self.memory)
 
 
 class LogicalDevice:

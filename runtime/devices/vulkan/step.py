@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.base import DeviceCall
 from openinfer.runtime.devices.vulkan.commands import Commands
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.logical import Allocation, Kernel
@@ -38,8 +37,15 @@ class DeviceStep:
     """The device's side of the steps of one context. Steps come one after the other."""
 
     def __init__(
-        self, memory: VulkanMemory, kernels: Mapping[str, Kernel], rows: list[CallRow]
+        self,
+        memory: VulkanMemory,
+        kernels: Mapping[str, Kernel],
+        rows: list[CallRow],
+        *,
+        at_once: bool,
     ) -> None:
+        """`at_once`: what is asked for has happened when the step goes on, for stamps of a clock."""
+        self.at_once = at_once
         self.memory, self.kernels, self.rows = memory, kernels, rows
         self.device = memory.device
         self.record = empty_record()
@@ -51,11 +57,10 @@ class DeviceStep:
         self._staging: list[Allocation] = []
         """What is copied to the device once the commands run."""
         self.failure: BaseException | None = None
-        self.calls: list[DeviceCall] = []
 
     def run(self, native: Callable[[], object]) -> None:
         """A step: its host half, and what it asks for."""
-        self.record[USED], self.failure, self.calls = HEAD, None, []
+        self.record[USED], self.failure = HEAD, None
         _active.step = self
         try:
             native()
@@ -85,6 +90,8 @@ class DeviceStep:
             else:
                 self._move(call)
         self.record[USED] = HEAD
+        if self.at_once:
+            self.finish()
 
     def finish(self) -> None:
         """Runs the commands, and waits for them."""
@@ -93,7 +100,6 @@ class DeviceStep:
         self._staging.clear()
 
     def _move(self, call: Move) -> None:
-        self.calls.append(DeviceCall(call.row.kernel, ((call.row.buffers[0], call.nbytes),)))
         if not call.nbytes:
             return
         if call.row.kernel == TO_DEVICE:
@@ -114,8 +120,6 @@ class DeviceStep:
 
     def _launch(self, call: Launch) -> None:
         row = call.row
-        sizes = tuple(zip(row.buffers, (nbytes for _, nbytes in call.buffers)))
-        self.calls.append(DeviceCall(row.kernel, sizes))
         if not all(call.groups):
             return
         if max(call.groups) > MOST_GROUPS:

@@ -32,7 +32,7 @@ spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.6, [Shader], 
   }
 }
 
-// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixMulAdd {{%.*}} , {{%.*}} , {{%.*}} , <ASigned|BSigned|AccSat> : !spirv.coopmatrix<16x32xi8, Subgroup, MatrixA>, !spirv.coopmatrix<32x16xi8, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xi32, Subgroup, MatrixAcc>
+// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixMulAdd {{%.*}}, {{%.*}}, {{%.*}}, <ASigned|BSigned|AccSat> : !spirv.coopmatrix<16x32xi8, Subgroup, MatrixA>, !spirv.coopmatrix<32x16xi8, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xi32, Subgroup, MatrixAcc>
 // CHECK: {{%.*}} = spirv.Constant [dense<1.000000e+00> : vector<2xf32>, dense<2.000000e+00> : vector<2xf32>] : !spirv.array<2 x vector<2xf32>>
 // CHECK: {{%.*}} = spirv.Constant [1.000000e+00 : f32, 2.000000e+00 : f32] : !spirv.array<2 x f32>
 // CHECK: {{%.*}} = spirv.CompositeExtract {{%.*}}[1 : i32] : !spirv.array<2 x f32>

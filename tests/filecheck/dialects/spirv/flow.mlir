@@ -85,23 +85,23 @@ spirv.module @m Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Float16, Int6
 // CHECK: {{%.*}} = spirv.mlir.addressof @in : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>
 // CHECK: {{%.*}} = spirv.AccessChain {{%.*}}[{{%.*}}, {{%.*}}] : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>, i32, i32
 // CHECK: {{%.*}} = spirv.Load "StorageBuffer" {{%.*}} ["Aligned", 4] : f32
-// CHECK: {{%.*}} = spirv.FAdd {{%.*}} , {{%.*}}  {no_contraction} : f32
-// CHECK: {{%.*}} = spirv.FOrdLessThan {{%.*}} , {{%.*}}  : f32
-// CHECK: {{%.*}} = spirv.Select {{%.*}} , {{%.*}} , {{%.*}}  : i1, f32
-// CHECK: {{%.*}} = spirv.GL.Exp {{%.*}}  : f32
-// CHECK: {{%.*}} = spirv.GL.Fma {{%.*}} , {{%.*}} , {{%.*}}  : f32
-// CHECK: {{%.*}} = spirv.Bitcast {{%.*}}  : f32 to i32
-// CHECK: {{%.*}} = spirv.ConvertSToF {{%.*}}  : i32 to f32
+// CHECK: {{%.*}} = spirv.FAdd {{%.*}}, {{%.*}} {no_contraction} : f32
+// CHECK: {{%.*}} = spirv.FOrdLessThan {{%.*}}, {{%.*}} : f32
+// CHECK: {{%.*}} = spirv.Select {{%.*}}, {{%.*}}, {{%.*}} : i1, f32
+// CHECK: {{%.*}} = spirv.GL.Exp {{%.*}} : f32
+// CHECK: {{%.*}} = spirv.GL.Fma {{%.*}}, {{%.*}}, {{%.*}} : f32
+// CHECK: {{%.*}} = spirv.Bitcast {{%.*}} : f32 to i32
+// CHECK: {{%.*}} = spirv.ConvertSToF {{%.*}} : i32 to f32
 // CHECK: {{%.*}} = spirv.CompositeInsert {{%.*}}, {{%.*}}[1 : i32] : i32 into vector<3xi32>
 // CHECK: {{%.*}} = spirv.CompositeConstruct {{%.*}}, {{%.*}} : (f32, f32) -> vector<2xf32>
 // CHECK: {{%.*}} = spirv.VectorShuffle [1 : i32, 0 : i32] {{%.*}}, {{%.*}} : vector<2xf32>, vector<2xf32> -> vector<2xf32>
-// CHECK: {{%.*}} = spirv.VectorExtractDynamic {{%.*}} [{{%.*}} ] : vector<2xf32>, i32
-// CHECK: {{%.*}} = spirv.VectorTimesScalar {{%.*}} , {{%.*}}  : (vector<2xf32>, f32) -> vector<2xf32>
-// CHECK: {{%.*}} = spirv.ShiftLeftLogical {{%.*}} , {{%.*}}  : i32, i32
-// CHECK: {{%.*}} = spirv.GroupNonUniformFAdd "Subgroup" "Reduce" {{%.*}}  : f32
+// CHECK: {{%.*}} = spirv.VectorExtractDynamic {{%.*}}[{{%.*}}] : vector<2xf32>, i32
+// CHECK: {{%.*}} = spirv.VectorTimesScalar {{%.*}}, {{%.*}} : (vector<2xf32>, f32) -> vector<2xf32>
+// CHECK: {{%.*}} = spirv.ShiftLeftLogical {{%.*}}, {{%.*}} : i32, i32
+// CHECK: {{%.*}} = spirv.GroupNonUniformFAdd "Subgroup" "Reduce" {{%.*}} : f32
 // CHECK: {{%.*}} = spirv.GroupNonUniformElect <Subgroup> : i1
-// CHECK: {{%.*}} = spirv.GroupNonUniformBroadcast <Subgroup> {{%.*}} , {{%.*}}  : f32, i32
-// CHECK: {{%.*}} = spirv.GroupNonUniformShuffleXor <Subgroup> {{%.*}} , {{%.*}}  : f32, i32
+// CHECK: {{%.*}} = spirv.GroupNonUniformBroadcast <Subgroup> {{%.*}}, {{%.*}} : f32, i32
+// CHECK: {{%.*}} = spirv.GroupNonUniformShuffleXor <Subgroup> {{%.*}}, {{%.*}} : f32, i32
 // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>
 // CHECK: {{%.*}} = spirv.AccessChain {{%.*}}[{{%.*}}, {{%.*}}] : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>, i32, i32
 // CHECK: spirv.mlir.selection {
@@ -111,10 +111,10 @@ spirv.module @m Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Float16, Int6
 // CHECK: spirv.mlir.merge
 // CHECK: spirv.mlir.loop control(Unroll) {
 // CHECK: spirv.Branch {{\^.*}}({{%.*}} : i32)
-// CHECK: {{%.*}} = spirv.SLessThan {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.SLessThan {{%.*}}, {{%.*}} : i32
 // CHECK: spirv.BranchConditional {{%.*}}, {{\^.*}}, {{\^.*}}
 // CHECK: spirv.Branch {{\^.*}}
-// CHECK: {{%.*}} = spirv.IAdd {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.IAdd {{%.*}}, {{%.*}} : i32
 // CHECK: spirv.Branch {{\^.*}}({{%.*}} : i32)
 // CHECK: spirv.mlir.merge
 // CHECK: spirv.Return

@@ -113,7 +113,7 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int
 // CHECK: spirv.GlobalVariable @ctr bind(1, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0])>, StorageBuffer>
 // CHECK: spirv.GlobalVariable @lid built_in("LocalInvocationIndex") : !spirv.ptr<i32, Input>
 // CHECK: spirv.func @helper({{%.*}}: f32, {{%.*}}: f32) -> f32 "Inline" {
-// CHECK: {{%.*}} = spirv.FAdd {{%.*}} , {{%.*}}  : f32
+// CHECK: {{%.*}} = spirv.FAdd {{%.*}}, {{%.*}} : f32
 // CHECK: spirv.ReturnValue {{%.*}} : f32
 // CHECK: spirv.func @main() "None" {
 // CHECK: {{%.*}} = spirv.Undef : f32
@@ -122,7 +122,7 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int
 // CHECK: {{%.*}} = spirv.Load "Input" {{%.*}} : i32
 // CHECK: {{%.*}} = spirv.Constant 0 : i32
 // CHECK: {{%.*}} = spirv.Constant 8 : i32
-// CHECK: {{%.*}} = spirv.ULessThan {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.ULessThan {{%.*}}, {{%.*}} : i32
 // CHECK: {{%.*}} = spirv.Constant -3 : i8
 // CHECK: {{%.*}} = spirv.Constant -3 : si16
 // CHECK: {{%.*}} = spirv.Constant 20015998343868 : i64
@@ -132,47 +132,47 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int
 // CHECK: {{%.*}} = spirv.Constant dense<7> : vector<4xi32>
 // CHECK: {{%.*}} = spirv.mlir.addressof @h : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
 // CHECK: {{%.*}} = spirv.AccessChain {{%.*}}[{{%.*}}, {{%.*}}] : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>, i32, i32
-// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLoad {{%.*}} , {{%.*}} , <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLoad {{%.*}} , {{%.*}} , <ColumnMajor>, <Volatile> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
+// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLoad {{%.*}}, {{%.*}}, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLoad {{%.*}}, {{%.*}}, <ColumnMajor>, <Volatile> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
 // CHECK: {{%.*}} = spirv.Constant 0.000000e+00 : f32
 // CHECK: {{%.*}} = spirv.CompositeConstruct {{%.*}} : (f32) -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: {{%.*}} = spirv.Variable init({{%.*}}) : !spirv.ptr<f32, Function>
-// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixMulAdd {{%.*}} , {{%.*}} , {{%.*}}  : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixMulAdd {{%.*}}, {{%.*}}, {{%.*}} : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
-// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLoad {{%.*}} , {{%.*}} , <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>
-// CHECK: spirv.KHR.CooperativeMatrixStore {{%.*}} , {{%.*}} , {{%.*}} , <RowMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>, i32
+// CHECK: {{%.*}} = spirv.KHR.CooperativeMatrixLoad {{%.*}}, {{%.*}}, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>
+// CHECK: spirv.KHR.CooperativeMatrixStore {{%.*}}, {{%.*}}, {{%.*}}, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>, i32
 // CHECK: {{%.*}} = spirv.mlir.addressof @ctr : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0])>, StorageBuffer>
 // CHECK: {{%.*}} = spirv.AccessChain {{%.*}}[{{%.*}}, {{%.*}}] : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0])>, StorageBuffer>, i32, i32
-// CHECK: {{%.*}} = spirv.AtomicIAdd <Device> <AcquireRelease> {{%.*}} , {{%.*}}  : !spirv.ptr<i32, StorageBuffer>
-// CHECK: {{%.*}} = spirv.AtomicCompareExchange <Workgroup> <Release> <Acquire> {{%.*}} , {{%.*}} , {{%.*}}  : !spirv.ptr<i32, StorageBuffer>
-// CHECK: {{%.*}} = spirv.GroupNonUniformIAdd "Subgroup" "ClusteredReduce" {{%.*}}  cluster_size({{%.*}}) : i32
-// CHECK: {{%.*}} = spirv.GroupNonUniformBallot <Subgroup> {{%.*}}  : vector<4xi32>
-// CHECK: {{%.*}} = spirv.GroupNonUniformShuffleDown <Subgroup> {{%.*}} , {{%.*}}  : f32, i32
-// CHECK: {{%.*}} = spirv.SDot {{%.*}} , {{%.*}} , <PackedVectorFormat4x8Bit> : i32 -> i32
-// CHECK: {{%.*}} = spirv.SDotAccSat {{%.*}} , {{%.*}} , {{%.*}} , <PackedVectorFormat4x8Bit> : i32 -> i32
-// CHECK: {{%.*}} = spirv.BitFieldUExtract {{%.*}} , {{%.*}} , {{%.*}}  : i32, i32, i32
-// CHECK: {{%.*}} = spirv.UMulExtended {{%.*}} , {{%.*}}  : !spirv.struct<(i32, i32)>
+// CHECK: {{%.*}} = spirv.AtomicIAdd <Device> <AcquireRelease> {{%.*}}, {{%.*}} : !spirv.ptr<i32, StorageBuffer>
+// CHECK: {{%.*}} = spirv.AtomicCompareExchange <Workgroup> <Release> <Acquire> {{%.*}}, {{%.*}}, {{%.*}} : !spirv.ptr<i32, StorageBuffer>
+// CHECK: {{%.*}} = spirv.GroupNonUniformIAdd "Subgroup" "ClusteredReduce" {{%.*}} cluster_size({{%.*}}) : i32
+// CHECK: {{%.*}} = spirv.GroupNonUniformBallot <Subgroup> {{%.*}} : vector<4xi32>
+// CHECK: {{%.*}} = spirv.GroupNonUniformShuffleDown <Subgroup> {{%.*}}, {{%.*}} : f32, i32
+// CHECK: {{%.*}} = spirv.SDot {{%.*}}, {{%.*}}, <PackedVectorFormat4x8Bit> : i32 -> i32
+// CHECK: {{%.*}} = spirv.SDotAccSat {{%.*}}, {{%.*}}, {{%.*}}, <PackedVectorFormat4x8Bit> : i32 -> i32
+// CHECK: {{%.*}} = spirv.BitFieldUExtract {{%.*}}, {{%.*}}, {{%.*}} : i32, i32, i32
+// CHECK: {{%.*}} = spirv.UMulExtended {{%.*}}, {{%.*}} : !spirv.struct<(i32, i32)>
 // CHECK: {{%.*}} = spirv.CompositeExtract {{%.*}}[1 : i32] : !spirv.struct<(i32, i32)>
 // CHECK: {{%.*}} = spirv.FunctionCall @helper({{%.*}}, {{%.*}}) : (f32, f32) -> f32
-// CHECK: {{%.*}} = spirv.GL.Ldexp {{%.*}}  : f32, {{%.*}}  : i32 -> f32
+// CHECK: {{%.*}} = spirv.GL.Ldexp {{%.*}} : f32, {{%.*}} : i32 -> f32
 // CHECK: {{%.*}} = spirv.Undef : vector<4xi32>
-// CHECK: {{%.*}} = spirv.VectorInsertDynamic {{%.*}} , {{%.*}} [{{%.*}} ] : vector<4xi32>, i32
+// CHECK: {{%.*}} = spirv.VectorInsertDynamic {{%.*}}, {{%.*}}[{{%.*}}] : vector<4xi32>, i32
 // CHECK: spirv.MemoryBarrier <Device>, <Acquire|UniformMemory>
 // CHECK: spirv.Store "StorageBuffer" {{%.*}}, {{%.*}} ["Volatile|Nontemporal"] : i32
 // CHECK: spirv.mlir.loop {
 // CHECK: spirv.Branch {{\^.*}}({{%.*}}, {{%.*}} : i32, f32)
-// CHECK: {{%.*}} = spirv.SLessThan {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.SLessThan {{%.*}}, {{%.*}} : i32
 // CHECK: spirv.BranchConditional {{%.*}}, {{\^.*}}, {{\^.*}}
-// CHECK: {{%.*}} = spirv.FAdd {{%.*}} , {{%.*}}  : f32
+// CHECK: {{%.*}} = spirv.FAdd {{%.*}}, {{%.*}} : f32
 // CHECK: spirv.mlir.selection control(DontFlatten) {
 // CHECK: spirv.BranchConditional {{%.*}} [5, 1], {{\^.*}}, {{\^.*}}
 // CHECK: spirv.mlir.loop control(DontUnroll) {
 // CHECK: spirv.Branch {{\^.*}}({{%.*}} : i32)
-// CHECK: {{%.*}} = spirv.SLessThan {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.SLessThan {{%.*}}, {{%.*}} : i32
 // CHECK: spirv.BranchConditional {{%.*}}, {{\^.*}}, {{\^.*}}
 // CHECK: spirv.Store "Function" {{%.*}}, {{%.*}} : f32
 // CHECK: spirv.Branch {{\^.*}}
-// CHECK: {{%.*}} = spirv.IAdd {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.IAdd {{%.*}}, {{%.*}} : i32
 // CHECK: spirv.Branch {{\^.*}}({{%.*}} : i32)
 // CHECK: spirv.mlir.merge
 // CHECK: spirv.Branch {{\^.*}}
@@ -180,7 +180,7 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int
 // CHECK: spirv.Branch {{\^.*}}
 // CHECK: spirv.mlir.merge
 // CHECK: spirv.Branch {{\^.*}}
-// CHECK: {{%.*}} = spirv.IAdd {{%.*}} , {{%.*}}  : i32
+// CHECK: {{%.*}} = spirv.IAdd {{%.*}}, {{%.*}} : i32
 // CHECK: spirv.Branch {{\^.*}}({{%.*}}, {{%.*}} : i32, f32)
 // CHECK: spirv.mlir.merge
 // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>

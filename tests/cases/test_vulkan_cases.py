@@ -1,0 +1,25 @@
+"""The quick part of the case table on a Vulkan device, small values too, against the simulator."""
+
+from __future__ import annotations
+
+import pytest
+from batches import batches_of, first_cases, run_program, text_of
+from modes import difference, simulate
+from table import CASES
+
+import openinfer as oi
+
+_QUICK = {name: case for name, case in CASES.items() if not case.full}
+_BATCHES = batches_of(first_cases(_QUICK))
+
+
+@pytest.mark.parametrize("number", range(len(_BATCHES)))
+def test_device_agrees_with_the_simulator(number: int, everything_on_vulkan: None) -> None:
+    batch = _BATCHES[number]
+    found = run_program(oi.compile(oi.graph(text_of(batch)), None, device="vulkan"), batch)
+    wrong = {
+        name: text
+        for name in batch
+        if (text := difference(CASES[name], simulate(CASES[name]), found[name])) is not None
+    }
+    assert not wrong

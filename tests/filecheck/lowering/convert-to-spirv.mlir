@@ -1,0 +1,56 @@
+// RUN: openinfer-opt %s -p convert-to-spirv --split-input-file | filecheck %s
+
+// Buffers are bindings; where they begin and what their types leave open are words that the host passes.
+// CHECK: spirv.module @scale_0 Logical GLSL450 requires #spirv.vce<v1.3, [Shader, SignedZeroInfNanPreserve], [SPV_KHR_float_controls]>
+// CHECK: spirv.GlobalVariable @x_1 bind(0, 1) {aliased} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>
+// CHECK: spirv.GlobalVariable @first : !spirv.ptr<!spirv.struct<(i32 [0])>, PushConstant>
+// CHECK: spirv.GlobalVariable @parameters bind(0, 0)
+// CHECK: spirv.func @scale_0() "None"
+// CHECK: spirv.mlir.selection {
+// CHECK: spirv.mlir.loop {
+// CHECK: spirv.FMul %{{.*}}, %{{.*}} {no_contraction} : f32
+// CHECK: spirv.Store "Function"
+// CHECK: spirv.mlir.merge
+// CHECK: spirv.Store "StorageBuffer" %{{.*}}, %{{.*}} : f32
+// CHECK: spirv.Return
+// CHECK: spirv.EntryPoint "GLCompute" @scale_0, @LocalInvocationId
+// CHECK: spirv.ExecutionMode @scale_0 "LocalSize", 64, 1, 1
+// CHECK: spirv.ExecutionMode @scale_0 "SignedZeroInfNanPreserve", 32
+func.func private @scale_0(%x: memref<?x8xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %i = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %rows = memref.dim %x, %c0 : memref<?x8xf32>
+  %inside = arith.cmpi ult, %i, %rows : index
+  scf.if %inside {
+    %one = memref.load %x[%i, %c0] : memref<?x8xf32>
+    %all = scf.for %k = %c0 to %n step %c1 iter_args(%v = %one) -> (f32) {
+      %w = arith.mulf %v, %one : f32
+      scf.yield %w : f32
+    }
+    memref.store %all, %x[%i, %c1] : memref<?x8xf32>
+  }
+  func.return
+}
+// -----
+// What an element needs is declared.
+// CHECK: spirv.module @narrow_0 {{.*}}[Int64, Int8, Shader, SignedZeroInfNanPreserve, StorageBuffer8BitAccess], [SPV_KHR_8bit_storage, SPV_KHR_float_controls]>
+// CHECK: spirv.SConvert %{{.*}} : i8 to i64
+// CHECK: spirv.Select %{{.*}}, %{{.*}}, %{{.*}} : i1, i64
+func.func private @narrow_0(%x: memref<4xi8>, %y: memref<4xi64>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %x[%c0] : memref<4xi8>
+  %w = arith.extsi %v : i8 to i64
+  %zero = arith.constant 0 : i64
+  %negative = arith.cmpi slt, %w, %zero : i64
+  %sign = arith.extui %negative : i1 to i64
+  memref.store %sign, %y[%c0] : memref<4xi64>
+  func.return
+}
+// -----
+// Functions of the host are not touched.
+// CHECK: func.func @host
+// CHECK-NOT: spirv.
+func.func @host(%x: memref<4xf32>) {
+  func.return
+}

@@ -1,0 +1,47 @@
+// RUN: openinfer-opt %s -p lower-dispatches --split-input-file | filecheck %s
+
+// Launches and moves are words of the record; what is moved is submitted at once.
+// CHECK: calls = [
+// CHECK-NEXT: {kernel = "transfer to device", buffers = ["x"]}
+// CHECK-NEXT: {kernel = "negate_0", buffers = ["x", "a"], writes = [1 : i64], places = [0 : i64, 1 : i64], elements = [4 : i64, 4 : i64], words = 3 : i64}
+// CHECK-NEXT: {kernel = "transfer to host", buffers = ["a"]}
+// CHECK: func.func @step({{.*}}, %calls: memref<65536xi64> {openinfer.arg = #nn.slot<calls>})
+// CHECK: memref.store %{{.*}}, %calls
+// CHECK: func.call @openinfer_submit(%{{.*}}) : (index) -> ()
+// CHECK: %[[USED:.*]] = memref.load %calls
+// CHECK: memref.store %{{.*}}, %calls
+// CHECK: func.call @openinfer_submit
+// CHECK-NOT: gpu.launch_func
+// CHECK-NOT: nn.transfer
+// CHECK: func.func private @openinfer_submit(index) -> ()
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x"], outputs = ["y"]}
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+    %x_mirror = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+    %a_mirror = memref.alloc() : memref<16xf32>
+    nn.transfer "to_device" %x, %x_mirror bytes <64> : memref<16xf32> to memref<16xf32>
+    %n = nn.size "N"
+    %one = arith.constant 1 : index
+    "gpu.launch_func"(%one, %one, %one, %one, %one, %one, %x_mirror, %a, %n) <{kernel = @negate_0, operandSegmentSizes = array<i32: 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 3, 0>}> : (index, index, index, index, index, index, memref<16xf32>, memref<16xf32>, index) -> ()
+    nn.transfer "to_host" %a, %a_mirror bytes <64> : memref<16xf32> to memref<16xf32>
+    nn.publish %a_mirror "y" : memref<16xf32>
+    func.return
+  }
+  func.func private @negate_0(%x: memref<16xf32>, %y: memref<16xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %v = memref.load %x[%c0] : memref<16xf32>
+    memref.store %v, %y[%c0] : memref<16xf32>
+    func.return
+  }
+}
+// -----
+// A step that asks for nothing has no record.
+// CHECK: func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+// CHECK-NOT: openinfer_submit
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x"], outputs = []}
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+    func.return
+  }
+}

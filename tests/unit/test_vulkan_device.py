@@ -1,0 +1,261 @@
+"""The device `vulkan`: programs on it, what it refuses, its memory; and what needs no driver."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.compiler.api import compile
+from openinfer.compiler.tools.openinfer import main
+from openinfer.compiler.tools.openinfer_opt import main as optimise
+from openinfer.runtime.devices.base import Box
+from openinfer.runtime.devices.vulkan import driver
+from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
+from openinfer.runtime.devices.vulkan.parts import part_of
+from openinfer.runtime.errors import ArtefactError, OpenInferError, UnsupportedError
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.oi"))
+LAYER = """
+dynamic { x: f32[B, 300]; }
+constant { w: f32[300, 300] @init(0.01); }
+block entry {
+    assign h: f32[B, 300];
+    op matmul(x, w) >> h;
+    op gelu(h) >> h;
+    op softmax(h, axis=1) >> h;
+    return h;
+}
+"""
+
+
+def layer(x: Any) -> Any:
+    return oi.Simulator(LAYER).make_executor().run(x=x)["h"]
+
+
+def drawn(batch: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal((batch, 300), np.float32)
+
+
+# Programs
+
+
+def test_examples_agree_and_the_layer_says_nothing(vulkan: None, tmp_path: Path) -> None:
+    """In a process of its own, whose driver is watched for mistakes and missing barriers."""
+    script = (
+        "import sys; from openinfer.compiler.tools.openinfer import main\n"
+        "codes = [main(['compare', path, '--device', 'vulkan']) for path in sys.argv[1:]]\n"
+        "sys.exit(codes != [0] * len(codes))"
+    )
+    environment = {**os.environ, "OPENINFER_VULKAN_VALIDATE": "sync"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, EXAMPLES)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    if "a layer is not present" in done.stdout + done.stderr:
+        pytest.skip("the Khronos validation layer is not installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "VUID" not in done.stdout
+    assert "SYNC-" not in done.stdout
+
+
+def test_sizes_change_between_steps(vulkan: None) -> None:
+    with oi.compile(LAYER, device="vulkan").make_executor() as executor:
+        for batch in (1, 70, 3, 0, 200):
+            x = drawn(batch, batch)
+            assert np.allclose(executor.run(x=x)["h"], layer(x), atol=1e-6)
+
+
+def test_threads_share_a_program_and_an_executor(vulkan: None) -> None:
+    program = oi.compile(LAYER, device="vulkan")
+    shared: Any = program.make_executor()
+
+    def work(seed: int) -> bool:
+        x = drawn(5, seed)
+        with program.make_executor() as own:
+            found = own.run(x=x)["h"], shared.run(x=x)["h"]
+        return all(np.allclose(one, layer(x), atol=1e-6) for one in found)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(12)))
+
+
+def test_packages_and_builds(vulkan: None, tmp_path: Path) -> None:
+    x = drawn(4)
+    oi.compile(LAYER, device="vulkan").save(tmp_path / "layer.oip")
+    again = oi.load(tmp_path / "layer.oip")
+    assert again.manifest.device == "vulkan"
+    assert part_of("matmul_0") in again.parts
+    assert np.allclose(again.make_executor().run(x=x)["h"], layer(x), atol=1e-6)
+    for plain in (True, False):
+        program = compile(LAYER, device="vulkan", optimise=not plain, strict_math=not plain)
+        assert np.allclose(program.make_executor().run(x=x)["h"], layer(x), atol=1e-5)
+
+
+def test_commands_take_it(vulkan: None, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["devices"]) == 0
+    assert "vulkan" in capsys.readouterr().out
+    path = tmp_path / "layer.oi"
+    path.write_text(LAYER)
+    for command in ("run", "trace", "compare"):
+        assert main([command, str(path), "--size", "B=3", "--device", "vulkan"]) == 0
+        assert "error" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("level", ["linalg", "buffers", "kernels", "threads"])
+def test_levels_resume(level: str, tmp_path: Path) -> None:
+    """No driver is needed to lower programs."""
+    program = str(EXAMPLES[0].with_name("decoder.oi"))
+    dumps, whole, again = tmp_path / "levels", tmp_path / "whole.mlir", tmp_path / "again.mlir"
+    line = [program, "--pipeline", "vulkan", "--to", "llvm", "--dump-dir", str(dumps)]
+    assert optimise([*line, "-o", str(whole)]) == 0
+    (dump,) = dumps.glob(f"*-{level}.mlir")
+    line = [str(dump), "--pipeline", "vulkan", "--from", level, "--to", "llvm"]
+    assert optimise([*line, "-o", str(again)]) == 0
+    modules = [path.read_text().partition("spirv.module")[2] for path in (whole, again)]
+    assert modules[0]
+    assert modules[0] == modules[1]
+
+
+# What it refuses
+
+
+def test_edited_words_never_reach_the_driver(vulkan: None, tmp_path: Path) -> None:
+    program = oi.compile(LAYER, device="vulkan")
+    words = bytearray(program.parts[part_of("matmul_0")])
+    draw, refused = random.Random(7), 0
+    for _ in range(40):
+        damaged = bytearray(words)
+        damaged[draw.randrange(20, len(words))] ^= 1 << draw.randrange(8)
+        from openinfer.runtime.spirv.check_words import check_words
+
+        try:
+            check_words(bytes(damaged))
+        except ArtefactError:
+            refused += 1
+    assert refused > 10
+    cut = oi.Program(
+        program.manifest, {**program.parts, part_of("matmul_0"): bytes(words[:-6])}, None
+    )
+    with pytest.raises(ArtefactError) as raised:
+        cut.make_executor()
+    assert raised.value.code == "OI0760"
+
+
+def test_a_name_of_no_device(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = driver.instance().devices
+    assert driver.choose("0") == known[0]
+    assert driver.choose(known[0].uuid) == known[0]
+    assert driver.choose(known[0].name[2:8].upper()) == known[0]
+    with pytest.raises(UnsupportedError, match="no Vulkan device is called 'none'") as raised:
+        driver.choose("none")
+    assert known[0].name in str(raised.value)
+
+
+def test_a_processor_is_taken_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(driver.CHOICE, raising=False)
+    soft = driver.PhysicalDevice(0, None, "llvmpipe", "CPU", (1, 3, 0), "00", 64, 64, 16, 128)
+
+    class Instance:
+        devices = [soft]
+
+    monkeypatch.setattr(driver, "instance", Instance)
+    with pytest.raises(UnsupportedError, match="no GPU has a Vulkan driver"):
+        driver.choose()
+    monkeypatch.setenv(driver.CHOICE, "llvm")
+    assert driver.choose() == soft
+
+
+def test_without_the_package_everything_else_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vulkan", None)
+    with pytest.raises(UnsupportedError, match="`vulkan` is not installed"):
+        driver.api()
+
+
+# Its memory
+
+
+def memory() -> Any:
+    from openinfer.runtime.devices.vulkan.logical import logical_device
+    from openinfer.runtime.devices.vulkan.memory import VulkanMemory
+
+    return VulkanMemory(logical_device())
+
+
+def test_memory_moves_boxes(vulkan: None) -> None:
+    there, draw = memory(), np.random.default_rng(3)
+    block, other = there.allocate(6 * 5 * 4 * 3), there.allocate(4 * 5 * 7 * 3)
+    assert not there.read(block, 0, block.nbytes).any()
+    data = draw.integers(0, 255, block.nbytes, np.uint8)
+    there.write(block, 0, data)
+    assert np.array_equal(there.read(block, 5, 50), data[5:55])
+    source = Box(block, (6, 5, 4), 3, (1, 2, 1), (3, 2, 2))
+    target = Box(other, (4, 5, 7), 3, (0, 1, 4), (3, 2, 2))
+    there.copy(source, target)
+    found = there.read(other, 0, other.nbytes).reshape(4, 5, 7, 3)
+    assert np.array_equal(found[0:3, 1:3, 4:6], data.reshape(6, 5, 4, 3)[1:4, 2:4, 1:3])
+    assert found.sum(dtype=np.int64) == found[0:3, 1:3, 4:6].sum(dtype=np.int64)
+    there.fill(target, np.array([1, 2, 3], np.uint8))
+    found = there.read(other, 0, other.nbytes).reshape(4, 5, 7, 3)
+    assert (found[0:3, 1:3, 4:6] == [1, 2, 3]).all()
+    assert np.array_equal(there.gather(source), data.reshape(6, 5, 4, 3)[1:4, 2:4, 1:3].reshape(-1))
+
+
+def test_memory_that_is_not_there(vulkan: None) -> None:
+    with pytest.raises(MemoryError):
+        memory().allocate(1 << 46)
+
+
+# Barriers
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "needed"),
+    [
+        ((0, 8, True), (4, 12, False), True),
+        ((0, 8, False), (4, 12, True), True),
+        ((0, 8, True), (4, 12, True), True),
+        ((0, 8, False), (4, 12, False), False),
+        ((0, 8, True), (8, 12, True), False),
+        ((0, 8, True), (4, 4, True), False),
+    ],
+)
+def test_a_barrier_stands_where_ranges_meet(
+    before: tuple[int, int, bool], then: tuple[int, int, bool], needed: bool
+) -> None:
+    hazards = Hazards()
+    assert not hazards.needs_barrier([Range("a", *before), Range("b", 0, 100, True)])
+    assert hazards.needs_barrier([Range("a", *then)]) == needed
+    # Behind a barrier nothing before it counts.
+    assert hazards.needs_barrier([Range("b", 0, 4, True)]) != needed
+
+
+def refusal(call: Callable[[], object]) -> OpenInferError:
+    with pytest.raises(OpenInferError) as raised:
+        call()
+    return raised.value
+
+
+def test_a_buffer_that_no_kernel_can_take(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from openinfer.runtime.devices.vulkan.logical import logical_device
+
+    device = logical_device()
+    monkeypatch.setattr(device, "physical", replace(device.physical, largest_binding=1000))
+    executor: Any = oi.compile(LAYER, device="vulkan").make_executor()
+    error = refusal(lambda: executor.run(x=drawn(4)))
+    assert error.code == "OI0773"
+    assert "1000 at most" in error.message
