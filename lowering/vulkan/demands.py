@@ -15,11 +15,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.lowering.demands import Demands
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 
 _INTEGERS = (8, 16, 32, 64)
+_STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _COMPUTED = CONVERTED | frozenset(EXPANSIONS)
 """Sine and cosine reduce large angles by a call of the C library, which only the host has."""
 
@@ -37,8 +39,13 @@ class VulkanDemands(Demands):
                 return f"the device does not store {element}"
         if isinstance(op, nn.MatmulOp) and (op.layout is not None or op.precision is not None):
             return "the device has no kernel for products with weights in a layout"
+        strict = Facts.of(op).strict_math
+        if strict and isinstance(op, nn.SoftmaxOp):
+            return _STRICT
         for region in op.regions:
             for inner in region.walk():
+                if strict and inner.name in EXPANSIONS:
+                    return _STRICT
                 if (reason := _refused(inner)) is not None:
                     return reason
         return None

@@ -29,7 +29,6 @@ _BUILT_IN: dict[type[Operation], str] = {
     gpu.GridDimOp: "NumWorkgroups",
     gpu.ThreadIdOp: "LocalInvocationId",
 }
-_AXES = {"x": 0, "y": 1, "z": 2}
 
 
 def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModuleOp, int]:
@@ -93,7 +92,7 @@ class _Body:
         elif type(op) in _BUILT_IN:
             dimension = op.properties["dimension"]
             assert isinstance(dimension, gpu.DimensionAttr)
-            axis = _AXES[dimension.data.value]
+            axis = list(gpu.DimensionEnum).index(dimension.data)
             self.values[op.results[0]] = self.kernel.built_in(_BUILT_IN[type(op)], axis)
         elif not isinstance(op, ReturnOp | scf.YieldOp):
             operands = [self.values[value] for value in op.operands]
