@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
+    Float32Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     UnitAttr,
+    f32,
     i1,
     i32,
 )
@@ -163,6 +166,12 @@ def _truncate(v: Values, op: Operation, operands: list[SSAValue], result: Attrib
     return v.op("INotEqual", bit, v.constant(0, value.type))
 
 
+def _remainder(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    """What is left of a signed division: Vulkan leaves SRem of negative numbers open."""
+    x, y = operands
+    return v.op("ISub", x, v.op("IMul", y, v.op("SDiv", x, y)))
+
+
 def _bitcast(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
     (value,) = operands
     return value if value.type == result else v.op("Bitcast", value, result=result)
@@ -182,16 +191,76 @@ def _copy_sign(v: Values, op: Operation, operands: list[SSAValue], result: Attri
     return v.op("Bitcast", joined, result=result)
 
 
+def _written(v: Values, name: str, x: SSAValue, y: SSAValue) -> SSAValue:
+    return v.op(name, x, y, attributes=NO_CONTRACTION)
+
+
+def _halves(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Two numbers of 12 bits whose sum is x (Veltkamp)."""
+    large = _written(v, "FMul", x, v.constant(4097, f32))
+    high = _written(v, "FSub", large, _written(v, "FSub", large, x))
+    return high, _written(v, "FSub", x, high)
+
+
+def _left(v: Values, x: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """x - a b, where a b is about x (Dekker): `Fma` of SPIR-V may round twice, and does on processors."""
+    product = _written(v, "FMul", a, b)
+    (a1, a2), (b1, b2) = _halves(v, a), _halves(v, b)
+    error = _written(v, "FSub", _written(v, "FMul", a1, b1), product)
+    for one, other in ((a1, b2), (a2, b1), (a2, b2)):
+        error = _written(v, "FAdd", error, _written(v, "FMul", one, other))
+    return _written(v, "FSub", _written(v, "FSub", x, product), error)
+
+
+def _better(v: Values, first: SSAValue, second: SSAValue, least: float) -> SSAValue:
+    """A corrected result where it is a number, else the one that it came from. Results up to `least` stay,
+    too: what is left of them would be subnormal."""
+    finite = v.op("FOrdLessThan", v.op("GL.FAbs", second), v.constant(math.inf, f32))
+    enough = v.op("FOrdGreaterThan", v.op("GL.FAbs", first), v.constant(least, f32))
+    return v.op("Select", v.op("LogicalAnd", finite, enough), second, first)
+
+
+def _quotient(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
+    """x / y, corrected by what is left, x - q y: Vulkan allows 2.5 units in the last place, and promises
+    nothing of divisors beyond 2^126."""
+    if not isinstance(x.type, Float32Type):
+        return v.op("FDiv", x, y)
+    large = v.op("FOrdGreaterThan", v.op("GL.FAbs", y), v.constant(2.0**100, f32))
+    scale = v.op("Select", large, v.constant(2.0**-32, f32), v.constant(1, f32))
+    x, y = _written(v, "FMul", x, scale), _written(v, "FMul", y, scale)
+    found = v.op("FDiv", x, y)
+    step = v.op("FDiv", _left(v, x, found, y), y)
+    return _better(v, found, _written(v, "FAdd", found, step), 2.0**-100)
+
+
+def _divide(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    x, y = operands
+    return _quotient(v, x, y)
+
+
+def _corrected_root(v: Values, x: SSAValue) -> SSAValue:
+    """The square root, corrected by the same step: s + (x - s s) / 2 s."""
+    found = v.op("GL.Sqrt", x)
+    if not isinstance(x.type, Float32Type):
+        return found
+    half = v.op("FDiv", v.constant(0.5, f32), found)
+    step = _written(v, "FMul", _left(v, x, found, found), half)
+    return _better(v, found, _written(v, "FAdd", found, step), 2.0**-48)
+
+
+def _root(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    return _corrected_root(v, operands[0])
+
+
 def _reciprocal_root(
     v: Values, op: Operation, operands: list[SSAValue], result: Attribute
 ) -> SSAValue:
-    return v.op("FDiv", v.constant(1, result), v.op("GL.Sqrt", operands[0]))
+    return _quotient(v, v.constant(1, result), _corrected_root(v, operands[0]))
 
 
 _PLAIN: Final = {
     "arith.addi": "IAdd",
     "arith.andi": "BitwiseAnd",
-    "arith.divf": "FDiv",
     "arith.divsi": "SDiv",
     "arith.divui": "UDiv",
     "arith.maxnumf": "GL.NMax",
@@ -204,7 +273,6 @@ _PLAIN: Final = {
     "arith.negf": "FNegate",
     "arith.ori": "BitwiseOr",
     "arith.remf": "FRem",
-    "arith.remsi": "SRem",
     "arith.remui": "UMod",
     "arith.select": "Select",
     "arith.shli": "ShiftLeftLogical",
@@ -219,7 +287,6 @@ _PLAIN: Final = {
     "math.floor": "GL.Floor",
     "math.fma": "GL.Fma",
     "math.roundeven": "GL.RoundEven",
-    "math.sqrt": "GL.Sqrt",
     "math.trunc": "GL.Trunc",
 }
 """Ops that are one of SPIR-V."""
@@ -246,14 +313,17 @@ _CASTS: Final = {
 _ROWS: Final[dict[str, Row]] = {
     "arith.bitcast": _bitcast,
     "arith.cmpf": _compare_floats,
+    "arith.divf": _divide,
     "arith.cmpi": _compare_integers,
     "arith.index_cast": _index_cast,
     "arith.index_castui": _index_cast,
     "arith.maximumf": _with_nan("GL.FMax"),
     "arith.minimumf": _with_nan("GL.FMin"),
+    "arith.remsi": _remainder,
     "arith.trunci": _truncate,
     "math.copysign": _copy_sign,
     "math.rsqrt": _reciprocal_root,
+    "math.sqrt": _root,
 }
 
 CONVERTED: Final = frozenset({"arith.constant", *_PLAIN, *_WRITTEN, *_CASTS, *_ROWS})
