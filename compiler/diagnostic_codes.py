@@ -188,6 +188,10 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "malformed SPIR-V module",
         "The instructions of a device kernel break a rule of modules, functions, blocks, ids or types.",
     ),
+    "OI0762": (
+        "no one SPIR-V module to write",
+        "`openinfer-opt -t spirv` writes the one `spirv.module` of its input, which says what it `requires`.",
+    ),
     "OI0770": (
         "no Vulkan device",
         "The package `vulkan`, the loader, a driver of version 1.3, or a feature of the device is missing; "

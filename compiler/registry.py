@@ -112,7 +112,11 @@ TARGETS: dict[str, str] = {
     "asm": "openinfer.lowering.cpu.llvm_target:AssemblyTarget",
     "llvm-ir": "openinfer.lowering.cpu.llvm_target:LlvmIrTarget",
     "mlir": "xdsl.targets.mlir:MLIRTarget",
+    "spirv": "openinfer.lowering.vulkan.spirv_target:SpirvTarget",
+    "spirv-text": "openinfer.lowering.vulkan.spirv_target:SpirvTextTarget",
 }
+BINARY_TARGETS = frozenset({"spirv"})
+"""Targets whose output is bytes: each of its characters stands for one."""
 
 
 def load(entry: str) -> Any:

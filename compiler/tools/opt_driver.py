@@ -340,11 +340,27 @@ class OpenInferOptMain(xDSLOptMain):
             if failures:
                 # One JSON document on stdout: what was lowered beside it is left out.
                 print(findings_json(failures))
+            elif len(outputs) > 1 and self._binary:
+                raise UsageError(
+                    f"`-t {args.target}` writes bytes of one input, not of {len(outputs)}"
+                )
             elif outputs:
                 self._write(f"{SEPARATOR}\n".join(outputs))
         return BAD_INPUT if failed else FINE
 
+    @property
+    def _binary(self) -> bool:
+        return self.args.target.partition("{")[0] in registry.BINARY_TARGETS
+
     def _write(self, text: str) -> None:
+        if self._binary:
+            data = text.encode("latin-1", "backslashreplace")
+            if self.args.output_file is None:
+                sys.stdout.buffer.write(data)
+                sys.stdout.flush()
+            else:
+                Path(self.args.output_file).write_bytes(data)
+            return
         stream = self.prepare_output()
         try:
             stream.write(text)
