@@ -192,6 +192,10 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "no one SPIR-V module to write",
         "`openinfer-opt -t spirv` writes the one `spirv.module` of its input, which says what it `requires`.",
     ),
+    "OI0763": (
+        "SPIR-V that the dialect does not hold",
+        "The words are a module, but the `spirv` dialect has no form for a part of it.",
+    ),
     "OI0770": (
         "no Vulkan device",
         "The package `vulkan`, the loader, a driver of version 1.3, or a feature of the device is missing; "

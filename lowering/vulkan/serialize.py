@@ -69,7 +69,7 @@ from openinfer.runtime.spirv.words import MAGIC
 GENERATOR = 22
 """What MLIR registered; its words and ours are the same."""
 _GLSL = "GLSL.std.450"
-_INTERFACES = frozenset({"PhysicalStorageBuffer", "PushConstant", "StorageBuffer", "Uniform"})
+INTERFACES = frozenset({"PhysicalStorageBuffer", "PushConstant", "StorageBuffer", "Uniform"})
 """Storage classes whose structs are blocks."""
 _SECTIONS = (
     *("capabilities", "extensions", "imports", "memory_model", "entry_points"),
@@ -178,7 +178,7 @@ class _Serializer:
             return "TypeStruct", self.members(type_, name)
         if isinstance(type_, PointerType):
             pointee = self.type(type_.pointee)
-            if type_.storage_class.text in _INTERFACES and isinstance(type_.pointee, StructType):
+            if type_.storage_class.text in INTERFACES and isinstance(type_.pointee, StructType):
                 self.decorate(pointee, "Block")
             return "TypePointer", [type_.storage_class.data, pointee]
         if isinstance(type_, FunctionType):
@@ -236,6 +236,11 @@ class _Serializer:
             elif not isinstance(value, UnitAttr):
                 continue
             self.decorate(name, decoration, *operands)
+
+    def decorate_result(self, op: Operation) -> None:
+        """The decorations of what an op gives."""
+        for value in op.results:
+            self.decorations(self.values[value], op.attributes)
 
     def number(self, value: int) -> int:
         """The id of a constant of i32."""
@@ -525,17 +530,20 @@ class _Serializer:
             if op.alignment is not None:
                 words.append(op.alignment.value.data)
         self.put(self.body, opcode_name(op), *words)
+        self.decorate_result(op)
 
     def indexed(self, op: CompositeExtractOp | CompositeInsertOp | VectorShuffleOp) -> None:
         words = [*self.result(op), *self.operands(op)]
         literals = op.components if isinstance(op, VectorShuffleOp) else op.indices
         words += [literal.value.data & 0xFFFFFFFF for literal in literals]
         self.put(self.body, opcode_name(op), *words)
+        self.decorate_result(op)
 
     def matrix_length(self, op: MatrixLengthOp) -> None:
         front = self.result(op)
         type_id = self.type(op.cooperative_matrix_type)
         self.put(self.body, opcode_name(op), *front, type_id)
+        self.decorate_result(op)
 
     def matrix_memory(self, op: Operation) -> None:
         """Loads and stores of matrices: the layout is a constant in front of the stride."""
@@ -544,6 +552,7 @@ class _Serializer:
         layout, *access = self.properties(op)
         words += [*front, self.number(layout.data), stride, *(one.data for one in access)]
         self.put(self.body, opcode_name(op), *words)
+        self.decorate_result(op)
 
     def branch(self, op: BranchOp) -> None:
         self.put(self.body, "Branch", self.block_id(op.target))
@@ -561,6 +570,7 @@ class _Serializer:
         if result is not None:
             self.values[result] = name
         self.put(self.body, "FunctionCall", type_id, name, callee, *self.operands(op))
+        self.decorate_result(op)
 
     def merge_op(self, op: MergeOp) -> None:
         """Whoever writes the region goes on with the label of this block."""

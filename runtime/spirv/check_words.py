@@ -1,8 +1,9 @@
 """Checks a module of SPIR-V before a driver sees it: a driver may crash on a damaged one.
 
 It holds the order of the sections, that each id is defined once and in front of its uses, that blocks
-begin and end as they must, that the capabilities are declared, and the types of plain arithmetic. It is
-a guard for users who have no `spirv-val`, and no replacement of it.
+begin and end as they must, that a value is used where its block has run, that the capabilities are
+declared, and the types of plain arithmetic. It is a guard for users who have no `spirv-val`, and no
+replacement of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.spirv.dominance import Dominance
 from openinfer.runtime.spirv.instructions import CAPABILITIES, ROWS
 from openinfer.runtime.spirv.words import IDS, Instruction, Module, read_words
 
@@ -21,7 +23,9 @@ _SECTIONS: Final = (
     {"MemoryModel"},
     {"EntryPoint"},
     {"ExecutionMode", "ExecutionModeId"},
+    {"String", "Source", "SourceContinued", "SourceExtension"},
     {"Name", "MemberName"},
+    {"ModuleProcessed"},
     {"Decorate", "MemberDecorate"},
 )
 _SECTION: Final = {name: index for index, names in enumerate(_SECTIONS) for name in names}
@@ -36,6 +40,8 @@ _LOOK_AHEAD: Final = frozenset({
 _ENDS: Final = frozenset({
     *("Branch", "BranchConditional", "Switch", "Return", "ReturnValue", "Unreachable"),
 })  # fmt: skip
+_PLACES: Final = frozenset({"Line", "NoLine"})
+"""Where a module was made of; they stand between any two others."""
 _MERGES: Final = frozenset({"SelectionMerge", "LoopMerge"})
 _ARITHMETIC: Final = frozenset(row.name for code, row in ROWS.items() if 126 <= code <= 141)
 _GLOBAL_NAMES: Final = frozenset(
@@ -58,6 +64,22 @@ def check_words(data: bytes) -> Module:
 
 
 @dataclass
+class _Function:
+    """The blocks of a function, and what they define and use."""
+
+    label: int = 0
+    """Of the block that is read; 0 in front of the first."""
+    successors: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    homes: dict[int, int] = field(default_factory=dict[int, int])
+    """The block of each id."""
+    uses: list[tuple[Instruction, int, int]] = field(
+        default_factory=list[tuple[Instruction, int, int]]
+    )
+    """An instruction, what it uses, and the block at whose end or in which it does."""
+    phis: list[tuple[Instruction, int]] = field(default_factory=list[tuple[Instruction, int]])
+
+
+@dataclass
 class _Checker:
     module: Module
     defined: dict[int, Instruction] = field(default_factory=dict[int, Instruction])
@@ -68,6 +90,9 @@ class _Checker:
     labels: set[int] = field(default_factory=set[int])
     targets: list[tuple[Instruction, int]] = field(default_factory=list[tuple[Instruction, int]])
     before: str = ""
+    function: _Function = field(default_factory=lambda: _Function())
+    locals: set[int] = field(default_factory=set[int])
+    """What functions in front define."""
 
     def check(self) -> None:
         """Raises OI0761 for the first rule that is broken."""
@@ -78,6 +103,9 @@ class _Checker:
             if not count or (count > 1 and name == "MemoryModel"):
                 raise _broken(0, f"{count} Op{name}, expected one")
         for one in self.module.instructions:
+            if one.row.name in _PLACES:
+                self.uses(one)
+                continue
             mine = self.section(one)
             if mine < section:
                 self.fail(one, "stands behind its section of the module")
@@ -86,6 +114,7 @@ class _Checker:
             self.uses(one)
             if mine == _FUNCTIONS:
                 self.in_order(one)
+                self.follow(one)
             self.types(one)
             self.before = one.row.name
         if self.in_function:
@@ -177,6 +206,53 @@ class _Checker:
             if name != "ReturnValue":
                 self.targets += [(one, target) for target in ids[values:]]
             self.in_block = name in _MERGES
+
+    def follow(self, one: Instruction) -> None:
+        """Takes where a function defines and uses ids; at its end, each must be where it can be used."""
+        name, ids, function = one.row.name, one.of("id"), self.function
+        if name == "Function":
+            self.function = _Function()
+        elif name == "Label":
+            function.label = one.of("result")[0]
+        elif name == "FunctionEnd":
+            self.in_scope()
+            self.locals |= function.homes.keys()
+        elif name == "Phi":
+            function.phis.append((one, function.label))
+            function.uses += [(one, *edge) for edge in zip(ids[::2], ids[1::2])]
+        elif name in _ENDS:
+            targets = ids[name != "Branch" :] if name not in {"Return", "ReturnValue"} else []
+            function.successors[function.label] = targets
+            used = ids[: len(ids) - len(targets)]
+            function.uses += [(one, value, function.label) for value in used]
+        elif name not in _MERGES:
+            # A function that is called may stand further behind.
+            used = ids[name == "FunctionCall" :]
+            function.uses += [(one, value, function.label) for value in used]
+        if one.result is not None and name not in {"Function", "Label"}:
+            function.homes[one.result] = function.label
+
+    def in_scope(self) -> None:
+        """A value is used where the block that defines it has run."""
+        function = self.function
+        if not function.successors:
+            return
+        first, *_ = function.successors
+        flow = Dominance(first, function.successors)
+        for one, value, label in function.uses:
+            home = function.homes.get(value)
+            if home is None:
+                if value in self.locals or value not in self.defined:
+                    self.fail(one, f"uses %{value}, which its function does not define")
+            elif home and flow.reached(label) and not flow.dominates(home, label):
+                self.fail(one, f"uses %{value}, whose block need not have run")
+        sources: dict[int, set[int]] = {label: set() for label in function.successors}
+        for label, targets in function.successors.items():
+            for target in targets:
+                sources[target].add(label)
+        for one, label in function.phis:
+            if sorted(one.of("id")[1::2]) != sorted(sources[label]):
+                self.fail(one, "has not one value for each block that branches to it")
 
     def types(self, one: Instruction) -> None:
         """What memory and arithmetic say of their types."""

@@ -19,6 +19,13 @@ _INSTRUCTIONS: Final = """
 10   Extension                            string
 11   ExtInstImport                        result string
 12   ExtInst                              type result id word id*
+2 SourceContinued string
+3 Source SourceLanguage word id? string?
+4 SourceExtension string
+7 String result string
+8 Line id word word
+317 NoLine
+330 ModuleProcessed string
 14 MemoryModel AddressingModel MemoryModel
 15 EntryPoint ExecutionModel id string id*
 16 ExecutionMode id ExecutionMode
@@ -315,6 +322,14 @@ ENUMERATIONS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "PushConstant": (9, ""),
         "StorageBuffer": (12, ""),
         "PhysicalStorageBuffer": (5349, ""),
+    },
+    "SourceLanguage": {
+        "Unknown": (0, ""),
+        "ESSL": (1, ""),
+        "GLSL": (2, ""),
+        "OpenCL_C": (3, ""),
+        "OpenCL_CPP": (4, ""),
+        "HLSL": (5, ""),
     },
     "Decoration": {
         "SpecId": (1, "word"),
