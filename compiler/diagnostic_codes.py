@@ -189,8 +189,9 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "The instructions of a device kernel break a rule of modules, functions, blocks, ids or types.",
     ),
     "OI0762": (
-        "no one SPIR-V module to write",
-        "`openinfer-opt -t spirv` writes the one `spirv.module` of its input, which says what it `requires`.",
+        "no SPIR-V module to write",
+        "`openinfer-opt -t spirv` writes the one `spirv.module` of its input, which says what it `requires`, "
+        "and in which values are computed in front of their uses.",
     ),
     "OI0763": (
         "SPIR-V that the dialect does not hold",

@@ -327,6 +327,17 @@ class ReferenceOfOp(IRDLOperation):
     def __init__(self, name: str, type_: Attribute):
         super().__init__(result_types=[type_], properties={"spec_const": SymbolRefAttr(name)})
 
+    def verify_(self) -> None:
+        found = _looked_up(self, self.spec_const)
+        if not isinstance(found, SpecConstantOp):
+            raise VerifyException(
+                f"'spirv.mlir.referenceof': {self.spec_const} is no specialization constant"
+            )
+        if found.default_value.type != self.reference.type:
+            raise VerifyException(
+                f"'spirv.mlir.referenceof' of {found.default_value.type} gives {self.reference.type}"
+            )
+
 
 @irdl_op_definition
 class AddressOfOp(IRDLOperation):

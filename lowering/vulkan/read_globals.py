@@ -143,7 +143,7 @@ class Globals:
                 found[key] = StringAttr(name_of(what, number(operands[0])))
             else:
                 found[key] = IntegerAttr(number(operands[0]), i32)
-        return found
+        return dict(sorted(found.items()))
 
     # Types
 

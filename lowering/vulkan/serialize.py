@@ -63,6 +63,7 @@ from openinfer.dialects.spirv.types import (
     StructType,
 )
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
+from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.spirv.instructions import BY_NAME, CAPABILITIES, ENUMERATIONS, EXTENDED
 from openinfer.runtime.spirv.words import MAGIC
 
@@ -94,6 +95,28 @@ def opcode_name(op: Operation) -> str:
     return name + "".join(vendor)
 
 
+class _Values(dict[SSAValue, int]):
+    """The ids of values, as far as they are written."""
+
+    def __missing__(self, value: SSAValue) -> int:
+        raise UnsupportedError(
+            "OI0762",
+            f"a {value.type} is used in front of what computes it",
+            hint="a value is computed in its block above, or in a block that always runs before",
+        )
+
+
+class _Symbols(dict[str, int]):
+    """The ids of names, as far as they are written."""
+
+    def __missing__(self, name: str) -> int:
+        raise UnsupportedError(
+            "OI0762",
+            f"@{name} is used in front of where it is declared",
+            hint="global variables and specialization constants stand first in a 'spirv.module'",
+        )
+
+
 class _Serializer:
     """The sections of a module while they grow. Ids are given when they are first asked for."""
 
@@ -104,8 +127,8 @@ class _Serializer:
         self.types: dict[Attribute, int] = {}
         self.constants: dict[tuple[Attribute, Attribute], int] = {}
         self.undefined: dict[Attribute, int] = {}
-        self.symbols: dict[str, int] = {}
-        self.values: dict[SSAValue, int] = {}
+        self.symbols = _Symbols()
+        self.values = _Values()
         self.blocks: dict[Block, int] = {}
         self.imported = 0
         # Of the function that is being written.
@@ -121,7 +144,8 @@ class _Serializer:
         """Appends an instruction."""
         words = self.sections[section] if isinstance(section, str) else section
         words.append((len(operands) + 1) << 16 | BY_NAME[name].opcode)
-        words.extend(operands)
+        # A literal of i32 may have a sign.
+        words.extend(operand & 0xFFFFFFFF for operand in operands)
 
     def words(self) -> bytes:
         """All of the module."""
@@ -367,8 +391,14 @@ class _Serializer:
         if phis and block.args:
             self.phis(block)
         ops = list(block.ops)
-        if merge is not None and any(isinstance(op, LoopOp | SelectionOp) for op in ops):
-            # What follows takes more blocks than this one, which must end where it is merged.
+        looping = isinstance(block.parent_op(), LoopOp)
+        if (
+            merge is not None
+            and looping
+            and any(isinstance(op, LoopOp | SelectionOp) for op in ops)
+        ):
+            # What follows takes more blocks than this one, which is branched back to and must be merged.
+            # That of a selection is merged in the last of them, in front of its condition.
             merge()
             merge = None
             name = self.new_id()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.spirv.check_interface import check_interface
 from openinfer.runtime.spirv.dominance import Dominance
 from openinfer.runtime.spirv.instructions import CAPABILITIES, ROWS
 from openinfer.runtime.spirv.words import IDS, Instruction, Module, read_words
@@ -43,6 +44,10 @@ _ENDS: Final = frozenset({
 _PLACES: Final = frozenset({"Line", "NoLine"})
 """Where a module was made of; they stand between any two others."""
 _MERGES: Final = frozenset({"SelectionMerge", "LoopMerge"})
+_MERGED: Final = {
+    "SelectionMerge": {"BranchConditional", "Switch"},
+    "LoopMerge": {"Branch", "BranchConditional"},
+}
 _ARITHMETIC: Final = frozenset(row.name for code, row in ROWS.items() if 126 <= code <= 141)
 _GLOBAL_NAMES: Final = frozenset(
     row.name
@@ -122,6 +127,7 @@ class _Checker:
         for one, name in self.ahead:
             if name not in self.defined:
                 self.fail(one, f"uses %{name}, which nothing defines")
+        check_interface(self.module, self.defined, self.capabilities, self.fail)
 
     def section(self, one: Instruction) -> int:
         """Where in a module an instruction belongs."""
@@ -179,8 +185,8 @@ class _Checker:
             return
         if not self.in_function:
             self.fail(one, "stands outside of a function")
-        if self.before in _MERGES and name not in _ENDS:
-            self.fail(one, f"stands between Op{self.before} and its branch")
+        if self.before in _MERGES and name not in _MERGED[self.before]:
+            self.fail(one, f"stands behind Op{self.before}, where a branch is expected")
         if name == "Label":
             if self.in_block:
                 self.fail(one, "begins a block where the one before has no end")

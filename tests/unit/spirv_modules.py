@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 HEAD = """
 !buffer = !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>
@@ -225,3 +226,63 @@ class Drawn:
         after = self.put(f"IAdd {i}, {one} : i32", "i32")
         self.put(f"Branch ^header{number}({after}, {given} : i32, f32)")
         self.lines += [f"^merge{number}:", "spirv.mlir.merge", "}"]
+
+
+MUTATIONS: tuple[tuple[str, str], ...] = (
+    (r"\bf32\b", "f64"),
+    (r"\bf32\b", "f16"),
+    (r"\bi32\b", "i16"),
+    (r"\bi32\b", "i8"),
+    (r"\bi32\b", "si32"),
+    (r", stride=4", ""),
+    (r", stride=4", ", stride=2"),
+    (r" \[0\]", ""),
+    (r" \[4\]", ""),
+    (r"\bStorageBuffer\b", "Uniform"),
+    (r"\bStorageBuffer\b", "Workgroup"),
+    (r"\bWorkgroup\b", "Private"),
+    (r"\bInput\b", "Private"),
+    (r"\bPushConstant\b", "StorageBuffer"),
+    (r" bind\(0, 0\)", ""),
+    (r"Int64, ", ""),
+    (r"Float64, ", ""),
+    (r"GroupNonUniformArithmetic, ", ""),
+    (r"GroupNonUniformBallot", "GroupNonUniformVote"),
+    (r"v1\.3", "v1.0"),
+    (r"v1\.3", "v1.5"),
+    (r", @id\n", "\n"),
+    (r"LocalSize", "SignedZeroInfNanPreserve"),
+    (r"FAdd", "FDiv"),
+    (r"IAdd", "FAdd"),
+    (r"SLessThan", "IEqual"),
+    (r"spirv\.Return\b", "spirv.Unreachable"),
+    (r"GlobalInvocationId", "NumSubgroups"),
+    (r"vector<3xi32>", "vector<4xi32>"),
+)
+
+
+def mutated(text: str, draw: random.Random) -> str:
+    """A module with a type, a name, a line or something else exchanged, here and there or everywhere."""
+    pick = draw.random()
+    lines = text.split("\n")
+    if pick < 0.25:
+        place = draw.randrange(len(lines))
+        names = re.findall(r"%\w+", lines[place])
+        known = re.findall(r"(%\w+) =", text)
+        if names:
+            lines[place] = lines[place].replace(names[-1], draw.choice(known))
+    elif pick < 0.4:
+        del lines[draw.randrange(len(lines))]
+    elif pick < 0.5:
+        first, second = draw.randrange(len(lines)), draw.randrange(len(lines))
+        lines[first], lines[second] = lines[second], lines[first]
+    else:
+        old, new = draw.choice(MUTATIONS)
+        found = list(re.finditer(old, text))
+        if not found:
+            return text
+        if draw.random() < 0.5:
+            return re.sub(old, new, text)
+        chosen = draw.choice(found)
+        return text[: chosen.start()] + new + text[chosen.end() :]
+    return "\n".join(lines)

@@ -65,7 +65,8 @@ def test_files_come_back(path: Path) -> None:
         # A driver takes no module without an entry point.
         text = text.replace(
             "    spirv.Unreachable\n  }\n",
-            '    spirv.Unreachable\n  }\n  spirv.EntryPoint "GLCompute" @m\n',
+            '    spirv.Unreachable\n  }\n  spirv.EntryPoint "GLCompute" @m\n'
+            '  spirv.ExecutionMode @m "LocalSize", 1, 1, 1\n',
         )
     words = words_of(text)
     text = come_back(words)
@@ -179,7 +180,8 @@ def nested(depth: int) -> bytes:
     return words_of(
         "spirv.module Logical GLSL450 requires #spirv.vce<v1.3, [Shader], []> {\n"
         'spirv.func @main() "None" {\n%c = spirv.Constant true\n'
-        f'{front}{back}spirv.Return\n}}\nspirv.EntryPoint "GLCompute" @main\n}}'
+        f'{front}{back}spirv.Return\n}}\nspirv.EntryPoint "GLCompute" @main\n'
+        'spirv.ExecutionMode @main "LocalSize", 1, 1, 1\n}'
     )
 
 
