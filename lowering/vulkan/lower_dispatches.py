@@ -57,8 +57,9 @@ class LowerDispatches(ModulePass):
         …                               // groups, addresses, bytes, words of the kernel
         func.call @openinfer_submit(%address) : (index) -> ()
 
-    What is moved between host and device is submitted at once: what the host has may change behind it,
-    and what it reads must be there. In a traced build everything is, for the stamps around it.
+    What is moved between host and device is submitted at once (moves one behind the other together): what
+    the host has may change behind it, and what it reads must be there. In a traced build everything is, for the stamps
+    around it.
 
     Requires: `lower-device-kernels`, `plan-memory`, and sizes not lowered.
     Leaves: no op on device memory; the rows of the record as `calls` of `nn.interface`.
@@ -84,7 +85,10 @@ class LowerDispatches(ModulePass):
             with keep_location(inner):
                 b = LoopBuilder(InsertPoint.before(inner))
                 _record(b, record, [rows.index(row), *words(b)])
-                if traced or isinstance(inner, nn.TransferOp):
+                if traced or (
+                    isinstance(inner, nn.TransferOp)
+                    and not isinstance(inner.next_op, nn.TransferOp)
+                ):
                     _submit(b, record)
             Rewriter.erase_op(inner)
         op.body.block.add_op(FuncOp.external(SUBMIT, [IndexType()], []))

@@ -34,29 +34,51 @@ class SpirvTarget(Target):
 
 @dataclass(frozen=True)
 class SpirvTextTarget(Target):
-    """Write the one `spirv.module` of a module as text, as `spirv-as` reads it; raises as `spirv`."""
+    """Write each `spirv.module` of a module as text, as `spirv-as` reads it; raises as `spirv`, also where
+    there is none."""
 
     name: ClassVar[str] = "spirv-text"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(print_text(check_words(_words(module))))
+        found = _modules(module)
+        if not found:
+            raise _wrong_count(0, "a 'spirv.module'")
+        for number, one in enumerate(found):
+            name = one.sym_name.data if one.sym_name is not None else ""
+            title = f"; {name}\n" if name else ""
+            between = "\n" if number else ""
+            output.write(between + title + print_text(check_words(_checked(one))))
+
+
+def _modules(module: ModuleOp) -> list[SpirvModuleOp]:
+    return [op for op in module.walk() if isinstance(op, SpirvModuleOp)]
+
+
+def _wrong_count(count: int, wanted: str) -> UnsupportedError:
+    return UnsupportedError(
+        "OI0762",
+        f"{count} 'spirv.module' where {wanted} is written",
+        hint="give a module with one 'spirv.module' in it, or take `-t spirv-text`; the level before is "
+        "`-t mlir`",
+    )
 
 
 def _words(module: ModuleOp) -> bytes:
     """The checked words of the one `spirv.module`."""
-    found = [op for op in module.walk() if isinstance(op, SpirvModuleOp)]
+    found = _modules(module)
     if len(found) != 1:
-        raise UnsupportedError(
-            "OI0762",
-            f"{len(found)} 'spirv.module' where words are written of one",
-            hint="give a module with one 'spirv.module' in it; the level before it is `-t mlir`",
-        )
-    if found[0].vce_triple is None:
+        raise _wrong_count(len(found), "one")
+    return _checked(found[0])
+
+
+def _checked(module: SpirvModuleOp) -> bytes:
+    """The words of a module, as a driver takes them."""
+    if module.vce_triple is None:
         raise UnsupportedError(
             "OI0762",
             "a 'spirv.module' that does not say which version it needs has no words",
             hint="write `requires #spirv.vce<v1.3, [Shader], []>` behind its memory model",
         )
-    words = serialize(found[0])
+    words = serialize(module)
     check_words(words)
     return words

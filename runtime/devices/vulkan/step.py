@@ -31,6 +31,7 @@ from openinfer.runtime.manifest import CallRow
 PARAMETER_WORDS = 1 << 18
 """Words that the kernels of a submission are given; when they are used up, it is submitted."""
 MOST_GROUPS = 65535
+LEAST_STAGING = 1 << 20
 
 
 class DeviceStep:
@@ -54,8 +55,11 @@ class DeviceStep:
         words = (ctypes.c_uint32 * PARAMETER_WORDS).from_address(self._parameters.mapped)
         self._words = np.ctypeslib.as_array(words)
         self._used = 0
-        self._staging: list[Allocation] = []
-        """What is copied to the device once the commands run."""
+        self._staging = Allocation(self.device, LEAST_STAGING, FOR_HOST)
+        """Bytes on their way to the device, and back."""
+        self._staged = 0
+        self._awaited: list[tuple[int, int, int]] = []
+        """What the host reads once the commands ran: where, place in the staging buffer, bytes."""
         self.failure: BaseException | None = None
 
     def run(self, native: Callable[[], object]) -> None:
@@ -90,30 +94,40 @@ class DeviceStep:
             else:
                 self._move(call)
         self.record[USED] = HEAD
-        if self.at_once:
+        if self.at_once or self._awaited:
             self.finish()
 
     def finish(self) -> None:
         """Runs the commands, and waits for them."""
         self.commands.submit_and_wait()
-        self._used = 0
-        self._staging.clear()
+        for target, place, nbytes in self._awaited:
+            ctypes.memmove(target, self._staging.mapped + place, nbytes)
+        self._awaited.clear()
+        self._used = self._staged = 0
+
+    def _stage(self, nbytes: int) -> int:
+        """Room for bytes in the staging buffer; what is in it is done with first, if need be."""
+        if self._staged + nbytes > self._staging.nbytes:
+            self.finish()
+        if nbytes > self._staging.nbytes:
+            self._staging = Allocation(self.device, 2 * nbytes, FOR_HOST)
+        place = self._staged
+        self._staged += nbytes + -nbytes % 64
+        return place
 
     def _move(self, call: Move) -> None:
         if not call.nbytes:
             return
         if call.row.kernel == TO_DEVICE:
-            staging = Allocation(self.device, call.nbytes, FOR_HOST)
-            ctypes.memmove(staging.mapped, call.source, call.nbytes)
-            self._staging.append(staging)
+            place = self._stage(call.nbytes)
+            ctypes.memmove(self._staging.mapped + place, call.source, call.nbytes)
             block, start = self.memory.at(call.target)
-            self.commands.copy(staging, 0, block.allocation, start, call.nbytes)
+            self.commands.copy(self._staging, place, block.allocation, start, call.nbytes)
         elif call.row.kernel == TO_HOST:
-            staging = Allocation(self.device, call.nbytes, FOR_HOST)
+            place = self._stage(call.nbytes)
             block, start = self.memory.at(call.source)
-            self.commands.copy(block.allocation, start, staging, 0, call.nbytes)
-            self.finish()
-            ctypes.memmove(call.target, staging.mapped, call.nbytes)
+            self.commands.copy(block.allocation, start, self._staging, place, call.nbytes)
+            self._awaited.append((call.target, place, call.nbytes))
         else:
             (one, first), (other, start) = self.memory.at(call.source), self.memory.at(call.target)
             self.commands.copy(one.allocation, first, other.allocation, start, call.nbytes)

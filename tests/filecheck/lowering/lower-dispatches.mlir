@@ -36,6 +36,27 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// Moves one behind the other are submitted together.
+// CHECK: func.func @step
+// CHECK: scf.if
+// CHECK-NEXT: extract_aligned_pointer
+// CHECK-NEXT: func.call @openinfer_submit
+// CHECK: scf.if
+// CHECK-NEXT: extract_aligned_pointer
+// CHECK-NEXT: func.call @openinfer_submit
+// CHECK: func.call @openinfer_submit
+// CHECK-NEXT: func.return
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x"], outputs = []}
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+    %b = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+    nn.transfer "to_device" %x, %a bytes <64> : memref<16xf32> to memref<16xf32>
+    nn.transfer "to_device" %x, %b bytes <64> : memref<16xf32> to memref<16xf32>
+    func.return
+  }
+}
+// -----
 // A step that asks for nothing has no record.
 // CHECK: func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
 // CHECK-NOT: openinfer_submit

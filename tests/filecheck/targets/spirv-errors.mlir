@@ -1,5 +1,5 @@
 // RUN: openinfer-opt %s --split-input-file --verify-diagnostics -t spirv-text | filecheck %s
-// RUN: openinfer-opt %s -t spirv-text --verify-diagnostics | filecheck %s --check-prefix=TWO
+// RUN: openinfer-opt %s -t spirv --verify-diagnostics | filecheck %s --check-prefix=TWO
 // TWO: OI0762{{.*}}2 'spirv.module'
 // RUN: not openinfer-opt %s --split-input-file -t spirv 2>&1 | filecheck %s --check-prefix=EACH
 
