@@ -58,8 +58,8 @@ class LowerDispatches(ModulePass):
         func.call @openinfer_submit(%address) : (index) -> ()
 
     What is moved between host and device is submitted at once (moves one behind the other together): what
-    the host has may change behind it, and what it reads must be there. In a traced build everything is, for the stamps
-    around it.
+    the host has may change behind it, and what it reads must be there. In a traced build everything is, for
+    the stamps around it.
 
     Requires: `lower-device-kernels`, `plan-memory`, and sizes not lowered.
     Leaves: no op on device memory; the rows of the record as `calls` of `nn.interface`.
