@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,6 +41,8 @@ from openinfer.runtime.manifest import CallRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import Slot, SlotKind
 
+Words = Callable[[LoopBuilder], list[Index]]
+"""Builds the words of a call behind the number of its row."""
 RECORD = MemRefType(i64, [RECORD_WORDS])
 """The words in use, then those of each call (`runtime/devices/vulkan/record.py`)."""
 
@@ -102,7 +104,7 @@ def _is_asked(op: Operation) -> bool:
     return isinstance(op, nn.TransferOp | gpu.LaunchFuncOp)
 
 
-def _row_of(op: Operation, functions: dict[str, FuncOp]):
+def _row_of(op: Operation, functions: dict[str, FuncOp]) -> tuple[CallRow, Words]:
     """What is asked of the device, and what builds the words behind the row's number."""
     if isinstance(op, gpu.LaunchFuncOp):
         return _launch(op, functions[op.kernel.string_value()])
@@ -122,7 +124,7 @@ def _row_of(op: Operation, functions: dict[str, FuncOp]):
     return CallRow(kind, [_name_of(device)]), words
 
 
-def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp):
+def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
     """A launch: groups, then address and bytes of each buffer, then the words of the kernel."""
     given = list(op.kernelOperands)
     buffers = [value for value in given if isinstance(value.type, MemRefType)]

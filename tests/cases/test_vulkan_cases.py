@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ def _flushes() -> bool:
     )
     x = np.full(300, 2.0**-70, np.float32)
     with oi.compile(text, device="vulkan").make_executor() as executor:
-        return not executor.run(x=x)["y"].any()
+        found: Any = executor.run(x=x)["y"]
+    return not found.any()
 
 
 @pytest.mark.parametrize("number", range(len(_BATCHES)))
