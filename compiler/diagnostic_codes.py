@@ -208,6 +208,10 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "beyond a limit of the Vulkan device",
         "A buffer is larger than what a kernel may be given, or a kernel has too many workgroups.",
     ),
+    "OI0774": (
+        "call of the Vulkan driver failed",
+        "The device was lost, hangs, or has no memory left for the driver's own needs.",
+    ),
     "OI0781": (
         "no native code on this machine",
         "llvmlite is missing or does not know this processor. The simulator runs everywhere.",

@@ -184,6 +184,31 @@ def test_without_the_package_everything_else_works(monkeypatch: pytest.MonkeyPat
         driver.api()
 
 
+def test_a_lost_device_is_an_error_and_comes_back(
+    vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openinfer.runtime.devices.vulkan import commands
+    from openinfer.runtime.devices.vulkan.logical import logical_device
+
+    lost, x = logical_device(), drawn(3)
+    executor: Any = oi.compile(LAYER, device="vulkan").make_executor()
+    assert np.allclose(executor.run(x=x)["h"], layer(x), atol=1e-6)
+
+    def check(call: str, result: int) -> None:
+        if call == "vkQueueSubmit":
+            raise driver.VulkanFailure(call, driver.DEVICE_LOST)
+        driver.check(call, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commands, "check", check)
+        error = refusal(lambda: executor.run(x=x))
+    assert error.code == "OI0774"
+    assert "device lost" in error.message
+    assert logical_device() is not lost
+    with oi.compile(LAYER, device="vulkan").make_executor() as again:
+        assert np.allclose(again.run(x=x)["h"], layer(x), atol=1e-6)
+
+
 # Its memory
 
 

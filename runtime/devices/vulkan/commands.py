@@ -134,6 +134,14 @@ class Commands:
             return
         self.count = 0
         self._hazards = Hazards()
+        try:
+            self._run()
+        except VulkanFailure as failure:
+            if failure.result == DEVICE_LOST:
+                self.device.lose()
+            raise
+
+    def _run(self) -> None:
         vk = api()
         lib, device = vk.lib, self.device
         # The host reads what was written.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_validation
 
@@ -51,11 +51,16 @@ class PhysicalDevice:
         return self.kind == "CPU"
 
 
-class VulkanFailure(Exception):
-    """A call of the driver failed; the number is a VkResult."""
+class VulkanFailure(OpenInferError):
+    """A call of the driver failed (OI0774); the number is a VkResult."""
 
     def __init__(self, call: str, result: int) -> None:
-        super().__init__(f"{call} failed: {_RESULTS.get(result, result)}")
+        super().__init__(
+            "OI0774",
+            f"{call}: {_RESULTS.get(result, f'VkResult {result}')}",
+            hint="programs that are loaded from now on get the device anew; "
+            "OPENINFER_VULKAN_VALIDATE=1 shows what the driver was asked",
+        )
         self.result = result
 
 

@@ -275,9 +275,15 @@ class LogicalDevice:
         if result < 0:
             raise ArtefactError(
                 "OI0772",
-                f"{self.physical.name} refuses the kernel {name}: {VulkanFailure('', result)}",
+                f"{self.physical.name} refuses the kernel {name}: VkResult {result}",
             )
         return Kernel(pipeline[0], made[0], bindings)
+
+    def lose(self) -> None:
+        """The driver has given it up: whoever asks for the device next gets a new one."""
+        with _MAKING:
+            if _MADE.get(self.physical.uuid) is self:
+                del _MADE[self.physical.uuid]
 
     def forget(self) -> None:
         """The process ends: the driver frees what it has; nothing is given back to it any more."""
