@@ -45,7 +45,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_successor_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
     IsTerminator,
@@ -54,6 +54,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from openinfer.dialects.branch_targets import parse_target, print_target
 from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.extend import extended_dialect, extended_op
 from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp, CmpXchgOp, FenceOp, StoreOp
@@ -247,13 +248,13 @@ class SwitchOp(IRDLOperation):
         printer.print_string(" : ")
         printer.print_attribute(self.value.type)
         printer.print_string(", ")
-        _print_target(printer, self.default_block, self.default_operands)
+        print_target(printer, self.default_block, self.default_operands)
         printer.print_string(" [")
         cases = zip(self.case_values, self.case_blocks, self.grouped_case_operands(), strict=True)
 
         def print_case(case: tuple[IntegerAttr, Block, Sequence[SSAValue]]) -> None:
             printer.print_string(f"{case[0].value.data}: ")
-            _print_target(printer, case[1], case[2])
+            print_target(printer, case[1], case[2])
 
         printer.print_list(cases, print_case)
         printer.print_string("]")
@@ -265,12 +266,12 @@ class SwitchOp(IRDLOperation):
         parser.parse_punctuation(":")
         value = parser.resolve_operand(value, parser.parse_type())
         parser.parse_punctuation(",")
-        default_block, default_operands = _parse_target(parser)
+        default_block, default_operands = parse_target(parser)
 
         def parse_case() -> tuple[int, Block, Sequence[SSAValue]]:
             number = parser.parse_integer()
             parser.parse_punctuation(":")
-            return number, *_parse_target(parser)
+            return number, *parse_target(parser)
 
         cases = parser.parse_comma_separated_list(Parser.Delimiter.SQUARE, parse_case)
         op = cls(
@@ -283,28 +284,6 @@ class SwitchOp(IRDLOperation):
         )
         op.attributes |= parser.parse_optional_attr_dict()
         return op
-
-
-def _print_target(printer: Printer, block: Block, operands: Sequence[SSAValue]) -> None:
-    printer.print_block_name(block)
-    if operands:
-        with printer.in_parens():
-            printer.print_list(operands, printer.print_operand)
-            printer.print_string(" : ")
-            printer.print_list([v.type for v in operands], printer.print_attribute)
-
-
-def _parse_target(parser: Parser) -> tuple[Block, Sequence[SSAValue]]:
-    block = parser.parse_successor()
-    if not parser.parse_optional_punctuation("("):
-        return block, ()
-    names: list[UnresolvedOperand] = parser.parse_comma_separated_list(
-        Parser.Delimiter.NONE, parser.parse_unresolved_operand
-    )
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return block, parser.resolve_operands(names, types, parser.pos)
 
 
 LLVM = extended_dialect(

@@ -22,34 +22,13 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from openinfer.dialects.branch_targets import parse_target, print_target
 from openinfer.dialects.spirv.enums import LoopControlAttr, SelectionControlAttr
-
-
-def _print_target(printer: Printer, block: Block, operands: Sequence[SSAValue]) -> None:
-    printer.print_block_name(block)
-    if operands:
-        with printer.in_parens():
-            printer.print_list(operands, printer.print_operand)
-            printer.print_string(" : ")
-            printer.print_list([v.type for v in operands], printer.print_attribute)
-
-
-def _parse_target(parser: Parser) -> tuple[Block, Sequence[SSAValue]]:
-    block = parser.parse_successor()
-    if not parser.parse_optional_punctuation("("):
-        return block, ()
-    names: list[UnresolvedOperand] = parser.parse_comma_separated_list(
-        Parser.Delimiter.NONE, parser.parse_unresolved_operand
-    )
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return block, parser.resolve_operands(names, types, parser.pos)
 
 
 def _check_target(op: Operation, block: Block, operands: Sequence[SSAValue]) -> None:
@@ -76,12 +55,12 @@ class BranchOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        _print_target(printer, self.target, self.block_arguments)
+        print_target(printer, self.target, self.block_arguments)
         printer.print_op_attributes(self.attributes)
 
     @classmethod
     def parse(cls, parser: Parser) -> BranchOp:
-        op = cls(*_parse_target(parser))
+        op = cls(*parse_target(parser))
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -132,9 +111,9 @@ class BranchConditionalOp(IRDLOperation):
             weights = ", ".join(str(weight.value.data) for weight in self.branch_weights)
             printer.print_string(f" [{weights}]")
         printer.print_string(", ")
-        _print_target(printer, self.true_target, self.true_target_operands)
+        print_target(printer, self.true_target, self.true_target_operands)
         printer.print_string(", ")
-        _print_target(printer, self.false_target, self.false_target_operands)
+        print_target(printer, self.false_target, self.false_target_operands)
         printer.print_op_attributes(self.attributes)
 
     @classmethod
@@ -147,9 +126,9 @@ class BranchConditionalOp(IRDLOperation):
             weights = first, parser.parse_integer(allow_boolean=False, allow_negative=False)
             parser.parse_punctuation("]")
         parser.parse_punctuation(",")
-        true_target, true_operands = _parse_target(parser)
+        true_target, true_operands = parse_target(parser)
         parser.parse_punctuation(",")
-        false_target, false_operands = _parse_target(parser)
+        false_target, false_operands = parse_target(parser)
         op = cls(condition, true_target, false_target, true_operands, false_operands, weights)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
