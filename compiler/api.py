@@ -405,6 +405,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         package.header_hash() if package is not None else "no package",
         *(f"{name}={options.sizes[name]}" for name in sorted(options.sizes)),
         f"device {options.device} fallback {options.fallback}",
+        f"of the device: {device_of(options.device).describe().key}",
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",
         f"strict {options.strict} math {options.strict_math} observe {options.observe}",

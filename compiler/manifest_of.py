@@ -39,6 +39,7 @@ def manifest_of(module: ModuleOp, device: str, name: str, package: Package | Non
         "device": device,
         "target": facts.target.key,
         "strict_math": facts.strict_math,
+        "subgroup": facts.device_description.subgroup,
         "package": package.header_hash() if package is not None else None,
         "package_path": str(package.path) if package is not None else None,
         "sizes": entries.get("fixed", {}),

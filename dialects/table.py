@@ -13,7 +13,7 @@ DIALECTS: dict[str, str] = {
     "builtin": "xdsl.dialects.builtin:Builtin",
     "cf": "xdsl.dialects.cf:Cf",
     "func": "xdsl.dialects.func:Func",
-    "gpu": "xdsl.dialects.gpu:GPU",
+    "gpu": "openinfer.dialects.extensions.gpu:GPU",
     "linalg": "openinfer.dialects.extensions.linalg:Linalg",
     "llvm": "openinfer.dialects.extensions.llvm:LLVM",
     "math": "openinfer.dialects.extensions.math:Math",

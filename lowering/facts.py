@@ -26,6 +26,8 @@ from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.nn.interface import TARGET
 from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device
+from openinfer.runtime.devices.description import MOST_SHARED, SUBGROUPS, DeviceDescription
+from openinfer.runtime.devices.description import PLAIN as PLAIN_DEVICE
 from openinfer.runtime.errors import CompileError, InputError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 from openinfer.runtime.tuning import Tile
@@ -40,6 +42,8 @@ _PLAIN = TARGETS["generic"]
 _DESCRIBED = ("triple", "cpu", "last_cache", "features")
 """Fields of a target description that a module repeats where they are not those of its kind. The
 longest text comes last."""
+_OF_DEVICE = ("subgroup", "shared_memory")
+"""Numbers of a device description that a module says where they are not the plain ones."""
 _FLAGS = ("strict_math", "observed", "traced", "no_fallback")
 
 
@@ -63,6 +67,8 @@ class Facts:
     """What the device does not support is an error, the host does not run it."""
     device: str = DEFAULT_DEVICE
     """The machine that kernels are made for, as `openinfer.runtime.devices` names it."""
+    device_description: DeviceDescription = PLAIN_DEVICE
+    """What kernels of that machine may use."""
 
     @staticmethod
     def of(op: Operation) -> Facts:
@@ -94,6 +100,12 @@ class Facts:
         found: dict[str, Attribute] = {TARGET: StringAttr(self.target.name)}
         if self.device != DEFAULT_DEVICE:
             found[DEVICE] = StringAttr(self.device)
+        described = self.device_description
+        for name in _OF_DEVICE:
+            if getattr(described, name) != getattr(PLAIN_DEVICE, name):
+                found[PREFIX + name] = IntegerAttr(getattr(described, name), i64)
+        if described.matrices:
+            found[PREFIX + "matrices"] = UnitAttr()
         for name in _FLAGS:
             if getattr(self, name):
                 found[PREFIX + name] = UnitAttr()
@@ -138,10 +150,30 @@ def _read(attributes: Mapping[str, Attribute]) -> Facts:
         raise _refused("precision", f'is "{precision}"', 'the only one is "bf16"')
     flags = {name: _flag(said, name) for name in _FLAGS}
     device = checked_device(_text(said, "device") or DEFAULT_DEVICE)
-    facts = Facts(target, precision=precision, tiles=_tiles(said), device=device, **flags)
+    facts = Facts(
+        target,
+        precision=precision,
+        tiles=_tiles(said),
+        device=device,
+        device_description=_described_device(said),
+        **flags,
+    )
     if said:
         raise _refused(min(said), "is none that passes know", "take it out, or mend its name")
     return facts
+
+
+def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
+    subgroup = _number(said, "subgroup")
+    if subgroup is not None and subgroup not in SUBGROUPS:
+        raise _refused(
+            "subgroup", f"is {subgroup}", f"write one of {', '.join(map(str, SUBGROUPS))}"
+        )
+    shared = _number(said, "shared_memory")
+    least = PLAIN_DEVICE.shared_memory
+    if shared is not None and not least <= shared <= MOST_SHARED:
+        raise _refused("shared_memory", f"is {shared}", f"write {least} to {MOST_SHARED} bytes")
+    return DeviceDescription(subgroup or 1, shared or least, _flag(said, "matrices"))
 
 
 def _refused(name: str, found: str, fix: str) -> InputError:

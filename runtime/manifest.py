@@ -228,6 +228,8 @@ class Manifest:
     """Bytes of the arena of the device, where that has memory of its own."""
     calls: list[CallRow] = field(default_factory=list[CallRow])
     """By number, where a step writes down what it asks of the device."""
+    subgroup: int = 1
+    """Invocations of a subgroup that its kernels count on; 1 where they count on none."""
 
     @property
     def traced(self) -> bool:

@@ -20,6 +20,9 @@ OPENINFER_VULKAN_DEVICE
 OPENINFER_VULKAN_VALIDATE
                        unset                  "1": Vulkan's validation layer looks at every call;
                                               "sync": at missing barriers, too
+OPENINFER_VULKAN_TIER  all that the device has
+                                              "scalar", "subgroup" or "matrix": kernels use no more
+                                              than that, for tests
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import SupportsIndex
 
+from openinfer.runtime.devices.description import TIERS
 from openinfer.runtime.errors import InputError
 
 DEFAULT_CACHE_LIMIT = 1024 << 20
@@ -135,6 +139,21 @@ def vulkan_validation() -> str:
             "OI0530",
             f"OPENINFER_VULKAN_VALIDATE={wanted} is no kind of validation",
             hint="set it to 1 or sync, or leave it out",
+        )
+    return wanted
+
+
+def vulkan_tier() -> str:
+    """The most that kernels for Vulkan may use, the last of TIERS without OPENINFER_VULKAN_TIER.
+
+    Raises InputError OI0530 for a tier that there is not.
+    """
+    wanted = os.environ.get("OPENINFER_VULKAN_TIER", "").strip().lower() or TIERS[-1]
+    if wanted not in TIERS:
+        raise InputError(
+            "OI0530",
+            f"OPENINFER_VULKAN_TIER={wanted} is no tier of kernels",
+            hint=f"set it to {', '.join(TIERS)}, or leave it out",
         )
     return wanted
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from openinfer.runtime.devices.description import PLAIN, DeviceDescription
 from openinfer.runtime.slots import SlotKind
 
 if TYPE_CHECKING:
@@ -302,6 +303,11 @@ class Device(ABC):
     @abstractmethod
     def host_target(self) -> TargetDescription:
         """What the target "host" means here. Raises UnsupportedError where nothing can run."""
+
+    def describe(self) -> DeviceDescription:
+        """What kernels of a program that is compiled now may use. Optional: by default what every device
+        has; a device that is missing here is described like that, too."""
+        return PLAIN
 
     # Which builds it can run
 

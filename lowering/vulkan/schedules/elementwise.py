@@ -15,7 +15,7 @@ After:
       memref.store %r, %y_flat[%i] : memref<?xf32>
     }
 
-Reductions are loops of the invocation.
+Short reductions are loops of the invocation, long ones are shared out (`reduce.py`).
 Requires: bufferised; inputs are buffers or scalars; every dimension walks some axis alone.
 """
 
@@ -37,12 +37,14 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.reduce import is_shared_out, reduce_in_groups
 
 
 def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of a `linalg.generic`."""
     assert isinstance(op, GenericOp)
-    nest = nest_of(b, op, (*op.inputs, *op.outputs))
+    operands = (*op.inputs, *op.outputs)
+    nest = nest_of(b, op, operands)
     for access in nest.accesses:
         access.materialise(b)
     arguments = op.body.block.args[len(op.inputs) :]
@@ -55,9 +57,15 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
         vectorisable=False,
     )
     emitter = NestEmitter(b, kernel)
-    extents = [nest.extents[dim].value(b) for dim in emitter.parallel]
-    count = product(b, extents)
     parallel = list(emitter.parallel)
+
+    def results(host: LoopBuilder, value_of: HostValue) -> Index:
+        outside = nest_of(host, op, [value_of(operand) for operand in operands])
+        return product(host, [outside.extents[d].value(host) for d in parallel])
+
+    if is_shared_out(b, emitter):
+        return reduce_in_groups(b, emitter, results)
+    extents = [nest.extents[dim].value(b) for dim in parallel]
 
     def element(number: Index) -> None:
         for dim, place in zip(parallel, split(b, b.index(number), extents)):
@@ -68,14 +76,8 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
         else:
             emitter.scalar_point()
 
-    numbered(b, count, element)
-
-    def grid(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        operands = [value_of(operand) for operand in (*op.inputs, *op.outputs)]
-        outside = nest_of(host, op, operands)
-        return grid_for(host, product(host, [outside.extents[d].value(host) for d in parallel]))
-
-    return grid
+    numbered(b, product(b, extents), element)
+    return Grid(lambda host, value_of: grid_for(host, results(host, value_of)))
 
 
 def lower_fill(b: LoopBuilder, op: Operation) -> Grid:
@@ -90,4 +92,4 @@ def lower_fill(b: LoopBuilder, op: Operation) -> Grid:
 
     flat = collapse(b, buffer, [list(axes)])
     numbered(b, count(b, buffer), lambda i: b.store(value, flat, [i]))
-    return lambda host, value_of: grid_for(host, count(host, value_of(buffer)))
+    return Grid(lambda host, value_of: grid_for(host, count(host, value_of(buffer))))

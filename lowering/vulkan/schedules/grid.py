@@ -9,6 +9,7 @@ A kernel that has one invocation for each of `count` elements:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import gpu
@@ -23,18 +24,32 @@ MOST_GROUPS = 65535
 
 HostValue = Callable[[SSAValue], SSAValue]
 """What the host passes for an argument of a kernel."""
-Grid: TypeAlias = Callable[[LoopBuilder, HostValue], tuple[Index, Index, Index]]
+Groups: TypeAlias = Callable[[LoopBuilder, HostValue], tuple[Index, Index, Index]]
 """Builds the numbers of workgroups along x, y and z, on the host."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a kernel is started."""
+
+    groups: Groups
+    size: int = WORKGROUP
+    """Invocations of a workgroup."""
+
 
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 _Y = gpu.DimensionAttr(gpu.DimensionEnum.Y)
 
 
-def invocation(b: LoopBuilder) -> SSAValue:
-    """The number of an invocation among all: along x first, further workgroups along y."""
+def group_number(b: LoopBuilder) -> SSAValue:
+    """The number of a workgroup among all: along x first."""
     across = b.insert(gpu.GridDimOp(_X))
-    group = b.add(b.mul(b.insert(gpu.BlockIdOp(_Y)), across), b.insert(gpu.BlockIdOp(_X)))
-    return b.add(b.mul(group, WORKGROUP), b.insert(gpu.ThreadIdOp(_X)))
+    return b.add(b.mul(b.insert(gpu.BlockIdOp(_Y)), across), b.insert(gpu.BlockIdOp(_X)))
+
+
+def invocation(b: LoopBuilder) -> SSAValue:
+    """The number of an invocation among all."""
+    return b.add(b.mul(group_number(b), WORKGROUP), b.insert(gpu.ThreadIdOp(_X)))
 
 
 def numbered(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -> None:
@@ -43,9 +58,19 @@ def numbered(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -> 
     b.when(b.compare("ult", number, count), lambda: body(number))
 
 
+def each_group(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -> None:
+    """`body` with the number of the workgroup, where that is below `count`."""
+    number = group_number(b)
+    b.when(b.compare("ult", number, count), lambda: body(number))
+
+
 def grid_for(host: LoopBuilder, count: Index) -> tuple[Index, Index, Index]:
     """The workgroups that `count` invocations need."""
-    groups = host.ceil_div(count, WORKGROUP)
+    return groups_for(host, host.ceil_div(count, WORKGROUP))
+
+
+def groups_for(host: LoopBuilder, groups: Index) -> tuple[Index, Index, Index]:
+    """Some workgroups, as many along x as every device starts."""
     across = host.maximum(host.minimum(groups, MOST_GROUPS), 1)
     return across, host.ceil_div(groups, across), 1
 

@@ -26,7 +26,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
-from openinfer.lowering.vulkan.schedules.grid import WORKGROUP, Grid
+from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
 
@@ -89,7 +89,7 @@ def _lower(function: FuncOp, calls: list[CallOp]) -> None:
         _launch(call, function, sizes, grid)
     kernel.detach()
     kernel.erase()
-    function.attributes[KNOWN_BLOCK_SIZE] = DenseArrayBase.from_list(i32, [WORKGROUP, 1, 1])
+    function.attributes[KNOWN_BLOCK_SIZE] = DenseArrayBase.from_list(i32, [grid.size, 1, 1])
 
 
 def _sizes_as_arguments(function: FuncOp) -> list[nn.SizeOp]:
@@ -115,8 +115,8 @@ def _launch(call: CallOp, function: FuncOp, sizes: list[nn.SizeOp], grid: Grid) 
         def value_of(argument: SSAValue) -> SSAValue:
             return values[argument]
 
-        groups = [host.index(extent) for extent in grid(host, value_of)]
-        threads: list[Index] = [WORKGROUP, 1, 1]
+        groups = [host.index(extent) for extent in grid.groups(host, value_of)]
+        threads: list[Index] = [grid.size, 1, 1]
         launch = gpu.LaunchFuncOp(
             SymbolRefAttr(function.sym_name.data),
             groups,

@@ -75,11 +75,11 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     extents = [b.dim(output, axis) for axis in range(rank)]
     numbered(b, product(b, extents), element)
 
-    def grid(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         target = value_of(output)
         return grid_for(host, product(host, [host.dim(target, axis) for axis in range(rank)]))
 
-    return grid
+    return Grid(groups)
 
 
 def _shape(buffer: SSAValue) -> Sequence[int]:

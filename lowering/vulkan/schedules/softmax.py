@@ -1,13 +1,14 @@
-"""`nn.softmax`: an invocation computes a line, in three walks over it.
+"""`nn.softmax`: a workgroup computes a line along the last axis; along another axis an invocation does.
 
 Before:
     nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
 
 After:
-    scf.if %inside {
-      %m = scf.for %k = … iter_args(%old = %low) { larger of %old and %x[%i, %k] }
-      %s = scf.for %k = … iter_args(%old = %zero) { %old + exp(%x[%i, %k] - %m) }
-      scf.for %k = … { memref.store exp(%x[%i, %k] - %m) / %s, %y[%i, %k] }
+    scf.if %inside {                        // %x[%line, %thread], and what is a workgroup further on
+      %top = …                              // the largest of the workgroup's elements
+      %e = math.exp %shifted
+      %total = …                            // the sum of the workgroup's powers
+      memref.store %quotient, %y[%line, %thread]
     }
 
 Requires: bufferised; operands of one float type.
@@ -15,7 +16,8 @@ Requires: bufferised; operands of one float type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
@@ -28,57 +30,115 @@ from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, greater, wide_type
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
-    HostValue,
+    each_group,
     grid_for,
+    groups_for,
     numbered,
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.group_line import GroupLine, invocations_for
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
 
 def lower_softmax(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of a softmax, or of its logarithm."""
     assert isinstance(op, SoftmaxOp)
-    source, target, axis = op.inputs[0], op.output, op.axis.value.data
+    source = op.inputs[0]
     assert isinstance(source.type, MemRefType)
-    assert isinstance(target.type, MemRefType)
-    stored, computed = target.type.element_type, wide_type(source.type.element_type)
-    others = [a for a in range(len(source.type.get_shape())) if a != axis]
-    length = b.dim(source, axis)
+    along = op.axis.value.data == len(source.type.get_shape()) - 1
+    return _by_groups(b, op) if along else _by_invocations(b, op)
+
+
+@dataclass
+class _Lines:
+    """The lines of an operand and of the result."""
+
+    b: LoopBuilder
+    op: SoftmaxOp
+
+    def __post_init__(self) -> None:
+        self.source, self.target = self.op.inputs[0], self.op.output
+        assert isinstance(self.source.type, MemRefType)
+        assert isinstance(self.target.type, MemRefType)
+        self.axis = self.op.axis.value.data
+        self.others = [a for a in range(len(self.source.type.get_shape())) if a != self.axis]
+        self.stored = self.target.type.element_type
+        self.computed = wide_type(self.source.type.element_type)
+
+    def count(self, b: LoopBuilder, source: SSAValue) -> Index:
+        """How many there are."""
+        return product(b, [b.dim(source, a) for a in self.others])
+
+    def place(self, number: SSAValue) -> Callable[[Index], list[Index]]:
+        """Where the elements of a line lie, by its number."""
+        b, axis = self.b, self.axis
+        around = split(b, number, [b.dim(self.source, a) for a in self.others])
+        return lambda k: [*around[:axis], k, *around[axis:]]
+
+    def load(self, place: Sequence[Index]) -> SSAValue:
+        return convert(self.b, self.b.load(self.source, place), self.computed)
+
+    def power(self, value: SSAValue, top: SSAValue) -> SSAValue:
+        """exp(value - top)."""
+        return self.b.insert(ExpOp(self.b.insert(arith.SubfOp(value, top))))
+
+    def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.insert(arith.AddfOp(x, y))
+
+    def larger(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """The larger of two. NaN may be passed over: the sum will be NaN by it."""
+        return greater(self.b, x, y)
+
+    def store(
+        self, value: SSAValue, top: SSAValue, total: SSAValue, place: Sequence[Index]
+    ) -> None:
+        """Stores what becomes of an element."""
+        b = self.b
+        if self.op.log is not None:
+            shifted = b.insert(arith.SubfOp(value, top))
+            value = b.insert(arith.SubfOp(shifted, b.insert(LogOp(total))))
+        else:
+            value = b.insert(arith.DivfOp(self.power(value, top), total))
+        b.store(convert(b, value, self.stored), self.target, place)
+
+
+def _by_groups(b: LoopBuilder, op: SoftmaxOp) -> Grid:
+    lines = _Lines(b, op)
+    length = b.dim(lines.source, lines.axis)
+    size = invocations_for(b, length)
+    group = Workgroup(b, size)
 
     def line(number: SSAValue) -> None:
-        place = split(b, number, [b.dim(source, a) for a in others])
+        at = lines.place(number)
+        shared = GroupLine(group, length, lambda k: lines.load(at(k)), lines.computed)
+        top = shared.fold(-INF, lines.larger, lines.larger)
+        total = shared.fold(0, lambda x, old: lines.add(old, lines.power(x, top)), lines.add)
+        shared.each(lambda k, x: lines.store(x, top, total, at(k)))
 
-        def at(k: SSAValue) -> list[Index]:
-            return [*place[:axis], k, *place[axis:]]
+    each_group(b, lines.count(b, lines.source), line)
+    return Grid(
+        lambda host, value_of: groups_for(host, lines.count(host, value_of(lines.source))), size
+    )
 
-        def load(k: SSAValue) -> SSAValue:
-            return convert(b, b.load(source, at(k)), computed)
 
-        def largest(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return [greater(b, load(k), old[0])]
+def _by_invocations(b: LoopBuilder, op: SoftmaxOp) -> Grid:
+    lines = _Lines(b, op)
+    length = b.dim(lines.source, lines.axis)
 
-        def shifted(k: SSAValue) -> SSAValue:
-            return b.insert(arith.SubfOp(load(k), top))
+    def line(number: SSAValue) -> None:
+        at = lines.place(number)
 
-        def sum_up(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return [b.insert(arith.AddfOp(old[0], b.insert(ExpOp(shifted(k)))))]
+        def fold(first: float, step: Callable[[SSAValue, SSAValue], SSAValue]) -> SSAValue:
+            start = b.constant(first, lines.computed)
+            (found,) = b.reduce(
+                0, length, 1, [start], lambda k, old: [step(lines.load(at(k)), old[0])], hint="k"
+            )
+            return found
 
-        def finish(k: SSAValue) -> None:
-            if op.log is not None:
-                value = b.insert(arith.SubfOp(shifted(k), b.insert(LogOp(total))))
-            else:
-                value = b.insert(arith.DivfOp(b.insert(ExpOp(shifted(k))), total))
-            b.store(convert(b, value, stored), target, at(k))
+        top = fold(-INF, lines.larger)
+        total = fold(0, lambda x, old: lines.add(old, lines.power(x, top)))
+        b.loop(0, length, 1, lambda k: lines.store(lines.load(at(k)), top, total, at(k)), hint="k")
 
-        (top,) = b.reduce(0, length, 1, [b.constant(-INF, computed)], largest, hint="k")
-        (total,) = b.reduce(0, length, 1, [b.constant(0, computed)], sum_up, hint="k")
-        b.loop(0, length, 1, finish, hint="k")
-
-    numbered(b, product(b, [b.dim(source, a) for a in others]), line)
-
-    def grid(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        given = value_of(source)
-        return grid_for(host, product(host, [host.dim(given, a) for a in others]))
-
-    return grid
+    numbered(b, lines.count(b, lines.source), line)
+    return Grid(lambda host, value_of: grid_for(host, lines.count(host, value_of(lines.source))))

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from openinfer.dialects.extensions.gpu import ShuffleOp, is_shared
 from openinfer.dialects.spirv.control_flow_ops import (
     BranchConditionalOp,
     BranchOp,
@@ -19,6 +20,7 @@ from openinfer.dialects.spirv.control_flow_ops import (
 from openinfer.dialects.spirv.control_flow_ops import ReturnOp as SpirvReturnOp
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp, StoreOp, VariableOp
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
+from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.vulkan.to_spirv.kernel_module import Buffer, KernelModule, lowered_type
 from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
@@ -29,6 +31,15 @@ _BUILT_IN: dict[type[Operation], str] = {
     gpu.GridDimOp: "NumWorkgroups",
     gpu.ThreadIdOp: "LocalInvocationId",
 }
+_OF_SUBGROUP: dict[type[Operation], str] = {
+    gpu.LaneIdOp: "SubgroupLocalInvocationId",
+    gpu.SubgroupIdOp: "SubgroupId",
+}
+_SHUFFLES = {
+    "xor": ("GroupNonUniformShuffleXor", "GroupNonUniformShuffle"),
+    "idx": ("GroupNonUniformShuffle", "GroupNonUniformShuffle"),
+}
+"""The instruction of each mode, and what it needs."""
 
 
 def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModuleOp, int]:
@@ -89,6 +100,16 @@ class _Body:
             self.values[op.result] = self.dim(op)
         elif isinstance(op, memref.CollapseShapeOp):
             self.buffers[op.result] = self.collapsed(op)
+        elif isinstance(op, memref.AllocaOp) and is_shared(op.memref.type):
+            assert isinstance(op.memref.type, MemRefType)
+            name = op.memref.name_hint or "memory"
+            self.buffers[op.memref] = self.kernel.shared(op.memref.type, name)
+        elif isinstance(op, gpu.BarrierOp):
+            self.barrier()
+        elif isinstance(op, ShuffleOp):
+            self.values[op.shuffled] = self.shuffled(op)
+        elif type(op) in _OF_SUBGROUP:
+            self.values[op.results[0]] = self.kernel.lane(_OF_SUBGROUP[type(op)])
         elif type(op) in _BUILT_IN:
             dimension = op.properties["dimension"]
             assert isinstance(dimension, gpu.DimensionAttr)
@@ -126,6 +147,8 @@ class _Body:
             moved = 0 if place == 0 else self.times(place, extent)
             here = self.values[index]
             place = here if moved == 0 else self.arithmetic.op("IAdd", self.value(moved), here)
+        if buffer.first is None:
+            return self.put(AccessChainOp(buffer.pointer, [self.value(place)]))
         if place != 0:
             place = self.arithmetic.op("IAdd", buffer.first, self.value(place))
         else:
@@ -148,6 +171,25 @@ class _Body:
                 extent = self.times(extent, buffer.dims[axis.value.data])
             dims.append(extent)
         return Buffer(buffer.pointer, buffer.element, buffer.first, tuple(dims))
+
+    # What invocations do together
+
+    def barrier(self) -> None:
+        """All invocations of the workgroup have come here, and see what the others wrote to shared memory."""
+        self.block.add_op(
+            VALUE_OPS["ControlBarrier"].make(
+                execution_scope="Workgroup",
+                memory_scope="Workgroup",
+                memory_semantics="AcquireRelease|WorkgroupMemory",
+            )
+        )
+
+    def shuffled(self, op: ShuffleOp) -> SSAValue:
+        """What another invocation of the subgroup has."""
+        name, capability = _SHUFFLES[op.mode.data.value]
+        self.kernel.capabilities |= {"GroupNonUniform", capability}
+        operands = self.values[op.value], self.values[op.offset]
+        return self.put(VALUE_OPS[name].make(*operands, execution_scope="Subgroup"))
 
     # Control flow
 

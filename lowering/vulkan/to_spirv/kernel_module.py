@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -38,7 +39,7 @@ from openinfer.dialects.spirv.structure_ops import (
     SpirvModuleOp,
     VersionAttr,
 )
-from openinfer.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
+from openinfer.dialects.spirv.types import ArrayType, PointerType, RuntimeArrayType, StructType
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 
 VERSION = "v1.3"
@@ -69,8 +70,8 @@ class Buffer:
 
     pointer: SSAValue
     element: Attribute
-    first: SSAValue
-    """Where its first element lies."""
+    first: SSAValue | None
+    """Where its first element lies; None for shared memory, which is an array and no binding."""
     dims: tuple[SSAValue | int, ...]
 
 
@@ -150,6 +151,25 @@ class KernelModule:
             self.next_word() if extent == DYNAMIC_INDEX else extent for extent in type_.get_shape()
         )
         return Buffer(pointer, element, first, dims)
+
+    def shared(self, type_: MemRefType, name: str) -> Buffer:
+        """Memory that the invocations of a workgroup share."""
+        self.need(type_.element_type)
+        count = prod(type_.get_shape())
+        pointer = PointerType.to(
+            ArrayType(IntAttr(count), type_.element_type, IntAttr(0)), "Workgroup"
+        )
+        known = sum(one.type.storage_class.text == "Workgroup" for one in self.globals)
+        variable = self.variable(f"{name}_shared_{known}", pointer)
+        return Buffer(variable, type_.element_type, None, tuple(type_.get_shape()))
+
+    def lane(self, name: str) -> SSAValue:
+        """A number that a subgroup gives its invocations, or that it has itself."""
+        if name not in self.builtins:
+            self.capabilities.add("GroupNonUniform")
+            whole = PointerType.to(i32, "Input")
+            self.builtins[name] = self.put(LoadOp(self.variable(name, whole, built_in=name)))
+        return self.builtins[name]
 
     def need_storage(self, element: Attribute) -> None:
         """Declares what loads and stores of an element need."""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
-from openinfer.runtime.devices.vulkan.driver import choose
+from openinfer.runtime.devices.description import PLAIN, DeviceDescription
+from openinfer.runtime.devices.vulkan.driver import PhysicalDevice, choose
 from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.options import vulkan_tier
 from openinfer.runtime.slots import Slot, SlotKind
 
 if TYPE_CHECKING:
@@ -40,11 +42,31 @@ class VulkanDevice(CpuDevice):
             "api": ".".join(map(str, found.api)),
             "uuid": found.uuid,
             "largest buffer of a kernel": f"{found.largest_binding} bytes",
+            "subgroup": f"{found.description.subgroup} invocations",
+            "shared memory": f"{found.description.shared_memory} bytes",
         }
+
+    def describe(self) -> DeviceDescription:
+        """See `Device.describe`."""
+        try:
+            return choose().description.within(vulkan_tier())
+        except UnsupportedError:
+            return PLAIN
 
     def load(self, program: Program) -> VulkanProgram:
         """See `Device.load`."""
         return VulkanProgram(program)
+
+
+def check_subgroup(device: PhysicalDevice, subgroup: int) -> None:
+    """Raises UnsupportedError OI0773 where kernels count on another size of subgroups than the device has."""
+    if subgroup not in (1, device.description.subgroup):
+        raise UnsupportedError(
+            "OI0773",
+            f"the program was compiled for subgroups of {subgroup} invocations; {device.name} has "
+            f"{device.description.subgroup}",
+            hint="compile it on this machine, or anywhere with OPENINFER_VULKAN_TIER=scalar",
+        )
 
 
 class VulkanProgram(CpuProgram):
@@ -58,6 +80,7 @@ class VulkanProgram(CpuProgram):
         from openinfer.runtime.devices.vulkan.step import submit_address
 
         device = logical_device()
+        check_subgroup(device.physical, program.manifest.subgroup)
         super().__init__(program, {SUBMIT: submit_address()})
         memory = self.device_memory = VulkanMemory(device)
         self._vulkan_memory = memory

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from openinfer.runtime.devices.description import MOST_SHARED, SUBGROUPS, DeviceDescription
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_validation
@@ -23,6 +24,9 @@ _NEEDED = (1, 3)
 """The version of Vulkan that devices have."""
 _API = _NEEDED[0] << 22 | _NEEDED[1] << 12
 _KINDS = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
+_BASIC, _SHUFFLE = 1, 16
+"""Bits of what a subgroup can do."""
+_COMPUTE = 32
 _making = new_lock()
 
 
@@ -44,6 +48,8 @@ class PhysicalDevice:
     alignment: int
     """Where a buffer that a kernel is given may begin (`minStorageBufferOffsetAlignment`)."""
     push_constants: int
+    description: DeviceDescription
+    """What kernels may use of it."""
 
     @property
     def software(self) -> bool:
@@ -163,6 +169,9 @@ def _described(number: int, handle: Any) -> PhysicalDevice:
     ids = ffi.new("VkPhysicalDeviceIDProperties *")
     ids.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
     both = ffi.new("VkPhysicalDeviceProperties2 *")
+    groups = ffi.new("VkPhysicalDeviceSubgroupProperties *")
+    groups.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
+    ids.pNext = groups
     both.sType, both.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, ids
     lib.vkGetPhysicalDeviceProperties2(handle, both)
     found, limits = both.properties, both.properties.limits
@@ -178,6 +187,28 @@ def _described(number: int, handle: Any) -> PhysicalDevice:
         limits.maxStorageBufferRange,
         limits.minStorageBufferOffsetAlignment,
         limits.maxPushConstantsSize,
+        DeviceDescription(
+            groups.subgroupSize if _exchanges(handle, groups) else 1,
+            min(limits.maxComputeSharedMemorySize, MOST_SHARED),
+        ),
+    )
+
+
+def _exchanges(handle: Any, groups: Any) -> bool:
+    """Whether the invocations of a subgroup read each other's values, of every type, in kernels."""
+    vk = api()
+    ffi, lib = vk.ffi, vk.lib
+    types = ffi.new("VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures *")
+    types.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES
+    whole = ffi.new("VkPhysicalDeviceFeatures2 *")
+    whole.sType, whole.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, types
+    lib.vkGetPhysicalDeviceFeatures2(handle, whole)
+    wanted = _BASIC | _SHUFFLE
+    return (
+        bool(types.shaderSubgroupExtendedTypes)
+        and groups.subgroupSize in SUBGROUPS
+        and bool(groups.supportedStages & _COMPUTE)
+        and groups.supportedOperations & wanted == wanted
     )
 
 

@@ -125,8 +125,11 @@ class LogicalDevice:
         small = ffi.new("VkPhysicalDeviceShaderFloat16Int8Features *")
         small.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES
         small.pNext = half
+        groups = ffi.new("VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures *")
+        groups.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES
+        groups.pNext = small
         all_of = ffi.new("VkPhysicalDeviceFeatures2 *")
-        all_of.sType, all_of.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, small
+        all_of.sType, all_of.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, groups
         lib.vkGetPhysicalDeviceFeatures2(self.physical.handle, all_of)
         there = (
             narrow.storageBuffer8BitAccess,
@@ -146,7 +149,7 @@ class LogicalDevice:
         half.uniformAndStorageBuffer16BitAccess = half.storagePushConstant16 = 0
         half.storageInputOutput16 = 0
         narrow.uniformAndStorageBuffer8BitAccess = narrow.storagePushConstant8 = 0
-        return all_of, (small, half, narrow, wanted)
+        return all_of, (groups, small, half, narrow, wanted)
 
     def _memory_types(self) -> list[int]:
         vk = api()

@@ -1,0 +1,107 @@
+"""What the invocations of a workgroup do together: they share memory, and join what each has found.
+
+    group = Workgroup(b, 128)
+    b.loop(group.thread, length, group.size, …)      # each takes every 128th
+    total = group.all_reduce(partial, add)           # all have the same
+
+What is here stands where all invocations of the workgroup come: in no branch that some of them do not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import gpu, memref
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects.extensions.gpu import WORKGROUP_MEMORY, ShuffleOp
+from openinfer.lowering.kernels.builder import LoopBuilder
+
+Join = Callable[[SSAValue, SSAValue], SSAValue]
+"""Builds one value of two; any order gives the same up to rounding."""
+
+_X = gpu.DimensionAttr(gpu.DimensionEnum.X)
+
+
+def shared_buffer(b: LoopBuilder, element: Attribute, shape: Sequence[int], name: str) -> SSAValue:
+    """Memory that the invocations of a workgroup share."""
+    found = b.insert(memref.AllocaOp.get(element, shape=shape, memory_space=WORKGROUP_MEMORY))
+    found.name_hint = name
+    return found
+
+
+def barrier(b: LoopBuilder) -> None:
+    """Waits for all invocations of the workgroup, whose writes to shared memory are there then."""
+    b.do(gpu.BarrierOp())
+
+
+class Workgroup:
+    """The invocations of a workgroup, numbered along x."""
+
+    def __init__(self, b: LoopBuilder, size: int) -> None:
+        """`size`: how many there are, a power of two, and whole subgroups."""
+        self.b, self.size = b, size
+        self.subgroup = min(b.facts.device_description.subgroup, size)
+        self.thread = b.insert(gpu.ThreadIdOp(_X))
+        self.thread.name_hint = "thread"
+        self._scratch: dict[Attribute, SSAValue] = {}
+
+    def all_reduce(self, value: SSAValue, join: Join) -> SSAValue:
+        """The values of all invocations as one, the same bits for each of them."""
+        b, lanes = self.b, self.subgroup
+        if lanes == 1:
+            return self._through_memory(value, join)
+        value = self._butterfly(value, join, lanes)
+        groups = self.size // lanes
+        if groups == 1:
+            return value
+        scratch = self._scratch_of(value.type, groups)
+        subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
+        # Who still reads what was here before has to be done with it.
+        barrier(b)
+        b.when(b.compare("eq", lane, 0), lambda: b.store(value, scratch, [subgroup]))
+        barrier(b)
+        # Each subgroup joins all of them, so that nobody has to wait again.
+        count = min(groups, lanes)
+        first = b.rem(lane, count) if count < lanes else lane
+        found = b.load(scratch, [first])
+        for start in range(count, groups, count):
+            found = join(found, b.load(scratch, [b.add(first, start)]))
+        return self._butterfly(found, join, count)
+
+    def _butterfly(self, value: SSAValue, join: Join, count: int) -> SSAValue:
+        """The values of `count` neighbours in a subgroup as one. Both of a pair join the same two."""
+        b = self.b
+        width = b.constant(self.subgroup, i32)
+        offset = count // 2
+        while offset:
+            shuffle = ShuffleOp("xor", value, b.constant(offset, i32), width)
+            b.do(shuffle)
+            value = join(value, shuffle.shuffled)
+            offset //= 2
+        return value
+
+    def _through_memory(self, value: SSAValue, join: Join) -> SSAValue:
+        b, thread = self.b, self.thread
+        scratch = self._scratch_of(value.type, self.size)
+        barrier(b)
+        b.store(value, scratch, [thread])
+        half = self.size // 2
+        while half:
+            barrier(b)
+
+            def fold(half: int = half) -> None:
+                other = b.load(scratch, [b.add(thread, half)])
+                b.store(join(b.load(scratch, [thread]), other), scratch, [thread])
+
+            b.when(b.compare("ult", thread, half), fold)
+            half //= 2
+        barrier(b)
+        return b.load(scratch, [0])
+
+    def _scratch_of(self, kind: Attribute, count: int) -> SSAValue:
+        """Shared memory for values of a type, once for a kernel."""
+        if kind not in self._scratch:
+            self._scratch[kind] = shared_buffer(self.b, kind, [count], "joined")
+        return self._scratch[kind]

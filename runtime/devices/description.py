@@ -1,0 +1,44 @@
+"""What kernels of a device may use: one description, decided when a program is compiled.
+
+A description is data, like that of a processor (`runtime/target.py`): nothing in a pass asks a driver. It is
+what `Device.describe` says of the device of this machine; the plain one is what every device can do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+TIERS = ("scalar", "subgroup", "matrix")
+"""What kernels are made of, least first: invocations that share memory alone; subgroups; matrices of a
+subgroup."""
+
+SUBGROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Sizes of subgroups that Vulkan has."""
+MOST_SHARED = 1 << 20
+
+
+@dataclass(frozen=True)
+class DeviceDescription:
+    """What kernels of a device may use."""
+
+    subgroup: int = 1
+    """Invocations that exchange values without memory; 1 where none do."""
+    shared_memory: int = 16384
+    """Bytes that the invocations of a workgroup share; what every Vulkan device has."""
+    matrices: bool = False
+    """Whether a subgroup multiplies 16 x 16 matrices of f16 and adds them up in f32."""
+
+    def within(self, tier: str) -> DeviceDescription:
+        """What of it belongs to a tier of `TIERS`, or to one below."""
+        level = TIERS.index(tier)
+        return replace(
+            self, subgroup=self.subgroup if level else 1, matrices=self.matrices and level == 2
+        )
+
+    @property
+    def key(self) -> str:
+        """A text that differs wherever kernels may differ."""
+        return f"subgroup {self.subgroup} shared {self.shared_memory} matrices {self.matrices}"
+
+
+PLAIN = DeviceDescription()
