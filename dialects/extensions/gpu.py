@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import auto
 from typing import ClassVar
 
 from xdsl.dialects import gpu
@@ -56,10 +55,10 @@ class AddressSpaceAttr(EnumAttribute[AddressSpaceEnum]):
 
 
 class ShuffleModeEnum(StrEnum):
-    XOR = auto()
-    UP = auto()
-    DOWN = auto()
-    IDX = auto()
+    XOR = "xor"
+    UP = "up"
+    DOWN = "down"
+    IDX = "idx"
 
 
 @irdl_attr_definition

@@ -89,6 +89,11 @@ class LoopBuilder:
         else:
             point.block.insert_op_before(op, point.insert_before)
 
+    def insert_first(self, op: Operation) -> SSAValue:
+        """Inserts an op in front of the block that building began in, and returns its only result."""
+        Builder(InsertPoint.at_start(self._home)).insert_op(op)
+        return op.results[0]
+
     def _of_two(self, kind: type[Operation], a: Index, b: Index) -> SSAValue:
         """An op of two values of one type, which its result has too."""
         first = self.index(a)

@@ -25,6 +25,8 @@ _STRICT = "strict mathematics rounds functions once, which takes f64 and the C l
 _COMPUTED = CONVERTED | frozenset(EXPANSIONS)
 """Sine and cosine reduce large angles by a call of the C library, which only the host has."""
 
+_WITH_FUNCTIONS = (nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.AttentionOp)
+
 
 class VulkanDemands(Demands):
     """The schedules of `lowering/vulkan/schedules/` answer."""
@@ -39,8 +41,10 @@ class VulkanDemands(Demands):
                 return f"the device does not store {element}"
         if isinstance(op, nn.MatmulOp) and (op.layout is not None or op.precision is not None):
             return "the device has no kernel for products with weights in a layout"
+        if isinstance(op, nn.AttentionOp) and op.precision is not None:
+            return "the device has no kernel for attention that is rounded to bf16"
         strict = Facts.of(op).strict_math
-        if strict and isinstance(op, nn.SoftmaxOp):
+        if strict and isinstance(op, _WITH_FUNCTIONS):
             return _STRICT
         for region in op.regions:
             for inner in region.walk():
@@ -49,6 +53,9 @@ class VulkanDemands(Demands):
                 if (reason := _refused(inner)) is not None:
                     return reason
         return None
+
+    def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
+        return not Facts.of(op).strict_math and self.supports(op) is None
 
 
 def _is_buffer(value: SSAValue) -> bool:

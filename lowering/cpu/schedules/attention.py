@@ -30,9 +30,8 @@ from xdsl.ir import SSAValue
 from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.nn import AttentionOp, ThreadOp
 from openinfer.lowering.cpu.machine import Machine
-from openinfer.lowering.cpu.schedules.attention_hidden import Hidden, Results, mend
+from openinfer.lowering.cpu.schedules.attention_hidden import Results, mend
 from openinfer.lowering.cpu.schedules.attention_mask import Mask, Sight
-from openinfer.lowering.cpu.schedules.attention_operands import Heads
 from openinfer.lowering.cpu.schedules.attention_step import OneQuery, fits_one_query
 from openinfer.lowering.cpu.schedules.microkernel import (
     Arithmetic,
@@ -43,6 +42,7 @@ from openinfer.lowering.cpu.schedules.microkernel import (
     split_for,
 )
 from openinfer.lowering.cpu.schedules.packing import transpose_into
+from openinfer.lowering.kernels.attention_sight import Heads, Hidden
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, convert
 from openinfer.lowering.kernels.numeric import (

@@ -13,60 +13,16 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from openinfer.lowering.cpu.schedules.attention_mask import Mask, Sight
-from openinfer.lowering.cpu.schedules.attention_operands import Heads
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
+from openinfer.lowering.kernels.attention_sight import Heads, Hidden
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import (
     compare_floats,
-    compare_integers,
     element_type,
-    is_float,
     reduction,
 )
 from openinfer.lowering.kernels.runs import Extent, vector_run
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """What hides keys from queries: positions, and masks of bools. Masks of floats are added."""
-
-    build: LoopBuilder
-    mask: Mask | None
-    sight: Sight | None
-
-    @property
-    def anything(self) -> bool:
-        """Whether some key may be hidden."""
-        return self.bools is not None or (self.sight is not None and self.sight.bounded)
-
-    @property
-    def bools(self) -> Mask | None:
-        """The mask, where it hides."""
-        return None if self.mask is None or is_float(self.mask.buffer) else self.mask
-
-    def seen(self, batch: Index, head: Index, query: Index, key: SSAValue) -> SSAValue:
-        """Whether a query sees a key."""
-        build, conditions = self.build, list[SSAValue]()
-        if self.bools is not None:
-            flag = build.load(self.bools.buffer, self.bools.place(batch, head, query, key))
-            zero = build.constant(0, flag.type)
-            conditions.append(compare_integers(build, "ne", flag, zero))
-        sight = self.sight
-        if sight is not None and sight.bounded:
-            position = sight.position(build.index(query))
-            if sight.causal:
-                conditions.append(build.compare("sle", key, position))
-            if sight.window is not None:
-                pairs = [(position, key)] if sight.causal else [(position, key), (key, position)]
-                for later, earlier in pairs:
-                    distance = build.sub(later, earlier)
-                    conditions.append(build.compare("slt", distance, sight.window))
-        first, *others = conditions
-        for other in others:
-            first = build.insert(arith.AndIOp(first, other))
-        return first
 
 
 @dataclass(frozen=True)

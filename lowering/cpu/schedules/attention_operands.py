@@ -1,34 +1,12 @@
-"""How the operands of attention lie in memory."""
+"""The matrix of one head of attention, as micro-kernels read it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from openinfer.lowering.cpu.schedules.packing import Matrix
+from openinfer.lowering.kernels.attention_sight import Heads
 from openinfer.lowering.kernels.builder import Index
-
-
-@dataclass(frozen=True)
-class Heads:
-    """A `[batch, heads, length, size]` operand in one of its two layouts."""
-
-    buffer: SSAValue
-    layout: str
-
-    def axis(self, name: str) -> int:
-        """The axis of `b`atch, `h`eads, `l`ength or `d` (head size)."""
-        return self.layout.index(name)
-
-    def at(self, batch: Index, head: Index, position: Index, column: Index) -> list[Index]:
-        if self.layout == "bhld":
-            return [batch, head, position, column]
-        return [batch, position, head, column]
-
-    def rows(self, batch: Index, head: Index) -> HeadRows:
-        """The `[length, size]` matrix of one head."""
-        return HeadRows(self.buffer, (batch, head), self.layout)
 
 
 @dataclass(frozen=True)
@@ -41,3 +19,8 @@ class HeadRows(Matrix):
         batch, head = self.leading
         row, column = place
         return Heads(self.buffer, self.layout).at(batch, head, row, column)
+
+
+def rows_of(heads: Heads, batch: Index, head: Index) -> HeadRows:
+    """The `[length, size]` matrix of one head."""
+    return HeadRows(heads.buffer, (batch, head), heads.layout)

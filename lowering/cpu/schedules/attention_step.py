@@ -22,9 +22,8 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.cpu.machine import Machine
-from openinfer.lowering.cpu.schedules.attention_hidden import Hidden, Results, mend
+from openinfer.lowering.cpu.schedules.attention_hidden import Results, mend
 from openinfer.lowering.cpu.schedules.attention_mask import Mask
-from openinfer.lowering.cpu.schedules.attention_operands import Heads
 from openinfer.lowering.cpu.schedules.microkernel import (
     Arithmetic,
     Carried,
@@ -33,6 +32,7 @@ from openinfer.lowering.cpu.schedules.microkernel import (
     split_for,
 )
 from openinfer.lowering.cpu.vector_width import bits_of
+from openinfer.lowering.kernels.attention_sight import Heads, Hidden
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.lane_sums import lane_sums

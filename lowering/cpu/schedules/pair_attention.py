@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 from openinfer.dialects.nn import AttentionOp, RoundPairsOp
 from openinfer.lowering.cpu.machine import Machine
 from openinfer.lowering.cpu.schedules.attention import Attention, Block
+from openinfer.lowering.cpu.schedules.attention_operands import rows_of
 from openinfer.lowering.cpu.schedules.microkernel import Operand
 from openinfer.lowering.cpu.schedules.packing import Matrix, transpose_into
 from openinfer.lowering.cpu.schedules.pairs import (
@@ -59,7 +60,7 @@ class PairAttention(Attention):
         size = build.dim(v.buffer, 3)
 
         def one(number: SSAValue) -> None:
-            source = v.rows(build.floordiv(number, groups), build.rem(number, groups))
+            source = rows_of(v, build.floordiv(number, groups), build.rem(number, groups))
             panels = Matrix(self.panels, (number,))
             bits = self.machine.vector_bits
             pack_pairs(
@@ -70,7 +71,7 @@ class PairAttention(Attention):
         build.loop(0, count, 1, one, parallel=True, hint="bh")
 
     def _load_queries(self, block: Block, number: int, rows: Sequence[Index]) -> None:
-        build, source = self.build, self.q.rows(block.batch, block.head)
+        build, source = self.build, rows_of(self.q, block.batch, block.head)
 
         def read(row: Index, pair: SSAValue, width: int | None) -> SSAValue:
             if width is None:
@@ -90,7 +91,7 @@ class PairAttention(Attention):
         return depth // 2
 
     def _key(self, block: Block, key: SSAValue, d: SSAValue) -> SSAValue:
-        return load_pair(self.build, self.k.rows(block.batch, block.group), key, d)
+        return load_pair(self.build, rows_of(self.k, block.batch, block.group), key, d)
 
     def _masked(
         self,

@@ -25,9 +25,11 @@ from openinfer.lowering.buffers.verify_places import verify_places
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
+from openinfer.lowering.vulkan.schedules.attention import lower_attention
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
 from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
+from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
 
 RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
@@ -35,6 +37,9 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     GenericOp.name: lower_generic,
     nn.MatmulOp.name: lower_matmul,
     nn.SoftmaxOp.name: lower_softmax,
+    nn.AttentionOp.name: lower_attention,
+    nn.LayerNormOp.name: lower_layer_norm,
+    nn.RmsNormOp.name: lower_rms_norm,
 }
 """The schedule of every op that has a device kernel."""
 

@@ -26,7 +26,7 @@ _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 
 def shared_buffer(b: LoopBuilder, element: Attribute, shape: Sequence[int], name: str) -> SSAValue:
     """Memory that the invocations of a workgroup share."""
-    found = b.insert(memref.AllocaOp.get(element, shape=shape, memory_space=WORKGROUP_MEMORY))
+    found = b.insert_first(memref.AllocaOp.get(element, shape=shape, memory_space=WORKGROUP_MEMORY))
     found.name_hint = name
     return found
 

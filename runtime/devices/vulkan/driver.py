@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from openinfer.runtime.devices.description import MOST_SHARED, SUBGROUPS, DeviceDescription
+from openinfer.runtime.devices.description import MOST_SHARED, PLAIN, SUBGROUPS, DeviceDescription
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_validation
@@ -48,7 +48,7 @@ class PhysicalDevice:
     alignment: int
     """Where a buffer that a kernel is given may begin (`minStorageBufferOffsetAlignment`)."""
     push_constants: int
-    description: DeviceDescription
+    description: DeviceDescription = PLAIN
     """What kernels may use of it."""
 
     @property

@@ -1,0 +1,156 @@
+"""`nn.layer_norm` and `nn.rms_norm`: a workgroup computes a row.
+
+Before:
+    nn.layer_norm(%x, %w, %c) outs(%y) {eps = 1.0e-12 : f64, has_bias, has_weight}
+      : (memref<?x384xf32>, memref<384xf32>, memref<384xf32>, memref<?x384xf32>) -> ()
+
+After:
+    scf.if %inside {                        // %x[%row, %thread], and what is a workgroup further on
+      %mean = …                             // of the workgroup's elements
+      %variance = …                         // the mean of (x - mean)²: one pass would cancel
+      memref.store %r, %y[%row, %thread] }
+
+Requires: bufferised; weight and bias of the last axis; mathematics are not strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.math import SqrtOp
+from xdsl.ir import Operation, SSAValue
+
+from openinfer.dialects.nn import LayerNormOp, RmsNormOp
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.elements import convert
+from openinfer.lowering.kernels.numeric import count_as, wide_type
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    each_group,
+    groups_for,
+    product,
+    split,
+)
+from openinfer.lowering.vulkan.schedules.group_line import GroupLine, invocations_for
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
+
+Normal = Callable[[SSAValue], SSAValue]
+"""What becomes of an element before weight and bias."""
+
+
+class _Rows:
+    """The rows of a norm."""
+
+    def __init__(self, b: LoopBuilder, op: LayerNormOp | RmsNormOp) -> None:
+        self.b = b
+        self.source, self.target = op.inputs[0], op.output
+        assert isinstance(self.source.type, MemRefType)
+        assert isinstance(self.target.type, MemRefType)
+        rank = len(self.source.type.get_shape())
+        self.axes = range(rank - 1)
+        self.stored = self.target.type.element_type
+        self.computed = wide_type(self.source.type.element_type)
+        self.length = b.dim(self.source, rank - 1)
+        self.size = invocations_for(b, self.length)
+        self.group = Workgroup(b, self.size)
+        self.count = count_as(b, self.length, self.computed)
+        self.eps = op.eps.value.data
+
+    def row_count(self, b: LoopBuilder, source: SSAValue) -> Index:
+        return product(b, [b.dim(source, axis) for axis in self.axes])
+
+    def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.insert(arith.AddfOp(x, y))
+
+    def mul(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.insert(arith.MulfOp(x, y))
+
+    def sub(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.insert(arith.SubfOp(x, y))
+
+    def mean(self, line: GroupLine, of: Normal) -> SSAValue:
+        """The mean of `of(element)`."""
+        total = line.fold(0, lambda x, old: self.add(old, of(x)), self.add)
+        return self.b.insert(arith.DivfOp(total, self.count))
+
+    def over_square(self, square: SSAValue) -> SSAValue:
+        """1 / sqrt(square + eps)."""
+        b = self.b
+        root = b.insert(SqrtOp(self.add(square, b.constant(self.eps, self.computed))))
+        return b.insert(arith.DivfOp(b.constant(1.0, self.computed), root))
+
+    def lower(
+        self,
+        normal: Callable[[GroupLine], Normal],
+        weight: SSAValue | None,
+        bias: SSAValue | None,
+    ) -> Grid:
+        """normal(x) · weight + bias for every row, each as far as there is one."""
+        b = self.b
+
+        def read(buffer: SSAValue, place: list[Index]) -> SSAValue:
+            return convert(b, b.load(buffer, place), self.computed)
+
+        def row(number: SSAValue) -> None:
+            around: list[Index] = [*split(b, number, [b.dim(self.source, a) for a in self.axes])]
+            line = GroupLine(
+                self.group, self.length, lambda k: read(self.source, [*around, k]), self.computed
+            )
+            finish = normal(line)
+
+            def element(k: SSAValue, x: SSAValue) -> None:
+                value = finish(x)
+                if weight is not None:
+                    value = self.mul(value, read(weight, [k]))
+                if bias is not None:
+                    value = self.add(value, read(bias, [k]))
+                b.store(convert(b, value, self.stored), self.target, [*around, k])
+
+            line.each(element)
+
+        each_group(b, self.row_count(b, self.source), row)
+        return Grid(
+            lambda host, value_of: groups_for(host, self.row_count(host, value_of(self.source))),
+            self.size,
+        )
+
+
+def lower_layer_norm(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of a layer norm. What the rounding of the mean is off by is the mean of x - mean, and goes
+    from the variance and from every element."""
+    assert isinstance(op, LayerNormOp)
+    rows = _Rows(b, op)
+    rest = list(op.inputs[1:])
+    weight = rest.pop(0) if op.has_weight is not None else None
+    bias = rest.pop(0) if op.has_bias is not None else None
+
+    def normal(line: GroupLine) -> Normal:
+        rounded = rows.mean(line, lambda x: x)
+        off = rows.mean(line, lambda x: rows.sub(x, rounded))
+
+        def centred(x: SSAValue) -> SSAValue:
+            return rows.sub(rows.sub(x, rounded), off)
+
+        def square(x: SSAValue) -> SSAValue:
+            value = centred(x)
+            return rows.mul(value, value)
+
+        factor = rows.over_square(rows.mean(line, square))
+        return lambda x: rows.mul(centred(x), factor)
+
+    return rows.lower(normal, weight, bias)
+
+
+def lower_rms_norm(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of an RMS norm."""
+    assert isinstance(op, RmsNormOp)
+    rows = _Rows(b, op)
+    weight = op.inputs[1] if len(op.inputs) > 1 else None
+
+    def normal(line: GroupLine) -> Normal:
+        factor = rows.over_square(rows.mean(line, lambda x: rows.mul(x, x)))
+        return lambda x: rows.mul(x, factor)
+
+    return rows.lower(normal, weight, None)
