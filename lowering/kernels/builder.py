@@ -91,7 +91,7 @@ class LoopBuilder:
 
     def insert_first(self, op: Operation) -> SSAValue:
         """Inserts an op in front of the block that building began in, and returns its only result."""
-        Builder(InsertPoint.at_start(self._home)).insert_op(op)
+        Builder(InsertPoint.at_start(self._home)).insert(op)
         return op.results[0]
 
     def _of_two(self, kind: type[Operation], a: Index, b: Index) -> SSAValue:

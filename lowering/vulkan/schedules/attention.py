@@ -252,7 +252,6 @@ class _Query:
         """Joins the parts of each column, and stores them."""
         b, of = self.b, self.of
         if parts > 1:
-            assert isinstance(width, int)
             barrier(b)
             b.store(result, of.sums, [self.thread])
             barrier(b)
@@ -260,7 +259,7 @@ class _Query:
         def store() -> None:
             value = result
             for part in range(1, parts):
-                value = self._add(value, b.load(of.sums, [b.add(self.thread, part * width)]))
+                value = self._add(value, b.load(of.sums, [b.add(self.thread, b.mul(part, width))]))
             value = b.insert(arith.DivfOp(value, total))
             place = of.out.at(self.batch, self.head, self.number, column)
             b.store(convert(b, value, of.stored), of.out.buffer, place)

@@ -1,9 +1,12 @@
-"""`nn.matmul`: an invocation computes an element of the result, and its epilogue.
+"""`nn.matmul`: the form that fits a product.
+
+    tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
+    elements          an invocation computes an element: small products
 
 Before:
     nn.matmul(%x, %w) outs(%y) : (memref<?x64xf32>, memref<64x32xf32>, memref<?x32xf32>) -> ()
 
-After:
+After, by elements:
     scf.if %inside {
       %sum = scf.for %k = %c0 to %c64 step %c1 iter_args(%s = %zero) -> (f32) {
         %a = memref.load %x[%i, %k]
@@ -19,74 +22,80 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import MatmulOp
-from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
-from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
+    each_group,
     grid_for,
+    groups_for,
     numbered,
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.matmul_operands import Product
+from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, Tiles, tile_counts, tile_for
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
+
+FEW = 16
+"""Rows, columns or steps of which a tile would be mostly empty."""
 
 
 def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of a product."""
     assert isinstance(op, MatmulOp)
-    left, right, output = op.left, op.right, op.output
-    assert isinstance(output.type, MemRefType)
-    rank = len(output.type.get_shape())
-    body = op.body[0].block if op.body else None
-    epilogue = Epilogue(b, output, extras_of(op), body)
-    boolean, unsigned = op.boolean is not None, op.unsigned is not None
-    sums = accumulator_of(_element(output)) if body is None else body.args[0].type
-    axes = len(_shape(left))
-    depth = b.dim(left, axes - 1 if op.transpose_a is None else axes - 2)
+    found = Product(b, op)
+    epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    small = any(isinstance(n, int) and n < FEW for n in (found.rows, found.columns, found.depth))
+    if small or b.facts.strict_math:
+        return _by_elements(found, epilogue)
+    return _by_tiles(found, epilogue, tile_for(found.extents))
 
-    def element(number: SSAValue) -> None:
-        *batch, row, column = split(b, number, extents)
-        at_left, at_right = (
-            broadcast_place(b, _shape(operand)[:-2], batch) for operand in (left, right)
-        )
 
-        def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            places = [(row, k), (k, column)]
-            if op.transpose_a is not None:
-                places[0] = (k, row)
-            if op.transpose_b is not None:
-                places[1] = (column, k)
-            x, y = (
-                convert(b, b.load(operand, [*front, *place]), sums, unsigned=unsigned)
-                for operand, front, place in zip((left, right), (at_left, at_right), places)
-            )
-            return [add(b, old[0], multiply(b, x, y, boolean=boolean), boolean=boolean)]
+def _extents(host: LoopBuilder, output: SSAValue, rank: int) -> list[Index]:
+    return [host.dim(output, axis) for axis in range(rank)]
 
-        epilogue.prepare(None)
-        (total,) = b.reduce(0, depth, 1, [b.constant(0, sums)], step, hint="k")
-        epilogue.store(total, Place((*batch, row, column), None))
 
-    extents = [b.dim(output, axis) for axis in range(rank)]
-    numbered(b, product(b, extents), element)
+def _by_tiles(found: Product, epilogue: Epilogue, tile: Tile) -> Grid:
+    b = found.b
+    tiles = Tiles(found, epilogue, tile, Workgroup(b, tile.size))
+    counts = tile_counts(b, found.extents, tile)
+    rank = len(found.extents)
+
+    def one(number: SSAValue) -> None:
+        batches, row, column = split(b, number, counts)
+        tiles.build(split(b, batches, found.extents[:-2]), row, column)
+
+    each_group(b, product(b, counts), one)
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        target = value_of(output)
-        return grid_for(host, product(host, [host.dim(target, axis) for axis in range(rank)]))
+        extents = _extents(host, value_of(found.output), rank)
+        return groups_for(host, product(host, tile_counts(host, extents, tile)))
+
+    return Grid(groups, tile.size)
+
+
+def _by_elements(found: Product, epilogue: Epilogue) -> Grid:
+    b, rank = found.b, len(found.extents)
+
+    def element(number: SSAValue) -> None:
+        *batch, row, column = split(b, number, found.extents)
+        left, right = found.operands(batch)
+
+        def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return [found.more(left.load(row, k), right.load(column, k), old[0])]
+
+        epilogue.prepare(None)
+        (total,) = b.reduce(0, found.depth, 1, [found.zero()], step, hint="k")
+        epilogue.store(total, Place((*batch, row, column), None))
+
+    numbered(b, product(b, found.extents), element)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        return grid_for(host, product(host, _extents(host, value_of(found.output), rank)))
 
     return Grid(groups)
-
-
-def _shape(buffer: SSAValue) -> Sequence[int]:
-    assert isinstance(buffer.type, MemRefType)
-    return buffer.type.get_shape()
-
-
-def _element(buffer: SSAValue) -> Attribute:
-    assert isinstance(buffer.type, MemRefType)
-    return buffer.type.element_type
