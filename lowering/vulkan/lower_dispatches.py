@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import arith, gpu, memref, vector
 from xdsl.dialects.builtin import (
     IndexType,
     MemRefType,
@@ -171,6 +171,9 @@ def _is_written(buffer: SSAValue) -> bool:
         op = use.operation
         if isinstance(op, memref.StoreOp):
             if op.memref is buffer:
+                return True
+        elif isinstance(op, vector.StoreOp):
+            if op.base is buffer:
                 return True
         elif op.results and isinstance(op.results[0].type, MemRefType):
             if _is_written(op.results[0]):

@@ -29,6 +29,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.generic_nest import body_of, combiner_of, nest_of
 from openinfer.lowering.kernels.nest_loops import Kernel, NestEmitter
 from openinfer.lowering.kernels.runs import collapse
+from openinfer.lowering.vulkan.schedules.elements_at_once import elements_at_once, lanes_of
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -38,6 +39,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.reduce import is_shared_out, reduce_in_groups
+from openinfer.lowering.vulkan.schedules.wide import aligned_operands
 
 
 def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
@@ -66,6 +68,9 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
     if is_shared_out(b, emitter):
         return reduce_in_groups(b, emitter, results)
     extents = [nest.extents[dim].value(b) for dim in parallel]
+    lanes = lanes_of(emitter, aligned_operands(op))
+    if lanes > 1:
+        return elements_at_once(b, emitter, lanes, results)
 
     def element(number: Index) -> None:
         for dim, place in zip(parallel, split(b, b.index(number), extents)):

@@ -31,6 +31,7 @@ from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
 from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
+from openinfer.lowering.vulkan.schedules.wide import mark_aligned
 
 RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     FillOp.name: lower_fill,
@@ -88,6 +89,7 @@ def _lower(function: FuncOp, calls: list[CallOp]) -> None:
     sizes = _sizes_as_arguments(function)
     block = function.body.block
     (kernel,) = (op for op in block.ops if op.name in RULES)
+    mark_aligned(kernel, function, calls)
     with keep_location(kernel):
         grid = RULES[kernel.name](LoopBuilder(InsertPoint.before(kernel)), kernel)
     for call in calls:

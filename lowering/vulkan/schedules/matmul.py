@@ -1,6 +1,7 @@
 """`nn.matmul`: the form that fits a product.
 
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
+    few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
     elements          an invocation computes an element: small products
 
 Before:
@@ -37,6 +38,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.matmul_few_rows import few_rows, fits_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, Tiles, tile_counts, tile_for
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
@@ -50,6 +52,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, MatmulOp)
     found = Product(b, op)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    if fits_few_rows(found) and not b.facts.strict_math:
+        return few_rows(found, epilogue)
     small = any(isinstance(n, int) and n < FEW for n in (found.rows, found.columns, found.depth))
     if small or b.facts.strict_math:
         return _by_elements(found, epilogue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -15,9 +15,14 @@ from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
 from openinfer.lowering.kernels.numeric import is_float, select
-
-Load = Callable[[SSAValue, SSAValue], SSAValue]
-"""The element of an operand: its row or column, and the step of the sum."""
+from openinfer.lowering.vulkan.schedules.wide import (
+    BYTES,
+    aligned_operands,
+    is_multiple,
+    is_width,
+    load_wide,
+    width,
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,32 @@ class Operand:
         value = self.b.load(self.buffer, at)
         return convert(self.b, value, self.sums, unsigned=self.unsigned)
 
-    def load_within(self, place: SSAValue, k: SSAValue, block: tuple[int, int]) -> SSAValue:
-        """The same, 0 beyond the edges. `block`: what rows or columns, and steps, are read together in."""
+    def load_steps(self, place: Index, k: Index, lanes: int) -> list[SSAValue]:
+        """The elements at some steps of the sum, where they are neighbours; `k` is a multiple of `lanes`."""
+        if lanes == 1:
+            return [self.load(place, k)]
+        return self._load_wide([*self.leading, place, k], lanes)
+
+    def load_places(self, place: Index, k: Index, lanes: int) -> list[SSAValue]:
+        """The elements of neighbouring rows or columns; `place` is a multiple of `lanes`."""
+        if lanes == 1:
+            return [self.load(place, k)]
+        return self._load_wide([*self.leading, k, place], lanes)
+
+    def _load_wide(self, place: Sequence[Index], lanes: int) -> list[SSAValue]:
+        return [
+            convert(self.b, value, self.sums, unsigned=self.unsigned)
+            for value in load_wide(self.b, self.buffer, place, lanes)
+        ]
+
+    def load_within(
+        self, place: SSAValue, k: SSAValue, block: tuple[int, int], lanes: int
+    ) -> list[SSAValue]:
+        """Neighbours in memory from a row or column and a step on, 0 beyond the edges.
+
+        `block`: what rows or columns, and steps, are read together in. Of several `lanes` all are inside, or
+        none is.
+        """
         b = self.b
         limits: list[SSAValue] = []
         places = [place, k]
@@ -50,11 +79,18 @@ class Operand:
             if isinstance(extent, int) and extent % together == 0:
                 continue
             limits.append(b.compare("ult", places[number], extent))
-            places[number] = b.index(b.minimum(places[number], b.minus(extent, 1)))
-        value = self.load(*places)
+            neighbours = lanes if self.along == bool(number) else 1
+            last = b.maximum(b.minus(extent, neighbours), 0)
+            places[number] = b.index(b.minimum(places[number], last))
+        place, k = places
+        if self.along:
+            values = self.load_steps(place, k, lanes)
+        else:
+            values = self.load_places(place, k, lanes)
         for limit in limits:
-            value = select(b, limit, value, b.constant(0, self.sums))
-        return value
+            zero = b.constant(0, self.sums)
+            values = [select(b, limit, value, zero) for value in values]
+        return values
 
 
 class Product:
@@ -72,6 +108,36 @@ class Product:
         self.rows, self.columns = self.extents[-2:]
         axes = len(_memory(self.left).get_shape())
         self.depth = b.dim(self.left, axes - 1 if op.transpose_a is None else axes - 2)
+
+    @property
+    def right_along(self) -> bool:
+        """Whether neighbours of the right operand are steps of the sum."""
+        return self.op.transpose_b is not None
+
+    def lanes_of(self, operand: Operand) -> int:
+        """How many neighbours of an operand are read at once."""
+        return self._lanes((operand.buffer,))
+
+    def lanes_along(self) -> int:
+        """How many steps of the sum are read at once, of both operands."""
+        if self.op.transpose_a is not None or not self.right_along:
+            return 1
+        return self._lanes((self.left, self.right))
+
+    def lanes_across(self) -> int:
+        """How many columns of the right operand are read at once."""
+        return 1 if self.right_along else self._lanes((self.right,))
+
+    def _lanes(self, buffers: Sequence[SSAValue]) -> int:
+        aligned, operands = aligned_operands(self.op), list(self.op.operands)
+        lanes = BYTES * 8 // max(map(width, buffers))
+        fits = lanes > 1 and all(
+            operands.index(buffer) in aligned
+            and is_multiple(buffer, lanes)
+            and is_width(buffer, lanes)
+            for buffer in buffers
+        )
+        return lanes if fits else 1
 
     def operands(self, batch: Sequence[Index]) -> tuple[Operand, Operand]:
         """Both operands in a batch of the result."""

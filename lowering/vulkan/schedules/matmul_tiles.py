@@ -117,14 +117,21 @@ class Tiles:
     ) -> None:
         """The next steps of the rows or columns of the tile."""
         b, depth, size = self.b, self.tile.depth, self.group.size
-        for start in range(0, count * depth, size):
+        lanes = self.product.lanes_of(operand)
+        if count * depth % (size * lanes) or (depth if operand.along else count) % lanes:
+            lanes = 1
+        line = (depth if operand.along else count) // lanes
+        for start in range(0, count * depth // lanes, size):
             number = b.add(self.group.thread, start)
-            if operand.along:
-                place, step = b.floordiv(number, depth), b.rem(number, depth)
-            else:
-                place, step = b.rem(number, count), b.floordiv(number, count)
-            value = operand.load_within(b.add(first, place), b.add(k, step), (count, depth))
-            b.store(value, buffer, [step, place])
+            along, across = b.rem(number, line), b.floordiv(number, line)
+            along = b.mul(along, lanes) if lanes > 1 else along
+            place, step = (across, along) if operand.along else (along, across)
+            values = operand.load_within(
+                b.add(first, place), b.add(k, step), (count, depth), lanes
+            )
+            for lane, value in enumerate(values):
+                at = [b.add(step, lane), place] if operand.along else [step, b.add(place, lane)]
+                b.store(value, buffer, at)
 
     def _step(self, step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """One step of the sums of an invocation."""

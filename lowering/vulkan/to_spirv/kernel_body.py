@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from xdsl.dialects import arith, gpu, memref, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, i32
+from xdsl.dialects import arith, gpu, memref, scf, vector
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i32,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -22,8 +30,14 @@ from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp, StoreOp, 
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.vulkan.to_spirv.kernel_module import Buffer, KernelModule, lowered_type
+from openinfer.lowering.vulkan.to_spirv.kernel_module import (
+    Buffer,
+    KernelModule,
+    lowered_type,
+    width_of,
+)
 from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
+from openinfer.lowering.vulkan.to_spirv.wide_values import components, vector_of, with_type
 from openinfer.runtime.errors import CompileError
 
 _BUILT_IN: dict[type[Operation], str] = {
@@ -58,6 +72,8 @@ class _Body:
         self.block = kernel.entry
         self.values: dict[SSAValue, SSAValue] = {}
         self.buffers: dict[SSAValue, Buffer] = {}
+        self.wide: dict[SSAValue, list[SSAValue]] = {}
+        """The elements of what is loaded or stored in one access."""
         self.arithmetic = Values(kernel, self.put)
 
     def put(self, op: Operation) -> SSAValue:
@@ -96,6 +112,18 @@ class _Body:
         elif isinstance(op, memref.StoreOp):
             pointer = self.element(op.memref, op.indices)
             self.block.add_op(StoreOp(pointer, self.values[op.value]))
+        elif isinstance(op, vector.LoadOp):
+            self.wide[op.result] = self.load_wide(op)
+        elif isinstance(op, vector.StoreOp):
+            self.store_wide(op)
+        elif isinstance(op, vector.ExtractOp):
+            self.values[op.result] = self.wide[op.vector][_lane(op.static_position)]
+        elif isinstance(op, vector.BroadcastOp):
+            count = self.count_of(op.vector)
+            self.wide[op.vector] = [self.values[op.source]] * count
+        elif isinstance(op, vector.InsertOp):
+            self.wide[op.result] = found = list(self.wide[op.dest])
+            found[_lane(op.static_position)] = self.values[op.source]
         elif isinstance(op, memref.DimOp):
             self.values[op.result] = self.dim(op)
         elif isinstance(op, memref.CollapseShapeOp):
@@ -139,21 +167,56 @@ class _Body:
     def value(self, number: SSAValue | int) -> SSAValue:
         return self.kernel.number(number) if isinstance(number, int) else number
 
-    def element(self, memory: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
-        """The address of an element."""
-        buffer = self.buffers[memory]
+    def place(self, buffer: Buffer, indices: Sequence[SSAValue]) -> SSAValue:
+        """The number of an element of a buffer, from where its binding begins."""
         place: SSAValue | int = 0
         for index, extent in zip(indices, buffer.dims, strict=True):
             moved = 0 if place == 0 else self.times(place, extent)
             here = self.values[index]
             place = here if moved == 0 else self.arithmetic.op("IAdd", self.value(moved), here)
         if buffer.first is None:
-            return self.put(AccessChainOp(buffer.pointer, [self.value(place)]))
-        if place != 0:
-            place = self.arithmetic.op("IAdd", buffer.first, self.value(place))
-        else:
-            place = buffer.first
+            return self.value(place)
+        if place == 0:
+            return buffer.first
+        return self.arithmetic.op("IAdd", buffer.first, self.value(place))
+
+    def element(self, memory: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        """The address of an element."""
+        buffer = self.buffers[memory]
+        place = self.place(buffer, indices)
+        if buffer.first is None:
+            return self.put(AccessChainOp(buffer.pointer, [place]))
         return self.put(AccessChainOp(buffer.pointer, [self.kernel.number(0), place]))
+
+    # Neighbours in one access: words of 32 bits, which elements are taken out of
+
+    @staticmethod
+    def count_of(value: SSAValue) -> int:
+        """Elements of a vector."""
+        assert isinstance(value.type, VectorType)
+        return value.type.element_count()
+
+    def wide_address(
+        self, memory: SSAValue, indices: Sequence[SSAValue], value: SSAValue
+    ) -> tuple[SSAValue, int]:
+        """The address of some neighbours, and how many words they are."""
+        buffer, count = self.buffers[memory], self.count_of(value)
+        words = count * width_of(buffer.element) // 32
+        place = self.place(buffer, indices)
+        shift = self.kernel.number(count.bit_length() - 1)
+        place = self.arithmetic.op("ShiftRightLogical", place, shift)
+        pointer = self.kernel.words_of(buffer, words)
+        return self.put(AccessChainOp(pointer, [self.kernel.number(0), place])), words
+
+    def load_wide(self, op: vector.LoadOp) -> list[SSAValue]:
+        address, count = self.wide_address(op.base, op.indices, op.result)
+        words = components(self.arithmetic, self.put(LoadOp(address)), count)
+        return with_type(self.arithmetic, words, self.buffers[op.base].element)
+
+    def store_wide(self, op: vector.StoreOp) -> None:
+        address, _ = self.wide_address(op.base, op.indices, op.vector)
+        words = with_type(self.arithmetic, self.wide[op.vector], i32)
+        self.block.add_op(StoreOp(address, vector_of(self.arithmetic, words)))
 
     def dim(self, op: memref.DimOp) -> SSAValue:
         axis = op.index.owner
@@ -170,7 +233,7 @@ class _Body:
             for axis in group.data:
                 extent = self.times(extent, buffer.dims[axis.value.data])
             dims.append(extent)
-        return Buffer(buffer.pointer, buffer.element, buffer.first, tuple(dims))
+        return replace(buffer, dims=tuple(dims))
 
     # What invocations do together
 
@@ -275,3 +338,9 @@ class _Body:
 def open_dims(type_: MemRefType) -> list[int]:
     """The axes of a buffer whose extents the host passes."""
     return [axis for axis, extent in enumerate(type_.get_shape()) if extent == DYNAMIC_INDEX]
+
+
+def _lane(place: DenseArrayBase) -> int:
+    """The number of an element in a vector."""
+    (lane,) = place.get_values()
+    return int(lane)

@@ -53,7 +53,9 @@ def lowered_type(type_: Attribute) -> Attribute:
 
 
 def width_of(type_: Attribute) -> int:
-    """Bits of a scalar."""
+    """Bits of a scalar, or of a vector."""
+    if isinstance(type_, VectorType):
+        return type_.element_count() * width_of(type_.element_type)
     assert isinstance(type_, FixedBitwidthType)
     return type_.bitwidth
 
@@ -73,6 +75,8 @@ class Buffer:
     first: SSAValue | None
     """Where its first element lies; None for shared memory, which is an array and no binding."""
     dims: tuple[SSAValue | int, ...]
+    binding: tuple[str, int] = ("", 0)
+    """Name and number."""
 
 
 @dataclass
@@ -89,6 +93,7 @@ class KernelModule:
     builtins: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     words: int = 0
     """Words that the host has to pass."""
+    _views: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     _first: SSAValue | None = None
     _parameters: SSAValue | None = None
 
@@ -150,7 +155,16 @@ class KernelModule:
         dims = tuple(
             self.next_word() if extent == DYNAMIC_INDEX else extent for extent in type_.get_shape()
         )
-        return Buffer(pointer, element, first, dims)
+        return Buffer(pointer, element, first, dims, (name, binding))
+
+    def words_of(self, buffer: Buffer, count: int) -> SSAValue:
+        """The same binding, as words of 32 bits or vectors of `count` of them."""
+        name, binding = buffer.binding
+        name = f"{name}_{binding}_x{count}"
+        if name not in self._views:
+            kind = i32 if count == 1 else VectorType(i32, [count])
+            self._views[name] = self.variable(name, buffer_type(kind), binding)
+        return self._views[name]
 
     def shared(self, type_: MemRefType, name: str) -> Buffer:
         """Memory that the invocations of a workgroup share."""

@@ -1,0 +1,190 @@
+"""`nn.matmul` of a few rows: the right operand is read once, at the speed of memory.
+
+Where neighbours of the right operand are steps of the sum (`transpose_b`), a workgroup computes a column:
+
+    %part = scf.for %k = … { products of 16 bytes of the column with each row }
+    %sum = …                                    // of all invocations
+    the epilogue, and a store, by one invocation
+
+Where they are columns, a workgroup computes those of 128 bytes, and shares out the steps of the sum:
+
+    %parts = scf.for %k = %part to … { a row of the right operand, times an element of each left row }
+    memref.store …                              // parts, to shared memory
+    gpu.barrier
+    the parts of a column, the epilogue and a store, by one invocation for each column
+
+Requires: a number of rows that the types say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.epilogue import Epilogue, Place
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    HostValue,
+    each_group,
+    groups_for,
+    product,
+    split,
+)
+from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
+
+MOST_ROWS = 8
+"""Rows that share what is read of the right operand."""
+LEAST_DEPTH = 64
+"""Steps of a sum that several invocations share."""
+COLUMN = 128
+"""Invocations that share a column."""
+NEIGHBOURS, PARTS = 8, 32
+"""Invocations side by side, and those that share a sum, where neighbours are columns."""
+
+
+def fits_few_rows(found: Product) -> bool:
+    """Whether a product has few rows, and sums that are worth sharing."""
+    if not isinstance(found.rows, int) or not 0 < found.rows <= MOST_ROWS:
+        return False
+    return not isinstance(found.depth, int) or found.depth >= LEAST_DEPTH
+
+
+def few_rows(found: Product, epilogue: Epilogue) -> Grid:
+    """The kernel of such a product."""
+    return (_by_column if found.right_along else _by_neighbours)(found, epilogue)
+
+
+def _count(host: LoopBuilder, output: SSAValue, rank: int, columns: int) -> list[Index]:
+    """Batches, and groups of columns."""
+    extents = [host.dim(output, axis) for axis in range(rank)]
+    return [product(host, extents[:-2]), host.ceil_div(extents[-1], columns)]
+
+
+def _grid(found: Product, columns: int, size: int) -> Grid:
+    rank = len(found.extents)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        counts = _count(host, value_of(found.output), rank, columns)
+        return groups_for(host, product(host, counts))
+
+    return Grid(groups, size)
+
+
+def _by_column(found: Product, epilogue: Epilogue) -> Grid:
+    b = found.b
+    lanes = found.lanes_along()
+    group = Workgroup(b, _invocations(b, found.depth, lanes))
+    counts = [product(b, found.extents[:-2]), found.columns]
+    rows = range(_known(found.rows))
+
+    def one(number: SSAValue) -> None:
+        batches, column = split(b, number, counts)
+        batch = split(b, batches, found.extents[:-2])
+        left, right = found.operands(batch)
+
+        def step(k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            theirs = right.load_steps(column, k, lanes)
+            return [
+                _products(found, left.load_steps(row, k, lanes), theirs, total)
+                for row, total in zip(rows, sums)
+            ]
+
+        epilogue.prepare(None)
+        first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
+        parts = b.reduce(
+            first, found.depth, group.size * lanes, [found.zero()] * len(rows), step, hint="k"
+        )
+        totals = [group.all_reduce(part, found.join) for part in parts]
+
+        def store() -> None:
+            for row, total in zip(rows, totals):
+                epilogue.store(total, Place((*batch, row, column), None))
+
+        b.when(b.compare("eq", group.thread, 0), store)
+
+    each_group(b, product(b, counts), one)
+    return _grid(found, 1, group.size)
+
+
+def _invocations(b: LoopBuilder, depth: Index, lanes: int) -> int:
+    """How many share a column: fewer for a short sum."""
+    size = COLUMN
+    least = max(b.facts.device_description.subgroup, 32)
+    while isinstance(depth, int) and size > least and size * lanes > depth:
+        size //= 2
+    return size
+
+
+def _products(
+    found: Product, left: Sequence[SSAValue], right: Sequence[SSAValue], total: SSAValue
+) -> SSAValue:
+    for x, y in zip(left, right):
+        total = found.more(x, y, total)
+    return total
+
+
+def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
+    b = found.b
+    lanes = found.lanes_across()
+    group = Workgroup(b, NEIGHBOURS * PARTS)
+    columns = NEIGHBOURS * lanes
+    rows = range(_known(found.rows))
+    counts = [product(b, found.extents[:-2]), b.ceil_div(found.columns, columns)]
+    beside, part = b.rem(group.thread, NEIGHBOURS), b.floordiv(group.thread, NEIGHBOURS)
+    parts = shared_buffer(b, found.sums, [PARTS, columns], "parts")
+
+    def one(number: SSAValue) -> None:
+        batches, piece = split(b, number, counts)
+        batch = split(b, batches, found.extents[:-2])
+        left, right = found.operands(batch)
+        first = b.mul(piece, columns)
+        mine = b.add(first, b.mul(beside, lanes))
+
+        def step(k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            theirs = _neighbours(found, right, mine, k, lanes)
+            ours = [left.load(row, k) for row in rows]
+            return [
+                found.more(x, y, total)
+                for (x, y), total in zip(((x, y) for x in ours for y in theirs), sums)
+            ]
+
+        epilogue.prepare(None)
+        zeros = [found.zero()] * (len(rows) * lanes)
+        sums = b.reduce(part, found.depth, PARTS, zeros, step, hint="k")
+        for row in rows:
+            # Everybody has read what the row before has left.
+            barrier(b)
+            for lane in range(lanes):
+                b.store(sums[row * lanes + lane], parts, [part, b.add(b.mul(beside, lanes), lane)])
+            barrier(b)
+            column = b.add(first, group.thread)
+
+            def store(row: int = row, column: SSAValue = column) -> None:
+                total = b.load(parts, [0, group.thread])
+                for other in range(1, PARTS):
+                    total = found.join(total, b.load(parts, [other, group.thread]))
+                epilogue.store(total, Place((*batch, row, column), None))
+
+            ours = b.compare("ult", group.thread, columns)
+            inside = b.compare("ult", column, found.columns)
+            b.when(ours, lambda i=inside, s=store: (b.when(i, lambda: s()), ())[1])
+
+    each_group(b, product(b, counts), one)
+    return _grid(found, columns, group.size)
+
+
+def _neighbours(
+    found: Product, right: Operand, first: SSAValue, k: SSAValue, lanes: int
+) -> list[SSAValue]:
+    """Neighbouring columns of a row of the right operand; beyond the last one it repeats."""
+    b = found.b
+    # Their number is a multiple: they are all there, or the last ones are read once more.
+    return right.load_places(b.minimum(first, b.minus(found.columns, lanes)), k, lanes)
+
+
+def _known(extent: Index) -> int:
+    assert isinstance(extent, int)
+    return extent

@@ -1,0 +1,111 @@
+"""Neighbouring elements in one access of memory, of 4, 8 or 16 bytes at a multiple of as many.
+
+A kernel may count on that where every call of it passes such a buffer (`mark_aligned`), and the last extent of
+the buffer is a multiple, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    FixedBitwidthType,
+    IntegerAttr,
+    MemRefType,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from openinfer.dialects import nn
+from openinfer.lowering.buffers.uses import SAME_MEMORY
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+
+BYTES = 16
+"""Of the widest access, and of the places that buffers begin at."""
+ALIGNED = "openinfer.aligned"
+"""On the op of a kernel: the numbers of its operands that begin at a multiple of `BYTES`."""
+
+
+def mark_aligned(kernel: Operation, function: FuncOp, calls: Sequence[CallOp]) -> None:
+    """Writes down which operands of the op of a kernel are aligned in all calls."""
+    arguments = {argument: number for number, argument in enumerate(function.body.block.args)}
+    found: list[int] = []
+    for number, operand in enumerate(kernel.operands):
+        place = arguments.get(operand)
+        if place is None or not isinstance(operand.type, MemRefType):
+            continue
+        if all(_is_aligned(call.operands[place]) for call in calls):
+            found.append(number)
+    kernel.attributes[ALIGNED] = DenseArrayBase.from_list(i64, found)
+
+
+def _is_aligned(buffer: SSAValue) -> bool:
+    """Whether a buffer of a step begins at a multiple: arenas, weights and states do."""
+    while isinstance(owner := buffer.owner, SAME_MEMORY):
+        if isinstance(owner, nn.ViewOp):
+            return False
+        if isinstance(owner, memref.ViewOp) and not _is_multiple(owner.byte_shift):
+            return False
+        buffer = owner.operands[0]
+    return isinstance(buffer.owner, Block | memref.AllocOp | memref.AllocaOp)
+
+
+def _is_multiple(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, nn.SizeOp):
+        size = owner.size.data
+        return size // BYTES * BYTES == size
+    if isinstance(owner, arith.ConstantOp):
+        return isinstance(owner.value, IntegerAttr) and owner.value.value.data % BYTES == 0
+    if isinstance(owner, arith.MuliOp):
+        return any(map(_is_multiple, owner.operands))
+    return isinstance(owner, arith.AddiOp) and all(map(_is_multiple, owner.operands))
+
+
+def aligned_operands(op: Operation) -> frozenset[int]:
+    """The operands that begin at a multiple of `BYTES` in all calls of a kernel, by number."""
+    marked = op.attributes.get(ALIGNED)
+    if not isinstance(marked, DenseArrayBase):
+        return frozenset()
+    return frozenset(int(number) for number in marked.get_values())
+
+
+def is_width(buffer: SSAValue, lanes: int) -> bool:
+    """Whether `lanes` elements of a buffer are one access."""
+    return lanes * width(buffer) // 8 in (4, 8, 16)
+
+
+def is_multiple(buffer: SSAValue, lanes: int) -> bool:
+    """Whether the last extent of a buffer is a multiple of `lanes`, so that every line begins at one."""
+    assert isinstance(buffer.type, MemRefType)
+    last = buffer.type.get_shape()[-1:]
+    return bool(last) and last[0] != DYNAMIC_INDEX and last[0] % lanes == 0
+
+
+def width(buffer: SSAValue) -> int:
+    """Bits of an element."""
+    assert isinstance(buffer.type, MemRefType)
+    element = buffer.type.element_type
+    assert isinstance(element, FixedBitwidthType)
+    return element.bitwidth
+
+
+def load_wide(
+    b: LoopBuilder, buffer: SSAValue, place: Sequence[Index], lanes: int
+) -> list[SSAValue]:
+    """Neighbours along the last axis, one by one."""
+    assert isinstance(buffer.type, MemRefType)
+    found = b.vload(buffer, place, lanes)
+    element = buffer.type.element_type
+    return [b.insert(vector.ExtractOp(found, [lane], element)) for lane in range(lanes)]
+
+
+def store_wide(
+    b: LoopBuilder, values: Sequence[SSAValue], buffer: SSAValue, place: Sequence[Index]
+) -> None:
+    """Stores neighbours along the last axis."""
+    b.vstore(b.from_elements(values), buffer, place)
