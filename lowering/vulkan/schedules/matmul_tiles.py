@@ -126,9 +126,7 @@ class Tiles:
             along, across = b.rem(number, line), b.floordiv(number, line)
             along = b.mul(along, lanes) if lanes > 1 else along
             place, step = (across, along) if operand.along else (along, across)
-            values = operand.load_within(
-                b.add(first, place), b.add(k, step), (count, depth), lanes
-            )
+            values = operand.load_within(b.add(first, place), b.add(k, step), (count, depth), lanes)
             for lane, value in enumerate(values):
                 at = [b.add(step, lane), place] if operand.along else [step, b.add(place, lane)]
                 b.store(value, buffer, at)

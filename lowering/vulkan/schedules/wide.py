@@ -1,7 +1,7 @@
-"""Neighbouring elements in one access of memory, of 4, 8 or 16 bytes at a multiple of as many.
+"""Neighbouring elements in one access of memory, of 4, 8 or 16 bytes.
 
-A kernel may count on that where every call of it passes such a buffer (`mark_aligned`), and the last extent of
-the buffer is a multiple, too.
+A kernel may count on it where every call passes a buffer that begins at a multiple of 16 (`mark_aligned`),
+and the last extent of the buffer is a multiple of the access.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ ALIGNED = "openinfer.aligned"
 
 def mark_aligned(kernel: Operation, function: FuncOp, calls: Sequence[CallOp]) -> None:
     """Writes down which operands of the op of a kernel are aligned in all calls."""
-    arguments = {argument: number for number, argument in enumerate(function.body.block.args)}
+    block = function.body.block
+    arguments: dict[SSAValue, int] = {a: number for number, a in enumerate(block.args)}
     found: list[int] = []
     for number, operand in enumerate(kernel.operands):
         place = arguments.get(operand)

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     VectorType,
     i32,
@@ -340,7 +341,7 @@ def open_dims(type_: MemRefType) -> list[int]:
     return [axis for axis, extent in enumerate(type_.get_shape()) if extent == DYNAMIC_INDEX]
 
 
-def _lane(place: DenseArrayBase) -> int:
+def _lane(place: DenseArrayBase[IntegerType]) -> int:
     """The number of an element in a vector."""
     (lane,) = place.get_values()
     return int(lane)
