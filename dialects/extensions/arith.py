@@ -41,7 +41,10 @@ from xdsl.traits import HasCanonicalizationPatternsTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self, have_compatible_shape
 
-from openinfer.dialects.extensions.extend import extended_dialect, extended_op
+from openinfer.dialects.extensions.extend import add_traits, extended_dialect, extended_op
+
+# Without traits it would never be removed or shared.
+add_traits(arith.RemUIOp, Pure())
 
 _INTEGER_LIKE = container_of(base(IntegerType))
 _FLOAT_LIKE = container_of(AnyFloatConstr)
@@ -296,11 +299,6 @@ class TruncFOp(arith.TruncFOp):
         _verify_widths(self, wider=False)
 
 
-@extended_op(traits=(Pure(),))
-class RemUIOp(arith.RemUIOp):
-    """xDSL gives this op no traits, so that it is never removed or shared."""
-
-
 @irdl_op_definition
 class RemFOp(IRDLOperation):
     """Remainder of a float division, with the sign of the dividend (C's fmod)."""
@@ -344,7 +342,6 @@ Arith = extended_dialect(
         IndexCastOp,
         IndexCastUIOp,
         RemFOp,
-        RemUIOp,
         SelectOp,
         SIToFPOp,
         TruncFOp,
