@@ -222,7 +222,7 @@ OPS: dict[str, Callable[..., Operation]] = {
     "ori": arith.OrIOp,
     "powf": math_dialect.PowFOp,
     "remsi": arith.RemSIOp,
-    "remui": extended.RemUIOp,
+    "remui": arith.RemUIOp,
     "round": math_dialect.RoundOp,
     "roundeven": math_dialect.RoundEvenOp,
     "shli": arith.ShLIOp,
