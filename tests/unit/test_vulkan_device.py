@@ -20,6 +20,7 @@ from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.runtime.devices.base import Box
 from openinfer.runtime.devices.vulkan import driver
+from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.parts import part_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError, UnsupportedError
@@ -76,6 +77,51 @@ def test_sizes_change_between_steps(vulkan: None) -> None:
         for batch in (1, 70, 3, 0, 200):
             x = drawn(batch, batch)
             assert np.allclose(executor.run(x=x)["h"], layer(x), atol=1e-6)
+
+
+def test_commands_are_recorded_once_for_equal_steps(
+    vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other inputs, and sizes that were there before, need no recording."""
+    recorded: list[int] = []
+    record = CommandPool.record
+
+    def counted(self: CommandPool) -> Recording:
+        recorded.append(1)
+        return record(self)
+
+    with oi.compile(LAYER, device="vulkan").make_executor() as executor:
+        for batch in (70, 3):  # The larger one makes the arena.
+            executor.run(x=drawn(batch))
+        monkeypatch.setattr(CommandPool, "record", counted)
+        for seed in range(4):
+            for batch in (3, 70):
+                x = drawn(batch, seed)
+                assert np.allclose(executor.run(x=x)["h"], layer(x), atol=1e-6)
+        assert not recorded
+        executor.run(x=drawn(4))
+        assert recorded
+
+
+def test_a_failed_step_leaves_nothing_for_the_next(vulkan: None) -> None:
+    """Its transfers and launches are not those of the step behind it."""
+    program = """
+dynamic { x: f32[B, 300]; i: i32[1]; }
+constant { w: f32[300, 300] @init(0.01); t: f32[4, 2] @init(1.0); }
+block entry {
+    assign h: f32[B, 300]; assign g: f32[1, 2];
+    op matmul(x, w) >> h;
+    op gather(t, i, axis=0) >> g;
+    return h, g;
+}
+"""
+    with oi.compile(program, device="vulkan").make_executor() as executor:
+        x = drawn(5)
+        for _ in range(2):
+            with pytest.raises(oi.StepError):
+                executor.run(x=2 * x, i=np.array([9], np.int32))
+            found = executor.run(x=x, i=np.array([3], np.int32))["h"]
+            assert np.allclose(found, x @ np.full((300, 300), 0.01, np.float32), atol=1e-4)
 
 
 def test_threads_share_a_program_and_an_executor(vulkan: None) -> None:

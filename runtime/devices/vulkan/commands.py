@@ -1,7 +1,8 @@
-"""Commands for a device: recorded one behind the other, submitted together, waited for."""
+"""Commands for a device: recorded one behind the other, submitted as often as wanted, waited for."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,68 +12,130 @@ from openinfer.runtime.devices.vulkan.logical import Allocation, Kernel, Logical
 
 SECONDS = 60
 """How long a submission may take until it counts as hung."""
+SPIN = 0.002
+"""Seconds of asking again and again whether work has ended; waiting costs some 20 us more."""
+_HOST, _TRANSFER, _COMPUTE, _INDIRECT = 0x4000, 0x1000, 0x800, 0x2
+_STAGES = _COMPUTE | _TRANSFER
+_ACCESSES = 0x20 | 0x40 | 0x800 | 0x1000
+"""Kernels and copies, what they read and write."""
+_HOST_READS = 0x2000
 
 
-class Commands:
-    """A command buffer of one owner: no two threads use it at once."""
+class CommandPool:
+    """Where one owner has command buffers of, one submission at a time: no two threads use it at once."""
 
     def __init__(self, device: LogicalDevice) -> None:
         self.device = device
         vk = api()
         ffi, lib = vk.ffi, vk.lib
-        pool = ffi.new("VkCommandPoolCreateInfo *")
-        pool.sType = vk.VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO
-        pool.queueFamilyIndex, pool.flags = device.family, 2
+        create = ffi.new("VkCommandPoolCreateInfo *")
+        create.sType = vk.VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO
+        create.queueFamilyIndex, create.flags = device.family, 2
         self._pool = ffi.new("VkCommandPool *")
         make = lib.vkCreateCommandPool
-        check("vkCreateCommandPool", make(device.handle, pool, ffi.NULL, self._pool))
-        request = ffi.new("VkCommandBufferAllocateInfo *")
-        request.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO
-        request.commandPool, request.commandBufferCount = self._pool[0], 1
-        self._buffer = ffi.new("VkCommandBuffer *")
-        check(
-            "vkAllocateCommandBuffers",
-            lib.vkAllocateCommandBuffers(device.handle, request, self._buffer),
-        )
+        check("vkCreateCommandPool", make(device.handle, create, ffi.NULL, self._pool))
+        self._request = ffi.new("VkCommandBufferAllocateInfo *")
+        self._request.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO
+        self._request.commandPool, self._request.commandBufferCount = self._pool[0], 1
         fence = ffi.new("VkFenceCreateInfo *")
         fence.sType = vk.VK_STRUCTURE_TYPE_FENCE_CREATE_INFO
         self._fence = ffi.new("VkFence *")
         check("vkCreateFence", lib.vkCreateFence(device.handle, fence, ffi.NULL, self._fence))
-        self._begin = ffi.new("VkCommandBufferBeginInfo *")
-        self._begin.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
-        self._begin.flags = 1
         self._submit = ffi.new("VkSubmitInfo *")
         self._submit.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
-        self._submit.commandBufferCount, self._submit.pCommandBuffers = 1, self._buffer
+        self._submit.commandBufferCount = 1
+
+    def record(self) -> Recording:
+        """A command buffer that is being recorded."""
+        vk = api()
+        made = vk.ffi.new("VkCommandBuffer *")
+        allocate = vk.lib.vkAllocateCommandBuffers
+        check("vkAllocateCommandBuffers", allocate(self.device.handle, self._request, made))
+        return Recording(self.device, made)
+
+    def free(self, recording: Recording) -> None:
+        """Gives a command buffer back that is not handed in any more."""
+        if self.device.alive:
+            vk = api()
+            free = vk.lib.vkFreeCommandBuffers
+            free(self.device.handle, self._pool[0], 1, recording.handle)
+
+    def run(self, recording: Recording) -> None:
+        """Submits what was recorded, and waits for its end.
+
+        Raises VulkanFailure for a lost device, and for work that does not end.
+        """
+        try:
+            self._run(recording)
+        except VulkanFailure as failure:
+            if failure.result == DEVICE_LOST:
+                self.device.lose()
+            raise
+
+    def _run(self, recording: Recording) -> None:
+        vk = api()
+        lib, device = vk.lib, self.device
+        self._submit.pCommandBuffers = recording.handle
+        fence = self._fence[0]
+        with device.queue_lock:
+            check("vkQueueSubmit", lib.vkQueueSubmit(device.queue, 1, self._submit, fence))
+        # A driver that computes on the processor needs it.
+        if device.physical.software or not self._spin(fence):
+            result = lib.vkWaitForFences(device.handle, 1, self._fence, 1, SECONDS * 10**9)
+            if result == 2:
+                raise VulkanFailure(f"work of more than {SECONDS} s", DEVICE_LOST)
+            check("vkWaitForFences", result)
+        check("vkResetFences", lib.vkResetFences(device.handle, 1, self._fence))
+
+    def _spin(self, fence: Any) -> bool:
+        """Whether the work ended soon."""
+        status, handle = api().lib.vkGetFenceStatus, self.device.handle
+        end = time.perf_counter() + SPIN
+        while True:
+            result = status(handle, fence)
+            if not result:
+                return True
+            check("vkGetFenceStatus", result)
+            if time.perf_counter() > end:
+                return False
+
+    def __del__(self) -> None:
+        device = getattr(self, "device", None)
+        if device is not None and device.alive and hasattr(self, "_submit"):
+            vk = api()
+            vk.lib.vkDestroyFence(device.handle, self._fence[0], vk.ffi.NULL)
+            vk.lib.vkDestroyCommandPool(device.handle, self._pool[0], vk.ffi.NULL)
+
+
+class Recording:
+    """Commands one behind the other. A barrier stands where ranges of bytes meet, one of them written."""
+
+    def __init__(self, device: LogicalDevice, handle: Any) -> None:
+        self.device, self.handle = device, handle
+        vk = api()
+        ffi, lib = vk.ffi, vk.lib
+        self._buffer = handle[0]
+        begin = ffi.new("VkCommandBufferBeginInfo *")
+        begin.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
+        check("vkBeginCommandBuffer", lib.vkBeginCommandBuffer(self._buffer, begin))
         self._barrier = ffi.new("VkMemoryBarrier *")
         self._barrier.sType = vk.VK_STRUCTURE_TYPE_MEMORY_BARRIER
-        # Kernels and copies, what they read and write, and what the host has written.
-        self._barrier.srcAccessMask = 0x20 | 0x40 | 0x800 | 0x1000 | 0x4000
-        self._barrier.dstAccessMask = 0x20 | 0x40 | 0x800 | 0x1000 | 0x2000
-        self._stages = 0x800 | 0x1000 | 0x4000
         self._region = ffi.new("VkBufferCopy *")
         self._push = ffi.new("uint32_t *")
         self._infos: dict[int, tuple[Any, Any]] = {}
         self._hazards = Hazards()
-        self.count = 0
-        """Commands since the last submission."""
 
-    def _ready(self, ranges: Sequence[Range]) -> None:
-        """Begins, and puts a barrier where the command has to wait."""
-        vk = api()
-        lib = vk.lib
-        if not self.count:
-            check("vkBeginCommandBuffer", lib.vkBeginCommandBuffer(self._buffer[0], self._begin))
-        self.count += 1
+    def _wait(self, ranges: Sequence[Range]) -> None:
+        """A barrier, where the next command has to wait."""
         if self._hazards.needs_barrier(ranges):
-            self._wait_for_all()
+            self._put_barrier(_STAGES, _ACCESSES)
 
-    def _wait_for_all(self) -> None:
+    def _put_barrier(self, stages: int, accesses: int) -> None:
         vk = api()
-        null, stages = vk.ffi.NULL, self._stages
-        vk.lib.vkCmdPipelineBarrier(
-            self._buffer[0], stages, stages, 0, 1, self._barrier, 0, null, 0, null
-        )
+        null, barrier = vk.ffi.NULL, self._barrier
+        barrier.srcAccessMask, barrier.dstAccessMask = _ACCESSES, accesses
+        wait = vk.lib.vkCmdPipelineBarrier
+        wait(self._buffer, _STAGES, stages, 0, 1, barrier, 0, null, 0, null)
 
     def copy(
         self, source: Allocation, first: int, target: Allocation, start: int, nbytes: int
@@ -80,23 +143,24 @@ class Commands:
         """Bytes of one buffer to another."""
         if not nbytes:
             return
-        self._ready(
+        self._wait(
             [
                 Range(source, first, first + nbytes, False),
                 Range(target, start, start + nbytes, True),
             ]
         )
         self._region.srcOffset, self._region.dstOffset, self._region.size = first, start, nbytes
-        api().lib.vkCmdCopyBuffer(self._buffer[0], source.buffer, target.buffer, 1, self._region)
+        api().lib.vkCmdCopyBuffer(self._buffer, source.buffer, target.buffer, 1, self._region)
 
     def dispatch(
-        self, kernel: Kernel, ranges: Sequence[Range], first: int, groups: tuple[int, int, int]
+        self, kernel: Kernel, ranges: Sequence[Range], numbers: Allocation, place: int, first: int
     ) -> None:
-        """Starts a kernel on the buffers of some ranges; `first` is its push constant."""
+        """Starts a kernel on the buffers of some ranges, with as many workgroups as three words at byte
+        `place` of `numbers` say when it runs; `first` is its push constant."""
         vk = api()
         lib = vk.lib
-        self._ready(ranges)
-        buffer = self._buffer[0]
+        self._wait(ranges)
+        buffer = self._buffer
         infos, writes = self._rows(len(ranges))
         for number, one in enumerate(ranges):
             info = infos[number]
@@ -108,7 +172,7 @@ class Commands:
         self.device.push_descriptors(buffer, 1, kernel.layout, 0, len(ranges), writes)
         self._push[0] = first
         lib.vkCmdPushConstants(buffer, kernel.layout, 0x20, 0, 4, self._push)
-        lib.vkCmdDispatch(buffer, *groups)
+        lib.vkCmdDispatchIndirect(buffer, numbers.buffer, place)
 
     def _rows(self, count: int) -> tuple[Any, Any]:
         """Structures for some bindings, made once."""
@@ -125,39 +189,8 @@ class Commands:
             self._infos[count] = infos, writes
         return self._infos[count]
 
-    def submit_and_wait(self) -> None:
-        """Runs what was recorded, and waits for its end.
-
-        Raises VulkanFailure for a lost device, and for work that does not end.
-        """
-        if not self.count:
-            return
-        self.count = 0
-        self._hazards = Hazards()
-        try:
-            self._run()
-        except VulkanFailure as failure:
-            if failure.result == DEVICE_LOST:
-                self.device.lose()
-            raise
-
-    def _run(self) -> None:
-        vk = api()
-        lib, device = vk.lib, self.device
-        # The host reads what was written.
-        self._wait_for_all()
-        check("vkEndCommandBuffer", lib.vkEndCommandBuffer(self._buffer[0]))
-        with device.queue_lock:
-            check("vkQueueSubmit", lib.vkQueueSubmit(device.queue, 1, self._submit, self._fence[0]))
-        result = lib.vkWaitForFences(device.handle, 1, self._fence, 1, SECONDS * 10**9)
-        if result == 2:
-            raise VulkanFailure(f"work of more than {SECONDS} s", DEVICE_LOST)
-        check("vkWaitForFences", result)
-        check("vkResetFences", lib.vkResetFences(device.handle, 1, self._fence))
-
-    def __del__(self) -> None:
-        device = getattr(self, "device", None)
-        if device is not None and device.alive:
-            vk = api()
-            vk.lib.vkDestroyFence(device.handle, self._fence[0], vk.ffi.NULL)
-            vk.lib.vkDestroyCommandPool(device.handle, self._pool[0], vk.ffi.NULL)
+    def end(self) -> Recording:
+        """Nothing more is recorded. When it has run, the host reads what was written."""
+        self._put_barrier(_HOST, _HOST_READS)
+        check("vkEndCommandBuffer", api().lib.vkEndCommandBuffer(self._buffer))
+        return self

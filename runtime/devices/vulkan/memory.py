@@ -31,6 +31,8 @@ FOR_HOST: Final = (
     HOST_VISIBLE | HOST_COHERENT | HOST_CACHED,
     HOST_VISIBLE | HOST_COHERENT,
 )
+FOR_NUMBERS: Final = (DEVICE_LOCAL | HOST_VISIBLE | HOST_COHERENT, HOST_VISIBLE | HOST_COHERENT)
+"""What the host writes and kernels read: on the device, where the host reaches that."""
 _numbering = new_lock()
 
 
@@ -121,12 +123,13 @@ class VulkanMemory(Memory):
     def _copy_now(
         self, source: Allocation, target: Allocation, regions: list[tuple[int, int, int]]
     ) -> None:
-        from openinfer.runtime.devices.vulkan.commands import Commands
+        from openinfer.runtime.devices.vulkan.commands import CommandPool
 
-        commands = Commands(self.device)
+        pool = CommandPool(self.device)
+        recording = pool.record()
         for one, other, count in regions:
-            commands.copy(source, one, target, other, count)
-        commands.submit_and_wait()
+            recording.copy(source, one, target, other, count)
+        pool.run(recording.end())
 
 
 def _runs(box: Box) -> list[tuple[int, int]]:
