@@ -152,6 +152,13 @@ class Recording:
         self._region.srcOffset, self._region.dstOffset, self._region.size = first, start, nbytes
         api().lib.vkCmdCopyBuffer(self._buffer, source.buffer, target.buffer, 1, self._region)
 
+    def fill(self, target: Allocation, start: int, nbytes: int, word: int) -> None:
+        """Puts a word of 32 bits everywhere; start and bytes are multiples of 4."""
+        if not nbytes:
+            return
+        self._wait([Range(target, start, start + nbytes, True)])
+        api().lib.vkCmdFillBuffer(self._buffer, target.buffer, start, nbytes, word)
+
     def dispatch(
         self, kernel: Kernel, ranges: Sequence[Range], numbers: Allocation, place: int, first: int
     ) -> None:

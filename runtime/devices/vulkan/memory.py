@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from openinfer.runtime.devices.base import Box, Memory
+from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
 from openinfer.runtime.devices.vulkan.logical import (
     DEVICE_LOCAL,
     HOST_CACHED,
@@ -33,6 +35,7 @@ FOR_HOST: Final = (
 )
 FOR_NUMBERS: Final = (DEVICE_LOCAL | HOST_VISIBLE | HOST_COHERENT, HOST_VISIBLE | HOST_COHERENT)
 """What the host writes and kernels read: on the device, where the host reaches that."""
+WORD: Final = 4
 _numbering = new_lock()
 
 
@@ -43,7 +46,8 @@ class VulkanBlock:
 
     def __init__(self, device: LogicalDevice, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.allocation = Allocation(device, nbytes, FOR_KERNELS)
+        # Whole words: what fills memory fills words.
+        self.allocation = Allocation(device, nbytes + -nbytes % WORD, FOR_KERNELS)
         with _numbering:
             VulkanBlock._last += 1
             self.number = VulkanBlock._last
@@ -66,7 +70,7 @@ class VulkanMemory(Memory):
         block = VulkanBlock(self.device, nbytes)
         self._blocks[block.number] = block
         if nbytes:
-            self.fill(Box.of_bytes(block, 0, nbytes), np.zeros(1, np.uint8))
+            self._run_now(lambda r: r.fill(block.allocation, 0, block.allocation.nbytes, 0))
         return block
 
     def address(self, block: VulkanBlock) -> int:
@@ -114,21 +118,34 @@ class VulkanMemory(Memory):
 
     def fill(self, box: Box, entry: AnyArray) -> None:
         """See `Memory.fill`."""
-        if box.dense:
-            self.write(box.block, box.start, np.resize(entry.view(np.uint8), box.nbytes))
+        bytes_ = entry.view(np.uint8).reshape(-1)
+        runs = [(box.start, box.nbytes)] if box.dense else _runs(box)
+        word = np.tile(bytes_, WORD // bytes_.size) if WORD % bytes_.size == 0 else None
+        if word is None or any(start % WORD or count % WORD for start, count in runs):
+            for start, count in runs:
+                self.write(box.block, start, np.tile(bytes_, count // bytes_.size))
             return
-        for start, count in _runs(box):
-            self.write(box.block, start, np.resize(entry.view(np.uint8), count))
+        value = int.from_bytes(word.tobytes(), "little")
+        self._run_now(
+            lambda recording: [
+                recording.fill(box.block.allocation, start, count, value) for start, count in runs
+            ]
+        )
 
     def _copy_now(
         self, source: Allocation, target: Allocation, regions: list[tuple[int, int, int]]
     ) -> None:
-        from openinfer.runtime.devices.vulkan.commands import CommandPool
+        self._run_now(
+            lambda recording: [
+                recording.copy(source, one, target, other, count) for one, other, count in regions
+            ]
+        )
 
+    def _run_now(self, put: Callable[[Recording], object]) -> None:
+        """Records commands, runs them, and waits for them."""
         pool = CommandPool(self.device)
         recording = pool.record()
-        for one, other, count in regions:
-            recording.copy(source, one, target, other, count)
+        put(recording)
         pool.run(recording.end())
 
 
