@@ -63,9 +63,9 @@ def _is_buffer(value: SSAValue) -> bool:
 
 
 def _is_stored(element: Attribute) -> bool:
-    """Whether a buffer may hold an element: integers of whole bytes, f32 and f16."""
+    """Whether a buffer may hold an element: integers of whole bytes (a bool is one), f32 and f16."""
     if isinstance(element, IntegerType):
-        return element.width.data in _INTEGERS
+        return element.width.data in (1, *_INTEGERS)
     return isinstance(element, Float32Type | Float16Type)
 
 

@@ -41,6 +41,9 @@ from openinfer.lowering.vulkan.schedules.wide import (
     width,
 )
 
+SIZE = 256
+"""Invocations of a workgroup."""
+
 
 def lanes_of(emitter: NestEmitter, aligned: Collection[int]) -> int:
     """How many neighbours an invocation computes: as many as fit the widest access; 1 where that is not
@@ -91,11 +94,12 @@ def elements_at_once(
         inside = b.compare("ule", b.add(start, lanes), extents[-1])
         b.when(inside, lambda: _piece(emitter, dim, start, lanes), rest)
 
-    numbered(b, product(b, pieces), some)
+    numbered(b, product(b, pieces), some, SIZE)
 
     # With several lines, each is a multiple of `lanes`.
     return Grid(
-        lambda host, value_of: grid_for(host, host.ceil_div(results(host, value_of), lanes))
+        lambda host, value_of: grid_for(host, host.ceil_div(results(host, value_of), lanes), SIZE),
+        SIZE,
     )
 
 

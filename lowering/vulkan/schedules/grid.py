@@ -47,14 +47,16 @@ def group_number(b: LoopBuilder) -> SSAValue:
     return b.add(b.mul(b.insert(gpu.BlockIdOp(_Y)), across), b.insert(gpu.BlockIdOp(_X)))
 
 
-def invocation(b: LoopBuilder) -> SSAValue:
-    """The number of an invocation among all."""
-    return b.add(b.mul(group_number(b), WORKGROUP), b.insert(gpu.ThreadIdOp(_X)))
+def invocation(b: LoopBuilder, size: int = WORKGROUP) -> SSAValue:
+    """The number of an invocation among all, in workgroups of some size."""
+    return b.add(b.mul(group_number(b), size), b.insert(gpu.ThreadIdOp(_X)))
 
 
-def numbered(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -> None:
+def numbered(
+    b: LoopBuilder, count: Index, body: Callable[[SSAValue], None], size: int = WORKGROUP
+) -> None:
     """`body` with the number of the invocation, where that is below `count`."""
-    number = invocation(b)
+    number = invocation(b, size)
     b.when(b.compare("ult", number, count), lambda: body(number))
 
 
@@ -64,9 +66,9 @@ def each_group(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -
     b.when(b.compare("ult", number, count), lambda: body(number))
 
 
-def grid_for(host: LoopBuilder, count: Index) -> tuple[Index, Index, Index]:
-    """The workgroups that `count` invocations need."""
-    return groups_for(host, host.ceil_div(count, WORKGROUP))
+def grid_for(host: LoopBuilder, count: Index, size: int = WORKGROUP) -> tuple[Index, Index, Index]:
+    """The workgroups of some size that `count` invocations need."""
+    return groups_for(host, host.ceil_div(count, size))
 
 
 def groups_for(host: LoopBuilder, groups: Index) -> tuple[Index, Index, Index]:

@@ -6,7 +6,8 @@ invocations; a longer one is read again on every walk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -16,10 +17,10 @@ from openinfer.lowering.vulkan.schedules.workgroup import Join, Workgroup
 
 MOST_KEPT = 16
 """Elements of a line that an invocation keeps."""
-MOST_INVOCATIONS = 256
+MOST_INVOCATIONS = 512
 USUAL_INVOCATIONS = 128
 """For lines whose length only the host knows."""
-EACH = 4
+EACH = 8
 """Elements of a line that an invocation takes, where the line is long enough."""
 
 
@@ -34,33 +35,49 @@ def invocations_for(b: LoopBuilder, length: Index) -> int:
     return size
 
 
+Load = Callable[[Index, int], list[SSAValue]]
+"""The elements from a place of a line on, as many as asked for."""
+
+
 class GroupLine:
     """The elements of a line. All invocations of the workgroup come to every method."""
 
     def __init__(
-        self,
-        group: Workgroup,
-        length: Index,
-        read: Callable[[Index], SSAValue],
-        kind: Attribute,
+        self, group: Workgroup, length: Index, load: Load, kind: Attribute, lanes: int = 1
     ) -> None:
-        """`read` gives the element at a place of the line, as a value of type `kind`."""
-        self.b, self.group, self.length, self.read = group.b, group, length, read
-        self.kind = kind
-        self._kept: list[tuple[SSAValue, SSAValue | None, SSAValue]] | None = None
-        """Place, whether it is inside (None: always), element."""
+        """`load` gives elements as values of type `kind`. `lanes` neighbours are read at once; the length is
+        a multiple of that."""
+        self.b, self.group, self.length, self.kind = group.b, group, length, kind
+        self.lanes, self._load = lanes, load
+        self._first = self.b.mul(group.thread, lanes) if lanes > 1 else group.thread
+        self._kept: list[_Piece] | None = None
+        reach = group.size * lanes
         if isinstance(length, int) and length <= MOST_KEPT * group.size:
-            self._kept = [self._element(start, length) for start in range(0, length, group.size)]
+            self._kept = [self._piece(start, length) for start in range(0, length, reach)]
 
-    def _element(self, start: int, length: int) -> tuple[SSAValue, SSAValue | None, SSAValue]:
+    def _piece(self, start: int, length: int) -> _Piece:
         b = self.b
-        place = b.add(self.group.thread, start)
-        if start + self.group.size <= length:
-            return place, None, self.read(place)
+        place = b.add(self._first, start)
+        if start + self.group.size * self.lanes <= length:
+            return _Piece(place, None, self._load(place, self.lanes))
         inside = b.compare("ult", place, length)
-        zero = b.constant(0, self.kind)
-        (value,) = b.when(inside, lambda: [self.read(place)], lambda: [zero], [self.kind])
-        return place, inside, value
+        zeros = [b.constant(0, self.kind)] * self.lanes
+        found = b.when(
+            inside,
+            lambda: self._load(place, self.lanes),
+            lambda: zeros,
+            [self.kind] * self.lanes,
+        )
+        return _Piece(place, inside, list(found))
+
+    def map(self, change: Callable[[SSAValue], SSAValue]) -> None:
+        """Puts something else in the place of every element."""
+        if self._kept is not None:
+            for piece in self._kept:
+                piece.values = [change(value) for value in piece.values]
+            return
+        load = self._load
+        self._load = lambda place, count: [change(value) for value in load(place, count)]
 
     def fold(
         self, first: float, step: Callable[[SSAValue, SSAValue], SSAValue], join: Join
@@ -68,36 +85,52 @@ class GroupLine:
         """`step(element, so far)` over the elements, from `first`, which changes nothing."""
         b = self.b
         start = b.constant(first, self.kind)
+
+        def over(values: Sequence[SSAValue], found: SSAValue) -> SSAValue:
+            for value in values:
+                found = step(value, found)
+            return found
+
         if self._kept is None:
             (found,) = b.reduce(
-                self.group.thread,
+                self._first,
                 self.length,
-                self.group.size,
+                self.group.size * self.lanes,
                 [start],
-                lambda k, old: [step(self.read(k), old[0])],
+                lambda k, old: [over(self._load(k, self.lanes), old[0])],
                 hint="k",
             )
             return self.group.all_reduce(found, join)
         found = start
-        for _, inside, value in self._kept:
-            new = step(value, found)
-            found = new if inside is None else select(b, inside, new, found)
+        for piece in self._kept:
+            new = over(piece.values, found)
+            found = new if piece.inside is None else select(b, piece.inside, new, found)
         return self.group.all_reduce(found, join)
 
-    def each(self, body: Callable[[SSAValue, SSAValue], None]) -> None:
-        """`body(place, element)` for all elements."""
+    def each(self, body: Callable[[SSAValue, list[SSAValue]], None]) -> None:
+        """`body(place, elements)` for all elements, `lanes` of them at a time."""
         b = self.b
         if self._kept is None:
             b.loop(
-                self.group.thread,
+                self._first,
                 self.length,
-                self.group.size,
-                lambda k: body(k, self.read(k)),
+                self.group.size * self.lanes,
+                lambda k: body(k, self._load(k, self.lanes)),
                 hint="k",
             )
             return
-        for place, inside, value in self._kept:
-            if inside is None:
-                body(place, value)
+        for piece in self._kept:
+            if piece.inside is None:
+                body(piece.place, piece.values)
             else:
-                b.when(inside, lambda place=place, value=value: body(place, value))
+                b.when(piece.inside, lambda one=piece: body(one.place, one.values))
+
+
+@dataclass
+class _Piece:
+    """Neighbours that an invocation keeps."""
+
+    place: SSAValue
+    inside: SSAValue | None
+    """Whether they are there; None: always."""
+    values: list[SSAValue]

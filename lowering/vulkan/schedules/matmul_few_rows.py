@@ -77,6 +77,8 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     b = found.b
     lanes = found.lanes_along()
     group = Workgroup(b, _invocations(b, found.depth, lanes))
+    beside = _beside(found.depth, group.size * lanes)
+    reach = beside * group.size * lanes
     counts = [product(b, found.extents[:-2]), found.columns]
     rows = range(_known(found.rows))
 
@@ -86,17 +88,19 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
         left, right = found.operands(batch)
 
         def step(k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            theirs = right.load_steps(column, k, lanes)
-            return [
-                _products(found, left.load_steps(row, k, lanes), theirs, total)
-                for row, total in zip(rows, sums)
-            ]
+            places = [b.add(k, number * group.size * lanes) for number in range(beside)]
+            # All loads before the first product that waits for one.
+            theirs = [right.load_steps(column, place, lanes) for place in places]
+            for their, place in zip(theirs, places):
+                sums = [
+                    _products(found, left.load_steps(row, place, lanes), their, total)
+                    for row, total in zip(rows, sums)
+                ]
+            return sums
 
         epilogue.prepare(None)
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
-        parts = b.reduce(
-            first, found.depth, group.size * lanes, [found.zero()] * len(rows), step, hint="k"
-        )
+        parts = b.reduce(first, found.depth, reach, [found.zero()] * len(rows), step, hint="k")
         totals = [group.all_reduce(part, found.join) for part in parts]
 
         def store() -> None:
@@ -116,6 +120,11 @@ def _invocations(b: LoopBuilder, depth: Index, lanes: int) -> int:
     while isinstance(depth, int) and size > least and size * lanes > depth:
         size //= 2
     return size
+
+
+def _beside(depth: Index, reach: int) -> int:
+    """How many loads an invocation has under way: `reach` steps of the sum are read by all at once."""
+    return 2 if isinstance(depth, int) and depth % (2 * reach) == 0 else 1
 
 
 def _products(

@@ -15,14 +15,7 @@ from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
 from openinfer.lowering.kernels.numeric import is_float, select
-from openinfer.lowering.vulkan.schedules.wide import (
-    BYTES,
-    aligned_operands,
-    is_multiple,
-    is_width,
-    load_wide,
-    width,
-)
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
 
 
 @dataclass(frozen=True)
@@ -48,14 +41,10 @@ class Operand:
 
     def load_steps(self, place: Index, k: Index, lanes: int) -> list[SSAValue]:
         """The elements at some steps of the sum, where they are neighbours; `k` is a multiple of `lanes`."""
-        if lanes == 1:
-            return [self.load(place, k)]
         return self._load_wide([*self.leading, place, k], lanes)
 
     def load_places(self, place: Index, k: Index, lanes: int) -> list[SSAValue]:
         """The elements of neighbouring rows or columns; `place` is a multiple of `lanes`."""
-        if lanes == 1:
-            return [self.load(place, k)]
         return self._load_wide([*self.leading, k, place], lanes)
 
     def _load_wide(self, place: Sequence[Index], lanes: int) -> list[SSAValue]:
@@ -116,28 +105,17 @@ class Product:
 
     def lanes_of(self, operand: Operand) -> int:
         """How many neighbours of an operand are read at once."""
-        return self._lanes((operand.buffer,))
+        return common_lanes(self.op, (operand.buffer,))
 
     def lanes_along(self) -> int:
         """How many steps of the sum are read at once, of both operands."""
         if self.op.transpose_a is not None or not self.right_along:
             return 1
-        return self._lanes((self.left, self.right))
+        return common_lanes(self.op, (self.left, self.right))
 
     def lanes_across(self) -> int:
         """How many columns of the right operand are read at once."""
-        return 1 if self.right_along else self._lanes((self.right,))
-
-    def _lanes(self, buffers: Sequence[SSAValue]) -> int:
-        aligned, operands = aligned_operands(self.op), list(self.op.operands)
-        lanes = BYTES * 8 // max(map(width, buffers))
-        fits = lanes > 1 and all(
-            operands.index(buffer) in aligned
-            and is_multiple(buffer, lanes)
-            and is_width(buffer, lanes)
-            for buffer in buffers
-        )
-        return lanes if fits else 1
+        return 1 if self.right_along else common_lanes(self.op, (self.right,))
 
     def operands(self, batch: Sequence[Index]) -> tuple[Operand, Operand]:
         """Both operands in a batch of the result."""

@@ -34,6 +34,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.group_line import GroupLine, invocations_for
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide, store_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
 Normal = Callable[[SSAValue], SSAValue]
@@ -44,7 +45,7 @@ class _Rows:
     """The rows of a norm."""
 
     def __init__(self, b: LoopBuilder, op: LayerNormOp | RmsNormOp) -> None:
-        self.b = b
+        self.b, self.op = b, op
         self.source, self.target = op.inputs[0], op.output
         assert isinstance(self.source.type, MemRefType)
         assert isinstance(self.target.type, MemRefType)
@@ -90,25 +91,33 @@ class _Rows:
         """normal(x) · weight + bias for every row, each as far as there is one."""
         b = self.b
 
-        def read(buffer: SSAValue, place: list[Index]) -> SSAValue:
-            return convert(b, b.load(buffer, place), self.computed)
+        given = [buffer for buffer in (weight, bias) if buffer is not None]
+        lanes = common_lanes(self.op, (self.source, self.target, *given))
+
+        def read(buffer: SSAValue, place: list[Index], count: int) -> list[SSAValue]:
+            return [convert(b, v, self.computed) for v in load_wide(b, buffer, place, count)]
 
         def row(number: SSAValue) -> None:
             around: list[Index] = [*split(b, number, [b.dim(self.source, a) for a in self.axes])]
             line = GroupLine(
-                self.group, self.length, lambda k: read(self.source, [*around, k]), self.computed
+                self.group,
+                self.length,
+                lambda k, count: read(self.source, [*around, k], count),
+                self.computed,
+                lanes,
             )
             finish = normal(line)
 
-            def element(k: SSAValue, x: SSAValue) -> None:
-                value = finish(x)
+            def elements(k: SSAValue, values: list[SSAValue]) -> None:
+                values = [finish(value) for value in values]
                 if weight is not None:
-                    value = self.mul(value, read(weight, [k]))
+                    values = list(map(self.mul, values, read(weight, [k], lanes)))
                 if bias is not None:
-                    value = self.add(value, read(bias, [k]))
-                b.store(convert(b, value, self.stored), self.target, [*around, k])
+                    values = list(map(self.add, values, read(bias, [k], lanes)))
+                stored = [convert(b, value, self.stored) for value in values]
+                store_wide(b, stored, self.target, [*around, k])
 
-            line.each(element)
+            line.each(elements)
 
         each_group(b, self.row_count(b, self.source), row)
         return Grid(
@@ -128,17 +137,11 @@ def lower_layer_norm(b: LoopBuilder, op: Operation) -> Grid:
 
     def normal(line: GroupLine) -> Normal:
         rounded = rows.mean(line, lambda x: x)
-        off = rows.mean(line, lambda x: rows.sub(x, rounded))
-
-        def centred(x: SSAValue) -> SSAValue:
-            return rows.sub(rows.sub(x, rounded), off)
-
-        def square(x: SSAValue) -> SSAValue:
-            value = centred(x)
-            return rows.mul(value, value)
-
-        factor = rows.over_square(rows.mean(line, square))
-        return lambda x: rows.mul(centred(x), factor)
+        line.map(lambda x: rows.sub(x, rounded))
+        off = rows.mean(line, lambda x: x)
+        line.map(lambda x: rows.sub(x, off))
+        factor = rows.over_square(rows.mean(line, lambda x: rows.mul(x, x)))
+        return lambda x: rows.mul(x, factor)
 
     return rows.lower(normal, weight, bias)
 

@@ -38,6 +38,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.group_line import GroupLine, invocations_for
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide, store_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
 
@@ -90,17 +91,18 @@ class _Lines:
         """The larger of two. NaN may be passed over: the sum will be NaN by it."""
         return greater(self.b, x, y)
 
-    def store(
-        self, value: SSAValue, top: SSAValue, total: SSAValue, place: Sequence[Index]
-    ) -> None:
-        """Stores what becomes of an element."""
+    def results(self, values: Sequence[SSAValue], end: SSAValue) -> list[SSAValue]:
+        """What becomes of what is left of some elements: powers times `end`, or logarithms less `end`."""
+        b = self.b
+        op = arith.SubfOp if self.op.log is not None else arith.MulfOp
+        return [convert(b, b.insert(op(value, end)), self.stored) for value in values]
+
+    def end(self, total: SSAValue) -> SSAValue:
+        """What a line has in common, by the sum of its powers."""
         b = self.b
         if self.op.log is not None:
-            shifted = b.insert(arith.SubfOp(value, top))
-            value = b.insert(arith.SubfOp(shifted, b.insert(LogOp(total))))
-        else:
-            value = b.insert(arith.DivfOp(self.power(value, top), total))
-        b.store(convert(b, value, self.stored), self.target, place)
+            return b.insert(LogOp(total))
+        return b.insert(arith.DivfOp(b.constant(1.0, self.computed), total))
 
 
 def _by_groups(b: LoopBuilder, op: SoftmaxOp) -> Grid:
@@ -108,13 +110,27 @@ def _by_groups(b: LoopBuilder, op: SoftmaxOp) -> Grid:
     length = b.dim(lines.source, lines.axis)
     size = invocations_for(b, length)
     group = Workgroup(b, size)
+    lanes = common_lanes(op, (lines.source, lines.target))
 
     def line(number: SSAValue) -> None:
         at = lines.place(number)
-        shared = GroupLine(group, length, lambda k: lines.load(at(k)), lines.computed)
+
+        def load(k: Index, count: int) -> list[SSAValue]:
+            found = load_wide(b, lines.source, at(k), count)
+            return [convert(b, value, lines.computed) for value in found]
+
+        shared = GroupLine(group, length, load, lines.computed, lanes)
         top = shared.fold(-INF, lines.larger, lines.larger)
-        total = shared.fold(0, lambda x, old: lines.add(old, lines.power(x, top)), lines.add)
-        shared.each(lambda k, x: lines.store(x, top, total, at(k)))
+        if op.log is not None:
+            shared.map(lambda x: b.insert(arith.SubfOp(x, top)))
+            total = shared.fold(0, lambda x, old: lines.add(old, b.insert(ExpOp(x))), lines.add)
+        else:
+            shared.map(lambda x: lines.power(x, top))
+            total = shared.fold(0, lambda x, old: lines.add(old, x), lines.add)
+        end = lines.end(total)
+        shared.each(
+            lambda k, values: store_wide(b, lines.results(values, end), lines.target, at(k))
+        )
 
     each_group(b, lines.count(b, lines.source), line)
     return Grid(
@@ -137,8 +153,15 @@ def _by_invocations(b: LoopBuilder, op: SoftmaxOp) -> Grid:
             return found
 
         top = fold(-INF, lines.larger)
-        total = fold(0, lambda x, old: lines.add(old, lines.power(x, top)))
-        b.loop(0, length, 1, lambda k: lines.store(lines.load(at(k)), top, total, at(k)), hint="k")
+        end = lines.end(fold(0, lambda x, old: lines.add(old, lines.power(x, top))))
+
+        def finish(k: SSAValue) -> None:
+            value = lines.load(at(k))
+            log = op.log is not None
+            left = b.insert(arith.SubfOp(value, top)) if log else lines.power(value, top)
+            store_wide(b, lines.results([left], end), lines.target, at(k))
+
+        b.loop(0, length, 1, finish, hint="k")
 
     numbered(b, lines.count(b, lines.source), line)
     return Grid(lambda host, value_of: grid_for(host, lines.count(host, value_of(lines.source))))

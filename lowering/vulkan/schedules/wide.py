@@ -99,6 +99,8 @@ def load_wide(
     b: LoopBuilder, buffer: SSAValue, place: Sequence[Index], lanes: int
 ) -> list[SSAValue]:
     """Neighbours along the last axis, one by one."""
+    if lanes == 1:
+        return [b.load(buffer, place)]
     assert isinstance(buffer.type, MemRefType)
     found = b.vload(buffer, place, lanes)
     element = buffer.type.element_type
@@ -109,4 +111,19 @@ def store_wide(
     b: LoopBuilder, values: Sequence[SSAValue], buffer: SSAValue, place: Sequence[Index]
 ) -> None:
     """Stores neighbours along the last axis."""
+    if len(values) == 1:
+        b.store(values[0], buffer, place)
+        return
     b.vstore(b.from_elements(values), buffer, place)
+
+
+def common_lanes(op: Operation, buffers: Sequence[SSAValue]) -> int:
+    """How many neighbours along the last axis of some operands of an op are one access; 1 where that is not
+    possible for all of them."""
+    aligned, operands = aligned_operands(op), list(op.operands)
+    lanes = BYTES * 8 // max(map(width, buffers))
+    fits = lanes > 1 and all(
+        operands.index(buffer) in aligned and is_multiple(buffer, lanes) and is_width(buffer, lanes)
+        for buffer in buffers
+    )
+    return lanes if fits else 1

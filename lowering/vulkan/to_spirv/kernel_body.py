@@ -30,6 +30,7 @@ from openinfer.dialects.spirv.control_flow_ops import ReturnOp as SpirvReturnOp
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp, StoreOp, VariableOp
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.vulkan.to_spirv.kernel_module import (
     Buffer,
@@ -55,6 +56,11 @@ _SHUFFLES = {
     "idx": ("GroupNonUniformShuffle", "GroupNonUniformShuffle"),
 }
 """The instruction of each mode, and what it needs."""
+MOST_UNROLLED = 16
+"""Turns of a loop that is to be unrolled."""
+WIDE_SUBGROUP = 16
+"""Invocations of a subgroup where that pays. Drivers that compute on the processor, whose subgroups are
+smaller, take longer for it and gain nothing."""
 
 
 def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModuleOp, int]:
@@ -62,14 +68,16 @@ def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModu
 
     Raises CompileError OI0935 for an op that has no conversion.
     """
-    body = _Body(KernelModule(function.sym_name.data))
+    subgroup = Facts.of(function).device_description.subgroup
+    body = _Body(KernelModule(function.sym_name.data), unrolls=subgroup >= WIDE_SUBGROUP)
     body.function(function)
     return body.kernel.finished([], workgroup), body.kernel.words
 
 
 class _Body:
-    def __init__(self, kernel: KernelModule) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: KernelModule, *, unrolls: bool) -> None:
+        """`unrolls`: short loops are to be unrolled."""
+        self.kernel, self.unrolls = kernel, unrolls
         self.block = kernel.entry
         self.values: dict[SSAValue, SSAValue] = {}
         self.buffers: dict[SSAValue, Buffer] = {}
@@ -331,7 +339,8 @@ class _Body:
         self.within(header, test)
         self.within(body, work)
         self.within(more, go_on)
-        self.block.add_op(LoopOp(Region([entry, header, body, more, merge])))
+        control = "Unroll" if self.unrolls and 1 < _turns(op) <= MOST_UNROLLED else "None"
+        self.block.add_op(LoopOp(Region([entry, header, body, more, merge]), control))
         for result, variable in zip(op.results, kept):
             self.values[result] = self.put(LoadOp(variable))
 
@@ -339,6 +348,18 @@ class _Body:
 def open_dims(type_: MemRefType) -> list[int]:
     """The axes of a buffer whose extents the host passes."""
     return [axis for axis, extent in enumerate(type_.get_shape()) if extent == DYNAMIC_INDEX]
+
+
+def _turns(loop: scf.ForOp) -> int:
+    """How often a loop runs, 0 where only the step knows."""
+    numbers: list[int] = []
+    for bound in (loop.lb, loop.ub, loop.step):
+        owner = bound.owner
+        if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
+            return 0
+        numbers.append(owner.value.value.data)
+    first, last, step = numbers
+    return max(0, -(-(last - first) // step))
 
 
 def _lane(place: DenseArrayBase[IntegerType]) -> int:

@@ -5,21 +5,21 @@
 // CHECK-SAME: gpu.known_block_size = array<i32: 64, 1, 1>
 // CHECK: %joined = memref.alloca() : memref<2xf32, #gpu.address_space<workgroup>>
 // CHECK: %thread = "gpu.thread_id"
-// CHECK: memref.load %x[%{{.*}}, %thread]
+// CHECK: vector.load %x{{.*}} vector<4xf32>
 // CHECK: gpu.shuffle xor
 // CHECK: "gpu.barrier"
 // CHECK: memref.store %{{.*}}, %joined
 // CHECK: "gpu.barrier"
 // CHECK: math.exp
-// CHECK: memref.store %{{.*}}, %y
+// CHECK: vector.store %{{.*}}, %y
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
   func.func @step() {
-    %a = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
-    func.call @softmax_0(%a, %a) : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<7x500xf32>
+    func.call @softmax_0(%a, %a) : (memref<7x500xf32>, memref<7x500xf32>) -> ()
     func.return
   }
-  func.func private @softmax_0(%x: memref<7x200xf32>, %y: memref<7x200xf32>) {
-    nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+  func.func private @softmax_0(%x: memref<7x500xf32>, %y: memref<7x500xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<7x500xf32>, memref<7x500xf32>) -> ()
     func.return
   }
 }
@@ -32,12 +32,12 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // CHECK-NOT: gpu.shuffle
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
   func.func @step() {
-    %a = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
-    func.call @softmax_0(%a, %a) : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<7x500xf32>
+    func.call @softmax_0(%a, %a) : (memref<7x500xf32>, memref<7x500xf32>) -> ()
     func.return
   }
-  func.func private @softmax_0(%x: memref<7x200xf32>, %y: memref<7x200xf32>) {
-    nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+  func.func private @softmax_0(%x: memref<7x500xf32>, %y: memref<7x500xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<7x500xf32>, memref<7x500xf32>) -> ()
     func.return
   }
 }
@@ -181,7 +181,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // CHECK-LABEL: func.func private @norm_0
 // CHECK-COUNT-3: arith.divf
 // CHECK: math.sqrt
-// CHECK: memref.store
+// CHECK: vector.store
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
   func.func @step() {
     %w = memref.alloc() {openinfer.memory = "device"} : memref<200xf32>
