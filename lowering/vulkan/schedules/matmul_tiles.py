@@ -2,6 +2,7 @@
 
     for each 16 steps of the sum:
         rows of the left operand and columns of the right one go to shared memory, once for the workgroup
+        the next steps are read from memory, each invocation keeps what it read
         for each of the 16 steps: an invocation reads 4 of each, and adds 16 products to its sums
     the epilogue, and a store, for each of the 16 sums
 
@@ -20,6 +21,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.vulkan.schedules.grid import product as product_of
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
+from openinfer.lowering.vulkan.schedules.wide import is_width
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 
@@ -43,16 +45,22 @@ class Tile:
 
 LARGE = Tile(128, 128, 8, 8, 8)
 MEDIUM = Tile(64, 64, 16, 4, 4)
-SMALL = Tile(32, 32, 16, 2, 2)
+SMALL = Tile(32, 32, 32, 2, 2)
 BUSY = 128
 """Workgroups that keep a large device busy."""
+BANKS_APART = 32
+FEW_COLUMNS = 1024
+"""Where only the step knows the rows: columns of which small tiles keep a device busy."""
 
 
 def tile_for(extents: Sequence[Index]) -> Tile:
-    """The largest tile of which a device has enough to do; a medium one where only the step knows."""
+    """The largest tile of which a device has enough to do. Where only the step knows the rows, there may be
+    few."""
     *batches, rows, columns = extents
-    if not (isinstance(rows, int) and isinstance(columns, int)):
+    if not isinstance(columns, int):
         return MEDIUM
+    if not isinstance(rows, int):
+        return SMALL if columns <= FEW_COLUMNS else MEDIUM
     many = product_of_known(batches)
     for tile in (LARGE, MEDIUM):
         if many * -(-rows // tile.rows) * -(-columns // tile.columns) >= BUSY:
@@ -78,14 +86,37 @@ def tile_counts(b: LoopBuilder, extents: Sequence[Index], tile: Tile) -> list[In
     ]
 
 
+@dataclass(frozen=True)
+class _Side:
+    """One operand of a tile: its rows or columns, and where they go in shared memory."""
+
+    operand: Operand
+    first: SSAValue
+    """The first of the rows or columns."""
+    count: int
+    buffer: SSAValue
+    lanes: int
+    """Neighbours that are read at once."""
+
+    def place(self, b: LoopBuilder, thread: SSAValue, depth: int) -> tuple[SSAValue, SSAValue]:
+        """The row or column, and the step, of what an invocation reads."""
+        along = self.operand.along
+        line = (depth if along else self.count) // self.lanes
+        near, far = b.rem(thread, line), b.floordiv(thread, line)
+        near = b.mul(near, self.lanes) if self.lanes > 1 else near
+        return (far, near) if along else (near, far)
+
+
 class Tiles:
     """The tiles of a product, built one at a time."""
 
     def __init__(self, product: Product, epilogue: Epilogue, tile: Tile, group: Workgroup) -> None:
         b = self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
+        # Neighbouring invocations that write different steps meet in no bank of shared memory.
+        pad = max(1, BANKS_APART // tile.depth)
         self.shared = [
-            shared_buffer(b, product.sums, [tile.depth, count], name)
+            shared_buffer(b, product.sums, [tile.depth, count + pad], name)
             for count, name in ((tile.rows, "left"), (tile.columns, "right"))
         ]
         self.down, self.across = tile.rows // tile.each_row, tile.columns // tile.each_column
@@ -95,41 +126,65 @@ class Tiles:
         """The tile of a number along rows and one along columns."""
         b, tile, product = self.b, self.tile, self.product
         firsts = b.mul(row, tile.rows), b.mul(column, tile.columns)
-        operands = product.operands(batch)
+        sides = [
+            _Side(operand, first, count, buffer, self._lanes(operand, count))
+            for operand, first, count, buffer in zip(
+                product.operands(batch), firsts, (tile.rows, tile.columns), self.shared
+            )
+        ]
+        depth, ahead = product.depth, b.minus(product.depth, tile.depth)
+        count = tile.each_row * tile.each_column
 
-        def steps(k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            sums, values = carried[:count], carried[count:]
             # Everybody has read what was here before.
             barrier(b)
-            for operand, buffer, first, count in zip(
-                operands, self.shared, firsts, (tile.rows, tile.columns)
-            ):
-                self._fetch(operand, buffer, first, count, k)
+            self._put(sides, values)
             barrier(b)
-            return b.reduce(0, tile.depth, 1, sums, self._step, hint="d")
+            # On the way while the sums grow; behind the last steps the last ones come again.
+            following = b.add(k, tile.depth)
+            if isinstance(depth, int) and depth % tile.depth == 0:
+                following = b.index(b.minimum(following, ahead))
+            coming = self._fetch(sides, following)
+            return [*b.reduce(0, tile.depth, 1, sums, self._step, hint="d"), *coming]
 
         self.epilogue.prepare(None)
-        zeros = [product.zero()] * (tile.each_row * tile.each_column)
-        sums = b.reduce(0, product.depth, tile.depth, zeros, steps, hint="k")
-        self._store(sums, batch, firsts)
+        start = [*[product.zero()] * count, *self._fetch(sides, b.index(0))]
+        sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
+        self._store(sums[:count], batch, firsts)
 
-    def _fetch(
-        self, operand: Operand, buffer: SSAValue, first: SSAValue, count: int, k: SSAValue
-    ) -> None:
-        """The next steps of the rows or columns of the tile."""
+    def _lanes(self, operand: Operand, count: int) -> int:
+        """How many neighbours of an operand an invocation reads at once, so that all of them have some."""
+        depth, lanes = self.tile.depth, self.product.lanes_of(operand)
+        line = depth if operand.along else count
+        while lanes > 1 and (count * depth % (self.group.size * lanes) or line % lanes):
+            lanes //= 2
+        return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
+
+    def _fetch(self, sides: Sequence[_Side], k: SSAValue) -> list[SSAValue]:
+        """The steps from `k` on that an invocation reads of both operands."""
         b, depth, size = self.b, self.tile.depth, self.group.size
-        lanes = self.product.lanes_of(operand)
-        if count * depth % (size * lanes) or (depth if operand.along else count) % lanes:
-            lanes = 1
-        line = (depth if operand.along else count) // lanes
-        for start in range(0, count * depth // lanes, size):
-            number = b.add(self.group.thread, start)
-            along, across = b.rem(number, line), b.floordiv(number, line)
-            along = b.mul(along, lanes) if lanes > 1 else along
-            place, step = (across, along) if operand.along else (along, across)
-            values = operand.load_within(b.add(first, place), b.add(k, step), (count, depth), lanes)
-            for lane, value in enumerate(values):
-                at = [b.add(step, lane), place] if operand.along else [step, b.add(place, lane)]
-                b.store(value, buffer, at)
+        found: list[SSAValue] = []
+        for side in sides:
+            for start in range(0, side.count * depth // side.lanes, size):
+                place, step = side.place(b, b.add(self.group.thread, start), depth)
+                found += side.operand.load_within(
+                    b.add(side.first, place), b.add(k, step), (side.count, depth), side.lanes
+                )
+        return found
+
+    def _put(self, sides: Sequence[_Side], values: Sequence[SSAValue]) -> None:
+        """Writes what was read to shared memory."""
+        b, depth, size = self.b, self.tile.depth, self.group.size
+        left = iter(values)
+        for side in sides:
+            for start in range(0, side.count * depth // side.lanes, size):
+                place, step = side.place(b, b.add(self.group.thread, start), depth)
+                for lane in range(side.lanes):
+                    at = [place, b.add(step, lane)]
+                    if not side.operand.along:
+                        at = [b.add(place, lane), step]
+                    b.store(next(left), side.buffer, [at[1], at[0]])
 
     def _step(self, step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """One step of the sums of an invocation."""

@@ -195,14 +195,18 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
-// A product in tiles: both operands through shared memory, in steps of 16.
+// A product in tiles: both operands through shared memory, 32 steps at a time, read while the sums of the
+// steps before them grow.
 // CHECK-LABEL: func.func private @tiles_0
 // CHECK-SAME: array<i32: 256, 1, 1>
-// CHECK-DAG: %left = memref.alloca() : memref<16x32xf32, #gpu.address_space<workgroup>>
-// CHECK-DAG: %right = memref.alloca() : memref<16x32xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %left = memref.alloca() : memref<32x33xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %right = memref.alloca() : memref<32x33xf32, #gpu.address_space<workgroup>>
+// CHECK: memref.load %x
 // CHECK: scf.for %k =
 // CHECK: "gpu.barrier"
+// CHECK: memref.store %{{.*}}, %left
 // CHECK: "gpu.barrier"
+// CHECK: memref.load %x
 // CHECK: scf.for %d =
 // CHECK-COUNT-4: math.fma
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
