@@ -1,12 +1,12 @@
-"""`nn.attention`: a workgroup computes the result of one query of one head, in one walk over the keys.
+"""`nn.attention`: a workgroup computes the results of four queries of one head, in one walk over the keys.
 
 Before:
     nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, …} : (…) -> ()
 
 After, in rounds of as many keys as the workgroup has invocations:
     %score = …                              // an invocation for each key: scale · q k, masked
-    %top = …                                // the largest score so far, of all of them
-    memref.store %weight, %weights[%thread] // exp(%score - %top), in shared memory
+    %top = …                                // the largest score of a query so far, of all of them
+    memref.store %weight, %weights[…]       // exp(%score - %top), in shared memory
     gpu.barrier
     %sum = …                                // an invocation for each column of v: weights · v
                                             // on what is there so far, times exp(old top - new top)
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, MemRefType
-from xdsl.dialects.math import ExpOp
+from xdsl.dialects.math import ExpOp, FmaOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.extensions.arith import IndexCastOp
@@ -46,17 +46,20 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 KEYS = 128
 """Keys of a round, and invocations of a workgroup."""
+QUERIES = 4
+"""Queries that share what is read of keys and values."""
 
 
 def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of attention."""
     assert isinstance(op, AttentionOp)
     attention = _Attention(b, op)
-    each_group(b, attention.count(b, op.outs[0]), attention.query)
+    each_group(b, attention.count(b, op.outs[0]), attention.queries)
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         return groups_for(host, attention.count(host, value_of(op.outs[0])))
@@ -75,6 +78,7 @@ class _Attention:
         self.kind = wide_type(self.stored)
         self.group = Workgroup(b, KEYS)
         self.depth = b.dim(self.q.buffer, 3)
+        self.lanes = common_lanes(op, (self.q.buffer, self.k.buffer))
         self.columns = b.dim(self.v.buffer, 3)
         self.mask = Mask(b, op.mask, self.kind) if op.mask is not None else None
         self.sight = Sight(
@@ -85,8 +89,16 @@ class _Attention:
             b.dim(self.k.buffer, self.k.axis("l")),
         )
         self.hidden = Hidden(b, self.mask, self.sight)
-        self.weights = shared_buffer(b, self.kind, [KEYS], "weights")
+        self.together = (
+            min(QUERIES, known) if isinstance(known := self.query_count, int) else QUERIES
+        )
+        """Queries of a workgroup."""
+        self.weights = shared_buffer(b, self.kind, [self.together, KEYS], "weights")
         self.sums = shared_buffer(b, self.kind, [KEYS], "sums")
+
+    @property
+    def query_count(self) -> Index:
+        return self.sight.query_count
 
     def _window(self) -> Index | None:
         """How many keys a query sees, when that is limited."""
@@ -97,49 +109,50 @@ class _Attention:
         return self.b.insert(IndexCastOp(self.b.load(self.op.reach, []), IndexType()))
 
     def _extents(self, b: LoopBuilder, out: SSAValue) -> list[Index]:
-        """Batches, heads, queries."""
-        return [b.dim(out, self.out.axis(name)) for name in "bhl"]
+        """Batches, heads, blocks of queries."""
+        batches, heads, queries = (b.dim(out, self.out.axis(name)) for name in "bhl")
+        return [batches, heads, b.ceil_div(queries, max(1, self.together))]
 
     def count(self, b: LoopBuilder, out: SSAValue) -> Index:
-        """How many queries of heads of batches there are."""
+        """How many blocks of queries of heads of batches there are."""
         return product(b, self._extents(b, out))
 
-    def query(self, number: SSAValue) -> None:
-        """The result of one query."""
+    def queries(self, number: SSAValue) -> None:
+        """The results of a block of queries."""
         b = self.b
-        batch, head, query = split(b, number, self._extents(b, self.out.buffer))
+        batch, head, block = split(b, number, self._extents(b, self.out.buffer))
         heads, groups = (b.dim(h.buffer, h.axis("h")) for h in (self.q, self.k))
         group: Index = head
         if not (isinstance(heads, int) and heads == groups):
             group = b.floordiv(head, b.floordiv(heads, groups))
-        _Query(self, (batch, head, group, query)).emit()
+        _Block(self, (batch, head, group), b.mul(block, self.together)).emit()
 
 
-class _Query:
-    """One query: its batch, its head, the head of keys and values, its number."""
+class _Block:
+    """Neighbouring queries of a head. Those beyond the last one repeat it, and are not stored."""
 
-    def __init__(self, of: _Attention, place: tuple[Index, Index, Index, Index]) -> None:
-        self.of, self.b = of, of.b
-        self.batch, self.head, self.group, self.number = place
+    def __init__(self, of: _Attention, place: tuple[Index, Index, Index], first: SSAValue) -> None:
+        """`place`: the batch, the head, the head of keys and values."""
+        self.of, self.b, self.first = of, of.b, first
+        self.batch, self.head, self.group = place
         self.thread = of.group.thread
+        last = of.b.minus(of.query_count, 1)
+        self.numbers: list[Index] = [
+            of.b.minimum(of.b.add(first, n), last) for n in range(of.together)
+        ]
 
     def emit(self) -> None:
         b, of = self.b, self.of
-        first, last = 0, of.sight.key_count
+        keys: tuple[Index, Index] = (0, of.sight.key_count)
         if of.sight.bounded:
-            first, last = of.sight.keys(of.sight.position(b.index(self.number)), 1)
+            keys = of.sight.keys(of.sight.position(self.first), of.together)
         # A part of the columns for each invocation: with fewer of them than invocations several share one.
         parts = self._parts()
-        rounds = 1 if parts > 1 else b.ceil_div(of.columns, KEYS)
-
-        def chunk(start: Index) -> None:
-            self._columns((first, last), parts, start)
-
-        if rounds == 1:
-            chunk(0)
+        if parts > 1 or (isinstance(of.columns, int) and of.columns <= KEYS):
+            self._columns(keys, parts, 0)
         else:
             # More columns than invocations: the weights are computed again for the next ones.
-            b.loop(0, of.columns, KEYS, chunk, hint="d")
+            b.loop(0, of.columns, KEYS, lambda d: self._columns(keys, parts, d), hint="d")
 
     def _parts(self) -> int:
         """How many invocations share a column."""
@@ -154,102 +167,141 @@ class _Query:
     def _columns(self, keys: tuple[Index, Index], parts: int, start: Index) -> None:
         """The columns from `start` on, as many as there are invocations or parts of them."""
         b, of = self.b, self.of
-        kind = of.kind
         width = of.columns if parts > 1 else KEYS
         part: Index = 0
         column = b.add(self.thread, start)
         if parts > 1:
             part, column = b.floordiv(self.thread, width), b.rem(self.thread, width)
-        low, zero = b.constant(-INF, kind), b.constant(0, kind)
+        low, zero = b.constant(-INF, of.kind), b.constant(0, of.kind)
+        count = of.together
 
         def one_round(at: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            top, total, result = old
-            count = b.minimum(b.minus(keys[1], at), KEYS)
-            score, seen = self._score(b.add(at, self.thread), count)
-            new = greater(b, of.group.all_reduce(score, self._larger), top)
+            tops, totals, results = old[:count], old[count : 2 * count], old[2 * count :]
+            there = b.minimum(b.minus(keys[1], at), KEYS)
+            scores = self._scores(b.add(at, self.thread), there)
+            largest = of.group.all_reduce_each([score for score, _ in scores], self._larger)
+            tops, totals, results = self._weigh(scores, largest, tops, totals, results)
+            barrier(b)
+            results = b.reduce(
+                part, there, parts, results, lambda j, r: self._step(at, j, column, r), hint="j"
+            )
+            # Nobody writes other weights before everybody has read these.
+            barrier(b)
+            return [*tops, *totals, *results]
+
+        start_values = [low] * count + [zero] * (2 * count)
+        found = b.reduce(keys[0], keys[1], KEYS, start_values, one_round, hint="at")
+        totals = of.group.all_reduce_each(found[count : 2 * count], self._add)
+        for number in range(count):
+            total = totals[number]
+            if of.op.nan_rows is None:
+                none = compare_floats(b, "oeq", total, zero)
+                total = select(b, none, b.constant(1, of.kind), total)
+            self._finish(number, found[2 * count + number], total, parts, width, column)
+
+    def _weigh(
+        self,
+        scores: Sequence[tuple[SSAValue, SSAValue]],
+        largest: Sequence[SSAValue],
+        tops: Sequence[SSAValue],
+        totals: Sequence[SSAValue],
+        results: Sequence[SSAValue],
+    ) -> tuple[list[SSAValue], list[SSAValue], list[SSAValue]]:
+        """Stores the weights of a round; new tops, totals and results for each query."""
+        b, of = self.b, self.of
+        low, zero = b.constant(-INF, of.kind), b.constant(0, of.kind)
+        found: tuple[list[SSAValue], list[SSAValue], list[SSAValue]] = ([], [], [])
+        for number, (score, seen) in enumerate(scores):
+            top = greater(b, largest[number], tops[number])
             # Where nothing is seen yet, -inf would make NaN of all that follows.
-            base = select(b, compare_floats(b, "oeq", new, low), zero, new)
+            base = select(b, compare_floats(b, "oeq", top, low), zero, top)
             weight = b.insert(ExpOp(b.insert(arith.SubfOp(score, base))))
             weight = select(b, seen, weight, zero)
-            scale = b.insert(ExpOp(b.insert(arith.SubfOp(top, base))))
-            total = self._add(b.insert(arith.MulfOp(total, scale)), weight)
-            result = b.insert(arith.MulfOp(result, scale))
+            scale = b.insert(ExpOp(b.insert(arith.SubfOp(tops[number], base))))
+            found[0].append(top)
+            found[1].append(self._add(b.insert(arith.MulfOp(totals[number], scale)), weight))
+            found[2].append(b.insert(arith.MulfOp(results[number], scale)))
             # A weight below nothing stands for a key that is not seen.
-            b.store(select(b, seen, weight, b.constant(-1, kind)), of.weights, [self.thread])
-            barrier(b)
-            (result,) = b.reduce(
-                part, count, parts, [result], lambda j, r: self._step(at, j, column, r), hint="j"
-            )
-            barrier(b)
-            return [new, total, result]
+            marked = select(b, seen, weight, b.constant(-1, of.kind))
+            b.store(marked, of.weights, [number, self.thread])
+        return found
 
-        start_values = [low, zero, zero]
-        _, total, result = b.reduce(keys[0], keys[1], KEYS, start_values, one_round, hint="at")
-        total = of.group.all_reduce(total, self._add)
-        if of.op.nan_rows is None:
-            none = compare_floats(b, "oeq", total, zero)
-            total = select(b, none, b.constant(1, kind), total)
-        self._finish(result, total, parts, width, column)
-
-    def _score(self, key: SSAValue, count: Index) -> tuple[SSAValue, SSAValue]:
-        """The score of a key, -inf where it is not seen, and whether it is."""
+    def _scores(self, key: SSAValue, count: Index) -> list[tuple[SSAValue, SSAValue]]:
+        """The scores of a key, -inf where it is not seen, and whether it is, for each query."""
         b, of = self.b, self.of
         low = b.constant(-INF, of.kind)
-        no = b.insert(arith.ConstantOp.from_int_and_width(0, 1))
-
-        def there() -> Sequence[SSAValue]:
-            if not of.hidden.anything:
-                return [self._product(key), b.insert(arith.ConstantOp.from_int_and_width(1, 1))]
-            seen = of.hidden.seen(self.batch, self.head, self.number, key)
-            (score,) = b.when(seen, lambda: [self._product(key)], lambda: [low], [of.kind])
-            return [score, seen]
-
         inside = b.compare("ult", self.thread, count)
-        score, seen = b.when(inside, there, lambda: [low, no], [of.kind, no.type])
-        return score, seen
+        zeros = [b.constant(0, of.kind)] * of.together
+        products = b.when(
+            inside, lambda: self._products(key), lambda: zeros, [of.kind] * of.together
+        )
+        # What is beyond the last key reads the mask at the last.
+        there = b.index(b.minimum(key, b.maximum(b.minus(of.sight.key_count, 1), 0)))
+        found: list[tuple[SSAValue, SSAValue]] = []
+        for number, score in zip(self.numbers, products):
+            if of.mask is not None and is_float(of.mask.buffer):
+                score = self._add(score, of.mask.one(self.batch, self.head, number, there))
+            seen = inside
+            if of.hidden.anything:
+                sees = of.hidden.seen(self.batch, self.head, number, there)
+                seen = b.insert(arith.AndIOp(inside, sees))
+            found.append((select(b, seen, score, low), seen))
+        return found
 
-    def _product(self, key: SSAValue) -> SSAValue:
-        """scale · q k, and what a mask of floats adds."""
+    def _products(self, key: SSAValue) -> list[SSAValue]:
+        """scale · q k for each query."""
         b, of = self.b, self.of
-        q = of.q.at(self.batch, self.head, self.number, 0)[:3]
         k = of.k.at(self.batch, self.group, key, 0)[:3]
+        queries = [of.q.at(self.batch, self.head, number, 0)[:3] for number in self.numbers]
 
-        def step(d: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            x, y = (
-                convert(b, b.load(heads.buffer, [*place, d]), of.kind)
-                for heads, place in ((of.q, q), (of.k, k))
-            )
-            return [self._add(old[0], b.insert(arith.MulfOp(x, y)))]
+        def read(heads: Heads, place: Sequence[Index], d: SSAValue) -> list[SSAValue]:
+            found = load_wide(b, heads.buffer, [*place, d], of.lanes)
+            return [convert(b, value, of.kind) for value in found]
 
-        (total,) = b.reduce(0, of.depth, 1, [b.constant(0, of.kind)], step, hint="d")
-        score = b.insert(arith.MulfOp(total, b.constant(of.op.scale.value.data, of.kind)))
-        if of.mask is not None and is_float(of.mask.buffer):
-            bias = of.mask.one(self.batch, self.head, self.number, key)
-            score = self._add(score, bias)
-        return score
+        def step(d: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            theirs = read(of.k, k, d)
+            new: list[SSAValue] = []
+            for total, query in zip(sums, queries):
+                for x, y in zip(read(of.q, query, d), theirs):
+                    total = b.insert(FmaOp(x, y, total))
+                new.append(total)
+            return new
+
+        zeros = [b.constant(0, of.kind)] * of.together
+        sums = b.reduce(0, of.depth, of.lanes, zeros, step, hint="d")
+        scale = b.constant(of.op.scale.value.data, of.kind)
+        return [b.insert(arith.MulfOp(total, scale)) for total in sums]
 
     def _step(
         self, at: SSAValue, j: SSAValue, column: SSAValue, old: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """What the j-th key of a round gives to a column."""
+        """What the j-th key of a round gives to a column of each query."""
         b, of = self.b, self.of
-        weight = b.load(of.weights, [j])
         # All invocations read; those beyond the last column read the last.
         there = b.minimum(column, b.minus(of.columns, 1))
         place = of.v.at(self.batch, self.group, b.add(at, j), there)
         value = convert(b, b.load(of.v.buffer, place), of.kind)
-        more = self._add(old[0], b.insert(arith.MulfOp(weight, value)))
-        if not of.hidden.anything:
-            return [more]
-        seen = compare_floats(b, "oge", weight, b.constant(0, of.kind))
-        # Weights that are NaN are seen.
-        unordered = compare_floats(b, "uno", weight, weight)
-        return [select(b, b.insert(arith.OrIOp(seen, unordered)), more, old[0])]
+        new: list[SSAValue] = []
+        for number, total in enumerate(old):
+            weight = b.load(of.weights, [number, j])
+            more = b.insert(FmaOp(weight, value, total))
+            if of.hidden.anything:
+                # Hidden values are no part of the result, whatever they are. Weights that are NaN are seen.
+                hidden = compare_floats(b, "olt", weight, b.constant(0, of.kind))
+                more = select(b, hidden, total, more)
+            new.append(more)
+        return new
 
     def _finish(
-        self, result: SSAValue, total: SSAValue, parts: int, width: Index, column: SSAValue
+        self,
+        number: int,
+        result: SSAValue,
+        total: SSAValue,
+        parts: int,
+        width: Index,
+        column: SSAValue,
     ) -> None:
-        """Joins the parts of each column, and stores them."""
+        """Joins the parts of each column of a query, and stores them."""
         b, of = self.b, self.of
         if parts > 1:
             barrier(b)
@@ -259,17 +311,19 @@ class _Query:
         def store() -> None:
             value = result
             for part in range(1, parts):
-                value = self._add(value, b.load(of.sums, [b.add(self.thread, b.mul(part, width))]))
+                there = b.add(self.thread, b.mul(part, width))
+                value = self._add(value, b.load(of.sums, [there]))
             value = b.insert(arith.DivfOp(value, total))
-            place = of.out.at(self.batch, self.head, self.number, column)
+            place = of.out.at(self.batch, self.head, b.add(self.first, number), column)
             b.store(convert(b, value, of.stored), of.out.buffer, place)
 
         inside = b.compare("ult", column, of.columns)
         if parts > 1:
             inside = b.compare("ult", self.thread, width)
+        if number:
+            is_query = b.compare("ult", b.add(self.first, number), of.query_count)
+            inside = b.insert(arith.AndIOp(inside, is_query))
         b.when(inside, store)
-        if parts == 1:
-            barrier(b)
 
     def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
         return self.b.insert(arith.AddfOp(x, y))

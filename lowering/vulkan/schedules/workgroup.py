@@ -45,30 +45,43 @@ class Workgroup:
         self.subgroup = min(b.facts.device_description.subgroup, size)
         self.thread = b.insert(gpu.ThreadIdOp(_X))
         self.thread.name_hint = "thread"
-        self._scratch: dict[Attribute, SSAValue] = {}
+        self._scratch: dict[tuple[Attribute, int], SSAValue] = {}
 
     def all_reduce(self, value: SSAValue, join: Join) -> SSAValue:
         """The values of all invocations as one, the same bits for each of them."""
+        (found,) = self.all_reduce_each([value], join)
+        return found
+
+    def all_reduce_each(self, values: Sequence[SSAValue], join: Join) -> list[SSAValue]:
+        """The same for several values of one type, which wait together."""
         b, lanes = self.b, self.subgroup
         if lanes == 1:
-            return self._through_memory(value, join)
-        value = self._butterfly(value, join, lanes)
+            return self._through_memory(values, join)
+        values = [self._butterfly(value, join, lanes) for value in values]
         groups = self.size // lanes
         if groups == 1:
-            return value
-        scratch = self._scratch_of(value.type, groups)
+            return values
+        scratch = self._scratch_of(values[0].type, len(values), groups)
         subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
         # Who still reads what was here before has to be done with it.
         barrier(b)
-        b.when(b.compare("eq", lane, 0), lambda: b.store(value, scratch, [subgroup]))
+
+        def write() -> None:
+            for number, value in enumerate(values):
+                b.store(value, scratch, [number, subgroup])
+
+        b.when(b.compare("eq", lane, 0), write)
         barrier(b)
         # Each subgroup joins all of them, so that nobody has to wait again.
         count = min(groups, lanes)
         first = b.rem(lane, count) if count < lanes else lane
-        found = b.load(scratch, [first])
-        for start in range(count, groups, count):
-            found = join(found, b.load(scratch, [b.add(first, start)]))
-        return self._butterfly(found, join, count)
+        found: list[SSAValue] = []
+        for number in range(len(values)):
+            whole = b.load(scratch, [number, first])
+            for start in range(count, groups, count):
+                whole = join(whole, b.load(scratch, [number, b.add(first, start)]))
+            found.append(self._butterfly(whole, join, count))
+        return found
 
     def _butterfly(self, value: SSAValue, join: Join, count: int) -> SSAValue:
         """The values of `count` neighbours in a subgroup as one. Both of a pair join the same two."""
@@ -82,26 +95,31 @@ class Workgroup:
             offset //= 2
         return value
 
-    def _through_memory(self, value: SSAValue, join: Join) -> SSAValue:
+    def _through_memory(self, values: Sequence[SSAValue], join: Join) -> list[SSAValue]:
         b, thread = self.b, self.thread
-        scratch = self._scratch_of(value.type, self.size)
+        scratch = self._scratch_of(values[0].type, len(values), self.size)
+        numbers = range(len(values))
         barrier(b)
-        b.store(value, scratch, [thread])
+        for number, value in enumerate(values):
+            b.store(value, scratch, [number, thread])
         half = self.size // 2
         while half:
             barrier(b)
 
             def fold(half: int = half) -> None:
-                other = b.load(scratch, [b.add(thread, half)])
-                b.store(join(b.load(scratch, [thread]), other), scratch, [thread])
+                for number in numbers:
+                    other = b.load(scratch, [number, b.add(thread, half)])
+                    mine = b.load(scratch, [number, thread])
+                    b.store(join(mine, other), scratch, [number, thread])
 
             b.when(b.compare("ult", thread, half), fold)
             half //= 2
         barrier(b)
-        return b.load(scratch, [0])
+        return [b.load(scratch, [number, 0]) for number in numbers]
 
-    def _scratch_of(self, kind: Attribute, count: int) -> SSAValue:
-        """Shared memory for values of a type, once for a kernel."""
-        if kind not in self._scratch:
-            self._scratch[kind] = shared_buffer(self.b, kind, [count], "joined")
-        return self._scratch[kind]
+    def _scratch_of(self, kind: Attribute, values: int, count: int) -> SSAValue:
+        """Shared memory for `count` parts of some values of a type, once for a kernel."""
+        key = (kind, values)
+        if key not in self._scratch:
+            self._scratch[key] = shared_buffer(self.b, kind, [values, count], "joined")
+        return self._scratch[key]

@@ -3,7 +3,7 @@
 // A workgroup computes a line along the last axis. Its subgroups exchange values, then share them.
 // CHECK-LABEL: func.func private @softmax_0
 // CHECK-SAME: gpu.known_block_size = array<i32: 64, 1, 1>
-// CHECK: %joined = memref.alloca() : memref<2xf32, #gpu.address_space<workgroup>>
+// CHECK: %joined = memref.alloca() : memref<1x2xf32, #gpu.address_space<workgroup>>
 // CHECK: %thread = "gpu.thread_id"
 // CHECK: vector.load %x{{.*}} vector<4xf32>
 // CHECK: gpu.shuffle xor
@@ -26,7 +26,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // -----
 // Without subgroups they share memory alone.
 // CHECK-LABEL: func.func private @softmax_0
-// CHECK: %joined = memref.alloca() : memref<64xf32, #gpu.address_space<workgroup>>
+// CHECK: %joined = memref.alloca() : memref<1x64xf32, #gpu.address_space<workgroup>>
 // CHECK-NOT: gpu.shuffle
 // CHECK: "gpu.barrier"
 // CHECK-NOT: gpu.shuffle
@@ -245,7 +245,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // Attention: scores of 128 keys at a time, weights in shared memory, columns that two invocations share.
 // CHECK-LABEL: func.func private @attention_0
 // CHECK-SAME: array<i32: 128, 1, 1>
-// CHECK-DAG: %weights = memref.alloca() : memref<128xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %weights = memref.alloca() : memref<4x128xf32, #gpu.address_space<workgroup>>
 // CHECK: scf.for %at =
 // CHECK: math.exp
 // CHECK: memref.store %{{.*}}, %weights
