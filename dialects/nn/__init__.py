@@ -65,6 +65,7 @@ from openinfer.dialects.nn.step_ops import (
 from openinfer.dialects.nn.structured_ops import AttentionOp, MatmulOp
 from openinfer.dialects.nn.tensor_ops import (
     BroadcastOp,
+    CheckIndicesOp,
     ConcatOp,
     GatherOp,
     PackOp,
@@ -104,6 +105,7 @@ NN = Dialect(
         SliceOp,
         ConcatOp,
         GatherOp,
+        CheckIndicesOp,
         ScatterOp,
         SortOp,
         CumsumOp,
@@ -144,6 +146,7 @@ __all__ = [
     "BroadcastOp",
     "CastDimsOp",
     "CheckIndexOp",
+    "CheckIndicesOp",
     "CommitOp",
     "ConcatOp",
     "ConvOp",

@@ -208,6 +208,32 @@ class GatherOp(NNOp):
 
 
 @irdl_op_definition
+class CheckIndicesOp(NNOp):
+    """Makes the step fail with `node` where an index is not in `0..bound`; `outs` is its error record.
+
+    It stands on buffers only, in front of a gather or scatter that the device computes and that has no
+    record. Indices are signed, unless there is `unsigned_indices`.
+    """
+
+    name = "nn.check_indices"
+    bound = prop_def(SizeAttr)
+    node = opt_prop_def(IntegerAttr)
+    unsigned_indices = opt_prop_def(UnitAttr)
+
+    def check(self) -> None:
+        if not self.on_buffers:
+            refuse(self, "it stands on buffers only")
+        if not isinstance(element(self.inputs[0]), IntegerType):
+            refuse(self, f"the indices are {element(self.inputs[0])}, expected integers")
+        if self.unsigned_indices is not None:
+            expect_plain_integers(self, "unsigned_indices", self.inputs)
+        if self.node is not None and self.node.value.data < 0:
+            refuse(self, f"node {self.node.value.data} is no row of the node table")
+        expect_element(self, "the error record", element(self.output), i64)
+        expect_shape(self, "the error record", shape_of(self.output), (4,))
+
+
+@irdl_op_definition
 class PackOp(NNOp):
     """Matrix `[K, N]` (`[N, K]` when transposed) in a layout; leading dimensions are kept.
 

@@ -7,6 +7,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects import nn
+from openinfer.dialects.graph import SizeAttr
 from openinfer.lowering.buffers.bufferizer import (
     Bufferizer,
     Rule,
@@ -15,7 +16,7 @@ from openinfer.lowering.buffers.bufferizer import (
     kept_attributes,
 )
 from openinfer.lowering.demands import demands_of
-from openinfer.lowering.places import keep_place
+from openinfer.lowering.places import keep_place, to_host
 
 
 def _destination(b: Bufferizer, op: Operation) -> None:
@@ -29,7 +30,10 @@ def _destination(b: Bufferizer, op: Operation) -> None:
     for row in demands_of(op).scratch(op):
         scratch[row.name] = b.allocate(row.element, row.dims, "scratch")
     if isinstance(op, nn.GatherOp | nn.ScatterOp) and b.errors is not None:
-        scratch["errors"] = b.errors
+        if demands_of(op).own_memory:
+            _check_on_host(b, op, b.errors)
+        else:
+            scratch["errors"] = b.errors
     extras = [b.buffer(v) for v in op.extras]
     bodies = list(op.body)
     for body in bodies:
@@ -38,6 +42,20 @@ def _destination(b: Bufferizer, op: Operation) -> None:
     new_op.attributes.update(kept_attributes(op))
     b.insert(new_op)
     b.retire(op)
+
+
+def _check_on_host(b: Bufferizer, op: nn.GatherOp | nn.ScatterOp, errors: SSAValue) -> None:
+    """The host, whose record of errors no device sees, looks at the indices in front of the device's op."""
+    bound = nn.dims_of(op.inputs[0])[op.axis.value.data]
+    settings = {
+        "bound": SizeAttr.of(bound),
+        "node": op.node,
+        "unsigned_indices": op.unsigned_indices,
+    }
+    check = nn.CheckIndicesOp([b.buffer(op.inputs[1])], [], [errors], settings)
+    check.attributes.update(kept_attributes(op))
+    to_host(check)
+    b.insert(check)
 
 
 def _generic(b: Bufferizer, op: Operation) -> None:

@@ -63,7 +63,7 @@ def gather(
             lambda outer: each(b, count, lambda j: element(outer, j), parallel=not many),
             parallel=True,
         )
-        check_of_none(b, rows.outer, count, flat, bound, report, unsigned=unsigned)
+        check_of_none(b, rows.outer, flat, bound, report, unsigned=unsigned)
 
     def report_first() -> None:
         """Any index into an empty table is wrong: the first one is reported."""
@@ -89,10 +89,23 @@ def gather(
     )
 
 
+def check_indices(
+    b: LoopBuilder, indices: SSAValue, bound: Index, report: Report, *, unsigned: bool
+) -> None:
+    """`report` for the indices outside of `0..bound`, in their order."""
+    assert isinstance(indices.type, MemRefType)
+    rank = indices.type.get_num_dims()
+    flat = collapse(b, indices, [list(range(rank))]) if rank > 1 else indices
+
+    def one(j: SSAValue) -> None:
+        _checked(b, as_index(b, b.load(flat, [j] if rank else []), unsigned), bound, j, report)
+
+    each(b, extent_of(b, indices, range(rank)), one)
+
+
 def check_of_none(
     b: LoopBuilder,
     outer: Extent,
-    count: Extent,
     flat: SSAValue,
     bound: Index,
     report: Report | None,
@@ -103,15 +116,14 @@ def check_of_none(
     times = outer.value(b)
     if report is None or (isinstance(times, int) and times):
         return
-    rank = len(flat.type.get_shape()) if isinstance(flat.type, MemRefType) else 0
 
-    def check(j: SSAValue) -> None:
-        _checked(b, as_index(b, b.load(flat, [j] if rank else []), unsigned), bound, j, report)
+    def check() -> None:
+        check_indices(b, flat, bound, report, unsigned=unsigned)
 
     if isinstance(times, int):
-        each(b, count, check)
+        check()
     else:
-        b.when(b.compare("eq", times, 0), lambda: each(b, count, check))
+        b.when(b.compare("eq", times, 0), check)
 
 
 def _checked(

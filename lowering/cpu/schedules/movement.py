@@ -29,6 +29,7 @@ from xdsl.ir.affine import AffineExpr
 
 from openinfer.dialects.nn import (
     BroadcastOp,
+    CheckIndicesOp,
     ConcatOp,
     FillOp,
     GatherOp,
@@ -39,7 +40,7 @@ from openinfer.dialects.nn import (
     TransposeOp,
     element_of,
 )
-from openinfer.lowering.cpu.schedules.gathers import gather, report_into
+from openinfer.lowering.cpu.schedules.gathers import check_indices, gather, report_into
 from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.copies import Cut, concatenate, copy_run, cut_out
@@ -214,6 +215,15 @@ def _gather(b: LoopBuilder, op: Operation) -> bool:
     return True
 
 
+def _check_indices(b: LoopBuilder, op: Operation) -> bool:
+    assert isinstance(op, CheckIndicesOp)
+    node = op.node.value.data if op.node is not None else 0
+    report = report_into(b, op.output, node)
+    bound = _size(b, op.bound.data)
+    check_indices(b, op.inputs[0], bound, report, unsigned=op.unsigned_indices is not None)
+    return True
+
+
 RULES: dict[str, Rule] = {
     LinalgFillOp.name: _fill_with_operand,
     FillOp.name: _fill_with_setting,
@@ -224,4 +234,5 @@ RULES: dict[str, Rule] = {
     SliceOp.name: _slice,
     ConcatOp.name: _concat,
     GatherOp.name: _gather,
+    CheckIndicesOp.name: _check_indices,
 }

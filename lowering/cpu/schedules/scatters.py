@@ -113,7 +113,7 @@ def scatter(
         lambda outer: each(b, count, lambda j: element(outer, j)),
         parallel=result.outer.static != 1,
     )
-    check_of_none(b, result.outer, count, flat, bound, report, unsigned=unsigned_indices)
+    check_of_none(b, result.outer, flat, bound, report, unsigned=unsigned_indices)
 
 
 def _copy(b: LoopBuilder, source: SSAValue, target: SSAValue, lanes: int) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import gpu
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
@@ -64,6 +65,21 @@ def each_group(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -
     """`body` with the number of the workgroup, where that is below `count`."""
     number = group_number(b)
     b.when(b.compare("ult", number, count), lambda: body(number))
+
+
+def each_element(b: LoopBuilder, target: SSAValue, body: Callable[[list[SSAValue]], None]) -> Grid:
+    """An invocation for each element of a buffer, with the indices of the element."""
+    assert isinstance(target.type, MemRefType)
+    axes = range(target.type.get_num_dims())
+
+    def extents(builder: LoopBuilder, buffer: SSAValue) -> list[Index]:
+        return [builder.dim(buffer, axis) for axis in axes]
+
+    inside = extents(b, target)
+    numbered(b, product(b, inside), lambda number: body(split(b, number, inside)))
+    return Grid(
+        lambda host, value_of: grid_for(host, product(host, extents(host, value_of(target))))
+    )
 
 
 def grid_for(host: LoopBuilder, count: Index, size: int = WORKGROUP) -> tuple[Index, Index, Index]:

@@ -27,8 +27,10 @@ from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
 from openinfer.lowering.vulkan.schedules.attention import lower_attention
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
+from openinfer.lowering.vulkan.schedules.gather import lower_gather
 from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
+from openinfer.lowering.vulkan.schedules.movement import lower_concat, lower_slice
 from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
 from openinfer.lowering.vulkan.schedules.wide import mark_aligned
@@ -41,6 +43,9 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.AttentionOp.name: lower_attention,
     nn.LayerNormOp.name: lower_layer_norm,
     nn.RmsNormOp.name: lower_rms_norm,
+    nn.SliceOp.name: lower_slice,
+    nn.ConcatOp.name: lower_concat,
+    nn.GatherOp.name: lower_gather,
 }
 """The schedule of every op that has a device kernel."""
 
@@ -92,6 +97,7 @@ def _lower(function: FuncOp, calls: list[CallOp]) -> None:
     mark_aligned(kernel, function, calls)
     with keep_location(kernel):
         grid = RULES[kernel.name](LoopBuilder(InsertPoint.before(kernel)), kernel)
+    sizes += _sizes_as_arguments(function)  # Those that the schedule asked for.
     for call in calls:
         _launch(call, function, sizes, grid)
     kernel.detach()
@@ -102,7 +108,7 @@ def _lower(function: FuncOp, calls: list[CallOp]) -> None:
 def _sizes_as_arguments(function: FuncOp) -> list[nn.SizeOp]:
     """Makes an argument of each size; what it was before."""
     block = function.body.block
-    sizes = [op for op in block.ops if isinstance(op, nn.SizeOp)]
+    sizes = [op for op in function.walk() if isinstance(op, nn.SizeOp)]
     for op in sizes:
         (size,) = op.results
         argument = block.insert_arg(size.type, len(block.args))

@@ -105,6 +105,20 @@ func.func @step(%x: tensor<64x8xf32>, %w: tensor<32x8xf32>, %i: tensor<3xi64>) -
 }
 }
 // -----
+// On a device with memory of its own the host looks at the indices, and the gather has no record.
+// CHECK: nn.check_indices(%i) outs(%errors) {bound = #graph.size<8>, node = 7 : i64} attrs {openinfer.place = "host"}
+// CHECK-NEXT: nn.gather(%y, %i) outs(%g) {axis = 1 : i64, node = 7 : i64} :
+// One that the host computes keeps it.
+// CHECK: nn.gather(%y, %i) outs(%h) scratch(errors = %errors) {axis = 1 : i64, node = 8 : i64} attrs {openinfer.place = "host"}
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+nn.interface {inputs = ["y", "i"], outputs = ["g", "h"], weights = []}
+func.func @step(%y: tensor<64x8xf32>, %i: tensor<3xi64>) -> (tensor<64x3xf32>, tensor<64x3xf32>) {
+  %g = nn.gather(%y, %i) {axis = 1 : i64, node = 7 : i64} : (tensor<64x8xf32>, tensor<3xi64>) -> tensor<64x3xf32>
+  %h = nn.gather(%y, %i) {axis = 1 : i64, node = 8 : i64} attrs {openinfer.place = "host"} : (tensor<64x8xf32>, tensor<3xi64>) -> tensor<64x3xf32>
+  func.return %g, %h : tensor<64x3xf32>, tensor<64x3xf32>
+}
+}
+// -----
 // A function that lays out a weight writes into its last argument: nothing plans its memory.
 // CHECK: func.func @prepare_0(%source: memref<4x5xf32>, %result: memref<1x4x32xf32>)
 // CHECK-NEXT: nn.pack(%source) outs(%result)

@@ -318,6 +318,24 @@ func.func @f(%b: memref<4x8xf32>, %i: memref<5xi64>, %c: memref<5x8xf32>, %e: me
   func.return
 }
 // -----
+// CHECK: nn.check_indices: the error record has shape [3], expected [4]
+func.func @f(%i: memref<5xi64>, %e: memref<3xi64>) {
+  nn.check_indices(%i) outs(%e) {bound = #graph.size<4>} : (memref<5xi64>, memref<3xi64>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.check_indices: the indices are f32, expected integers
+func.func @f(%i: memref<5xf32>, %e: memref<4xi64>) {
+  nn.check_indices(%i) outs(%e) {bound = #graph.size<4>} : (memref<5xf32>, memref<4xi64>) -> ()
+  func.return
+}
+// -----
+// CHECK: nn.check_indices: it stands on buffers only
+func.func @f(%i: tensor<5xi64>) {
+  %e = nn.check_indices(%i) {bound = #graph.size<4>} : (tensor<5xi64>) -> tensor<4xi64>
+  func.return
+}
+// -----
 // CHECK: a panel has 0 columns, expected 1 or more
 func.func @f(%a0: tensor<4x8xf32>) {
   %y = nn.pack(%a0) {layout = #nn.panels<0>} : (tensor<4x8xf32>) -> tensor<1x4x8xf32>

@@ -98,6 +98,21 @@ func.func @gather(%table: memref<100x384xf32>, %ids: memref<?xi64>, %y: memref<?
   func.return
 }
 
+// Indices that another machine uses are looked at one after the other.
+// CHECK-LABEL: func.func @check_indices
+// CHECK:         %[[BOUND:.*]] = nn.size
+// CHECK:         scf.for
+// CHECK:           %[[WRONG:.*]] = arith.cmpi uge, %{{.*}}, %[[BOUND]] : index
+// CHECK-NEXT:      scf.if %[[WRONG]]
+// CHECK:             %[[NODE:.*]] = arith.constant 8 : i64
+// CHECK-NEXT:        memref.store %[[NODE]], %errors[%c0]
+// CHECK-NOT:     openinfer.parallel
+func.func @check_indices(%ids: memref<?x2xi64>, %errors: memref<4xi64>) {
+  nn.check_indices(%ids) outs(%errors) {bound = #graph.size<N>, node = 7 : i64}
+    : (memref<?x2xi64>, memref<4xi64>) -> ()
+  func.return
+}
+
 // On tensors nothing happens.
 
 // CHECK-LABEL: func.func @on_tensors
