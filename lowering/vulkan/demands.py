@@ -18,6 +18,7 @@ from openinfer.lowering.demands import Demands
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
+from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 
 _INTEGERS = (8, 16, 32, 64)
@@ -43,6 +44,8 @@ class VulkanDemands(Demands):
             return "the device has no kernel for products with weights in a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
             return "the device has no kernel for attention that is rounded to bf16"
+        if isinstance(op, nn.SortOp) and not _is_short(op):
+            return f"the device sorts lines of known lengths up to {MOST_SORTED}"
         strict = Facts.of(op).strict_math
         if strict and isinstance(op, _WITH_FUNCTIONS):
             return _STRICT
@@ -56,6 +59,12 @@ class VulkanDemands(Demands):
 
     def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
         return not Facts.of(op).strict_math and self.supports(op) is None
+
+
+def _is_short(op: nn.SortOp) -> bool:
+    """Whether the lines of a sort are known to be short enough: the work grows with their square."""
+    length = nn.dims_of(op.inputs[0])[op.axis.value.data].constant
+    return length is not None and length <= MOST_SORTED
 
 
 def _is_buffer(value: SSAValue) -> bool:

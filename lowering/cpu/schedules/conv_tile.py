@@ -9,9 +9,9 @@ from xdsl.ir import SSAValue
 
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
-from openinfer.lowering.cpu.schedules.windows import times
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import multiply_add
+from openinfer.lowering.kernels.window_axes import times
 
 # Multiplications of vectors that one round of a loop over channels holds at most; more of them are
 # in a loop over the lines of the kernel.

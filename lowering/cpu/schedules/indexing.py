@@ -23,13 +23,14 @@ from xdsl.ir import Operation
 from openinfer.dialects.nn import CumsumOp, ScatterOp, SortOp, dims_of, element_of
 from openinfer.lowering.cpu.schedules.gathers import report_into
 from openinfer.lowering.cpu.schedules.scatters import scatter
-from openinfer.lowering.cpu.schedules.sorting import Order, Sorter
+from openinfer.lowering.cpu.schedules.sorting import Sorter
 from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.running_sums import running_sums
 from openinfer.lowering.kernels.scratch import scratch_of
+from openinfer.lowering.kernels.sort_order import Order
 
 MOST, FEW = 64, 16
 """How many are chosen one by one instead of sorting all: of many, and of any number."""

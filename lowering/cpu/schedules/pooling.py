@@ -7,42 +7,29 @@ plane is a range, the same for a whole line of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, VectorType, i64
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, VectorType, i64
 from xdsl.dialects.vector import ShuffleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import PoolOp
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.cpu.schedules.windows import axes_of, numbers_of, planes, reached, times
 from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import (
-    INF,
-    count_as,
     element_type,
-    largest,
     resize_float,
     wide_type,
 )
+from openinfer.lowering.kernels.pool_windows import Reach, combination, divisor_of, reach
 from openinfer.lowering.kernels.runs import Extent, each, extent_of, fitting_lanes, vector_run
+from openinfer.lowering.kernels.window_axes import axes_of, numbers_of, planes, times
 
 # Columns of a window that are written out for vectors of windows.
 MOST_COLUMNS = 16
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """What one window covers of an axis: places `first + k * dilation` for k in a range."""
-
-    first: Index
-    start: Index
-    stop: Index
-    counted: Index
-    """How many of its elements lie in the plane or its padding."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +57,7 @@ class _Pooling:
         self.computed = self.element
         if isinstance(self.element, AnyFloat):
             self.computed = wide_type(self.element)
-        self.combine, self.start = _combination(op, self.computed)
+        self.combine, self.start = combination(op, self.computed)
         self.lanes = 1 if is_packed(self.element) else lanes_of(op, self.computed)
 
     def emit(self) -> None:
@@ -138,15 +125,10 @@ class _Pooling:
             behind = room if way.stride == 1 else b.floordiv(room, way.stride)
         return first, b.maximum(b.minimum(behind, count), first)
 
-    def _reach(self, axis: int, number: Index) -> _Reach:
-        b, way, size = self.b, self.axes[axis], self.kernel[axis]
-        first = b.minus(times(b, number, way.stride), way.before)
-        if way.inside and self.op.ceil is None:
-            return _Reach(first, 0, size, size)
-        extent = self.extents[axis]
-        start, stop = reached(b, first, way.dilation, extent, size)
-        _, counted = reached(b, first, way.dilation, b.plus(extent, way.after), size)
-        return _Reach(first, start, stop, counted)
+    def _reach(self, axis: int, number: Index) -> Reach:
+        return reach(
+            self.b, self.op, self.axes[axis], number, self.extents[axis], self.kernel[axis]
+        )
 
     def _widened(self, value: SSAValue) -> SSAValue:
         return resize_float(self.b, value, self.computed) if self.is_float else value
@@ -155,11 +137,11 @@ class _Pooling:
     def is_float(self) -> bool:
         return isinstance(self.element, AnyFloat)
 
-    def _finished(self, total: SSAValue, rows: _Reach, columns: _Reach) -> SSAValue:
+    def _finished(self, total: SSAValue, rows: Reach, columns: Reach) -> SSAValue:
         """The mean of a sum, in the type of the result."""
         b = self.b
         if self.op.kind.data == "average":
-            divisor = _count(b, self.op, rows, columns, self.computed)
+            divisor = divisor_of(b, self.op, rows, columns, self.computed)
             if isinstance(total.type, VectorType):
                 divisor = b.splat(divisor, self.lanes)
             total = b.insert(arith.DivfOp(total, divisor))
@@ -169,7 +151,7 @@ class _Pooling:
 
     # A single window
 
-    def _window(self, outer: SSAValue, h: SSAValue, w: SSAValue, rows: _Reach) -> None:
+    def _window(self, outer: SSAValue, h: SSAValue, w: SSAValue, rows: Reach) -> None:
         """A loop over the elements of one window that lie in the plane."""
         b, axes = self.b, self.axes
         columns = self._reach(1, w)
@@ -209,7 +191,7 @@ class _Pooling:
         self,
         way: _Line,
         place: tuple[Index, Index, Index],
-        rows: _Reach,
+        rows: Reach,
         whole: Index,
         i: SSAValue,
         mask: SSAValue | None,
@@ -236,7 +218,7 @@ class _Pooling:
             hint="i",
             rounds=_number(self.kernel[0]),
         )
-        columns = _Reach(first, 0, way.columns, way.columns)
+        columns = Reach(first, 0, way.columns, way.columns)
         value = self._finished(total, rows, columns)
         b.vstore(value, self.target, place, mask)
 
@@ -290,33 +272,3 @@ def _every_other(b: LoopBuilder, pair: Sequence[SSAValue], first: int, lanes: in
     assert isinstance(kind, VectorType)
     places = DenseArrayBase.from_list(i64, list(range(first, 2 * lanes, 2)))
     return b.insert(ShuffleOp(pair[0], pair[1], places, result_type=kind))
-
-
-Combine = Callable[[LoopBuilder, SSAValue, SSAValue], SSAValue]
-
-
-def _combination(op: PoolOp, computed: Attribute) -> tuple[Combine, float | int]:
-    """How elements are joined, and what an empty window gives."""
-    if op.kind.data == "average":
-        return (lambda b, x, y: b.insert(arith.AddfOp(x, y))), 0.0
-    if isinstance(computed, AnyFloat):
-        return largest, -INF
-    if op.unsigned is not None:
-        return (lambda b, x, y: b.insert(arith.MaxUIOp(x, y))), 0
-    assert isinstance(computed, IntegerType)
-    return (lambda b, x, y: b.insert(arith.MaxSIOp(x, y))), -(1 << (computed.bitwidth - 1))
-
-
-def _count(
-    b: LoopBuilder, op: PoolOp, rows: _Reach, columns: _Reach, computed: Attribute
-) -> SSAValue:
-    """What the sum of a window is divided by."""
-    if op.divisor is not None:
-        return b.constant(op.divisor.value.data, computed)
-    if op.count_padding is not None:
-        sides = [rows.counted, columns.counted]
-    else:
-        sides = [b.minus(side.stop, side.start) for side in (rows, columns)]
-    if isinstance(sides[0], int) and isinstance(sides[1], int):
-        return b.constant(sides[0] * sides[1], computed)
-    return count_as(b, b.mul(*sides), computed)

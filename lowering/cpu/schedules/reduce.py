@@ -18,27 +18,25 @@ Requires: bufferised; contiguous operands; one axis. Integers are signed, unless
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     IndexType,
-    IntegerType,
     MemRefType,
     VectorType,
     i8,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import ReduceOp, element_of
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.extremes import Extreme
 from openinfer.lowering.kernels.lines import Line, over_lines
 from openinfer.lowering.kernels.numeric import (
-    INF,
     compare_floats,
     compare_integers,
     index_to,
@@ -52,59 +50,6 @@ from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import AxisView, collapse, view_around
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What is looked for: the extreme of a type, its first or its last place."""
-
-    largest: bool
-    last: bool
-    unsigned: bool
-
-    def worst(self, element: Attribute) -> float | int:
-        """The value that no element is worse than."""
-        if isinstance(element, AnyFloat):
-            return -INF if self.largest else INF
-        assert isinstance(element, IntegerType)
-        bits = element.bitwidth
-        if self.unsigned:
-            return 0 if self.largest else -1
-        return -(1 << (bits - 1)) if self.largest else (1 << (bits - 1)) - 1
-
-    @property
-    def float_kind(self) -> str:
-        return "maximumf" if self.largest else "minimumf"
-
-    @property
-    def integer_kind(self) -> str:
-        return ("max" if self.largest else "min") + ("ui" if self.unsigned else "si")
-
-    def join(self, b: LoopBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-        """The better of two values; NaN is better than all."""
-        if is_float(x):
-            return b.insert((arith.MaximumfOp if self.largest else arith.MinimumfOp)(x, y))
-        return b.insert(_EXTREMES[self.integer_kind](x, y))
-
-    def better(self, b: LoopBuilder, x: SSAValue, old: SSAValue) -> SSAValue:
-        """Whether x takes the place of what was found before it."""
-        relation = ("g" if self.largest else "l") + ("e" if self.last else "t")
-        if not is_float(x):
-            return compare_integers(b, ("u" if self.unsigned else "s") + relation, x, old)
-        is_nan = compare_floats(b, "uno", x, x)
-        if not self.last:
-            # A NaN is beaten by nothing, not even by another NaN.
-            was_number = compare_floats(b, "ord", old, old)
-            is_nan = b.insert(arith.AndIOp(is_nan, was_number))
-        return b.insert(arith.OrIOp(compare_floats(b, f"o{relation}", x, old), is_nan))
-
-
-_EXTREMES: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "maxsi": arith.MaxSIOp,
-    "minsi": arith.MinSIOp,
-    "maxui": arith.MaxUIOp,
-    "minui": arith.MinUIOp,
-}
-
-
 def _lower(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, ReduceOp)
     if op.kind.data not in ("argmax", "argmin"):
@@ -115,7 +60,7 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
     computed = wide_type(element) if isinstance(element, AnyFloat) else element
     if is_packed(element):
         computed = i8
-    order = _Order(op.kind.data == "argmax", op.select_last is not None, op.unsigned is not None)
+    order = Extreme(op.kind.data == "argmax", op.select_last is not None, op.unsigned is not None)
     place = _Place(b, op.output, source, axis, op.keepdims is not None)
 
     def one(line: Line) -> None:
@@ -129,7 +74,7 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
     return True
 
 
-def _along(line: Line, source: AxisView, order: _Order) -> SSAValue:
+def _along(line: Line, source: AxisView, order: Extreme) -> SSAValue:
     """First the extreme, then the first (last) place that holds it, or a NaN; an index."""
     b, lanes = line.b, line.lanes
 
@@ -171,7 +116,7 @@ def _along(line: Line, source: AxisView, order: _Order) -> SSAValue:
     return select(b, exists, place, b.index(0))
 
 
-def _across(line: Line, source: AxisView, order: _Order) -> SSAValue:
+def _across(line: Line, source: AxisView, order: Extreme) -> SSAValue:
     """The best value and its place in each lane; an index vector."""
     b, lanes = line.b, line.lanes
     best = line.constant(order.worst(line.computed))

@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.nn import ResampleOp
-from openinfer.lowering.cpu.schedules.windows import planes, times
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import count_as, element_type, resize_float, wide_type
 from openinfer.lowering.kernels.runs import each, extent_of
+from openinfer.lowering.kernels.window_axes import planes, times
 
 
 @dataclass(frozen=True)

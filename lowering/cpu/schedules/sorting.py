@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, i64
@@ -12,42 +11,15 @@ from xdsl.ir import SSAValue
 from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import (
-    compare_floats,
-    compare_integers,
     index_to,
-    is_float,
     select,
-    widen,
 )
 from openinfer.lowering.kernels.runs import AxisView, each, view_around
+from openinfer.lowering.kernels.sort_order import Order
 
 Line = tuple[SSAValue, SSAValue]
 """The outer and the inner index of a line along the axis."""
 Values = tuple[SSAValue, ...]
-
-
-@dataclass(frozen=True)
-class Order:
-    """Which of two values comes first."""
-
-    descending: bool
-    unsigned: bool
-    """Whether integers have no sign."""
-
-    def before(self, b: LoopBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Whether x comes strictly before y; a NaN is larger than every number."""
-        if not is_float(x):
-            relation = ("u" if self.unsigned else "s") + ("gt" if self.descending else "lt")
-            return compare_integers(b, relation, x, y)
-        x, y = widen(b, x), widen(b, y)
-        less = compare_floats(b, "ogt" if self.descending else "olt", x, y)
-        larger, smaller = (x, y) if self.descending else (y, x)
-        alone = b.insert(
-            arith.AndIOp(
-                compare_floats(b, "uno", larger, larger), compare_floats(b, "ord", smaller, smaller)
-            )
-        )
-        return b.insert(arith.OrIOp(less, alone))
 
 
 class Sorter:

@@ -6,85 +6,15 @@ a range of places, so that no element is tested by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.nn import FoldOp, PoolOp, SizeOp, UnfoldOp, sizes_in
-from openinfer.dialects.nn.window_ops import Numbers
+from openinfer.dialects.nn import FoldOp, UnfoldOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.copies import copy_run
 from openinfer.lowering.kernels.elements import add
 from openinfer.lowering.kernels.numeric import element_type
-from openinfer.lowering.kernels.runs import Extent, collapse, each, extent_of, vector_run
-from openinfer.runtime.sizes import Size
-
-
-@dataclass(frozen=True)
-class Axis:
-    """How windows lie along one axis: the first place of window i is `i * stride - before`."""
-
-    stride: Index
-    before: Index
-    after: Index
-    dilation: Index
-
-    @property
-    def inside(self) -> bool:
-        """Whether no window can reach out of the plane."""
-        return (
-            isinstance(self.before, int)
-            and isinstance(self.after, int)
-            and (self.before == self.after == 0)
-        )
-
-    def offset(self, b: LoopBuilder, place: SSAValue) -> Index:
-        """How far element `place` of window 0 lies from the start of the plane."""
-        return b.minus(times(b, place, self.dilation), self.before)
-
-
-def axes_of(b: LoopBuilder, op: UnfoldOp | FoldOp | PoolOp) -> tuple[Axis, Axis]:
-    """Both axes; what only the run knows is read here, once."""
-    stride, dilation = numbers_of(b, op.stride, 1), numbers_of(b, op.dilation, 1)
-    top, bottom, left, right = numbers_of(b, op.padding, 0)
-    return (
-        Axis(stride[0], top, bottom, dilation[0]),
-        Axis(stride[1], left, right, dilation[1]),
-    )
-
-
-def numbers_of(b: LoopBuilder, numbers: Numbers, least: int) -> tuple[Index, ...]:
-    """The numbers of a setting. The step has checked that none is below `least`; that they cannot
-    be, so that a division by them never ends the process, is seen here once more."""
-    return tuple(
-        b.insert(SizeOp(Size.max(size, least))) if size.constant is None else size.constant
-        for size in sizes_in(numbers)
-    )
-
-
-def times(b: LoopBuilder, a: Index, factor: Index) -> Index:
-    if isinstance(a, int) and isinstance(factor, int):
-        return a * factor
-    if isinstance(a, int):
-        a, factor = factor, a
-    return a if factor == 1 else b.mul(a, factor)
-
-
-def reached(
-    b: LoopBuilder, offset: Index, step: Index, extent: Index, count: Index
-) -> tuple[Index, Index]:
-    """The range of i below `count` for which `0 <= i * step + offset < extent`."""
-    first = b.ceil_div(b.maximum(b.minus(0, offset), 0), step)
-    behind = b.ceil_div(b.maximum(b.minus(extent, offset), 0), step)
-    return b.minimum(first, count), b.minimum(behind, count)
-
-
-def planes(b: LoopBuilder, buffer: SSAValue) -> SSAValue:
-    """`[N, C, …]` as `[N * C, …]`."""
-    assert isinstance(buffer.type, MemRefType)
-    rank = buffer.type.get_num_dims()
-    return collapse(b, buffer, [[0, 1], *([axis] for axis in range(2, rank))])
+from openinfer.lowering.kernels.runs import Extent, each, extent_of, vector_run
+from openinfer.lowering.kernels.window_axes import axes_of, planes, reached, times
 
 
 def _span(b: LoopBuilder, first: Index, behind: Index) -> Extent:

@@ -26,14 +26,21 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
 from openinfer.lowering.vulkan.schedules.attention import lower_attention
+from openinfer.lowering.vulkan.schedules.convolution import lower_conv
+from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
+from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
 from openinfer.lowering.vulkan.schedules.gather import lower_gather
 from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
 from openinfer.lowering.vulkan.schedules.movement import lower_concat, lower_slice
 from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
+from openinfer.lowering.vulkan.schedules.resample import lower_resample
+from openinfer.lowering.vulkan.schedules.scatter import lower_scatter
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
+from openinfer.lowering.vulkan.schedules.sort import lower_sort
 from openinfer.lowering.vulkan.schedules.wide import mark_aligned
+from openinfer.lowering.vulkan.schedules.windows import lower_fold, lower_pool, lower_unfold
 
 RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     FillOp.name: lower_fill,
@@ -46,6 +53,15 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.SliceOp.name: lower_slice,
     nn.ConcatOp.name: lower_concat,
     nn.GatherOp.name: lower_gather,
+    nn.ScatterOp.name: lower_scatter,
+    nn.SortOp.name: lower_sort,
+    nn.CumsumOp.name: lower_cumsum,
+    nn.ReduceOp.name: lower_extreme,
+    nn.UnfoldOp.name: lower_unfold,
+    nn.FoldOp.name: lower_fold,
+    nn.PoolOp.name: lower_pool,
+    nn.ResampleOp.name: lower_resample,
+    nn.ConvOp.name: lower_conv,
 }
 """The schedule of every op that has a device kernel."""
 

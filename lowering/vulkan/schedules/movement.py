@@ -1,7 +1,8 @@
 """`nn.slice` and `nn.concat`: an invocation copies an element of the result.
 
 Before:
-    nn.slice(%x) outs(%y) {starts = [#nn.size<3>], steps = array<i64: -1>} : (memref<4xf32>, memref<2xf32>) -> ()
+    nn.slice(%x) outs(%y) {starts = [#graph.size<3>], steps = array<i64: -1>}
+      : (memref<4xf32>, memref<2xf32>) -> ()
 
 After:
     %i = number of the invocation

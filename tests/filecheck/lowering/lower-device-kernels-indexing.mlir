@@ -1,0 +1,165 @@
+// RUN: openinfer-opt %s -p lower-device-kernels --split-input-file | filecheck %s
+
+// A workgroup searches a line: the best of all, then its first place.
+// CHECK-LABEL: func.func private @reduce_0
+// CHECK: scf.for %k = %thread to %{{.*}} -> (f32, index)
+// CHECK: gpu.shuffle xor %{{.*}} : f32
+// CHECK: arith.cmpf oeq
+// CHECK: gpu.shuffle xor %{{.*}} : i32
+// CHECK: arith.cmpi eq, %thread
+// CHECK: memref.store %{{.*}}, %y
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<7xi64>
+    func.call @reduce_0(%x, %y) : (memref<7x200xf32>, memref<7xi64>) -> ()
+    func.return
+  }
+  func.func private @reduce_0(%x: memref<7x200xf32>, %y: memref<7xi64>) {
+    nn.reduce(%x) outs(%y) {axes = array<i64: 1>, kind = "argmax"} : (memref<7x200xf32>, memref<7xi64>) -> ()
+    func.return
+  }
+}
+// -----
+// A short line is searched by an invocation.
+// CHECK-LABEL: func.func private @reduce_0
+// CHECK-SAME: array<i32: 64, 1, 1>
+// CHECK-NOT: gpu.shuffle
+// CHECK-NOT: gpu.barrier
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<200x7xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<200x1xi64>
+    func.call @reduce_0(%x, %y) : (memref<200x7xf32>, memref<200x1xi64>) -> ()
+    func.return
+  }
+  func.func private @reduce_0(%x: memref<200x7xf32>, %y: memref<200x1xi64>) {
+    nn.reduce(%x) outs(%y) {axes = array<i64: 1>, kind = "argmin", keepdims} : (memref<200x7xf32>, memref<200x1xi64>) -> ()
+    func.return
+  }
+}
+// -----
+// An invocation counts what stands in front of its element: before it, then behind it.
+// CHECK-LABEL: func.func private @sort_0
+// CHECK: scf.for %j
+// CHECK: scf.for %j
+// CHECK: arith.cmpi ult
+// CHECK: scf.if
+// CHECK: memref.store %{{.*}}, %v
+// CHECK: memref.store %{{.*}}, %p
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
+    %v = memref.alloc() {openinfer.memory = "device"} : memref<7x8xf32>
+    %p = memref.alloc() {openinfer.memory = "device"} : memref<7x8xi64>
+    func.call @sort_0(%x, %v, %p) : (memref<7x200xf32>, memref<7x8xf32>, memref<7x8xi64>) -> ()
+    func.return
+  }
+  func.func private @sort_0(%x: memref<7x200xf32>, %v: memref<7x8xf32>, %p: memref<7x8xi64>) {
+    nn.sort(%x) outs(%v, %p) {axis = 1 : i64, descending} : (memref<7x200xf32>, memref<7x8xf32>, memref<7x8xi64>) -> ()
+    func.return
+  }
+}
+// -----
+// A running sum walks a line, with what its roundings take away.
+// CHECK-LABEL: func.func private @cumsum_0
+// CHECK: scf.for %k = %c0{{.*}} -> (f32, f32)
+// CHECK: memref.load %x
+// CHECK: memref.store %{{.*}}, %y
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
+    func.call @cumsum_0(%x, %y) : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+    func.return
+  }
+  func.func private @cumsum_0(%x: memref<7x200xf32>, %y: memref<7x200xf32>) {
+    nn.cumsum(%x) outs(%y) {axis = 0 : i64} : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// Of integers there is nothing to take away.
+// CHECK-LABEL: func.func private @cumsum_0
+// CHECK: scf.for %k = %c0{{.*}} -> (i32)
+// CHECK: arith.addi %{{.*}} : i32
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<7x9xi32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<7x9xi32>
+    func.call @cumsum_0(%x, %y) : (memref<7x9xi32>, memref<7x9xi32>) -> ()
+    func.return
+  }
+  func.func private @cumsum_0(%x: memref<7x9xi32>, %y: memref<7x9xi32>) {
+    nn.cumsum(%x) outs(%y) {axis = 0 : i64} : (memref<7x9xi32>, memref<7x9xi32>) -> ()
+    func.return
+  }
+}
+// -----
+// Rows of many neighbours: an invocation copies a column of x and then updates it.
+// CHECK-LABEL: func.func private @scatter_0
+// CHECK: scf.for %k
+// CHECK: memref.load %x
+// CHECK: memref.store %{{.*}}, %y
+// CHECK: scf.for %n
+// CHECK: memref.load %i
+// CHECK: arith.cmpi ult, %{{.*}} : i64
+// CHECK: scf.if
+// CHECK: memref.load %y
+// CHECK: memref.load %u
+// CHECK: arith.addf
+// CHECK: memref.store %{{.*}}, %y
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<5xi64>
+    %u = memref.alloc() {openinfer.memory = "device"} : memref<5x200xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<7x200xf32>
+    func.call @scatter_0(%x, %i, %u, %y) : (memref<7x200xf32>, memref<5xi64>, memref<5x200xf32>, memref<7x200xf32>) -> ()
+    func.return
+  }
+  func.func private @scatter_0(%x: memref<7x200xf32>, %i: memref<5xi64>, %u: memref<5x200xf32>, %y: memref<7x200xf32>) {
+    nn.scatter(%x, %i, %u) outs(%y) {axis = 0 : i64, mode = "add"} : (memref<7x200xf32>, memref<5xi64>, memref<5x200xf32>, memref<7x200xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// Of few: it has one element, which it stores once.
+// CHECK-LABEL: func.func private @scatter_0
+// CHECK: memref.load %x
+// CHECK: scf.for %n
+// CHECK: memref.load %i
+// CHECK: scf.if
+// CHECK: memref.load %u
+// CHECK-NOT: memref.load %y
+// CHECK: memref.store %{{.*}}, %y
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<200x7xf32>
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<5xi64>
+    %u = memref.alloc() {openinfer.memory = "device"} : memref<5x7xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<200x7xf32>
+    func.call @scatter_0(%x, %i, %u, %y) : (memref<200x7xf32>, memref<5xi64>, memref<5x7xf32>, memref<200x7xf32>) -> ()
+    func.return
+  }
+  func.func private @scatter_0(%x: memref<200x7xf32>, %i: memref<5xi64>, %u: memref<5x7xf32>, %y: memref<200x7xf32>) {
+    nn.scatter(%x, %i, %u) outs(%y) {axis = 0 : i64, mode = "set"} : (memref<200x7xf32>, memref<5xi64>, memref<5x7xf32>, memref<200x7xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// A kernel of the host is none of the device.
+// CHECK-LABEL: func.func private @cumsum_0
+// CHECK-NEXT: nn.cumsum
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() : memref<7x200xf32>
+    %y = memref.alloc() : memref<7x200xf32>
+    func.call @cumsum_0(%x, %y) {openinfer.place = "host"} : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+    func.return
+  }
+  func.func private @cumsum_0(%x: memref<7x200xf32>, %y: memref<7x200xf32>) {
+    nn.cumsum(%x) outs(%y) {axis = 0 : i64} : (memref<7x200xf32>, memref<7x200xf32>) -> ()
+    func.return
+  }
+}
