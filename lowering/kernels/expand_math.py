@@ -21,12 +21,18 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects.extensions.arith import ExtFOp, TruncFOp
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.circular import CIRCULAR
 from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.lanes import Constants, Lanes
+from openinfer.lowering.kernels.numeric import resize_float, widen
+from openinfer.lowering.kernels.turns import sine
+from openinfer.lowering.places import is_device_kernel
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,26 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
     found = [op for op in function.walk() if op.name in EXPANSIONS or op.name in CIRCULAR]
     constants: Constants = {}
     home = function.body.blocks[0]
+    device = is_device_kernel(function)
     for op in found:
-        _expand(op, home, constants)
+        if device and op.name in TURNS:
+            _expand_turns(op)
+        else:
+            _expand(op, home, constants)
+
+
+TURNS = {"math.sin": 0, "math.cos": 1}
+"""The functions of an angle, by the quarter turns that they are ahead of the sine."""
+
+
+def _expand_turns(op: Operation) -> None:
+    """A function of an angle on a device, which has no C library, and need not have f64."""
+    with keep_location(op):
+        b = LoopBuilder(InsertPoint.before(op))
+        kind = op.results[0].type
+        result = resize_float(b, sine(b, widen(b, op.operands[0]), TURNS[op.name]), kind)
+    result.name_hint = op.results[0].name_hint
+    Rewriter.replace_op(op, [], [result])
 
 
 def _expand(op: Operation, home: Block, constants: Constants) -> None:

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects import nn
 from openinfer.lowering.demands import Demands
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
@@ -23,8 +24,8 @@ from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 
 _INTEGERS = (8, 16, 32, 64)
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
-_COMPUTED = CONVERTED | frozenset(EXPANSIONS)
-"""Sine and cosine reduce large angles by a call of the C library, which only the host has."""
+_FUNCTIONS = frozenset(EXPANSIONS) | frozenset(TURNS)
+_COMPUTED = CONVERTED | _FUNCTIONS
 
 _WITH_FUNCTIONS = (nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.AttentionOp)
 
@@ -51,7 +52,7 @@ class VulkanDemands(Demands):
             return _STRICT
         for region in op.regions:
             for inner in region.walk():
-                if strict and inner.name in EXPANSIONS:
+                if strict and inner.name in _FUNCTIONS:
                     return _STRICT
                 if (reason := _refused(inner)) is not None:
                     return reason

@@ -359,3 +359,44 @@ block entry {
     )
     for name in ("a", "b", "d"):
         np.testing.assert_array_equal(found[name], expected[name])
+
+
+# Sine and cosine
+
+
+def test_sine_and_cosine_of_any_argument(everything_on_vulkan: None) -> None:
+    """Within 0.75 units in the last place, of floats of every exponent and near multiples of pi/2."""
+    text = """
+dynamic { x: f32[N]; h: f16[N]; }
+block entry {
+    assign a: f32[N]; assign b: f32[N]; assign c: f16[N];
+    op sin(x) >> a; op cos(x) >> b; op sin(h) >> c;
+    return a, b, c;
+}
+"""
+    bits = np.arange(0, 2**32, 99991, dtype=np.uint64).astype(np.uint32)
+    turns = (np.arange(-999, 1000) * (np.pi / 2)).astype(np.float32)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 16367173 * 2.0**72], np.float32)
+    near = np.linspace(-20, 20, 20001).astype(np.float32)
+    x = np.concatenate([bits.view(np.float32), near, turns, special])
+    executor = oi.compile(text, device="vulkan", fallback=False).make_executor()
+    with np.errstate(all="ignore"):
+        found = executor.run(x=x, h=x.astype(np.float16))
+        wide = x.astype(np.float64)
+        exact = {"a": np.sin(wide), "b": np.cos(wide)}
+        narrow = np.sin(x.astype(np.float16).astype(np.float64))
+    for name, expected in exact.items():
+        np.testing.assert_array_equal(np.isnan(found[name]), ~np.isfinite(x))
+        known = abs(expected) > 2.0**-126
+        units = np.spacing(abs(expected[known]).astype(np.float32))
+        error = abs(np.asarray(found[name], np.float64)[known] - expected[known]) / units
+        assert error.max() < 0.75, (x[known][error.argmax()], error.max())
+    np.testing.assert_allclose(np.asarray(found["c"], np.float64), narrow, atol=5e-4)
+    zero: Any = executor.run(x=np.array([0, -0.0], np.float32), h=np.zeros(2, np.float16))["a"]
+    assert np.signbit(zero).tolist() == [False, True]
+
+
+def test_strict_mathematics_leave_functions_to_the_host(vulkan: None) -> None:
+    text = "dynamic { x: f32[999]; } block entry { assign a: f32[999]; op cos(x) >> a; return a; }"
+    with pytest.raises(oi.UnsupportedError, match="strict mathematics"):
+        compile(text, device="vulkan", fallback=False, strict_math=True)

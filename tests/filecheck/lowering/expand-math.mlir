@@ -77,3 +77,21 @@ func.func @circular(%x: vector<16xf32>) -> vector<16xf32> {
 // CHECK-NEXT:      math.sin %x : vector<16xf32>
 // CHECK:         } else {
 // CHECK-NEXT:      scf.yield [[NEAR]] : vector<16xf32>
+
+// A kernel of a device has neither f64 nor the library: bits of 2/pi times the significand.
+func.func @on_device(%x: f32, %h: f16) -> (f32, f16) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %y = math.cos %x : f32
+  %z = math.sin %h : f16
+  func.return %y, %z : f32, f16
+}
+// CHECK-LABEL: func.func @on_device
+// CHECK-NOT:     f64
+// CHECK-NOT:     math.
+// CHECK:         arith.bitcast %x : f32 to i32
+// CHECK:         arith.muli %{{.*}} : i64
+// CHECK:         arith.sitofp %{{.*}} : i32 to f32
+// CHECK:         [[WIDE:%\S+]] = arith.extf %h : f16 to f32
+// CHECK:         arith.bitcast [[WIDE]] : f32 to i32
+// CHECK:         [[SINE:%\S+]] = arith.truncf %{{.*}} : f32 to f16
+// CHECK-NOT:     math.
+// CHECK:         func.return %{{.*}}, [[SINE]] : f32, f16
