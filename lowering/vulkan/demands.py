@@ -19,6 +19,7 @@ from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
+from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 
@@ -27,7 +28,10 @@ _STRICT = "strict mathematics rounds functions once, which takes f64 and the C l
 _FUNCTIONS = frozenset(EXPANSIONS) | frozenset(TURNS)
 _COMPUTED = CONVERTED | _FUNCTIONS
 
-_WITH_FUNCTIONS = (nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.AttentionOp)
+_WITH_FUNCTIONS = (
+    *(nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.AttentionOp),
+    *(nn.LstmOp, nn.GruOp),
+)
 
 
 class VulkanDemands(Demands):
@@ -47,6 +51,8 @@ class VulkanDemands(Demands):
             return "the device has no kernel for attention that is rounded to bf16"
         if isinstance(op, nn.SortOp) and not _is_short(op):
             return f"the device sorts lines of known lengths up to {MOST_SORTED}"
+        if isinstance(op, nn.LstmOp | nn.GruOp) and not _fits_shared(op):
+            return "the states of a sequence do not fit the memory that a workgroup shares"
         strict = Facts.of(op).strict_math
         if strict and isinstance(op, _WITH_FUNCTIONS):
             return _STRICT
@@ -66,6 +72,12 @@ def _is_short(op: nn.SortOp) -> bool:
     """Whether the lines of a sort are known to be short enough: the work grows with their square."""
     length = nn.dims_of(op.inputs[0])[op.axis.value.data].constant
     return length is not None and length <= MOST_SORTED
+
+
+def _fits_shared(op: nn.LstmOp | nn.GruOp) -> bool:
+    """Whether a workgroup holds the states of a sequence."""
+    needed = state_bytes(op)
+    return needed is not None and needed <= Facts.of(op).device_description.shared_memory
 
 
 def _is_buffer(value: SSAValue) -> bool:

@@ -400,3 +400,60 @@ def test_strict_mathematics_leave_functions_to_the_host(vulkan: None) -> None:
     text = "dynamic { x: f32[999]; } block entry { assign a: f32[999]; op cos(x) >> a; return a; }"
     with pytest.raises(oi.UnsupportedError, match="strict mathematics"):
         compile(text, device="vulkan", fallback=False, strict_math=True)
+
+
+# Recurrences
+
+LAYERS = """
+dynamic {
+    x: f32[T, B, 4]; h: f32[B, %(h)s]; c: f32[B, %(h)s]; u: f32[4 * %(h)s, 4]; w: f32[4 * %(h)s, %(h)s];
+    a: f32[4 * %(h)s]; p: f32[3 * %(h)s, 4]; q: f32[3 * %(h)s, %(h)s]; d: f32[3 * %(h)s];
+}
+block entry {
+    assign y: f32[T, B, %(h)s]; assign hn: f32[B, %(h)s]; assign cn: f32[B, %(h)s];
+    assign z: f32[T, B, %(h)s]; assign zn: f32[B, %(h)s];
+    op lstm(x, h, c, u, w, a, a) >> y, hn, cn;
+    op gru(x, h, p, q, d, d, direction="reverse") >> z, zn;
+    return y, hn, cn, z, zn;
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS[:2])
+@pytest.mark.parametrize(
+    ("steps", "batch", "units"), [(1, 1, 1), (5, 3, 40), (2, 2, 300), (0, 2, 3)]
+)
+def test_recurrences(
+    steps: int,
+    batch: int,
+    units: int,
+    tier: str,
+    everything_on_vulkan: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
+    draw = np.random.default_rng(units)
+    inputs = {"x": floats(draw, steps, batch, 4)}
+    shapes = {
+        "h": (batch, units),
+        "c": (batch, units),
+        "u": (4 * units, 4),
+        "w": (4 * units, units),
+    }
+    shapes |= {"a": (4 * units,), "p": (3 * units, 4), "q": (3 * units, units), "d": (3 * units,)}
+    inputs |= {name: floats(draw, *shape) / 4 for name, shape in shapes.items()}
+    agree(LAYERS % {"h": units}, inputs, 2e-5)
+
+
+def test_states_that_do_not_fit_are_the_hosts(vulkan: None) -> None:
+    for units in (100_000, "H"):
+        text = f"""
+dynamic {{ x: f32[T, 1, 3 * {units}]; h: f32[1, {units}]; p: f32[3 * {units}, 3 * {units}]; q: f32[3 * {units}, {units}]; }}
+block entry {{
+    assign y: f32[T, 1, {units}]; assign n: f32[1, {units}];
+    op gru(x, h, p, q) >> y, n;
+    return y;
+}}
+"""
+        with pytest.raises(oi.UnsupportedError, match="do not fit the memory"):
+            oi.compile(text, device="vulkan", fallback=False)

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.math import ExpOp, TanhOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import GruOp, LstmOp, RecurrentOp, ThreadOp, dims_of, element_of
@@ -29,6 +28,7 @@ from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, reduction, resize_float, wide_type
+from openinfer.lowering.kernels.recurrent_cells import next_states
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import (
     Extent,
@@ -168,43 +168,11 @@ class _Layer:
             fed.append(self._wide(b.vload(self.fed, place, self.lanes, mask)))
         parts = [self._part(gate, j, mask) for gate in range(gates)]
         old = [self._part(gates + number, j, mask) for number in range(self.op.STATES)]
-        new = self._lstm(fed, parts, old) if gates == 4 else self._gru(fed, parts, old)
+        new = next_states(b, self.op, fed, parts, old)
         for number, value in enumerate(new):
             self._keep(value, gates + number, j, mask)
         hidden = resize_float(b, new[0], element_type(self.y))
         b.vstore(hidden, self.y, [t, batch, j], mask)
-
-    def _lstm(
-        self, fed: Sequence[SSAValue], parts: Sequence[SSAValue], old: Sequence[SSAValue]
-    ) -> list[SSAValue]:
-        sums = [self._add(x, y) for x, y in zip(fed, parts)]
-        i, f, o = (self._sigmoid(sums[gate]) for gate in (0, 1, 3))
-        g = self.b.insert(TanhOp(sums[2]))
-        cell = self._add(self._mul(f, old[1]), self._mul(i, g))
-        return [self._mul(o, self.b.insert(TanhOp(cell))), cell]
-
-    def _gru(
-        self, fed: Sequence[SSAValue], parts: Sequence[SSAValue], old: Sequence[SSAValue]
-    ) -> list[SSAValue]:
-        r, z = (self._sigmoid(self._add(fed[gate], parts[gate])) for gate in (0, 1))
-        n = self.b.insert(TanhOp(self._add(fed[2], self._mul(r, parts[2]))))
-        one = self.b.constant(1, z.type)
-        rest = self.b.insert(arith.SubfOp(one, z))
-        return [self._add(self._mul(rest, n), self._mul(z, old[0]))]
-
-    # Arithmetic on vectors
-
-    def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.insert(arith.AddfOp(x, y))
-
-    def _mul(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.insert(arith.MulfOp(x, y))
-
-    def _sigmoid(self, x: SSAValue) -> SSAValue:
-        """1 / (1 + exp(-x)): where the exponential is infinite the result is 0 as it should be."""
-        one = self.b.constant(1, x.type)
-        power = self.b.insert(ExpOp(self.b.insert(arith.NegfOp(x))))
-        return self.b.insert(arith.DivfOp(one, self._add(one, power)))
 
 
 RULES: dict[str, Rule] = {LstmOp.name: _lower, GruOp.name: _lower}

@@ -35,6 +35,7 @@ from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
 from openinfer.lowering.vulkan.schedules.movement import lower_concat, lower_slice
 from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
+from openinfer.lowering.vulkan.schedules.recurrence import lower_recurrence
 from openinfer.lowering.vulkan.schedules.resample import lower_resample
 from openinfer.lowering.vulkan.schedules.scatter import lower_scatter
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
@@ -62,6 +63,8 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.PoolOp.name: lower_pool,
     nn.ResampleOp.name: lower_resample,
     nn.ConvOp.name: lower_conv,
+    nn.LstmOp.name: lower_recurrence,
+    nn.GruOp.name: lower_recurrence,
 }
 """The schedule of every op that has a device kernel."""
 

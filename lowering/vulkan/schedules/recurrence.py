@@ -1,0 +1,147 @@
+"""`nn.lstm` and `nn.gru`: a workgroup walks a sequence, its invocations share the units.
+
+Before:
+    nn.gru(%fed, %h0, %w) outs(%y, %h) : (memref<9x2x96xf32>, memref<2x32xf32>, memref<96x32xf32>, …) -> ()
+
+After:
+    scf.if %inside {                           // %i of the sequence
+      …                                        // %states takes the first state
+      "gpu.barrier"()
+      scf.for %n = %c0 to %c9 step %c1 {
+        scf.for %j = %thread to %c32 step %c32_1 {
+          %r, %z, %m = scf.for %k = … { … memref.load %states[%parity, %k] … }
+          …                                    // exp and tanh of the gates
+          memref.store %new, %states[%other, %j]
+          memref.store %new, %y[%t, %i, %j] }
+        "gpu.barrier"() }
+      … }                                      // the last state leaves %states
+
+Requires: bufferised; as many units as shared memory holds states of (`state_bytes`); mathematics are not
+    strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.math import FmaOp
+from xdsl.ir import Operation, SSAValue
+
+from openinfer.dialects.nn import GruOp, LstmOp, dims_of, element_of
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.numeric import resize_float
+from openinfer.lowering.kernels.recurrent_cells import next_states
+from openinfer.lowering.vulkan.schedules.grid import Grid, each_group, groups_for
+from openinfer.lowering.vulkan.schedules.group_line import MOST_INVOCATIONS
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
+
+
+def state_bytes(op: LstmOp | GruOp) -> int | None:
+    """The shared memory that a sequence takes; None where the units are not known."""
+    units = dims_of(op.inputs[1 + op.STATES])[1].constant
+    return None if units is None else 4 * units * (1 + op.STATES)
+
+
+def lower_recurrence(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of a recurrent layer."""
+    assert isinstance(op, LstmOp | GruOp)
+    layer = _Layer(b, op)
+    each_group(b, b.dim(op.inputs[0], 1), layer.sequence)
+    return Grid(
+        lambda host, value_of: groups_for(host, host.dim(value_of(op.inputs[0]), 1)),
+        layer.group.size,
+    )
+
+
+class _Layer:
+    def __init__(self, b: LoopBuilder, op: LstmOp | GruOp) -> None:
+        self.b, self.op = b, op
+        self.fed, self.firsts = op.inputs[0], op.inputs[1 : 1 + op.STATES]
+        self.weight, *rest = op.inputs[1 + op.STATES :]
+        self.bias = rest[0] if rest else None
+        self.y, *self.lasts = op.outs
+        units = b.dim(self.weight, 1)
+        assert isinstance(units, int)
+        self.units = units
+        size = max(b.facts.device_description.subgroup, 32)
+        while size < min(units, MOST_INVOCATIONS):
+            size *= 2
+        self.group = Workgroup(b, size)
+        self.states = shared_buffer(b, f32, [2, units], "states")
+        """The hidden state of a step and that of the next one, in turn."""
+        self.cells = shared_buffer(b, f32, [units], "cells") if op.STATES == 2 else None
+
+    def each_unit(self, body: Callable[[SSAValue], None]) -> None:
+        """`body` with each unit of this invocation."""
+        self.b.loop(self.group.thread, self.units, self.group.size, body, hint="j")
+
+    def load(self, buffer: SSAValue, place: Sequence[Index]) -> SSAValue:
+        return resize_float(self.b, self.b.load(buffer, place), f32)
+
+    def store(self, value: SSAValue, buffer: SSAValue, place: Sequence[Index]) -> None:
+        self.b.store(resize_float(self.b, value, element_of(buffer)), buffer, place)
+
+    def sequence(self, number: SSAValue) -> None:
+        """All steps of one sequence."""
+        b = self.b
+        steps = b.dim(self.fed, 0)
+
+        def begin(j: SSAValue) -> None:
+            self._keep([self.load(first, [number, j]) for first in self.firsts], 0, j)
+
+        def step(n: SSAValue) -> None:
+            t = n if self.op.reverse is None else b.sub(b.sub(steps, 1), n)
+            parity = b.rem(n, 2)
+            self.each_unit(lambda j: self._unit(number, t, parity, j))
+            # Of all units the state is there before one of them goes on.
+            barrier(b)
+
+        def end(j: SSAValue) -> None:
+            for value, last in zip(self._kept(b.rem(b.index(steps), 2), j), self.lasts):
+                self.store(value, last, [number, j])
+
+        self.each_unit(begin)
+        barrier(b)
+        b.loop(0, steps, 1, step, hint="n")
+        self.each_unit(end)
+
+    def _kept(self, parity: Index, j: SSAValue) -> list[SSAValue]:
+        """The states of a unit."""
+        hidden = self.b.load(self.states, [parity, j])
+        return [hidden] if self.cells is None else [hidden, self.b.load(self.cells, [j])]
+
+    def _keep(self, states: Sequence[SSAValue], parity: Index, j: SSAValue) -> None:
+        self.b.store(states[0], self.states, [parity, j])
+        if self.cells is not None:
+            self.b.store(states[1], self.cells, [j])
+
+    def _unit(self, number: SSAValue, t: SSAValue, parity: SSAValue, j: SSAValue) -> None:
+        """One step of one unit."""
+        b = self.b
+        rows = [b.index(b.plus(j, gate * self.units)) for gate in range(self.op.GATES)]
+        fed = [self.load(self.fed, [t, number, row]) for row in rows]
+        parts = self._products(rows, parity)
+        if self.bias is not None:
+            parts = [
+                b.insert(arith.AddfOp(part, self.load(self.bias, [row])))
+                for part, row in zip(parts, rows)
+            ]
+        new = next_states(b, self.op, fed, parts, self._kept(parity, j))
+        self._keep(new, b.sub(b.index(1), parity), j)
+        self.store(new[0], self.y, [t, number, j])
+
+    def _products(self, rows: Sequence[SSAValue], parity: SSAValue) -> list[SSAValue]:
+        """Rows of the weight times the hidden state."""
+        b = self.b
+
+        def step(k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            state = b.load(self.states, [parity, k])
+            return [
+                b.insert(FmaOp(self.load(self.weight, [row, k]), state, total))
+                for row, total in zip(rows, sums)
+            ]
+
+        zeros = [b.constant(0, f32) for _ in rows]
+        return list(b.reduce(0, self.units, 1, zeros, step, hint="k"))
