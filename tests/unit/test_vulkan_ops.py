@@ -448,7 +448,10 @@ def test_recurrences(
 def test_states_that_do_not_fit_are_the_hosts(vulkan: None) -> None:
     for units in (100_000, "H"):
         text = f"""
-dynamic {{ x: f32[T, 1, 3 * {units}]; h: f32[1, {units}]; p: f32[3 * {units}, 3 * {units}]; q: f32[3 * {units}, {units}]; }}
+dynamic {{
+    x: f32[T, 1, 3 * {units}]; h: f32[1, {units}];
+    p: f32[3 * {units}, 3 * {units}]; q: f32[3 * {units}, {units}];
+}}
 block entry {{
     assign y: f32[T, 1, {units}]; assign n: f32[1, {units}];
     op gru(x, h, p, q) >> y, n;
