@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
@@ -9,6 +11,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     TensorType,
+    i1,
 )
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -38,9 +41,13 @@ class VulkanDemands(Demands):
     """The schedules of `lowering/vulkan/schedules/` answer."""
 
     def supports(self, op: Operation) -> str | None:
+        buffers = [v for v in (*op.operands, *op.results) if _is_buffer(v)]
+        return self._refuses(op, buffers)
+
+    def _refuses(self, op: Operation, buffers: Sequence[SSAValue]) -> str | None:
+        """Why the device cannot run an op that has some buffers."""
         if op.name not in RULES:
             return "the device has no kernel for it"
-        buffers = [v for v in (*op.operands, *op.results) if _is_buffer(v)]
         for value in buffers:
             element = nn.element_of(value)
             if not _is_stored(element):
@@ -65,7 +72,9 @@ class VulkanDemands(Demands):
         return None
 
     def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
-        return not Facts.of(op).strict_math and self.supports(op) is None
+        # Where this is asked a mask still has bools, which become bytes; i1 in memory are packed bits.
+        stored = [v for v in op.inputs if nn.element_of(v) != i1]
+        return not Facts.of(op).strict_math and self._refuses(op, stored) is None
 
 
 def _is_short(op: nn.SortOp) -> bool:
@@ -85,9 +94,9 @@ def _is_buffer(value: SSAValue) -> bool:
 
 
 def _is_stored(element: Attribute) -> bool:
-    """Whether a buffer may hold an element: integers of whole bytes (a bool is one), f32 and f16."""
+    """Whether a buffer may hold an element: integers of whole bytes, f32 and f16."""
     if isinstance(element, IntegerType):
-        return element.width.data in (1, *_INTEGERS)
+        return element.width.data in _INTEGERS
     return isinstance(element, Float32Type | Float16Type)
 
 
