@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.arith import ExtUIOp, SIToFPOp, TruncIOp
-from openinfer.lowering.kernels.builder import LoopBuilder
-from openinfer.lowering.kernels.numeric import compare_integers, select
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.numeric import compare_integers, count_as, index_to, select
 
 _TWO_OVER_PI = (
     *(0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0),
@@ -41,6 +41,11 @@ _COS = (1 / 24, -1 / 720, 1 / 40320, -1 / 3628800)
 def sine(b: LoopBuilder, x: SSAValue, turn: int) -> SSAValue:
     """sin(x + turn * pi/2) of an f32, for any x; `turn` is 0, or 1 for the cosine."""
     return _Turns(b).value(x, turn)
+
+
+def part_of_turn(b: LoopBuilder, number: SSAValue, count: Index) -> tuple[SSAValue, SSAValue]:
+    """Cosine and sine of `number / count` of a turn; 8 * count is an index, the number is below it."""
+    return _Turns(b).of_fraction(number, count)
 
 
 class _Turns:
@@ -177,6 +182,23 @@ class _Turns:
         tail = self.mul(self.mul(square, square), self.polynomial(square, _COS))
         tail = self.sub(self.sub(tail, self.mul(half, lost)), self.mul(r, rest))
         return self.add(near, self.add(self.sub(self.sub(one, near), less), tail))
+
+    def of_fraction(self, number: SSAValue, count: Index) -> tuple[SSAValue, SSAValue]:
+        b = self.b
+        quarters = b.mul(number, 4)
+        quarter = b.floordiv(b.add(b.mul(quarters, 2), b.index(count)), b.mul(b.index(count), 2))
+        left = index_to(b, b.sub(quarters, b.mul(quarter, count)), f32)
+        share = b.insert(arith.DivfOp(left, count_as(b, count, f32)))
+        angle, rest = self.product(share, self.number(_HALF_PI[0]))
+        sine, cosine = self.sine_of(angle, rest), self.cosine_of(angle, rest)
+        odd = b.compare("eq", b.rem(quarter, 2), 1)
+        found: list[SSAValue] = []
+        # A quarter turn further on the cosine is that sine with a minus, and the sine the cosine.
+        for even_one, odd_one, turn in ((cosine, sine, 1), (sine, cosine, 0)):
+            value = select(b, odd, odd_one, even_one)
+            below = b.compare("uge", b.rem(b.add(quarter, turn), 4), 2)
+            found.append(select(b, below, b.insert(arith.NegfOp(value)), value))
+        return found[0], found[1]
 
     def value(self, x: SSAValue, turn: int) -> SSAValue:
         b = self.b

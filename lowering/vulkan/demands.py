@@ -21,6 +21,7 @@ from openinfer.lowering.demands import Demands
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
@@ -33,7 +34,7 @@ _COMPUTED = CONVERTED | _FUNCTIONS
 
 _WITH_FUNCTIONS = (
     *(nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.AttentionOp),
-    *(nn.LstmOp, nn.GruOp),
+    *(nn.LstmOp, nn.GruOp, nn.FourierOp),
 )
 
 
@@ -60,6 +61,8 @@ class VulkanDemands(Demands):
             return f"the device sorts lines of known lengths up to {MOST_SORTED}"
         if isinstance(op, nn.LstmOp | nn.GruOp) and not _fits_shared(op):
             return "the states of a sequence do not fit the memory that a workgroup shares"
+        if isinstance(op, nn.FourierOp) and not 0 < (op.n.data.constant or 0) <= MOST_SAMPLES:
+            return f"the device transforms rows of known lengths up to {MOST_SAMPLES}"
         strict = Facts.of(op).strict_math
         if strict and isinstance(op, _WITH_FUNCTIONS):
             return _STRICT

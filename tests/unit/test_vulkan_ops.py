@@ -9,6 +9,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.api import compile
+from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.runtime.devices.description import TIERS
 
@@ -460,3 +461,45 @@ block entry {{
 """
         with pytest.raises(oi.UnsupportedError, match="do not fit the memory"):
             oi.compile(text, device="vulkan", fallback=False)
+
+
+# Fourier transforms
+
+SPECTRA = """
+dynamic { x: f32[R, %(n)s]; z: f32[R, %(m)s, 2]; }
+block entry {
+    assign a: f32[R, %(m)s, 2]; assign b: f32[R, %(n)s]; assign c: f32[R, 6, 2]; assign d: f32[R, 11];
+    op rfft(x) >> a; op irfft(z, n=%(n)s, norm="ortho") >> b; op rfft(x, n=10, norm="forward") >> c;
+    op irfft(z, n=11) >> d;
+    return a, b, c, d;
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "samples"), [(1, 1), (3, 12), (2, 101), (2, 1024), (0, 5)])
+def test_spectra(rows: int, samples: int, everything_on_vulkan: None) -> None:
+    """Their error grows with the root of the length, as that of other transforms does."""
+    draw = np.random.default_rng(samples)
+    bins = samples // 2 + 1
+    inputs = {"x": floats(draw, rows, samples), "z": floats(draw, rows, bins, 2)}
+    agree(SPECTRA % {"n": samples, "m": bins}, inputs, 1e-6 * max(4, np.sqrt(samples)))
+
+
+def test_the_longest_row(everything_on_vulkan: None) -> None:
+    """A tone is one bin, and what the others hold is that of the row, rounded; a longer row is the host's."""
+    text = (
+        f"dynamic {{ x: f32[{MOST_SAMPLES}]; }} block entry {{ "
+        f"assign a: f32[{MOST_SAMPLES // 2 + 1}, 2]; op rfft(x) >> a; return a; }}"
+    )
+    turns = 1365 * np.arange(MOST_SAMPLES) / MOST_SAMPLES
+    x = np.cos(2 * np.pi * turns).astype(np.float32)
+    executor = oi.compile(text, device="vulkan", fallback=False).make_executor()
+    found: Any = executor.run(x=x)["a"]
+    exact = np.fft.rfft(x.astype(np.float64))
+    assert found[1365, 0] == pytest.approx(MOST_SAMPLES / 2, rel=1e-7)
+    error = abs(found[:, 0] + 1j * found[:, 1] - exact)
+    assert error.max() < 2e-5
+    more = text.replace(str(MOST_SAMPLES), str(MOST_SAMPLES + 2))
+    more = more.replace(str(MOST_SAMPLES // 2 + 1), str(MOST_SAMPLES // 2 + 2))
+    with pytest.raises(oi.UnsupportedError, match="rows of known lengths up to"):
+        oi.compile(more, device="vulkan", fallback=False)

@@ -30,6 +30,7 @@ from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
 from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
+from openinfer.lowering.vulkan.schedules.fourier import lower_irfft, lower_rfft
 from openinfer.lowering.vulkan.schedules.gather import lower_gather
 from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import lower_matmul
@@ -65,6 +66,8 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.ConvOp.name: lower_conv,
     nn.LstmOp.name: lower_recurrence,
     nn.GruOp.name: lower_recurrence,
+    nn.RfftOp.name: lower_rfft,
+    nn.IrfftOp.name: lower_irfft,
 }
 """The schedule of every op that has a device kernel."""
 
