@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects import gpu
@@ -9,24 +10,42 @@ from xdsl.dialects.builtin import (
     I1,
     I32,
     AnyFloatConstr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
     IntegerType,
     MemRefType,
+    StringAttr,
+    UnitAttr,
     i1,
 )
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import (
+    Attribute,
+    Operation,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
+    traits_def,
+    var_operand_def,
 )
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from openinfer.dialects.extensions.extend import extended_dialect
@@ -100,6 +119,160 @@ class ShuffleOp(IRDLOperation):
         )
 
 
+@irdl_attr_definition
+class MMAMatrixType(ParametrizedAttribute, TypeAttribute):
+    """`!gpu.mma_matrix<16x16xf16, "AOp">`: a matrix that the invocations of a subgroup hold together, as the
+    left (`AOp`) or right (`BOp`) operand of a product, or as its sums (`COp`)."""
+
+    name = "gpu.mma_matrix"
+
+    rows: IntAttr
+    columns: IntAttr
+    element_type: Attribute
+    operand: StringAttr
+
+    @staticmethod
+    def of(rows: int, columns: int, element: Attribute, operand: str) -> MMAMatrixType:
+        """By numbers and the name of the operand."""
+        return MMAMatrixType(IntAttr(rows), IntAttr(columns), element, StringAttr(operand))
+
+    def verify(self) -> None:
+        if self.operand.data not in ("AOp", "BOp", "COp"):
+            raise VerifyException(f'a matrix is "AOp", "BOp" or "COp", not "{self.operand.data}"')
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            shape, element = parser.parse_ranked_shape()
+            if len(shape) != 2:
+                parser.raise_error(f"a matrix has 2 axes, not {len(shape)}")
+            parser.parse_punctuation(",")
+            operand = parser.parse_str_literal()
+        return IntAttr(shape[0]), IntAttr(shape[1]), element, StringAttr(operand)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.rows.data}x{self.columns.data}x")
+            printer.print_attribute(self.element_type)
+            printer.print_string(f', "{self.operand.data}"')
+
+
+@irdl_op_definition
+class SubgroupMmaLoadMatrixOp(IRDLOperation):
+    """A matrix from memory, where `leadDimension` elements lie from one row to the next; of columns with
+    `transpose`."""
+
+    name = "gpu.subgroup_mma_load_matrix"
+
+    source = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    lead_dimension = prop_def(IntegerAttr, prop_name="leadDimension")
+    transpose = opt_prop_def(UnitAttr)
+    result = result_def(MMAMatrixType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source `[` $indices `]` attr-dict `:` type($source) `->` type($result)"
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(
+        self,
+        source: SSAValue,
+        indices: Sequence[SSAValue],
+        lead: int,
+        result: MMAMatrixType,
+        *,
+        transpose: bool = False,
+    ):
+        super().__init__(
+            operands=[source, indices],
+            result_types=[result],
+            properties={
+                "leadDimension": IntegerAttr(lead, IndexType()),
+                "transpose": UnitAttr() if transpose else None,
+            },
+        )
+
+
+@irdl_op_definition
+class SubgroupMmaStoreMatrixOp(IRDLOperation):
+    """A matrix to memory, row by row."""
+
+    name = "gpu.subgroup_mma_store_matrix"
+
+    value = operand_def(MMAMatrixType)
+    target = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    lead_dimension = prop_def(IntegerAttr, prop_name="leadDimension")
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$value `,` $target `[` $indices `]` attr-dict `:` type($value) `,` type($target)"
+    )
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, value: SSAValue, target: SSAValue, indices: Sequence[SSAValue], lead: int):
+        super().__init__(
+            operands=[value, target, indices],
+            properties={"leadDimension": IntegerAttr(lead, IndexType())},
+        )
+
+
+@irdl_op_definition
+class SubgroupMmaComputeOp(IRDLOperation):
+    """A product of matrices on top of sums."""
+
+    name = "gpu.subgroup_mma_compute"
+
+    C: ClassVar = VarConstraint("C", base(MMAMatrixType))
+
+    left = operand_def(MMAMatrixType)
+    right = operand_def(MMAMatrixType)
+    sums = operand_def(C)
+    result = result_def(C)
+
+    assembly_format = (
+        "$left `,` $right `,` $sums attr-dict `:` type($left) `,` type($right) `->` type($result)"
+    )
+    traits = traits_def(Pure())
+
+    def __init__(self, left: SSAValue, right: SSAValue, sums: SSAValue):
+        super().__init__(operands=[left, right, sums], result_types=[sums.type])
+
+
+@irdl_op_definition
+class SubgroupMmaConstantMatrixOp(IRDLOperation):
+    """A matrix of one number."""
+
+    name = "gpu.subgroup_mma_constant_matrix"
+
+    value = operand_def()
+    result = result_def(MMAMatrixType)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue, result: MMAMatrixType):
+        super().__init__(operands=[value], result_types=[result])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubgroupMmaConstantMatrixOp:
+        value = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        kind = parser.parse_type()
+        if not isinstance(kind, MMAMatrixType):
+            parser.raise_error(f"expected a matrix, found {kind}")
+        op = cls(parser.resolve_operand(value, kind.element_type), kind)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
 WORKGROUP_MEMORY = AddressSpaceAttr(AddressSpaceEnum.WORKGROUP)
 
 
@@ -108,4 +281,14 @@ def is_shared(type_: Attribute) -> bool:
     return isinstance(type_, MemRefType) and type_.memory_space == WORKGROUP_MEMORY
 
 
-GPU = extended_dialect(gpu.GPU, (ShuffleOp,), (AddressSpaceAttr, ShuffleModeAttr))
+GPU = extended_dialect(
+    gpu.GPU,
+    (
+        ShuffleOp,
+        SubgroupMmaLoadMatrixOp,
+        SubgroupMmaStoreMatrixOp,
+        SubgroupMmaComputeOp,
+        SubgroupMmaConstantMatrixOp,
+    ),
+    (AddressSpaceAttr, ShuffleModeAttr, MMAMatrixType),
+)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import openinfer as oi
 from openinfer.compiler.tools.openinfer import main
+from openinfer.compiler.tools.openinfer_opt import main as optimise
+from openinfer.runtime.devices import device_of
 from openinfer.runtime.devices.description import TIERS
+from openinfer.runtime.spirv.check_words import check_words
 
 PROGRAMS = {
     "lines": """
@@ -145,7 +148,7 @@ def test_a_form_agrees_with_the_simulator(
     everything_on_vulkan: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    tmp_path: Any,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
     path = tmp_path / "form.oi"
@@ -205,3 +208,53 @@ def test_an_unknown_tier_is_refused(vulkan: None, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", "best")
     with pytest.raises(oi.InputError, match="OPENINFER_VULKAN_TIER=best is no tier"):
         oi.compile(PROGRAMS["lines"], device="vulkan")
+
+
+MATRICES = """
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64,
+    openinfer.matrices} {
+  func.func @step() {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<70x512xf16>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<96x512xf16>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<70x96xf16>
+    func.call @product_0(%a, %w, %y) : (memref<70x512xf16>, memref<96x512xf16>, memref<70x96xf16>) -> ()
+    func.return
+  }
+  func.func private @product_0(%x: memref<70x512xf16>, %w: memref<96x512xf16>, %y: memref<70x96xf16>) {
+    nn.matmul(%x, %w) outs(%y) {transpose_b} : (memref<70x512xf16>, memref<96x512xf16>, memref<70x96xf16>) -> ()
+    func.return
+  }
+}
+"""
+
+
+def test_products_of_matrices_are_words_that_the_checker_takes(tmp_path: Path) -> None:
+    """No driver of a processor has them: this is what can be said of them without a GPU."""
+    text, words = tmp_path / "product.mlir", tmp_path / "product.spv"
+    text.write_text(MATRICES)
+    passes = "lower-device-kernels,convert-to-spirv"
+    assert optimise([str(text), "-p", passes, "-t", "spirv", "-o", str(words)]) == 0
+    check_words(words.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "turned"),
+    [(70, 96, 512, True), (70, 96, 512, False), (33, 72, 40, False), (130, 200, 72, True)],
+)
+def test_products_of_matrices(
+    vulkan: None, rows: int, columns: int, depth: int, turned: bool
+) -> None:
+    if not device_of("vulkan").describe().matrices:
+        pytest.skip("the device multiplies no matrices of f16")
+    shape = (columns, depth) if turned else (depth, columns)
+    program = oi.compile(
+        f"dynamic {{ x: f16[{rows}, {depth}]; w: f16[{shape[0]}, {shape[1]}]; }} "
+        f"block entry {{ assign y: f16[{rows}, {columns}]; "
+        f"op matmul(x, w{', transpose_b=true' if turned else ''}) >> y; return y; }}",
+        device="vulkan",
+    )
+    rng = np.random.default_rng(1)
+    x, w = ((rng.random(of) - 0.5).astype(np.float16) for of in ((rows, depth), shape))
+    found = np.asarray(program.make_executor().run(x=x, w=w)["y"]).astype(np.float64)
+    wanted = x.astype(np.float64) @ (w.T if turned else w).astype(np.float64)
+    assert np.abs(found - wanted).max() <= 1e-3 * np.abs(wanted).max()

@@ -1,5 +1,6 @@
 """`nn.matmul`: the form that fits a product.
 
+    matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
     elements          an invocation computes an element: small products
@@ -39,6 +40,12 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import few_rows, fits_few_rows
+from openinfer.lowering.vulkan.schedules.matmul_matrices import (
+    MatrixTile,
+    MatrixTiles,
+    fits_matrices,
+    matrix_tile_for,
+)
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, Tiles, tile_counts, tile_for
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
@@ -57,17 +64,21 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     small = any(isinstance(n, int) and n < FEW for n in (found.rows, found.columns, found.depth))
     if small or b.facts.strict_math:
         return _by_elements(found, epilogue)
-    return _by_tiles(found, epilogue, tile_for(found.extents))
+    if fits_matrices(found):
+        matrix_tile = matrix_tile_for(found.extents)
+        group = Workgroup(b, matrix_tile.size)
+        return _by_tiles(found, matrix_tile, MatrixTiles(found, epilogue, matrix_tile, group))
+    tile = tile_for(found.extents)
+    return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 
 
 def _extents(host: LoopBuilder, output: SSAValue, rank: int) -> list[Index]:
     return [host.dim(output, axis) for axis in range(rank)]
 
 
-def _by_tiles(found: Product, epilogue: Epilogue, tile: Tile) -> Grid:
+def _by_tiles(found: Product, tile: Tile | MatrixTile, tiles: Tiles | MatrixTiles) -> Grid:
     b = found.b
-    tiles = Tiles(found, epilogue, tile, Workgroup(b, tile.size))
-    counts = tile_counts(b, found.extents, tile)
+    counts = tile_counts(b, found.extents, tile.rows, tile.columns)
     rank = len(found.extents)
 
     def one(number: SSAValue) -> None:
@@ -78,7 +89,7 @@ def _by_tiles(found: Product, epilogue: Epilogue, tile: Tile) -> Grid:
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         extents = _extents(host, value_of(found.output), rank)
-        return groups_for(host, product(host, tile_counts(host, extents, tile)))
+        return groups_for(host, product(host, tile_counts(host, extents, tile.rows, tile.columns)))
 
     return Grid(groups, tile.size)
 

@@ -103,6 +103,10 @@ class Product:
         """Whether neighbours of the right operand are steps of the sum."""
         return self.op.transpose_b is not None
 
+    def is_of(self, element: Attribute) -> bool:
+        """Whether both operands hold elements of a type."""
+        return all(_memory(v).element_type == element for v in (self.left, self.right))
+
     def lanes_of(self, operand: Operand) -> int:
         """How many neighbours of an operand are read at once."""
         return common_lanes(self.op, (operand.buffer,))

@@ -76,13 +76,15 @@ def product_of_known(extents: Sequence[Index]) -> int:
     return total
 
 
-def tile_counts(b: LoopBuilder, extents: Sequence[Index], tile: Tile) -> list[Index]:
+def tile_counts(
+    b: LoopBuilder, extents: Sequence[Index], tile_rows: int, tile_columns: int
+) -> list[Index]:
     """Batches, and tiles along rows and columns."""
     *batches, rows, columns = extents
     return [
         product_of(b, batches),
-        b.ceil_div(rows, tile.rows),
-        b.ceil_div(columns, tile.columns),
+        b.ceil_div(rows, tile_rows),
+        b.ceil_div(columns, tile_columns),
     ]
 
 

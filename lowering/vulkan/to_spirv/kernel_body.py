@@ -18,7 +18,15 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from openinfer.dialects.extensions.gpu import ShuffleOp, is_shared
+from openinfer.dialects.extensions.gpu import (
+    ShuffleOp,
+    SubgroupMmaComputeOp,
+    SubgroupMmaConstantMatrixOp,
+    SubgroupMmaLoadMatrixOp,
+    SubgroupMmaStoreMatrixOp,
+    is_shared,
+)
+from openinfer.dialects.spirv.composite_ops import CompositeConstructOp
 from openinfer.dialects.spirv.control_flow_ops import (
     BranchConditionalOp,
     BranchOp,
@@ -51,6 +59,12 @@ _OF_SUBGROUP: dict[type[Operation], str] = {
     gpu.LaneIdOp: "SubgroupLocalInvocationId",
     gpu.SubgroupIdOp: "SubgroupId",
 }
+_OF_MATRICES = (
+    SubgroupMmaLoadMatrixOp,
+    SubgroupMmaStoreMatrixOp,
+    SubgroupMmaComputeOp,
+    SubgroupMmaConstantMatrixOp,
+)
 _SHUFFLES = {
     "xor": ("GroupNonUniformShuffleXor", "GroupNonUniformShuffle"),
     "idx": ("GroupNonUniformShuffle", "GroupNonUniformShuffle"),
@@ -120,7 +134,12 @@ class _Body:
             self.values[op.res] = self.put(LoadOp(self.element(op.memref, op.indices)))
         elif isinstance(op, memref.StoreOp):
             pointer = self.element(op.memref, op.indices)
+            if op.value in self.wide:
+                words = with_type(self.arithmetic, self.wide[op.value], i32)
+                self.values[op.value] = vector_of(self.arithmetic, words)
             self.block.add_op(StoreOp(pointer, self.values[op.value]))
+        elif isinstance(op, _OF_MATRICES):
+            self.matrices(op)
         elif isinstance(op, vector.LoadOp):
             self.wide[op.result] = self.load_wide(op)
         elif isinstance(op, vector.StoreOp):
@@ -262,6 +281,34 @@ class _Body:
         self.kernel.capabilities |= {"GroupNonUniform", capability}
         operands = self.values[op.value], self.values[op.offset]
         return self.put(VALUE_OPS[name].make(*operands, execution_scope="Subgroup"))
+
+    def matrices(self, op: Operation) -> None:
+        """What a subgroup does with matrices that it holds."""
+        self.kernel.capabilities.add("CooperativeMatrixKHR")
+        self.kernel.extensions.add("SPV_KHR_cooperative_matrix")
+        if isinstance(op, SubgroupMmaLoadMatrixOp):
+            pointer = self.element(op.source, op.indices)
+            stride = self.kernel.number(op.lead_dimension.value.data)
+            layout = "RowMajor" if op.transpose is None else "ColumnMajor"
+            self.values[op.result] = self.put(
+                VALUE_OPS["KHR.CooperativeMatrixLoad"].make(
+                    pointer, stride, result=lowered_type(op.result.type), matrix_layout=layout
+                )
+            )
+        elif isinstance(op, SubgroupMmaStoreMatrixOp):
+            pointer = self.element(op.target, op.indices)
+            stride = self.kernel.number(op.lead_dimension.value.data)
+            store = VALUE_OPS["KHR.CooperativeMatrixStore"]
+            value = self.values[op.value]
+            self.block.add_op(store.make(pointer, value, stride, matrix_layout="RowMajor"))
+        elif isinstance(op, SubgroupMmaComputeOp):
+            operands = [self.values[value] for value in op.operands]
+            kind = lowered_type(op.result.type)
+            multiply = VALUE_OPS["KHR.CooperativeMatrixMulAdd"]
+            self.values[op.result] = self.put(multiply.make(*operands, result=kind))
+        elif isinstance(op, SubgroupMmaConstantMatrixOp):
+            kind = lowered_type(op.result.type)
+            self.values[op.result] = self.put(CompositeConstructOp([self.values[op.value]], kind))
 
     # Control flow
 

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from openinfer.dialects.extensions.gpu import MMAMatrixType
 from openinfer.dialects.spirv.composite_ops import CompositeExtractOp, ConstantOp
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp
 from openinfer.dialects.spirv.structure_ops import (
@@ -39,7 +40,13 @@ from openinfer.dialects.spirv.structure_ops import (
     SpirvModuleOp,
     VersionAttr,
 )
-from openinfer.dialects.spirv.types import ArrayType, PointerType, RuntimeArrayType, StructType
+from openinfer.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 
 VERSION = "v1.3"
@@ -47,8 +54,15 @@ VERSION = "v1.3"
 PARAMETERS, FIRST = "parameters", "first"
 
 
+_USES = {"AOp": "MatrixA", "BOp": "MatrixB", "COp": "MatrixAcc"}
+
+
 def lowered_type(type_: Attribute) -> Attribute:
     """The type of a value in a kernel: an index has 32 bits."""
+    if isinstance(type_, MMAMatrixType):
+        shape = type_.rows.data, type_.columns.data
+        use = _USES[type_.operand.data]
+        return CooperativeMatrixType.of(*shape, type_.element_type, use)
     return i32 if isinstance(type_, IndexType) else type_
 
 
@@ -168,14 +182,16 @@ class KernelModule:
 
     def shared(self, type_: MemRefType, name: str) -> Buffer:
         """Memory that the invocations of a workgroup share."""
-        self.need(type_.element_type)
+        element = type_.element_type
+        if isinstance(element, VectorType):
+            # What is written and read as a whole lies in words.
+            element = VectorType(i32, [width_of(element) // 32])
+        self.need(element)
         count = prod(type_.get_shape())
-        pointer = PointerType.to(
-            ArrayType(IntAttr(count), type_.element_type, IntAttr(0)), "Workgroup"
-        )
+        pointer = PointerType.to(ArrayType(IntAttr(count), element, IntAttr(0)), "Workgroup")
         known = sum(one.type.storage_class.text == "Workgroup" for one in self.globals)
         variable = self.variable(f"{name}_shared_{known}", pointer)
-        return Buffer(variable, type_.element_type, None, tuple(type_.get_shape()))
+        return Buffer(variable, element, None, tuple(type_.get_shape()))
 
     def lane(self, name: str) -> SSAValue:
         """A number that a subgroup gives its invocations, or that it has itself."""

@@ -27,6 +27,9 @@ _KINDS = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
 _BASIC, _SHUFFLE = 1, 16
 """Bits of what a subgroup can do."""
 _COMPUTE = 32
+MATRICES = "VK_KHR_cooperative_matrix"
+_F16, _F32, _SUBGROUP = 0, 1, 3
+"""Component types and the scope of matrices."""
 _making = new_lock()
 
 
@@ -159,11 +162,11 @@ class Instance:
             "vkEnumeratePhysicalDevices",
             lib.vkEnumeratePhysicalDevices(self.handle, count, handles),
         )
-        found = [_described(number, handles[number]) for number in range(count[0])]
+        found = [_described(self.handle, number, handles[number]) for number in range(count[0])]
         return [device for device in found if device.api >= _NEEDED]
 
 
-def _described(number: int, handle: Any) -> PhysicalDevice:
+def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
     vk = api()
     ffi, lib = vk.ffi, vk.lib
     ids = ffi.new("VkPhysicalDeviceIDProperties *")
@@ -190,6 +193,7 @@ def _described(number: int, handle: Any) -> PhysicalDevice:
         DeviceDescription(
             groups.subgroupSize if _exchanges(handle, groups) else 1,
             min(limits.maxComputeSharedMemorySize, MOST_SHARED),
+            _multiplies_matrices(instance, handle),
         ),
     )
 
@@ -209,6 +213,42 @@ def _exchanges(handle: Any, groups: Any) -> bool:
         and groups.subgroupSize in SUBGROUPS
         and bool(groups.supportedStages & _COMPUTE)
         and groups.supportedOperations & wanted == wanted
+    )
+
+
+def extensions_of(handle: Any) -> set[str]:
+    """The extensions of a device."""
+    vk = api()
+    ffi, lib = vk.ffi, vk.lib
+    count = ffi.new("uint32_t *")
+    ask, name = lib.vkEnumerateDeviceExtensionProperties, "vkEnumerateDeviceExtensionProperties"
+    check(name, ask(handle, ffi.NULL, count, ffi.NULL))
+    rows = ffi.new("VkExtensionProperties[]", max(1, count[0]))
+    check(name, ask(handle, ffi.NULL, count, rows))
+    return {text(rows[n].extensionName) for n in range(count[0])}
+
+
+def _multiplies_matrices(instance: Any, handle: Any) -> bool:
+    """Whether a subgroup multiplies 16 x 16 matrices of f16 and adds them up in f32."""
+    if MATRICES not in extensions_of(handle):
+        return False
+    vk = api()
+    ffi, name = vk.ffi, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+    ask = vk.lib.vkGetInstanceProcAddr(instance, name.encode())
+    if ask == ffi.NULL:
+        return False
+    ask = ffi.cast(f"PFN_{name}", ask)
+    count = ffi.new("uint32_t *")
+    check(name, ask(handle, count, ffi.NULL))
+    rows = ffi.new("VkCooperativeMatrixPropertiesKHR[]", max(1, count[0]))
+    for row in rows:
+        row.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+    check(name, ask(handle, count, rows))
+    return any(
+        (row.MSize, row.NSize, row.KSize) == (16, 16, 16)
+        and (row.AType, row.BType, row.CType, row.ResultType) == (_F16, _F16, _F32, _F32)
+        and row.scope == _SUBGROUP
+        for row in rows[0 : count[0]]
     )
 
 

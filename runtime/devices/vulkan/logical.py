@@ -8,12 +8,14 @@ import threading
 from typing import Any
 
 from openinfer.runtime.devices.vulkan.driver import (
+    MATRICES,
     OUT_OF_MEMORY,
     PhysicalDevice,
     VulkanFailure,
     api,
     check,
     choose,
+    extensions_of,
 )
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
@@ -96,23 +98,11 @@ class LogicalDevice:
         raise UnsupportedError("OI0770", f"{self.physical.name} has no queue that computes")
 
     def _extensions(self) -> list[str]:
-        vk = api()
-        ffi, lib = vk.ffi, vk.lib
-        count = ffi.new("uint32_t *")
-        ask = lib.vkEnumerateDeviceExtensionProperties
-        check(
-            "vkEnumerateDeviceExtensionProperties",
-            ask(self.physical.handle, ffi.NULL, count, ffi.NULL),
-        )
-        rows = ffi.new("VkExtensionProperties[]", max(1, count[0]))
-        check(
-            "vkEnumerateDeviceExtensionProperties", ask(self.physical.handle, ffi.NULL, count, rows)
-        )
-        there = {ffi.string(rows[n].extensionName).decode() for n in range(count[0])}
+        there = extensions_of(self.physical.handle)
         for name in EXTENSIONS:
             if name not in there:
                 raise UnsupportedError("OI0770", f"{self.physical.name} lacks {name}")
-        return list(EXTENSIONS)
+        return [*EXTENSIONS, *([MATRICES] if self.physical.description.matrices else [])]
 
     def _features(self) -> tuple[Any, Any]:
         """What kernels need, as far as the device has it: a chain of structures, and what keeps it alive."""
@@ -149,7 +139,14 @@ class LogicalDevice:
         half.uniformAndStorageBuffer16BitAccess = half.storagePushConstant16 = 0
         half.storageInputOutput16 = 0
         narrow.uniformAndStorageBuffer8BitAccess = narrow.storagePushConstant8 = 0
-        return all_of, (groups, small, half, narrow, wanted)
+        kept = (groups, small, half, narrow, wanted)
+        if not self.physical.description.matrices:
+            return all_of, kept
+        matrices = ffi.new("VkPhysicalDeviceCooperativeMatrixFeaturesKHR *")
+        matrices.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR
+        matrices.cooperativeMatrix, matrices.pNext = 1, all_of.pNext
+        all_of.pNext = matrices
+        return all_of, (*kept, matrices)
 
     def _memory_types(self) -> list[int]:
         vk = api()

@@ -92,3 +92,22 @@ llvm.func @llvm(%p: !llvm.ptr, %i: i64, %f: f32, %v: vector<4xf32>, %w: vector<4
 // CHECK-NEXT:    "llvm.intr.memcpy"(%p{{\S*}}, %p{{\S*}}, %i{{\S*}}) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
 // CHECK-NEXT:    %{{\S+}} = llvm.fptosi %v{{\S*}} : vector<4xf32> to vector<4xi32>
 // CHECK-NEXT:    llvm.switch %i{{\S*}} : i64, ^{{\S+}} [1: ^{{\S+}}, 2: ^{{\S+}}(%f{{\S*}} : f32)]
+
+func.func @gpu(%x: f32, %i: index, %h: memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>>) {
+  %one = arith.constant 1 : i32
+  %there, %valid = gpu.shuffle xor %x, %one, %one : f32
+  %shared = memref.alloca() : memref<16x16xf32, #gpu.address_space<workgroup>>
+  %sums = gpu.subgroup_mma_constant_matrix %x : !gpu.mma_matrix<16x16xf32, "COp">
+  %left = gpu.subgroup_mma_load_matrix %h[%i, %i] {leadDimension = 5 : index} : memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>> -> !gpu.mma_matrix<16x16xf16, "AOp">
+  %right = gpu.subgroup_mma_load_matrix %h[%i, %i] {leadDimension = 5 : index, transpose} : memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>> -> !gpu.mma_matrix<16x16xf16, "BOp">
+  %more = gpu.subgroup_mma_compute %left, %right, %sums : !gpu.mma_matrix<16x16xf16, "AOp">, !gpu.mma_matrix<16x16xf16, "BOp"> -> !gpu.mma_matrix<16x16xf32, "COp">
+  gpu.subgroup_mma_store_matrix %more, %shared[%i, %i] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32, #gpu.address_space<workgroup>>
+  func.return
+}
+// CHECK:      %there{{\S*}}, %valid{{\S*}} = gpu.shuffle xor %x{{\S*}}, %one{{\S*}}, %one{{\S*}} : f32
+// CHECK-NEXT: %shared{{\S*}} = memref.alloca() : memref<16x16xf32, #gpu.address_space<workgroup>>
+// CHECK-NEXT: %sums{{\S*}} = gpu.subgroup_mma_constant_matrix %x{{\S*}} : !gpu.mma_matrix<16x16xf32, "COp">
+// CHECK-NEXT: %left{{\S*}} = gpu.subgroup_mma_load_matrix %h{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 5 : index} : memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>> -> !gpu.mma_matrix<16x16xf16, "AOp">
+// CHECK-NEXT: %right{{\S*}} = gpu.subgroup_mma_load_matrix %h{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 5 : index, transpose}
+// CHECK-NEXT: %more{{\S*}} = gpu.subgroup_mma_compute %left{{\S*}}, %right{{\S*}}, %sums{{\S*}} : !gpu.mma_matrix<16x16xf16, "AOp">
+// CHECK-NEXT: gpu.subgroup_mma_store_matrix %more{{\S*}}, %shared{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 16 : index}
