@@ -211,17 +211,15 @@ def test_an_unknown_tier_is_refused(vulkan: None, monkeypatch: pytest.MonkeyPatc
 
 
 MATRICES = """
-builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64,
-    openinfer.matrices} {
+builtin.module attributes {
+    openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.matrices} {
   func.func @step() {
-    %a = memref.alloc() {openinfer.memory = "device"} : memref<70x512xf16>
-    %w = memref.alloc() {openinfer.memory = "device"} : memref<96x512xf16>
-    %y = memref.alloc() {openinfer.memory = "device"} : memref<70x96xf16>
-    func.call @product_0(%a, %w, %y) : (memref<70x512xf16>, memref<96x512xf16>, memref<70x96xf16>) -> ()
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<96x96xf16>
+    func.call @product_0(%a, %a, %a) : (memref<96x96xf16>, memref<96x96xf16>, memref<96x96xf16>) -> ()
     func.return
   }
-  func.func private @product_0(%x: memref<70x512xf16>, %w: memref<96x512xf16>, %y: memref<70x96xf16>) {
-    nn.matmul(%x, %w) outs(%y) {transpose_b} : (memref<70x512xf16>, memref<96x512xf16>, memref<70x96xf16>) -> ()
+  func.func private @product_0(%x: memref<96x96xf16>, %w: memref<96x96xf16>, %y: memref<96x96xf16>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<96x96xf16>, memref<96x96xf16>, memref<96x96xf16>) -> ()
     func.return
   }
 }
