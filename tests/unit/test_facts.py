@@ -22,6 +22,7 @@ from openinfer.lowering.cpu.emit_llvm import emit_llvm
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions
+from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.program import HOST, Program
@@ -357,7 +358,12 @@ def test_binding_keeps_the_facts_of_a_program(tmp_path: Path, capsys: Capture) -
 def test_facts_come_back_as_they_were_written() -> None:
     target = replace(TARGETS["avx512"], cpu="znver5", features="+a,-b", triple="t", last_cache=7)
     tiles = {"4x64x32 f32": Tile(2, 8, 0), "?x64x32 f32": Tile(1, 5), "9x64x32 f64": Tile(1, 1, 64)}
-    for facts in (Facts(), Facts(target, True, "bf16", tiles, True, True)):
+    device = DeviceDescription(subgroup=32, shared_memory=49152, matrices=True)
+    for facts in (
+        Facts(),
+        Facts(target, True, "bf16", tiles, True, True),
+        Facts(device="vulkan", device_description=device),
+    ):
         module = ModuleOp([])
         facts.write(module)
         assert Facts.of(read(module_text(module))) == facts
@@ -382,6 +388,9 @@ def test_facts_follow_the_attributes() -> None:
         ('openinfer.precision = "f16"', 'is "f16"'),
         ("openinfer.precision = 3", "text in quotes"),
         ('openinfer.last_cache = "much"', "write a number"),
+        ("openinfer.subgroup = 33 : i64", "write one of 1, 2, 4"),
+        ("openinfer.shared_memory = 100 : i64", "write 16384 to"),
+        ("openinfer.matrices = 1 : i64", "without a value"),
         ("openinfer.tiles = 3", "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 3>}', "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 0, 1>}', "third number"),

@@ -212,7 +212,8 @@ def test_an_unknown_tier_is_refused(vulkan: None, monkeypatch: pytest.MonkeyPatc
 
 MATRICES = """
 builtin.module attributes {
-    openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.matrices} {
+    openinfer.target = "generic", openinfer.device = "vulkan",
+    openinfer.subgroup = 32 : i64, openinfer.matrices} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<96x96xf16>
     func.call @product_0(%a, %a, %a) : (memref<96x96xf16>, memref<96x96xf16>, memref<96x96xf16>) -> ()
