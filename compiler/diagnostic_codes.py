@@ -206,7 +206,8 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0772": ("kernel refused by the driver", "The driver makes no pipeline of a device kernel."),
     "OI0773": (
         "beyond a limit of the Vulkan device",
-        "A buffer is larger than what a kernel may be given, or a kernel has too many workgroups.",
+        "A buffer is larger than what a kernel may be given, or a kernel has too many workgroups, or needs "
+        "what the device does not have: the program was compiled for another one.",
     ),
     "OI0774": (
         "call of the Vulkan driver failed",

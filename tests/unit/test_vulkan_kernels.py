@@ -12,6 +12,7 @@ from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.runtime.devices import device_of
 from openinfer.runtime.devices.description import TIERS
+from openinfer.runtime.devices.vulkan.logical import logical_device
 from openinfer.runtime.spirv.check_words import check_words
 
 PROGRAMS = {
@@ -227,13 +228,18 @@ builtin.module attributes {
 """
 
 
-def test_products_of_matrices_are_words_that_the_checker_takes(tmp_path: Path) -> None:
-    """No driver of a processor has them: this is what can be said of them without a GPU."""
+def test_products_of_matrices_are_words_that_the_checker_takes(
+    vulkan: None, tmp_path: Path
+) -> None:
+    """A device without them, as processors are, refuses the kernel before its driver sees it."""
     text, words = tmp_path / "product.mlir", tmp_path / "product.spv"
     text.write_text(MATRICES)
     passes = "lower-device-kernels,convert-to-spirv"
     assert optimise([str(text), "-p", passes, "-t", "spirv", "-o", str(words)]) == 0
     check_words(words.read_bytes())
+    if not device_of("vulkan").describe().matrices:
+        with pytest.raises(oi.UnsupportedError, match="product_0 needs CooperativeMatrixKHR"):
+            logical_device().kernel(words.read_bytes(), 4, "product_0")
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,22 @@ from openinfer.runtime.devices.vulkan.driver import (
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.spirv.check_words import check_words
+from openinfer.runtime.spirv.instructions import CAPABILITIES
+from openinfer.runtime.spirv.words import Module
 
 EXTENSIONS = ("VK_KHR_push_descriptor",)
 """What kernels are started with; every driver of a desktop GPU has it."""
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
 _STORAGE = 0x20 | 0x01 | 0x02 | 0x100
 """A buffer that kernels use, that copies read and write, and that counts of workgroups come from."""
+
+CAPABILITIES_OF_ALL = frozenset(
+    {"Shader", "SignedZeroInfNanPreserve", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess"}
+    | {"Int8", "Int16", "Int64", "Float16"}
+)
+CAPABILITIES_OF_SUBGROUPS = frozenset({"GroupNonUniform", "GroupNonUniformShuffle"})
+CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
+"""What kernels may need of a device, by what it was asked for."""
 
 _MAKING = new_lock()
 _MADE: dict[str, LogicalDevice] = {}
@@ -223,14 +233,33 @@ class LogicalDevice:
     def kernel(self, words: bytes, bindings: int, name: str) -> Kernel:
         """The pipeline of a module with an entry of this name; one for equal modules.
 
-        Raises ArtefactError OI0760, OI0761 for words that are no module: a driver may crash on them.
+        Raises ArtefactError OI0760, OI0761 for words that are no module, UnsupportedError OI0773 for
+        those that need what the device was not asked for: a driver may crash on them.
         """
         key = hashlib.sha256(words).digest(), bindings
         with self._lock:
             if key not in self._kernels:
-                check_words(words)
+                self._check_capabilities(check_words(words), name)
                 self._kernels[key] = self._make_kernel(words, bindings, name)
             return self._kernels[key]
+
+    def _check_capabilities(self, module: Module, name: str) -> None:
+        given = set(CAPABILITIES_OF_ALL)
+        if self.physical.description.subgroup > 1:
+            given |= CAPABILITIES_OF_SUBGROUPS
+        if self.physical.description.matrices:
+            given |= CAPABILITIES_OF_MATRICES
+        names = {code: capability for capability, (code, _) in CAPABILITIES.items()}
+        for one in module.instructions:
+            if one.row.name != "Capability":
+                continue
+            capability = names.get(one.of("Capability")[0], "what has no name")
+            if capability not in given:
+                raise UnsupportedError(
+                    "OI0773",
+                    f"the kernel {name} needs {capability}, which {self.physical.name} does not offer",
+                    hint="compile the program on this machine, or with OPENINFER_VULKAN_TIER=scalar",
+                )
 
     def _make_kernel(self, words: bytes, bindings: int, name: str) -> Kernel:
         vk = api()
