@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-TIERS = ("scalar", "subgroup", "matrix")
-"""What kernels are made of, least first: invocations that share memory alone; subgroups; matrices of a
-subgroup."""
+from openinfer.runtime.options import TIERS
 
 SUBGROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of subgroups that Vulkan has."""

@@ -11,8 +11,8 @@ import openinfer as oi
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.runtime.devices import device_of
-from openinfer.runtime.devices.description import TIERS
 from openinfer.runtime.devices.vulkan.logical import logical_device
+from openinfer.runtime.options import TIERS
 from openinfer.runtime.spirv.check_words import check_words
 
 PROGRAMS = {

@@ -11,7 +11,7 @@ import openinfer as oi
 from openinfer.compiler.api import compile
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
-from openinfer.runtime.devices.description import TIERS
+from openinfer.runtime.options import TIERS
 
 Draw = np.random.Generator
 
