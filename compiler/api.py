@@ -23,7 +23,7 @@ from openinfer.compiler.arguments import (
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
-from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of
+from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of, kind_of
 from openinfer.runtime.errors import (
     ArtefactError,
     Diagnostic,
@@ -370,6 +370,7 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
     if data is not None:
         try:
             compiled = Program.from_bytes(data, model)
+            compiled.device = options.device
             compiled.rename(program.file)
             if model is not None:
                 compiled.bind(model)
@@ -383,6 +384,7 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
 
     program.module_with(model, options.sizes)
     compiled = compile_module(program, model, options)
+    compiled.device = options.device
     compiled.source = SourceText(program.file, program.text, program.form)
     watched = ", observed" if options.observe else ", traced" if options.trace else ""
     cache.put(key, compiled.to_bytes(), f"{program.file} for {options.device}{watched}")
@@ -404,7 +406,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         program.form,
         package.header_hash() if package is not None else "no package",
         *(f"{name}={options.sizes[name]}" for name in sorted(options.sizes)),
-        f"device {options.device} fallback {options.fallback}",
+        f"device {kind_of(options.device)} fallback {options.fallback}",
         f"of the device: {device_of(options.device).describe().key}",
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",

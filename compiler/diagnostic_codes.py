@@ -200,7 +200,7 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0770": (
         "no Vulkan device",
         "The package `vulkan`, the loader, a driver of version 1.3, or a feature of the device is missing; "
-        "a device that computes on the processor is taken only when OPENINFER_VULKAN_DEVICE names it.",
+        "a device that computes on the processor is taken only when it is named.",
     ),
     "OI0771": ("unknown Vulkan device", "The name is that of no device; the message lists them."),
     "OI0772": ("kernel refused by the driver", "The driver makes no pipeline of a device kernel."),

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.nn.interface import TARGET
-from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device
+from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, kind_of
 from openinfer.runtime.devices.description import MOST_SHARED, SUBGROUPS, DeviceDescription
 from openinfer.runtime.devices.description import PLAIN as PLAIN_DEVICE
 from openinfer.runtime.errors import CompileError, InputError
@@ -149,7 +149,7 @@ def _read(attributes: Mapping[str, Attribute]) -> Facts:
     if precision not in (None, "bf16"):
         raise _refused("precision", f'is "{precision}"', 'the only one is "bf16"')
     flags = {name: _flag(said, name) for name in _FLAGS}
-    device = checked_device(_text(said, "device") or DEFAULT_DEVICE)
+    device = kind_of(checked_device(_text(said, "device") or DEFAULT_DEVICE))
     facts = Facts(
         target,
         precision=precision,

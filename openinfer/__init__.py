@@ -191,6 +191,7 @@ def compile(
     """Compiles a program for a device, or takes it from the cache on disk.
 
     `graph` is what `graph` or `graph_file` gave, a text, or the path of a program as a `Path`.
+    `device` is a row of `openinfer devices`, as "cpu" or "vulkan:1".
     `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of
     products to bf16 and adds up in f32; `strict` makes unknown hints errors; `strict_math` forbids
     reassociation, contraction and approximate functions; `target` names a CPU other than this one

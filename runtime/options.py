@@ -16,7 +16,8 @@ OPENINFER_HOST_FEATURES
                        all that it has        "generic", "avx2" or "avx512": openinfer treats the
                                               processor as one of that kind, for tests
 OPENINFER_VULKAN_DEVICE
-                       the first GPU          what `vulkan` means: a number, a part of a name, a UUID
+                       the first GPU          what plain `vulkan` means: a number, a part of a name, a
+                                              UUID
 OPENINFER_VULKAN_VALIDATE
                        unset                  "1": Vulkan's validation layer looks at every call;
                                               "sync": at missing barriers, too

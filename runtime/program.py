@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openinfer.runtime.devices import device_of
+from openinfer.runtime.devices import device_of, kind_of
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.manifest import Manifest
@@ -53,6 +54,8 @@ class Program:
         self, manifest: Manifest, parts: Mapping[str, bytes], package: Package | None = None
     ) -> None:
         self.manifest = manifest
+        self.device = manifest.device
+        """What runs it: plainly the device of the manifest, or a chosen one of its kind (`vulkan:1`)."""
         self.parts = dict(parts)
         """By name: `HOST`, and what else the device of the manifest takes."""
         self.package = package
@@ -91,7 +94,7 @@ class Program:
         """
         count = checked_threads(threads) or default_threads()
         program = self._for_trace() if trace is None else self.traced() if trace else self
-        return device_of(self.manifest.device).make_executor(self, program, count, max_state_bytes)
+        return device_of(self.device).make_executor(self, program, count, max_state_bytes)
 
     def traced(self) -> Program:
         """The build of the same program whose steps write down what they do, with the clock.
@@ -129,7 +132,7 @@ class Program:
             if self._loaded is None:
                 self.check_package()
                 try:
-                    self._loaded = device_of(self.manifest.device).load(self)
+                    self._loaded = device_of(self.device).load(self)
                 except MemoryError as error:
                     needed = sum(row.nbytes for row in self.manifest.weights)
                     raise ArtefactError(
@@ -154,19 +157,35 @@ class Program:
         return sum(map(len, self.parts.values()))
 
     def for_device(self, name: str) -> Program:
-        """This program, or that of its alternatives which is for a device.
+        """This program, or that of its alternatives which is for a device; a copy with parts in common where
+        another one of the same kind is named.
 
         Raises ArtefactError OI0807 where there is none.
         """
         for build in (self, *self.alternatives):
-            if build.manifest.device == name:
+            if build.device == name:
                 return build
+        for build in (self, *self.alternatives):
+            if build.manifest.device == kind_of(name):
+                return build._on(name)
         known = dict.fromkeys(build.manifest.device for build in (self, *self.alternatives))
         raise ArtefactError(
             "OI0807",
             f"the compiled program has no build for the device '{name}', only for {', '.join(known)}",
             hint=f"compile its text again: `openinfer compile --device {name}`",
         )
+
+    def _on(self, device: str) -> Program:
+        """The same program on another device of its kind, with nothing loaded."""
+        one = copy(self)
+        one.device, one._lock, one._loaded = device, new_lock(), None
+        one._observed = self._observed and self._observed._on(device)
+        one._traced = self._traced and self._traced._on(device)
+        if self.make_observed is not None:
+            one.make_observed = lambda: self.observed()._on(device)
+        if self.make_traced is not None:
+            one.make_traced = lambda: self.traced()._on(device)
+        return one
 
     def observed(self) -> Program:
         """The build of the same program whose every node can be watched."""

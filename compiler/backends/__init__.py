@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.compiler import registry
-from openinfer.runtime.devices import checked_device
+from openinfer.runtime.devices import checked_device, kind_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -42,4 +42,4 @@ class Backend:
 
 def backend_of(name: str) -> Backend:
     """The backend of a device. Raises UnsupportedError OI0730 for one that this build lacks."""
-    return registry.load(registry.BACKENDS[checked_device(name)])
+    return registry.load(registry.BACKENDS[kind_of(checked_device(name))])

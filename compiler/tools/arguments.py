@@ -75,7 +75,8 @@ def add_device(
         type=partial(checked_device, simulator=simulator),
         default=default,
         metavar="NAME",
-        help=f"what runs it: {', '.join(names)} (default {default or DEFAULT_DEVICE})",
+        help=f"what runs it: {', '.join(names)} (default {default or DEFAULT_DEVICE}); KIND:WHICH, as in "
+        "vulkan:1, for one of those that `openinfer devices` lists",
     )
 
 

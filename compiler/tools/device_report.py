@@ -32,8 +32,10 @@ class DeviceReport:
 
 
 def device_reports() -> list[DeviceReport]:
-    """Every device of this build; the simulator needs no more than the compiler's library."""
-    return [*map(_compiled, DEVICES), _simulator()]
+    """Every device of this build, those of one kind behind it; the simulator needs no more than the
+    compiler's library."""
+    names = [one for kind in DEVICES for one in (kind, *device_of(kind).each())]
+    return [*map(_compiled, names), _simulator()]
 
 
 def _simulator() -> DeviceReport:

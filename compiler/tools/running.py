@@ -97,7 +97,7 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
     program = open_program(args.program.path, args.model, copy=args.copy_model)
-    device = args.device or program.manifest.device
+    device = args.device or program.device
     if device != SIMULATOR:
         program = program.for_device(device)
     graph, package, sizes = compiled_parts(program, checked_sizes(parse_sizes(args.size)))

@@ -23,13 +23,23 @@ SIMULATOR = "simulator"
 """What the tools take in place of a device where they run a program without compiling it."""
 
 
+def kind_of(name: str) -> str:
+    """The row of the table that a name means: `vulkan` of `vulkan:1`."""
+    return str(name).partition(":")[0]
+
+
 def checked_device(name: str, *, simulator: bool = False) -> str:
     """The name itself, when there is such a device (or the simulator, where it may be).
 
-    Raises UnsupportedError OI0730 with the names that there are.
+    `KIND:WHICH` is one of several devices of a kind; whether it is there, the kind says when it is
+    needed. Raises UnsupportedError OI0730 with the names that there are.
     """
     known = [*DEVICES, SIMULATOR] if simulator else list(DEVICES)
     if name in known:
+        return name
+    kind, colon, which = str(name).partition(":")
+    if colon and kind in DEVICES:
+        _loaded(DEVICES[kind]).one(which)
         return name
     from openinfer.runtime.suggest import did_you_mean
 
@@ -51,4 +61,6 @@ def _loaded(entry: str) -> Device:
 
 def device_of(name: str) -> Device:
     """The device of a name. Raises UnsupportedError OI0730 for one that this build lacks."""
-    return _loaded(DEVICES[checked_device(name)])
+    kind, colon, which = checked_device(name).partition(":")
+    device = _loaded(DEVICES[kind])
+    return device.one(which) if colon else device

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from openinfer.runtime.devices.description import PLAIN, DeviceDescription
+from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.slots import SlotKind
 
 if TYPE_CHECKING:
@@ -279,8 +280,8 @@ class LoadedProgram(ABC):
 
 
 class Device(ABC):
-    """A machine that runs compiled programs. There is one object of it in a process; it holds nothing
-    of any program.
+    """A machine that runs compiled programs. There is one object of it in a process, and one for each
+    device of its kind that somebody names (`vulkan:1`); it holds nothing of any program.
 
     Its module is imported when somebody names the device, and may import no library of the device:
     whether the machine can run at all is asked first, on machines that lack the library.
@@ -289,12 +290,31 @@ class Device(ABC):
     name: str
     """As `--device` and `compile(device=…)` name it, and as manifests say it."""
 
+    # Which one
+
+    def one(self, which: str) -> Device:
+        """The device that `NAME:which` means, there or not. Optional: by default there is one of a kind.
+
+        Raises UnsupportedError OI0730 where it cannot be chosen.
+        """
+        raise UnsupportedError(
+            "OI0730",
+            f"there is no device '{self.name}:{which}'",
+            hint=f"'{self.name}' is all there is of its kind",
+        )
+
+    def each(self) -> Sequence[str]:
+        """The names of all devices of its kind, those included that plain `NAME` never means. Optional: by
+        default none has a name of its own."""
+        return ()
+
     # What it is
 
     @abstractmethod
     def unavailable_reason(self) -> str | None:
         """Why nothing can be compiled for it or run on it here; None where it can. Cheap: asked before
-        every compilation of the command line."""
+        every compilation of the command line. Raises UnsupportedError for a chosen device that does not
+        exist."""
 
     @abstractmethod
     def facts(self) -> Mapping[str, str]:

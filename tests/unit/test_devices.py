@@ -101,6 +101,10 @@ def test_unknown_devices_are_named_with_those_there_are() -> None:
         assert "the devices are: cpu" in caught.value.hint
         assert ("simulator" in caught.value.hint) == simulator
     assert checked_device("simulator", simulator=True) == "simulator"
+    for name in ("cpu:0", "cpu:", "null:1", "simulator:0"):
+        with pytest.raises(oi.UnsupportedError, match=f"no device '{name}'") as caught:
+            checked_device(name, simulator=True)
+        assert caught.value.code == "OI0730"
     with pytest.raises(oi.UnsupportedError):
         oi.compile(TEXT, device="simulator")
 

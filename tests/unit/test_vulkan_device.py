@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -208,6 +209,93 @@ def test_a_name_of_no_device(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UnsupportedError, match="no Vulkan device is called 'none'") as raised:
         driver.choose("none")
     assert known[0].name in str(raised.value)
+    # A number is never a part of a name, as the 5 of "LLVM 15" would be.
+    error = refusal(lambda: driver.choose("5" if len(known) < 6 else "500"))
+    assert error.code == "OI0771"
+
+
+def test_a_device_is_chosen_by_number_name_and_uuid(
+    vulkan: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = driver.choose()
+    x = drawn(3)
+    for which in (str(found.number), found.name[:4].lower(), found.uuid):
+        name = f"vulkan:{which}"
+        program = oi.compile(LAYER, device=name)
+        assert (program.device, program.manifest.device) == (name, "vulkan")
+        with program.make_executor() as executor:
+            assert np.allclose(executor.run(x=x)["h"], layer(x), atol=1e-6)
+    path, saved = tmp_path / "layer.oi", tmp_path / "layer.oip"
+    path.write_text(LAYER)
+    line = ["--size", "B=3", "--device", f"vulkan:{found.number}"]
+    assert main(["run", str(path), *line]) == 0
+    # What is saved goes anywhere: the choice is not part of it.
+    oi.compile(LAYER, device=f"vulkan:{found.number}").save(saved)
+    assert oi.load(saved).device == "vulkan"
+    assert main(["run", str(saved), *line]) == 0
+    capsys.readouterr()
+    assert main(["run", str(path), "--device", "vulkan:none"]) == 1
+    said = capsys.readouterr().err
+    assert "error[OI0771]: no Vulkan device is called 'none'" in said
+    assert found.name in said
+    for refused in ("vulkan:none", "vulkan:", "vulkan: "):
+        assert refusal(lambda name=refused: oi.compile(LAYER, device=name)).code == "OI0771"
+
+
+def test_a_program_goes_to_another_device_of_its_kind(vulkan: None) -> None:
+    program, x = oi.compile(LAYER, device="vulkan"), drawn(2)
+    other = program.for_device(f"vulkan:{driver.choose().number}")
+    assert other is not program
+    assert program.for_device("vulkan") is program
+    with program.make_executor() as one, other.make_executor() as two:
+        assert np.array_equal(one.run(x=x)["h"], two.run(x=x)["h"])
+    assert other.loaded() is not program.loaded()
+    assert other.traced().device == other.device
+    assert other.observed().device == other.device
+
+
+def test_devices_are_listed_with_what_they_can_do(
+    vulkan: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["devices", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    found = driver.choose()
+    assert rows["vulkan"]["facts"]["means"].startswith(f"vulkan:{found.number}, {found.name}: ")
+    facts = rows[f"vulkan:{found.number}"]["facts"]
+    assert facts["name"] == found.name
+    assert "f16" in facts["numbers of kernels"]
+    assert {"kind", "api", "driver", "uuid", "memory", "subgroup", "matrices"} <= set(facts)
+
+
+TWO = """
+import sys, numpy as np, openinfer as oi
+from openinfer.runtime.devices.vulkan.logical import logical_device
+text, x = sys.argv[1], np.linspace(-1, 1, 1200, dtype=np.float32).reshape(4, 300)
+programs = [oi.compile(text, device=f"vulkan:{number}") for number in (0, 1)]
+one, two = [program.make_executor() for program in programs]
+for step in (1, 2):
+    assert np.array_equal(one.run(x=step * x)["h"], two.run(x=step * x)["h"])
+assert logical_device("0").handle != logical_device("1").handle
+"""
+
+
+def test_two_devices_at_once(vulkan: None, tmp_path: Path) -> None:
+    """A driver that is listed twice gives two devices, which have all but the number in common."""
+    listed = sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
+    if not listed:
+        pytest.skip("lavapipe is not installed where Debian has it")
+    again = tmp_path / "again.json"
+    again.write_bytes(listed[0].read_bytes())
+    environment = {**os.environ, "VK_ICD_FILENAMES": f"{listed[0]}:{again}"}
+    environment.pop("VK_DRIVER_FILES", None)
+    done = subprocess.run(
+        [sys.executable, "-c", TWO, LAYER],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_processor_is_taken_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
 from openinfer.runtime.devices.description import PLAIN, DeviceDescription
-from openinfer.runtime.devices.vulkan.driver import PhysicalDevice, choose
+from openinfer.runtime.devices.vulkan.driver import CHOICE, PhysicalDevice, choose, instance
 from openinfer.runtime.errors import UnsupportedError
-from openinfer.runtime.options import vulkan_tier
+from openinfer.runtime.options import vulkan_device, vulkan_tier
 from openinfer.runtime.slots import Slot, SlotKind
 
 if TYPE_CHECKING:
@@ -22,40 +22,64 @@ class VulkanDevice(CpuDevice):
 
     name = "vulkan"
 
+    def __init__(self, which: str = "") -> None:
+        """`which`: a number, a part of a name, or a UUID; without it what plain `vulkan` means."""
+        self.which = which
+        self._others: dict[str, VulkanDevice] = {}
+
+    def one(self, which: str) -> VulkanDevice:
+        """See `Device.one`."""
+        if not which.strip():
+            raise UnsupportedError(
+                "OI0771",
+                f"'{self.name}:{which}' names no device",
+                hint="write a number, a part of a name, or a UUID behind the colon: "
+                "`openinfer devices` lists them",
+            )
+        return self._others.setdefault(which, VulkanDevice(which))
+
+    def each(self) -> Sequence[str]:
+        """See `Device.each`."""
+        try:
+            return [f"{self.name}:{found.number}" for found in instance().devices]
+        except UnsupportedError:
+            return ()
+
     def unavailable_reason(self) -> str | None:
         """See `Device.unavailable_reason`."""
         reason = super().unavailable_reason()
         if reason is not None:
             return reason
         try:
-            choose()
+            choose(self.which)
         except UnsupportedError as error:
+            if self.which and error.code == "OI0771":
+                raise
             return f"{error.message} ({error.hint})" if error.hint else error.message
         return None
 
     def facts(self) -> Mapping[str, str]:
         """See `Device.facts`."""
-        found = choose()
-        return {
-            "name": found.name,
-            "kind": found.kind,
-            "api": ".".join(map(str, found.api)),
-            "uuid": found.uuid,
-            "largest buffer of a kernel": f"{found.largest_binding} bytes",
-            "subgroup": f"{found.description.subgroup} invocations",
-            "shared memory": f"{found.description.shared_memory} bytes",
-        }
+        from openinfer.runtime.devices.vulkan.properties import facts_of
+
+        found = choose(self.which)
+        if self.which:
+            return facts_of(found)
+        reason = f"{CHOICE} says so" if vulkan_device() else "the first that is no processor"
+        return {"means": f"{self.name}:{found.number}, {found.name}: {reason}"}
 
     def describe(self) -> DeviceDescription:
         """See `Device.describe`."""
         try:
-            return choose().description.within(vulkan_tier())
+            return choose(self.which).description.within(vulkan_tier())
         except UnsupportedError:
+            if self.which:
+                raise
             return PLAIN
 
     def load(self, program: Program) -> VulkanProgram:
         """See `Device.load`."""
-        return VulkanProgram(program)
+        return VulkanProgram(program, self.which)
 
 
 def check_subgroup(device: PhysicalDevice, subgroup: int) -> None:
@@ -72,14 +96,14 @@ def check_subgroup(device: PhysicalDevice, subgroup: int) -> None:
 class VulkanProgram(CpuProgram):
     """The host half of a program, its kernels as pipelines, and the weights that they read."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, which: str) -> None:
         from openinfer.runtime.devices.vulkan.logical import logical_device
         from openinfer.runtime.devices.vulkan.memory import VulkanMemory
         from openinfer.runtime.devices.vulkan.parts import part_of
         from openinfer.runtime.devices.vulkan.record import MOVES, SUBMIT
         from openinfer.runtime.devices.vulkan.step import submit_address
 
-        device = logical_device()
+        device = logical_device(which)
         check_subgroup(device.physical, program.manifest.subgroup)
         super().__init__(program, {SUBMIT: submit_address()})
         memory = self.device_memory = VulkanMemory(device)

@@ -273,7 +273,7 @@ def choose(wanted: str = "") -> PhysicalDevice:
     Raises UnsupportedError OI0770 where there is none, OI0771 for a name of none.
     """
     devices = instance().devices
-    wanted = wanted or vulkan_device()
+    wanted = (wanted or vulkan_device()).strip()
     listed = "; ".join(f"{d.number}: {d.name} ({d.kind})" for d in devices) or "none"
     if not wanted:
         found = [device for device in devices if not device.software]
@@ -281,16 +281,22 @@ def choose(wanted: str = "") -> PhysicalDevice:
             raise UnsupportedError(
                 "OI0770",
                 f"no GPU has a Vulkan driver; devices: {listed}",
-                hint=f"{CHOICE}=0 takes a device that computes on the processor",
+                hint=f"{CHOICE}=0, or `vulkan:0`, takes a device that computes on the processor",
             )
         return found[0]
-    plain = wanted.lower().replace("-", "")
     for device in devices:
-        if wanted == str(device.number) or plain == device.uuid:
-            return device
-    for device in devices:
-        if wanted.lower() in device.name.lower():
+        if _is_called(device, wanted):
             return device
     raise UnsupportedError(
         "OI0771", f"no Vulkan device is called '{wanted}'", hint=f"the devices are: {listed}"
     )
+
+
+def _is_called(device: PhysicalDevice, wanted: str) -> bool:
+    """Whether a name means a device. Figures alone are a number, never a part of a name."""
+    plain = wanted.lower().replace("-", "")
+    if plain == device.uuid:
+        return True
+    if wanted.isdecimal():
+        return int(wanted) == device.number
+    return wanted.lower() in device.name.lower()

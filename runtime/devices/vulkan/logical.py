@@ -38,7 +38,8 @@ CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
 """What kernels may need of a device, by what it was asked for."""
 
 _MAKING = new_lock()
-_MADE: dict[str, LogicalDevice] = {}
+_MADE: dict[int, LogicalDevice] = {}
+"""By number: a driver may be listed twice, with the same UUID."""
 
 
 class Kernel:
@@ -311,8 +312,8 @@ class LogicalDevice:
     def lose(self) -> None:
         """The driver has given it up: whoever asks for the device next gets a new one."""
         with _MAKING:
-            if _MADE.get(self.physical.uuid) is self:
-                del _MADE[self.physical.uuid]
+            if _MADE.get(self.physical.number) is self:
+                del _MADE[self.physical.number]
 
     def forget(self) -> None:
         """The process ends: the driver frees what it has; nothing is given back to it any more."""
@@ -330,9 +331,9 @@ def logical_device(wanted: str = "") -> LogicalDevice:
     """The device of a name, as `choose` takes it; one for a process. Raises UnsupportedError."""
     physical = choose(wanted)
     with _MAKING:
-        if physical.uuid not in _MADE:
-            _MADE[physical.uuid] = LogicalDevice(physical)
-        return _MADE[physical.uuid]
+        if physical.number not in _MADE:
+            _MADE[physical.number] = LogicalDevice(physical)
+        return _MADE[physical.number]
 
 
 def _forget() -> None:
