@@ -38,6 +38,22 @@ block entry {
     return h;
 }
 """
+GROWING = """
+dynamic { x: f32[1, 300]; }
+constant { w: f32[300, 300] @init(0.01); }
+persistent { n: i32; t(i): f32[300] @table; }
+block entry {
+    assign h: f32[1, 300]; assign all: f32[n + 1, 300]; assign y: f32[1, 300];
+    op matmul(x, w) >> h;
+    op add(h, x) >> h;
+    cache.write h >> t[n..n + 1];
+    cache.read t[0..n + 1] >> all;
+    op softmax(all, axis=1) >> all;
+    op sum_axis(all, axes=[0], keepdims=true) >> y;
+    cache.increment n;
+    return y;
+}
+"""
 
 
 def layer(x: Any) -> Any:
@@ -55,12 +71,14 @@ def test_examples_agree_and_the_layer_says_nothing(vulkan: None, tmp_path: Path)
     """In a process of its own, whose driver is watched for mistakes and missing barriers."""
     script = (
         "import sys; from openinfer.compiler.tools.openinfer import main\n"
-        "codes = [main(['compare', path, '--device', 'vulkan']) for path in sys.argv[1:]]\n"
+        "codes = [main(['compare', path, '--device', 'vulkan', '--steps', '8']) for path in sys.argv[1:]]\n"
         "sys.exit(codes != [0] * len(codes))"
     )
     environment = {**os.environ, "OPENINFER_VULKAN_VALIDATE": "sync"}
+    growing = tmp_path / "growing.oi"
+    growing.write_text(GROWING)
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, EXAMPLES)],
+        [sys.executable, "-c", script, *map(str, EXAMPLES), str(growing)],
         capture_output=True,
         text=True,
         env=environment,
@@ -102,6 +120,31 @@ def test_commands_are_recorded_once_for_equal_steps(
         assert not recorded
         executor.run(x=drawn(4))
         assert recorded
+
+
+def test_a_text_that_grows_is_not_recorded_anew(
+    vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step has other sizes and places; after some of them no launch is recorded any more."""
+    recorded: list[int] = []
+    dispatch = Recording.dispatch
+
+    def counted(*given: Any) -> None:
+        recorded.append(1)
+        dispatch(*given)
+
+    monkeypatch.setattr(Recording, "dispatch", counted)
+    simulator: Any = oi.Simulator(GROWING).make_executor()
+    counts: list[int] = []
+    with oi.compile(GROWING, device="vulkan").make_executor() as executor:
+        for step in range(40):
+            x = drawn(1, step)
+            before = len(recorded)
+            assert np.allclose(executor.run(x=x)["y"], simulator.run(x=x)["y"], atol=1e-5), step
+            counts.append(len(recorded) - before)
+    assert counts[0]
+    # Its arena grows now and then: another block, and once more the commands that use it.
+    assert sum(map(bool, counts[6:])) <= 4, counts
 
 
 def test_a_failed_step_leaves_nothing_for_the_next(vulkan: None) -> None:

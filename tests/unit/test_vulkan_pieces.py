@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from openinfer.runtime.devices.vulkan.pieces import PieceLaunch, PieceMove, read_piece
+from openinfer.runtime.devices.vulkan.pieces import PieceLaunch, PieceMove, read_piece, window_of
 from openinfer.runtime.devices.vulkan.record import COPY, TO_DEVICE, TO_HOST
 from openinfer.runtime.manifest import CallRow
 
@@ -31,28 +31,28 @@ def record(host: int = 1000, groups: int = 2, word: int = 7, nbytes: int = 64) -
 
 
 def test_a_record_is_taken_apart() -> None:
-    piece = read_piece(record(), ROWS, 1)
+    piece = read_piece(record(), ROWS, 1, 16)
     first, launch, back, inside = piece.calls
     assert isinstance(first, PieceMove)
     assert (first.device, first.host, first.nbytes, first.staged) == ((ADDRESS,), 1, 64, 0)
     assert isinstance(launch, PieceLaunch)
     assert launch.buffers == ((ADDRESS, 64), (ADDRESS + 128, 64))
-    assert record()[piece.sources].tolist() == [2, 1, 1, 0, 0, 7]
+    assert piece.numbers(record()).tolist() == [2, 1, 1, 0, 0, 7]
     assert piece.groups.tolist() == [0, 1, 2]
     assert isinstance(back, PieceMove)
     assert (back.device, back.host, back.staged) == ((ADDRESS + 128,), 17, 64)
     assert isinstance(inside, PieceMove)
     assert (inside.device, inside.host) == ((ADDRESS, ADDRESS + 256), None)
-    assert piece.staged == 128
+    assert piece.moves(record())[1] == 128
 
 
 def test_numbers_and_the_places_of_the_host_may_differ() -> None:
-    piece = read_piece(record(), ROWS, 1)
+    piece = read_piece(record(), ROWS, 1, 16)
     assert piece.is_like(record(host=2000, groups=9, word=-1))
 
 
 def test_bytes_and_device_memory_may_not() -> None:
-    piece = read_piece(record(), ROWS, 1)
+    piece = read_piece(record(), ROWS, 1, 16)
     assert not piece.is_like(record(nbytes=68))
     for place in (0, 2, 4, 8, 10, 15, 16, 19):
         other = record()
@@ -61,6 +61,62 @@ def test_bytes_and_device_memory_may_not() -> None:
 
 
 def test_moves_of_no_bytes_are_none() -> None:
-    piece = read_piece(record(nbytes=0), ROWS, 1)
+    piece = read_piece(record(nbytes=0), ROWS, 1, 16)
     assert [type(call) for call in piece.calls] == [PieceLaunch]
-    assert piece.staged == 0
+    assert piece.moves(record(nbytes=0)) == ([], 0)
+
+
+def moved(by: int, nbytes: int = 64) -> np.ndarray:
+    """The same, `by` bytes behind in its block."""
+    other = record(nbytes=nbytes)
+    other[[2, 8, 10, 16, 20, 21]] += by
+    return other
+
+
+def test_a_loose_piece_lies_anywhere_in_its_windows() -> None:
+    window = 1 << 20
+    piece = read_piece(record(), ROWS, 1, 16, window)
+    assert piece.asks_the_same(record())
+    for by in (4, 16, 4096, window - 256):
+        assert piece.is_like(moved(by))
+        assert not read_piece(record(), ROWS, 1, 16).is_like(moved(by))
+        # Elements from the beginning of the window.
+        assert piece.numbers(moved(by)).tolist() == [2, 1, 1, by // 4, (by + 128) // 4, 7]
+    assert piece.is_like(record(nbytes=window))
+    assert not piece.is_like(record(nbytes=window + 4))
+    assert not piece.is_like(moved(window))
+    assert not piece.is_like(moved(1 << 40))
+
+
+def test_a_loose_piece_reads_its_moves_anew() -> None:
+    piece = read_piece(record(nbytes=0), ROWS, 1, 16, 1 << 20)
+    moves, staged = piece.moves(moved(4, nbytes=68))
+    assert [(move.device, move.nbytes, move.staged) for move in moves] == [
+        ((ADDRESS + 4,), 68, 0),
+        ((ADDRESS + 132,), 68, 128),
+        ((ADDRESS + 4, ADDRESS + 260), 68, 256),
+    ]
+    assert staged == 256
+
+
+def test_a_large_buffer_of_a_loose_piece_lies_where_it_lies() -> None:
+    piece = read_piece(record(nbytes=4096), ROWS, 1, 16, 1024)
+    (launch,) = [call for call in piece.calls if isinstance(call, PieceLaunch)]
+    assert launch.loose == (False, False)
+    assert piece.is_like(record(nbytes=4096))
+    assert not piece.is_like(record(nbytes=4100))
+
+
+def test_other_rows_are_another_piece() -> None:
+    piece = read_piece(record(), ROWS, 1, 16)
+    assert piece.asks_the_same(moved(1 << 41, nbytes=12))
+    other = record()
+    other[4] = 3
+    assert not piece.asks_the_same(other)
+
+
+def test_windows_fit_bindings() -> None:
+    for largest in (1 << 27, (1 << 27) - 1, (1 << 32) - 1, 1 << 31, 4096):
+        window = window_of(largest)
+        assert window & window - 1 == 0
+        assert largest // 4 <= 2 * window <= min(largest, 1 << 31)

@@ -43,7 +43,6 @@ class CommandPool:
         check("vkCreateFence", lib.vkCreateFence(device.handle, fence, ffi.NULL, self._fence))
         self._submit = ffi.new("VkSubmitInfo *")
         self._submit.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
-        self._submit.commandBufferCount = 1
 
     def record(self) -> Recording:
         """A command buffer that is being recorded."""
@@ -60,22 +59,23 @@ class CommandPool:
             free = vk.lib.vkFreeCommandBuffers
             free(self.device.handle, self._pool[0], 1, recording.handle)
 
-    def run(self, recording: Recording) -> None:
-        """Submits what was recorded, and waits for its end.
+    def run(self, recordings: Sequence[Recording]) -> None:
+        """Submits what was recorded, in order, and waits for its end.
 
         Raises VulkanFailure for a lost device, and for work that does not end.
         """
+        handles = api().ffi.new("VkCommandBuffer[]", [one.handle[0] for one in recordings])
+        self._submit.commandBufferCount, self._submit.pCommandBuffers = len(recordings), handles
         try:
-            self._run(recording)
+            self._run()
         except VulkanFailure as failure:
             if failure.result == DEVICE_LOST:
                 self.device.lose()
             raise
 
-    def _run(self, recording: Recording) -> None:
+    def _run(self) -> None:
         vk = api()
         lib, device = vk.lib, self.device
-        self._submit.pCommandBuffers = recording.handle
         fence = self._fence[0]
         with device.queue_lock:
             check("vkQueueSubmit", lib.vkQueueSubmit(device.queue, 1, self._submit, fence))
@@ -124,6 +124,11 @@ class Recording:
         self._push = ffi.new("uint32_t *")
         self._infos: dict[int, tuple[Any, Any]] = {}
         self._hazards = Hazards()
+
+    def wait(self) -> None:
+        """The next command waits for everything before it, other recordings included."""
+        self._hazards = Hazards()
+        self._put_barrier(_STAGES, _ACCESSES)
 
     def _wait(self, ranges: Sequence[Range]) -> None:
         """A barrier, where the next command has to wait."""
@@ -174,7 +179,7 @@ class Recording:
             allocation = one.buffer
             assert isinstance(allocation, Allocation)
             info.buffer, info.offset = allocation.buffer, one.start
-            info.range = max(4, one.stop - one.start)
+            info.range = one.stop - one.start
         lib.vkCmdBindPipeline(buffer, 1, kernel.pipeline)
         self.device.push_descriptors(buffer, 1, kernel.layout, 0, len(ranges), writes)
         self._push[0] = first

@@ -146,7 +146,7 @@ class VulkanMemory(Memory):
         pool = CommandPool(self.device)
         recording = pool.record()
         put(recording)
-        pool.run(recording.end())
+        pool.run([recording.end()])
 
 
 def _runs(box: Box) -> list[tuple[int, int]]:

@@ -4,6 +4,10 @@ What a step asks for between two waits is a sequence of pieces (`pieces.py`). Th
 recorded when it comes for the first time, and handed in again whenever it comes again: only numbers are
 written then. A barrier depends on ranges of bytes, and these are what stays the same in a piece, so a
 recorded barrier is right for all its steps.
+
+Where memory lies elsewhere in every step, as in that of a text that grows, pieces become loose after a few
+steps. Their kernels are given windows of blocks, and barriers hold for whole windows: these recordings, too,
+are right for all steps, at the price of some barriers more. Moves are recorded anew then, which is cheap.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +25,14 @@ import numpy as np
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.logical import Allocation, Kernel
-from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, VulkanMemory
+from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, WORD, VulkanMemory
 from openinfer.runtime.devices.vulkan.pieces import (
     GROUPS,
     Piece,
     PieceLaunch,
     PieceMove,
     read_piece,
+    window_of,
 )
 from openinfer.runtime.devices.vulkan.record import (
     HEAD,
@@ -48,7 +54,21 @@ OFFSET = (1 << SPAN) - 1
 """The bits of an address that lie within a block."""
 LEAST_STAGING = 1 << 20
 MOST_PIECES, MOST_RECORDED = 16, 64
-"""Pieces of one length, and sequences of pieces, that are kept; those that came least recently go first."""
+"""Pieces of one length, and recordings, that are kept; those that came least recently go first."""
+MOST_VARIANTS = 4
+"""So many pieces may differ in nothing but memory; the next one is loose."""
+
+
+@dataclass
+class Asked:
+    """A piece that a step asks for."""
+
+    piece: Piece
+    numbers: int
+    """Where its numbers begin."""
+    staged: int
+    """Where its bytes begin in the staging buffer."""
+    moves: Sequence[PieceMove]
 
 
 class DeviceStep:
@@ -73,7 +93,9 @@ class DeviceStep:
         self._known: dict[int, list[Piece]] = {}
         """Pieces by their length, the last one that came first."""
         self._count = 0
+        self._window = window_of(self.device.physical.largest_binding)
         self._recorded: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
+        """Sequences by the numbers of their pieces; parts of loose ones by four numbers, the first one -1."""
         self._numbers = Allocation(self.device, 4 * NUMBERS, FOR_NUMBERS)
         words = (ctypes.c_uint32 * NUMBERS).from_address(self._numbers.mapped)
         self._words = np.ctypeslib.as_array(words)
@@ -84,8 +106,8 @@ class DeviceStep:
 
     def _forget(self) -> None:
         """What was asked for is done, or will not be."""
-        self._asked: list[tuple[Piece, int, int]] = []
-        """The pieces since the last wait, where their numbers begin, and their staged bytes."""
+        self._asked: list[Asked] = []
+        """The pieces since the last wait."""
         self._used = self._staged = 0
         self._awaited: list[tuple[int, int, int]] = []
         """What the host reads once the commands ran: where, place in the staging buffer, bytes."""
@@ -132,56 +154,57 @@ class DeviceStep:
                 if place:
                     known.insert(0, known.pop(place))
                 return piece
-        self._count += 1
-        piece = read_piece(words, self.rows, self._count)
-        self._prepare(piece)
+        piece = self._read(words, known)
         known.insert(0, piece)
         del known[MOST_PIECES:]
         return piece
 
-    def _prepare(self, piece: Piece) -> None:
-        """Fills in what only the device says: where in a binding a buffer begins."""
+    def _read(self, words: AnyArray, known: Sequence[Piece]) -> Piece:
+        """A piece that came for the first time; loose, where those like it came too often."""
+        alike = [piece for piece in known if piece.asks_the_same(words)]
+        loose = len(alike) >= MOST_VARIANTS or any(piece.loose for piece in alike)
+        self._count += 1
         physical = self.device.physical
-        places: list[int] = []
-        values: list[int] = []
+        window = self._window if loose else 0
+        piece = read_piece(words, self.rows, self._count, physical.alignment, window)
         for call in piece.calls:
-            if isinstance(call, PieceMove):
-                continue
-            row = call.row
-            for number, (address, nbytes) in enumerate(call.buffers):
-                behind = (address & OFFSET) % physical.alignment
-                if behind + nbytes > physical.largest_binding:
-                    raise UnsupportedError(
-                        "OI0773",
-                        f"{row.buffers[number]} has {nbytes} bytes; {physical.name} gives kernels "
-                        f"{physical.largest_binding} at most",
-                    )
-                places.append(call.numbers + GROUPS + row.places[number])
-                values.append(behind // row.elements[number])
-        piece.fixed_places, piece.fixed = np.array(places, np.intp), np.array(values, np.uint32)
+            if isinstance(call, PieceLaunch):
+                self._check_sizes(call)
+        return piece
+
+    def _check_sizes(self, call: PieceLaunch) -> None:
+        physical = self.device.physical
+        for name, (address, nbytes) in zip(call.row.buffers, call.buffers, strict=True):
+            behind = (address & OFFSET) % physical.alignment
+            if behind + nbytes > physical.largest_binding:
+                raise UnsupportedError(
+                    "OI0773",
+                    f"{name} has {nbytes} bytes; {physical.name} gives kernels "
+                    f"{physical.largest_binding} at most",
+                )
 
     def _take(self, piece: Piece, words: AnyArray) -> None:
         """Writes the numbers of a piece, and what goes to the device with it."""
+        moves, staged = piece.moves(words)
         if self._used + len(piece.sources) > NUMBERS:
             self.finish()
-        if self._staged + piece.staged > self._staging.nbytes:
+        if self._staged + staged > self._staging.nbytes:
             self.finish()
-            self._grow_staging(piece.staged)
-        numbers = words[piece.sources].astype(np.uint32)
-        numbers[piece.fixed_places] = piece.fixed
+            self._grow_staging(staged)
+        numbers = piece.numbers(words)
         self._check_groups(piece, numbers)
         self._words[self._used : self._used + len(numbers)] = numbers
-        for move in piece.moves:
-            if move.host is None:
+        for move in moves:
+            if move.host is None or not move.nbytes:
                 continue
             host, place = int(words[move.host]), self._staged + move.staged
             if move.row.kernel == TO_DEVICE:
                 ctypes.memmove(self._staging.mapped + place, host, move.nbytes)
             else:
                 self._awaited.append((host, place, move.nbytes))
-        self._asked.append((piece, self._used, self._staged))
+        self._asked.append(Asked(piece, self._used, self._staged, moves))
         self._used += len(numbers)
-        self._staged += piece.staged
+        self._staged += staged
 
     def _grow_staging(self, nbytes: int) -> None:
         if nbytes > self._staging.nbytes:
@@ -205,53 +228,107 @@ class DeviceStep:
         """Runs what was asked for, and waits for it."""
         if not self._asked:
             return
-        key = tuple([piece.number for piece, _, _ in self._asked])
-        recording = self._recorded.get(key)
-        if recording is None:
-            recording = self._recorded[key] = self._record()
-            if len(self._recorded) > MOST_RECORDED:
-                self._pool.free(self._recorded.popitem(last=False)[1])
+        if any(asked.piece.loose for asked in self._asked):
+            recordings, fresh = self._parts()
         else:
-            self._recorded.move_to_end(key)
-        self._pool.run(recording)
+            recordings, fresh = [self._whole()], []
+        self._pool.run(recordings)
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
+        for recording in fresh:
+            self._pool.free(recording)
+        while len(self._recorded) > MOST_RECORDED:
+            self._pool.free(self._recorded.popitem(last=False)[1])
         self._forget()
 
+    def _kept(self, key: tuple[int, ...], record: Callable[[], Recording]) -> Recording:
+        """What was recorded by this name, or is now."""
+        recording = self._recorded.get(key)
+        if recording is None:
+            recording = self._recorded[key] = record()
+            self.recordings += 1
+        self._recorded.move_to_end(key)
+        return recording
+
+    def _whole(self) -> Recording:
+        """The commands of what was asked for, as a whole."""
+        return self._kept(tuple([asked.piece.number for asked in self._asked]), self._record)
+
     def _record(self) -> Recording:
-        """The commands of what was asked for."""
-        self.recordings += 1
         recording = self._pool.record()
-        for piece, numbers, staged in self._asked:
-            for call in piece.calls:
-                if isinstance(call, PieceLaunch):
-                    self._record_launch(recording, call, numbers + call.numbers)
+        for asked in self._asked:
+            for moves, calls in asked.piece.runs:
+                if moves:
+                    self._record_moves(recording, asked.staged, moves)
                 else:
-                    self._record_move(recording, call, staged)
+                    self._record_launches(recording, asked, calls)
         return recording.end()
 
-    def _record_move(self, recording: Recording, move: PieceMove, staged: int) -> None:
-        there = [self.memory.at(address) for address in move.device]
-        block, start = there[0]
-        place = staged + move.staged
-        if move.row.kernel == TO_DEVICE:
-            recording.copy(self._staging, place, block.allocation, start, move.nbytes)
-        elif move.row.kernel == TO_HOST:
-            recording.copy(block.allocation, start, self._staging, place, move.nbytes)
-        else:
-            other, to = there[1]
-            recording.copy(block.allocation, start, other.allocation, to, move.nbytes)
+    def _parts(self) -> tuple[list[Recording], list[Recording]]:
+        """The commands of what was asked for, run by run; and those of them that nobody asks for again."""
+        found: list[Recording] = []
+        fresh: list[Recording] = []
+        for asked in self._asked:
+            moves = iter(asked.moves)
+            for number, (moved, launches) in enumerate(asked.piece.runs):
+                if moved:
+                    fresh.append(self._part_of_moves(asked.staged, [next(moves) for _ in moved]))
+                    found.append(fresh[-1])
+                else:
+                    key = (-1, asked.piece.number, number, asked.numbers)
+                    record = partial(self._part_of_launches, asked, launches)
+                    found.append(self._kept(key, record))
+        return found, fresh
 
-    def _record_launch(self, recording: Recording, call: PieceLaunch, place: int) -> None:
-        row, alignment = call.row, self.device.physical.alignment
-        ranges = [Range(self._numbers, 0, 4 * NUMBERS, False)]
+    def _part_of_moves(self, staged: int, moves: Sequence[PieceMove]) -> Recording:
+        recording = self._pool.record()
+        recording.wait()
+        self._record_moves(recording, staged, moves)
+        return recording.end()
+
+    def _part_of_launches(self, asked: Asked, launches: Sequence[PieceLaunch]) -> Recording:
+        recording = self._pool.record()
+        recording.wait()
+        self._record_launches(recording, asked, launches)
+        return recording.end()
+
+    def _record_moves(self, recording: Recording, staged: int, moves: Sequence[PieceMove]) -> None:
+        for move in moves:
+            if not move.nbytes:
+                continue
+            (block, start), *others = [self.memory.at(address) for address in move.device]
+            place = staged + move.staged
+            if move.row.kernel == TO_DEVICE:
+                recording.copy(self._staging, place, block.allocation, start, move.nbytes)
+            elif move.row.kernel == TO_HOST:
+                recording.copy(block.allocation, start, self._staging, place, move.nbytes)
+            else:
+                other, to = others[0]
+                recording.copy(block.allocation, start, other.allocation, to, move.nbytes)
+
+    def _record_launches(
+        self, recording: Recording, asked: Asked, launches: Sequence[PieceLaunch]
+    ) -> None:
+        for call in launches:
+            place = asked.numbers + call.numbers
+            ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *self._ranges(asked.piece, call)]
+            kernel = self.kernels[call.row.kernel]
+            recording.dispatch(kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+
+    def _ranges(self, piece: Piece, call: PieceLaunch) -> Iterator[Range]:
+        """What a kernel is given; it is told how far behind the beginning its buffers begin."""
         for number, (address, nbytes) in enumerate(call.buffers):
             block, start = self.memory.at(address)
-            # A binding begins at a multiple of the device's; the kernel is told how far behind it.
-            begin, end = start - start % alignment, start + max(nbytes, 4)
-            ranges.append(Range(block.allocation, begin, end, number in row.writes))
-        kernel = self.kernels[row.kernel]
-        recording.dispatch(kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+            whole = block.allocation.nbytes
+            if piece.loose and call.loose[number]:
+                begin = start - start % piece.window
+                end = min(begin + 2 * piece.window, whole)
+            else:
+                begin = start - start % self.device.physical.alignment
+                end = start + nbytes + -(start + nbytes) % WORD
+            if begin >= end:  # An empty buffer: nothing of it is read, but a binding has bytes.
+                begin, end = 0, WORD
+            yield Range(block.allocation, begin, end, number in call.row.writes)
 
 
 class _Active(threading.local):
