@@ -80,6 +80,10 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "absorb-conversions", "products and attention read narrow operands themselves"
                 ),
                 faster("recognize-layer-norm", "one pass over a row instead of seven"),
+                faster(
+                    "drop-carried",
+                    "uses are final; before hoisting, which looks at what is carried",
+                ),
                 faster("hoist-invariants", "whole operations are found, what is left is expensive"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
@@ -209,10 +213,15 @@ def _vulkan(phase: Phase) -> Phase:
     steps = [step for step in phase.steps if step.name not in without]
     more = {"kernels": "gpu", "threads": "gpu", "llvm": "spirv"}.get(phase.name)
     if phase.name == "kernels":
-        steps[:0] = [
+        first = [
+            Step("poll-loops", "the only loops of the step are the program's"),
+            Step("lower-state", "what it asks of the device is seen by the passes behind it"),
+            Step("outline-moves", "states are lowered: all copies of device memory are there"),
             Step("lower-device-kernels", "views are plain buffers: an op becomes its shader"),
             Step("lower-dispatches", "launches are there; the sizes that they ask for still are"),
         ]
+        names = {step.name for step in first}
+        steps = first + [step for step in steps if step.name not in names]
     if phase.name == "threads":
         steps.insert(0, Step("share-loops{alone=true}", "the calling thread runs the host half"))
     if phase.name == "llvm":

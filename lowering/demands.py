@@ -51,6 +51,9 @@ class Demands:
     own_memory = True
     """Whether its kernels work in a memory that the host does not, so that buffers are copied."""
 
+    holds_states = False
+    """Whether persistent values may lie in its memory: it moves what a step keeps of them."""
+
     def supports(self, op: Operation) -> str | None:
         """Why the machine cannot run an op of level `linalg`; None where it can. What is fused of ops that
         it can run, it can run too."""

@@ -8,7 +8,11 @@ have no marks: device and host are one machine, with one memory.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation
+
+from openinfer.lowering.facts import Facts
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 PLACE = "openinfer.place"
 """On an op, and on the call of its kernel; absent for the device."""
@@ -27,6 +31,13 @@ def on_host(op: Operation) -> bool:
 def to_host(op: Operation) -> None:
     """Sends an op to the host."""
     op.attributes[PLACE] = StringAttr(HOST)
+
+
+def as_hosts(call: CallOp, step: Operation) -> CallOp:
+    """A call of a function of the host in a step; where there is a device, the call says so."""
+    if Facts.of(step).device != DEFAULT_DEVICE:
+        to_host(call)
+    return call
 
 
 def keep_place(source: Operation, target: Operation) -> None:

@@ -50,6 +50,8 @@ class StatePlace:
     the start."""
     facts: int = 0
     """How many facts there are behind them, now and then at the start."""
+    device: bool = False
+    """Whether it lies in the memory of the device."""
 
     @property
     def counted(self) -> bool:
@@ -134,6 +136,7 @@ def layout_of(module: ModuleOp) -> StateLayout:
             row.open,
             cell,
             1 + len(row.dynamic_axes) if row.dynamic_axes else 0,
+            row.device,
         )
         cell += 2 * (place.shared + place.facts)
     return StateLayout(tuple(sizes), states, cell)

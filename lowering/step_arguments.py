@@ -19,9 +19,9 @@ class StepArguments:
         slots = zip(slots_of(step), step.body.block.args)
         self._found = {slot: argument for slot, argument in slots if slot is not None}
 
-    def get(self, kind: SlotKind) -> SSAValue | None:
-        """The only argument of a kind, if there is one."""
-        return self._found.get(Slot(kind))
+    def get(self, kind: SlotKind, name: str = "") -> SSAValue | None:
+        """The argument of a kind, of the variable `name` if there may be several; None without one."""
+        return self._found.get(Slot(kind, name))
 
     def of(self, kind: SlotKind, name: str = "") -> SSAValue:
         """The argument of a kind, of the variable `name` if there are several. Raises KeyError."""

@@ -128,6 +128,8 @@ class StateRow:
     that is 1 then, or `never`."""
     dynamic_axes: list[int] = field(default_factory=list[int])
     """The dimensions that name scalars: the first step that uses it fixes them."""
+    device: bool = False
+    """Whether it lies in the memory of the device."""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,16 @@ class SlotKind(StrEnum):
     WEIGHT = "weight"
     DEVICE_WEIGHT = "device_weight"
     """The same, where the kernels of the device read it."""
+    DEVICE_HELD = "device_held"
+    """A persistent value that does not grow, in the memory of the device."""
     ERRORS = "errors"
     SECTION_ERRORS = "section_errors"
     CELLS = "cells"
     """The extents of states, and the sizes that the step itself fixes."""
     STATE = "state"
     STATE_LENGTH = "state_length"
+    DEVICE_STATE = "device_state"
+    DEVICE_STATE_LENGTH = "device_state_length"
     COUNTS = "counts"
     """The extents of each matrix of a state that is a table of them."""
     COUNTS_LENGTH = "counts_length"
@@ -32,6 +36,9 @@ class SlotKind(StrEnum):
     LOG = "log"
     """What undoes the writes of a step that fails."""
     LOG_LENGTH = "log_length"
+    DEVICE_LOG = "device_log"
+    """What it says of states of the device: the bytes are there, at the same places."""
+    DEVICE_LOG_LENGTH = "device_log_length"
     ARENA = "arena"
     ARENA_LENGTH = "arena_length"
     DEVICE_ARENA = "device_arena"
@@ -49,12 +56,16 @@ class SlotKind(StrEnum):
     THREAD = "thread"
 
 
-OF_VARIABLE = frozenset({SlotKind.INPUT, SlotKind.HELD, SlotKind.EXTENT})
+OF_VARIABLE = frozenset(
+    {SlotKind.INPUT, SlotKind.HELD, SlotKind.DEVICE_HELD, SlotKind.EXTENT},
+)
 OF_WEIGHT = frozenset({SlotKind.WEIGHT, SlotKind.DEVICE_WEIGHT})
 OF_STATE = frozenset(
     {
         SlotKind.STATE,
         SlotKind.STATE_LENGTH,
+        SlotKind.DEVICE_STATE,
+        SlotKind.DEVICE_STATE_LENGTH,
         SlotKind.COUNTS,
         SlotKind.COUNTS_LENGTH,
         SlotKind.MARKS,
@@ -64,14 +75,23 @@ OF_STATE = frozenset(
 _NAMED = OF_VARIABLE | OF_STATE | {SlotKind.SIZE}
 _NUMBERED = OF_WEIGHT | {SlotKind.EXTENT, SlotKind.JOB}
 
-ON_DEVICE = frozenset({SlotKind.DEVICE_WEIGHT, SlotKind.DEVICE_ARENA})
+THERE: dict[SlotKind, SlotKind] = {
+    SlotKind.HELD: SlotKind.DEVICE_HELD,
+    SlotKind.STATE: SlotKind.DEVICE_STATE,
+}
+"""What a persistent variable is, to what it is in the memory of the device."""
+ON_DEVICE = frozenset(
+    {SlotKind.DEVICE_WEIGHT, SlotKind.DEVICE_ARENA, SlotKind.DEVICE_LOG, *THERE.values()}
+)
 """Buffers in the memory of the device."""
 
 LENGTH_OF = {
     SlotKind.STATE: SlotKind.STATE_LENGTH,
+    SlotKind.DEVICE_STATE: SlotKind.DEVICE_STATE_LENGTH,
     SlotKind.COUNTS: SlotKind.COUNTS_LENGTH,
     SlotKind.MARKS: SlotKind.MARKS_LENGTH,
     SlotKind.LOG: SlotKind.LOG_LENGTH,
+    SlotKind.DEVICE_LOG: SlotKind.DEVICE_LOG_LENGTH,
     SlotKind.ARENA: SlotKind.ARENA_LENGTH,
     SlotKind.DEVICE_ARENA: SlotKind.DEVICE_ARENA_LENGTH,
 }

@@ -51,7 +51,7 @@ class OutlineKernels(ModulePass):
                     if is_scalar_code(inner):
                         emit_scalar_code(inner)
                     elif _is_kernel(inner):
-                        _outline(op, inner, kernels)
+                        outline(op, inner, _base_name(inner), kernels)
 
 
 def _is_kernel(op: Operation) -> bool:
@@ -66,7 +66,9 @@ def _base_name(op: Operation) -> str:
     return op.name.partition(".")[2]
 
 
-def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
+def outline(module: ModuleOp, op: Operation, base: str, kernels: dict[str, str]) -> None:
+    """Moves an op into a function of its own, or calls the one that is equal to it. `kernels` are those that
+    there are, by their texts; the name of a new one begins with `base`."""
     operands = list(dict.fromkeys([*op.operands, *captured(op)]))
     passed = [v for v in operands if isinstance(v.type, MemRefType)]
     local = [v for v in operands if not isinstance(v.type, MemRefType)]
@@ -91,7 +93,6 @@ def _outline(module: ModuleOp, op: Operation, kernels: dict[str, str]) -> None:
     key = str(kernel)
     name = kernels.get(key)
     if name is None:
-        base = _base_name(op)
         count = sum(1 for known in kernels.values() if known.rpartition("_")[0] == base)
         name = kernels[key] = f"{base}_{count}"
         kernel.properties["sym_name"] = StringAttr(name)

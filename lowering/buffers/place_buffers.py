@@ -16,13 +16,14 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
-from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of, root_of
+from openinfer.lowering.buffers.place_states import place_states
+from openinfer.lowering.buffers.uses import VIEWS, bytes_of, machine_of, memory_of, root_of
 from openinfer.lowering.buffers.verify_places import verify_places
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.interface import variable_dims
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.places import DEVICE, HOST, MEMORY, on_host
+from openinfer.lowering.places import DEVICE, HOST, MEMORY
 from openinfer.lowering.step_arguments import add_arguments, slot_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
@@ -46,11 +47,12 @@ class PlaceBuffers(ModulePass):
         func.call @elementwise_0(%y_mirror) {openinfer.place = "host"}
         nn.transfer "to_device" %y_mirror, %y bytes …
 
-    A buffer has a home. Device memory is the home of what a device kernel uses; the host's that of all
-    others, of inputs and of persistent values. Where the other machine uses a buffer, it uses a mirror, which
-    is filled before the first use and again after the buffer has changed at home. What the host writes
-    into a mirror is copied home at once, so the home always holds the value. Weights have no mirrors: those
-    that device kernels read are arguments of their own, put there at load.
+    A buffer has a home. Device memory is the home of what a device kernel uses, and of persistent values that
+    the device computes or reads (`place_states`); the host's that of all others, and of inputs. Where the
+    other machine uses a buffer, it uses a mirror, which is filled before the first use and again after the
+    buffer has changed at home. What the host writes into a mirror is copied home at once, so the home always
+    holds the value. Weights have no mirrors: those that device kernels read are arguments of their own, put
+    there at load.
 
     Requires: kernels outlined; buffers not planned yet, so that mirrors get their places as others do.
     Leaves: programs for a device without memory of its own as they are; every op with buffers in the
@@ -84,11 +86,13 @@ class _Places:
         """A view of a buffer to the same view of its mirror."""
 
     def run(self) -> None:
-        for call in [op for op in self.step.walk() if _machine_of(op) == DEVICE]:
+        for call in [op for op in self.step.walk() if machine_of(op) == DEVICE]:
             for operand in _buffers(call):
                 owner = root_of(operand).owner
                 if isinstance(owner, memref.AllocOp):
                     owner.attributes[MEMORY] = StringAttr(DEVICE)
+        if demands_of(self.module).holds_states:
+            place_states(self.module, self.step)
         self._block(self.step.body.block, set())
         for view in reversed([op for op in self.step.walk() if isinstance(op, VIEWS)]):
             if not view.results[0].uses:
@@ -122,7 +126,7 @@ class _Places:
         """The buffers that change at home while `op` runs."""
         found: set[SSAValue] = set()
         for inner in op.walk():
-            machine = _machine_of(inner)
+            machine = machine_of(inner)
             for number in self._written_by(inner):
                 root = root_of(inner.operands[number])
                 # A copy becomes one of the machine that it brings the value to, or a transfer.
@@ -142,7 +146,7 @@ class _Places:
 
     def _use(self, op: Operation, valid: Valid) -> None:
         """Gives an op the buffers of its machine."""
-        machine, written = _machine_of(op), self._written_by(op)
+        machine, written = machine_of(op), self._written_by(op)
         for number, value in enumerate(op.operands):
             if not isinstance(value.type, MemRefType):
                 continue
@@ -251,11 +255,6 @@ class _Places:
         transfer = nn.TransferOp(direction, source, target, self._bytes(source))
         give_location(op.location, transfer)
         LoopBuilder(place).do(transfer)
-
-
-def _machine_of(op: Operation) -> str:
-    """Who runs an op of `@step`."""
-    return DEVICE if isinstance(op, CallOp) and not on_host(op) else HOST
 
 
 def _forget(valid: Valid, root: SSAValue) -> None:

@@ -6,18 +6,24 @@ from collections.abc import Iterator
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
-from openinfer.lowering.places import DEVICE, HOST, MEMORY
+from openinfer.lowering.places import DEVICE, HOST, MEMORY, on_host
 from openinfer.lowering.step_arguments import slot_of
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import ON_DEVICE
 
 VIEWS = (nn.ViewOp, memref.ViewOp)
-SAME_MEMORY = (*VIEWS, memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
+SAME_MEMORY = (
+    *VIEWS,
+    memref.CollapseShapeOp,
+    memref.ExpandShapeOp,
+    memref.CastOp,
+    memref.ReinterpretCastOp,
+)
 
 
 def root_of(buffer: SSAValue) -> SSAValue:
@@ -60,6 +66,15 @@ def memory_of(buffer: SSAValue) -> str:
     owner = buffer.owner
     assert isinstance(owner, Operation)
     return DEVICE if MEMORY in owner.attributes else HOST
+
+
+def machine_of(op: Operation) -> str:
+    """Who runs an op of `@step`: HOST or DEVICE. What moves a state of the device is the device's."""
+    if isinstance(op, CallOp):
+        return HOST if on_host(op) else DEVICE
+    if isinstance(op, nn.StateLoadOp | nn.StateWriteOp | nn.StateResetOp | nn.CommitOp):
+        return DEVICE if MEMORY in op.attributes else HOST
+    return HOST
 
 
 def bytes_of(buffer: SSAValue) -> Size:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects import nn
-from openinfer.lowering.buffers.uses import SAME_MEMORY, memory_of
-from openinfer.lowering.places import DEVICE, HOST, on_host
+from openinfer.lowering.buffers.uses import SAME_MEMORY, machine_of, memory_of
+from openinfer.lowering.places import DEVICE, HOST
 
-_ANYWHERE = (*SAME_MEMORY, memref.AllocOp, nn.KeepOp)
+_ANYWHERE = (*SAME_MEMORY, memref.AllocOp, memref.DimOp, nn.KeepOp)
 """Ops that touch no memory."""
 
 
@@ -39,5 +39,4 @@ def _wanted(op: Operation, found: list[str]) -> list[str]:
     if isinstance(op, memref.CopyOp):
         # Either machine copies in its own memory.
         return [found[0]] * 2
-    device = isinstance(op, CallOp) and not on_host(op)
-    return [DEVICE if device else HOST] * len(found)
+    return [machine_of(op)] * len(found)

@@ -29,7 +29,7 @@ from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.runtime.sizes import Size
-from openinfer.runtime.slots import LENGTH_OF, Slot, SlotKind
+from openinfer.runtime.slots import LENGTH_OF, OF_VARIABLE, Slot, SlotKind
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _frame(step: FuncOp) -> list[Slot]:
         found.append(slot)
         if slot.kind in LENGTH_OF:
             found.append(Slot(LENGTH_OF[slot.kind], slot.name))
-        elif slot.kind in (SlotKind.INPUT, SlotKind.HELD) and isinstance(argument.type, MemRefType):
+        elif slot.kind in OF_VARIABLE and isinstance(argument.type, MemRefType):
             for axis, extent in enumerate(argument.type.get_shape()):
                 if extent == DYNAMIC_INDEX:
                     found.append(Slot(SlotKind.EXTENT, slot.name, axis))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     MemRefType,
@@ -21,6 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.extensions.memref import CopyOp
+from openinfer.lowering.buffers.uses import machine_of, root_of
 from openinfer.lowering.host.state_emitter import StateEmitter, fail_function
 from openinfer.lowering.host.state_resets import reset
 from openinfer.lowering.kernels.builder import LoopBuilder
@@ -44,6 +45,9 @@ class LowerState(ModulePass):
         %t = memref.view %state_K[%offset][] : memref<?xi8> to memref<8xf32>
         memref.copy %v, %t
 
+    A state of the device is moved there: its parts are copied and filled in its own memory, also into the
+    log's part there. Extents, marks and what the log says of a part stay with the host.
+
     A step that finds too little memory, or that breaks a rule, says so in the error record and
     leaves at once; its caller puts back what the log holds.
 
@@ -62,9 +66,9 @@ class LowerState(ModulePass):
 class _Lowering(StateEmitter):
     def __init__(self, module: ModuleOp, step: FuncOp) -> None:
         super().__init__(module, step)
-        self.step = step
         self.module = module
-        self.guarded = False
+        self.guarded: set[str] = set()
+        """The machines in front of whose commits the record of errors was read."""
 
     def run(self) -> None:
         rules: dict[type[Operation], Callable[[_Lowering, Operation], None]] = {
@@ -193,6 +197,11 @@ class _Lowering(StateEmitter):
         lengths = [(axis, b.dim(op.target, i)) for i, axis in enumerate(kept)]
         self.mark(place, offsets, lengths)
 
+        if place.device and self.is_together(place, kind.element_type, lengths):
+            b.do(CopyOp(self.part_like(place, op.target, offsets), op.target))
+            Rewriter.erase_op(op)
+            return
+
         def row(offsets: list[SSAValue | int], counts: list[SSAValue | int], run: SSAValue | int):
             source = self.run_at(place, kind.element_type, offsets, run)
             b.do(CopyOp(source, self.piece(op.target, counts, [n for _, n in lengths], run)))
@@ -212,6 +221,12 @@ class _Lowering(StateEmitter):
         lengths = [(axis, b.dim(op.value, i)) for i, axis in enumerate(kept)]
         self.mark(place, offsets, lengths)
 
+        if place.device and self.is_together(place, kind.element_type, lengths):
+            self.save(place, kind.element_type, offsets, lengths[0][1] if lengths else 1, node)
+            b.do(CopyOp(op.value, self.part_like(place, op.value, offsets)))
+            Rewriter.erase_op(op)
+            return
+
         def row(offsets: list[SSAValue | int], counts: list[SSAValue | int], run: SSAValue | int):
             self.save(place, kind.element_type, offsets, run, node)
             target = self.run_at(place, kind.element_type, offsets, run)
@@ -227,11 +242,33 @@ class _Lowering(StateEmitter):
 
     def commit(self, op: Operation) -> None:
         assert isinstance(op, nn.CommitOp)
+        held = self.arguments.get(SlotKind.DEVICE_HELD, op.state.data)
+        if held is not None:
+            self.build = LoopBuilder(InsertPoint.before(_before_results(op, held)))
+        else:
+            held = self.arguments.of(SlotKind.HELD, op.state.data)
         b = self.build
         errors = self.arguments.of(SlotKind.ERRORS)
-        if not self.guarded and errors.uses.get_length():
+        machine = machine_of(op)
+        if machine not in self.guarded and errors.uses.get_length():
             failed = b.insert(arith.CmpiOp(b.load(errors, [0]), b.constant(0, i64), "ne"))
             b.do(nn.LeaveIfOp(failed))
-        self.guarded = True
-        b.do(CopyOp(op.value, self.arguments.of(SlotKind.HELD, op.state.data)))
+        self.guarded.add(machine)
+        b.do(CopyOp(op.value, held))
         Rewriter.erase_op(op)
+
+
+def _before_results(commit: nn.CommitOp, held: SSAValue) -> Operation:
+    """Where the device takes over a value: in front of the moves of results, which the host waits for. So
+    what the host takes over comes behind all that may fail."""
+    place: Operation = commit
+    before = commit.prev_op
+    while before is not None and commit.value not in before.results:
+        if isinstance(before, nn.TransferOp):
+            if before.direction.data != "to_host" or root_of(before.source) is held:
+                break
+            place = before
+        elif not isinstance(before, nn.CommitOp | nn.SizeOp | memref.ViewOp | arith.ConstantOp):
+            break
+        before = before.prev_op
+    return place

@@ -17,6 +17,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.host.lower_checks import error_record
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.sum_chains import rounds_of
+from openinfer.lowering.places import as_hosts
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.devices.failures import INTERRUPTED
 from openinfer.runtime.slots import Slot, SlotKind
@@ -63,11 +64,12 @@ class PollLoops(ModulePass):
             errors = error_record(function)
             (words,) = add_arguments(function, [(Slot(SlotKind.POLL), WORDS)])
             for loop in loops:
-                _poll(InsertPoint.at_start(loop.body.block), words, errors)
+                _poll(function, InsertPoint.at_start(loop.body.block), words, errors)
             for node in shown:
                 if not isinstance(node.next_op, nn.ObserveOp):
-                    _poll(InsertPoint.after(node), words, errors)
-            LoopBuilder(InsertPoint.at_start(function.body.block)).do(CallOp(BEGIN, [words], []))
+                    _poll(function, InsertPoint.after(node), words, errors)
+            begin = as_hosts(CallOp(BEGIN, [words], []), function)
+            LoopBuilder(InsertPoint.at_start(function.body.block)).do(begin)
             op.body.block.add_op(FuncOp.external(POLL, [WORDS], [i1]))
             op.body.block.add_op(FuncOp.external(BEGIN, [WORDS], []))
 
@@ -89,14 +91,20 @@ def _long_loops(op: Operation, around: int) -> list[scf.ForOp]:
     return found
 
 
-def _poll(place: InsertPoint, words: SSAValue, errors: SSAValue) -> None:
+def _poll(step: FuncOp, place: InsertPoint, words: SSAValue, errors: SSAValue) -> None:
     build = LoopBuilder(place)
-    interrupted = build.insert(CallOp(POLL, [words], [i1]))
+    interrupted = build.insert(as_hosts(CallOp(POLL, [words], [i1]), step))
     interrupted.name_hint = "interrupted"
+
+    leave_interrupted(build, interrupted, errors)
+
+
+def leave_interrupted(build: LoopBuilder, condition: SSAValue, errors: SSAValue) -> None:
+    """Leaves the step where a condition holds; what it has changed is put back, and the host knows why."""
 
     def record() -> None:
         build.store(build.constant(INTERRUPTED, i64), errors, [3])
         build.store(build.constant(1, i64), errors, [0])
 
-    build.when(interrupted, record)
-    build.do(nn.LeaveIfOp(interrupted))
+    build.when(condition, record)
+    build.do(nn.LeaveIfOp(condition))

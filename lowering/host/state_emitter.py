@@ -24,6 +24,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.extensions.memref import CopyOp
 from openinfer.dialects.nn.elements import byte_size, element_type, memory_type, whole_bytes
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.places import as_hosts
 from openinfer.lowering.state_layout import (
     StateLayout,
     StatePlace,
@@ -46,6 +47,7 @@ class StateEmitter:
 
     def __init__(self, module: ModuleOp, step: FuncOp) -> None:
         self.layout: StateLayout = layout_of(module)
+        self.step = step
         self.arguments = StepArguments(step)
         self.build = LoopBuilder(InsertPoint.at_start(step.body.block))
         self.fails = False
@@ -84,7 +86,8 @@ class StateEmitter:
         def record() -> None:
             place = build.constant(1 + node, i64)
             number = build.constant(failure_word(kind, axis), i64)
-            build.do(CallOp(FAIL, [self.arguments.of(SlotKind.ERRORS), place, *words, number], []))
+            given = [self.arguments.of(SlotKind.ERRORS), place, *words, number]
+            build.do(as_hosts(CallOp(FAIL, given, []), self.step))
             self.fails = True
 
         build.when(failed, record)
@@ -154,7 +157,8 @@ class StateEmitter:
         return b.insert(memref.ViewOp(memory, b.index(start), list(sizes), kind))
 
     def memory(self, place: StatePlace) -> SSAValue:
-        return self.arguments.of(SlotKind.STATE, place.name)
+        kind = SlotKind.DEVICE_STATE if place.device else SlotKind.STATE
+        return self.arguments.of(kind, place.name)
 
     def elements(self, place: StatePlace) -> Attribute:
         return memory_type(element_type(place.dtype))
@@ -193,6 +197,29 @@ class StateEmitter:
             b.loop(0, length, 1, inside)
 
         level(0, offsets, [])
+
+    def part_like(
+        self,
+        place: StatePlace,
+        buffer: SSAValue,
+        offsets: Sequence[SSAValue | int],
+    ) -> SSAValue:
+        """The entries from some offsets on that a buffer has as many elements for, in its shape."""
+        b = self.build
+        kind = buffer.type
+        assert isinstance(kind, MemRefType)
+        open_axes = [axis for axis, n in enumerate(kind.get_shape()) if n == DYNAMIC_INDEX]
+        sizes = [b.index(b.dim(buffer, axis)) for axis in open_axes]
+        start = self.place_of(place, kind.element_type, offsets)
+        return self.view(self.memory(place), start, sizes, kind)
+
+    def is_together(
+        self, place: StatePlace, element: Attribute, lengths: Sequence[tuple[int, object]]
+    ) -> bool:
+        """Whether entries of these lengths lie one behind the other, without gaps."""
+        return not lengths or (
+            [axis for axis, _ in lengths] == [place.axes - 1] and whole_bytes(element, place.entry)
+        )
 
     def run_at(
         self,
@@ -268,8 +295,15 @@ class StateEmitter:
             header = self.view(log, head, [], MemRefType(i64, [3]))
             for position, value in enumerate((place.number, start, length)):
                 b.store(self.word(value), header, [position])
-            saved = self.view(log, b.add(head, HEADER), [length], _OCTETS)
-            b.do(CopyOp(self.view(self.memory(place), start, [length], _OCTETS), saved))
+            if place.device:
+                # What it copies are elements: kernels do that.
+                old = self.run_at(place, element, offsets, run)
+                log = self.arguments.of(SlotKind.DEVICE_LOG)
+                saved = self.view(log, b.add(head, HEADER), [b.index(b.dim(old, 0))], old.type)
+            else:
+                old = self.view(self.memory(place), start, [length], _OCTETS)
+                saved = self.view(log, b.add(head, HEADER), [length], _OCTETS)
+            b.do(CopyOp(old, saved))
             b.store(self.word(end), cells, [self.layout.log])
 
         b.when(live, keep)

@@ -8,6 +8,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     i8,
 )
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import SSAValue
 
 from openinfer.dialects import nn
@@ -64,7 +65,10 @@ def _clear(s: StateEmitter, place: StatePlace, prefix: list[SSAValue | int], nod
             run = 1
         s.save(place, element, offsets, run, node)
         target = s.run_at(place, element, offsets, run)
-        b.loop(0, b.dim(target, 0), 1, lambda i: b.store(filler, target, [i]))
+        if place.device:
+            b.do(FillOp([filler], [target], []))
+        else:
+            b.loop(0, b.dim(target, 0), 1, lambda i: b.store(filler, target, [i]))
         if place.marks and axis == last and place.axes == place.tables:
             marks, gone = s.arguments.of(SlotKind.MARKS, place.name), b.constant(0, i8)
             before = offsets[:-1]

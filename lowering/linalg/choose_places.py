@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
@@ -19,6 +20,7 @@ from openinfer.lowering.demands import Demands, demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.hints import hints_of
 from openinfer.lowering.interface import input_count
+from openinfer.lowering.linalg.generic import REDUCTION
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.places import PLACE, on_host, to_host
 from openinfer.runtime.errors import UnsupportedError
@@ -41,8 +43,9 @@ class ChoosePlaces(ModulePass):
         %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
 
     These are ops between scalars; chains of small values that begin at inputs, persistent values and
-    other host ops; ops whose node says `with { placement = "cpu" }`; and what the device does not
-    support (`Demands.supports`). Indices and sizes are no ops of this kind: `@step` computes them.
+    other host ops; elementwise ops of what the host has and only host ops read; ops whose node says
+    `with { placement = "cpu" }`; and what the device does not support (`Demands.supports`). Indices and
+    sizes are no ops of this kind: `@step` computes them.
     In a module with `openinfer.no_fallback` the last of these are an error, OI0738, that names them all.
     What is left to the host, it must support, or the compilation ends with OI0739.
 
@@ -70,7 +73,9 @@ class _Places:
         self.step = step
         self.kernels = [op for op in step.walk() if _is_kernel(op)]
         self.demands = demands
-        self.small = {a for a in step.body.block.args[:inputs] if _is_small(a)}
+        self.given = set(step.body.block.args[:inputs])
+        """What the host has from the start."""
+        self.small = {a for a in self.given if _is_small(a)}
         """Values that the host has or computes, and that are small."""
 
     def check(self) -> None:
@@ -119,6 +124,31 @@ class _Places:
                 if any(_is_kernel(user) and not on_host(user) for user in users):
                     del op.attributes[PLACE]
 
+        self._follow()
+
+    def _follow(self) -> None:
+        """Sends elementwise ops of what the host has, and only host ops read, after their readers: nobody
+        waits for the device then."""
+        for op in reversed(self.kernels):
+            if on_host(op) or not isinstance(op, linalg.GenericOp | linalg.FillOp):
+                continue
+            parallel = isinstance(op, linalg.FillOp) or REDUCTION not in op.iterator_types.data
+            readers = list(_readers(op))
+            if parallel and readers and all(map(on_host, readers)):
+                if all(map(self._host_has, _operands(op))):
+                    to_host(op)
+
+    def _host_has(self, value: SSAValue) -> bool:
+        """Whether a value comes from the caller or from elementwise ops of such values: these follow."""
+        owner = _source(value).owner
+        if isinstance(owner, Block):
+            return _source(value) in self.given
+        if on_host(owner):
+            return True
+        if not isinstance(owner, linalg.GenericOp | linalg.FillOp):
+            return False
+        return all(map(self._host_has, _operands(owner)))
+
     def _must_leave(self, op: Operation) -> bool:
         return _is_asked(op) or self.demands.supports(op) is not None
 
@@ -134,11 +164,24 @@ class _Places:
 
     def _is_there(self, value: SSAValue) -> bool:
         """Whether the host has a small value."""
-        owner = value.owner
-        while isinstance(owner, nn.ReshapeOp | nn.CastDimsOp):
-            value = owner.operands[0]
-            owner = value.owner
-        return value in self.small
+        return _source(value) in self.small
+
+
+def _source(value: SSAValue) -> SSAValue:
+    """What a value is another shape of."""
+    while isinstance(value.owner, nn.ReshapeOp | nn.CastDimsOp):
+        value = value.owner.operands[0]
+    return value
+
+
+def _readers(op: Operation) -> Iterator[Operation]:
+    """The ops that read the results of an op, in any shape."""
+    for result in op.results:
+        for use in result.uses:
+            if isinstance(use.operation, nn.ReshapeOp | nn.CastDimsOp):
+                yield from _readers(use.operation)
+            else:
+                yield use.operation
 
 
 def _is_kernel(op: Operation) -> bool:

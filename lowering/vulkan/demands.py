@@ -41,6 +41,8 @@ _WITH_FUNCTIONS = (
 class VulkanDemands(Demands):
     """The schedules of `lowering/vulkan/schedules/` answer."""
 
+    holds_states = True
+
     def supports(self, op: Operation) -> str | None:
         buffers = [v for v in (*op.operands, *op.results) if _is_buffer(v)]
         return self._refuses(op, buffers)

@@ -9,9 +9,11 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, memref, vector
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     IndexType,
     MemRefType,
     ModuleOp,
+    i1,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
@@ -22,11 +24,15 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from openinfer.dialects import nn
 from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.host.lower_checks import error_record
+from openinfer.lowering.host.poll_loops import leave_interrupted
+from openinfer.lowering.host.state_emitter import times
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import DEVICE
-from openinfer.lowering.step_arguments import add_arguments
+from openinfer.lowering.state_layout import layout_of
+from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.lowering.vulkan.to_spirv.kernel_body import open_dims
 from openinfer.lowering.vulkan.to_spirv.kernel_module import width_of
 from openinfer.runtime.devices.vulkan.record import (
@@ -57,7 +63,8 @@ class LowerDispatches(ModulePass):
     After:
         memref.store %row, %calls[%place] : memref<65536xi64>
         …                               // groups, addresses, bytes, words of the kernel
-        func.call @openinfer_submit(%address) : (index) -> ()
+        %failed = func.call @openinfer_submit(%address, %logged) : (index, i64) -> i1
+        nn.leave_if %failed
 
     What is moved between host and device is submitted at once (moves one behind the other together): what
     the host has may change behind it, and what it reads must be there. In a traced build everything is, for
@@ -78,6 +85,8 @@ class LowerDispatches(ModulePass):
         if not asked:
             return
         (record,) = add_arguments(step, [(Slot(SlotKind.CALLS), RECORD)])
+        cells = StepArguments(step).get(SlotKind.CELLS)
+        around = _Step(error_record(step), cells, layout_of(op).log)
         rows: list[CallRow] = []
         traced = Facts.of(op).traced
         for inner in asked:
@@ -86,15 +95,25 @@ class LowerDispatches(ModulePass):
                 rows.append(row)
             with keep_location(inner):
                 b = LoopBuilder(InsertPoint.before(inner))
-                _record(b, record, [rows.index(row), *words(b)])
+                _record(b, record, around, [rows.index(row), *words(b)])
                 if traced or (
                     isinstance(inner, nn.TransferOp)
                     and not isinstance(inner.next_op, nn.TransferOp)
                 ):
-                    _submit(b, record)
+                    _submit(b, record, around)
             Rewriter.erase_op(inner)
-        op.body.block.add_op(FuncOp.external(SUBMIT, [IndexType()], []))
+        op.body.block.add_op(FuncOp.external(SUBMIT, [IndexType(), i64], [i1]))
         nn.update_interface(op, {"calls": as_attribute(rows)})
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a step says to those who call it."""
+
+    errors: SSAValue
+    cells: SSAValue | None
+    log: int
+    """Which of the cells says how long the undo log is."""
 
 
 def _is_asked(op: Operation) -> bool:
@@ -116,10 +135,11 @@ def _row_of(op: Operation, functions: dict[str, FuncOp]) -> tuple[CallRow, Words
     else:
         assert isinstance(op, memref.CopyOp)
         kind, device, source, target = COPY, op.source, op.source, op.destination
-        size = bytes_of(op.source)
+        size = None
 
     def words(b: LoopBuilder) -> list[Index]:
-        return [_address(b, source), _address(b, target), _bytes(b, size)]
+        nbytes = _bytes_of(b, source) if size is None else _bytes(b, size)
+        return [_address(b, source), _address(b, target), nbytes]
 
     return CallRow(kind, [_name_of(device)]), words
 
@@ -152,7 +172,7 @@ def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
     def words(b: LoopBuilder) -> list[Index]:
         found: list[Index] = [op.gridSizeX, op.gridSizeY, op.gridSizeZ]
         for value in buffers:
-            found += [_address(b, value), _bytes(b, bytes_of(value))]
+            found += [_address(b, value), _bytes_of(b, value)]
         for part in parts:
             if part is None:
                 # Only the runtime knows how it binds the buffer.
@@ -188,8 +208,37 @@ def _name_of(buffer: SSAValue) -> str:
     return (buffer.name_hint or "buffer").removesuffix("_mirror").replace("device_arena", "buffer")
 
 
-def _address(b: LoopBuilder, buffer: SSAValue) -> SSAValue:
+def _address(b: LoopBuilder, buffer: SSAValue) -> Index:
+    """Where the first element of a buffer is."""
+    part = buffer.owner
+    if isinstance(part, memref.ReinterpretCastOp):
+        (offset,) = part.offsets
+        begin = _address(b, part.source)
+        return b.add(b.index(begin), b.mul(offset, _element_bytes(buffer)))
     return b.insert(memref.ExtractAlignedPointerAsIndexOp.get(buffer))
+
+
+def _element_bytes(buffer: SSAValue) -> int:
+    kind = buffer.type
+    assert isinstance(kind, MemRefType)
+    return width_of(kind.element_type) // 8
+
+
+def _bytes_of(b: LoopBuilder, buffer: SSAValue) -> Index:
+    """The bytes of a buffer: an expression of sizes where that is known, else a product of its extents."""
+    kind, owner = buffer.type, buffer.owner
+    assert isinstance(kind, MemRefType)
+    sizes: Sequence[SSAValue] | None = [] if DYNAMIC_INDEX not in kind.get_shape() else None
+    if isinstance(owner, memref.AllocOp):
+        sizes = owner.dynamic_sizes
+    elif isinstance(owner, memref.ViewOp):
+        sizes = owner.sizes
+    if sizes is not None and all(isinstance(size.owner, nn.SizeOp) for size in sizes):
+        return _bytes(b, bytes_of(buffer))
+    total: Index = _element_bytes(buffer)
+    for axis in range(kind.get_num_dims()):
+        total = times(b, total, b.dim(buffer, axis))
+    return total
 
 
 def _bytes(b: LoopBuilder, size: Size) -> Index:
@@ -197,12 +246,12 @@ def _bytes(b: LoopBuilder, size: Size) -> Index:
     return b.insert(nn.SizeOp(size)) if known is None else known
 
 
-def _record(b: LoopBuilder, record: SSAValue, words: Sequence[Index]) -> None:
+def _record(b: LoopBuilder, record: SSAValue, step: _Step, words: Sequence[Index]) -> None:
     """Appends a call; a record that is full is submitted first."""
     used = b.load(record, [USED])
     end = b.add(used, b.constant(len(words), i64))
     full = b.compare("sgt", end, b.constant(RECORD_WORDS, i64))
-    b.when(full, lambda: _submit(b, record))
+    b.when(full, lambda: _submit(b, record, step))
     place = b.insert(arith.IndexCastOp(b.load(record, [USED]), IndexType()))
     for behind, word in enumerate(words):
         if isinstance(word, int):
@@ -216,5 +265,9 @@ def _record(b: LoopBuilder, record: SSAValue, words: Sequence[Index]) -> None:
     b.store(end, record, [USED])
 
 
-def _submit(b: LoopBuilder, record: SSAValue) -> None:
-    b.do(CallOp(SUBMIT, [_address(b, record)], []))
+def _submit(b: LoopBuilder, record: SSAValue, step: _Step) -> None:
+    """Has the record read; a step whose device fails is left before it changes anything else."""
+    logged = b.constant(0, i64) if step.cells is None else b.load(step.cells, [step.log])
+    failed = b.insert(CallOp(SUBMIT, [b.index(_address(b, record)), logged], [i1]))
+    failed.name_hint = "failed"
+    leave_interrupted(b, failed, step.errors)

@@ -254,6 +254,13 @@ class LoadedProgram(ABC):
         del frame
         return []
 
+    def kept_log(self, frame: Any) -> int | None:
+        """Up to where the undo log of the last step with a frame is true of states of the device, where the
+        device failed to do what it was asked: of what the log says behind that, it has kept nothing and
+        changed nothing. Optional: None, the default, where the device has not failed."""
+        del frame
+        return None
+
     def make_team(self, threads: int) -> Team | None:
         """The threads of a context. Optional: None, the default, where steps run on the calling thread."""
         del threads

@@ -47,7 +47,7 @@ def mark_aligned(kernel: Operation, function: FuncOp, calls: Sequence[CallOp]) -
 def _is_aligned(buffer: SSAValue) -> bool:
     """Whether a buffer of a step begins at a multiple: arenas, weights and states do."""
     while isinstance(owner := buffer.owner, SAME_MEMORY):
-        if isinstance(owner, nn.ViewOp):
+        if isinstance(owner, nn.ViewOp | memref.ReinterpretCastOp):
             return False
         if isinstance(owner, memref.ViewOp) and not _is_multiple(owner.byte_shift):
             return False

@@ -82,7 +82,9 @@ class Context:
         """The sizes of the last step that ended well."""
         self.done = False
         """Whether the last step ended well, and its results are there."""
-        self.state = CompiledState(manifest, loaded.package, loaded.memory, max_state_bytes)
+        self.state = CompiledState(
+            manifest, loaded.package, loaded.memory, max_state_bytes, loaded.device_memory
+        )
         self.retry: Callable[[], object] | None = None
         self.record = loaded.make_record() if manifest.traced else None
         self.muted = False
@@ -240,8 +242,9 @@ class Context:
             except BaseException:
                 # Ctrl-C comes behind any call, also while memory moves.
                 self.forget_sizes()
-                if self._error_words[0]:
-                    self._recovery.undo()
+                kept = self._loaded.kept_log(self._frame)
+                if self._error_words[0] or kept is not None:
+                    self._recovery.undo(kept)
                 raise
         self.done = True
         assert self.shape_sizes is not None

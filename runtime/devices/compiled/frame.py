@@ -14,7 +14,15 @@ from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import OF_STATE, SlotKind
 from openinfer.runtime.storage import AnyArray
 
-_OF_STATE = OF_STATE | {SlotKind.HELD, SlotKind.CELLS, SlotKind.LOG, SlotKind.LOG_LENGTH}
+_OF_STATE = OF_STATE | {
+    SlotKind.HELD,
+    SlotKind.DEVICE_HELD,
+    SlotKind.CELLS,
+    SlotKind.LOG,
+    SlotKind.LOG_LENGTH,
+    SlotKind.DEVICE_LOG,
+    SlotKind.DEVICE_LOG_LENGTH,
+}
 _MOST_SECTIONS = 64
 
 

@@ -32,6 +32,8 @@ class Growing:
     base: tuple[int, ...]
     limits: tuple[int | None, ...]
     capacity: list[int]
+    memory: Memory
+    """Where its block is."""
     block: Block
     counts: AnyArray = field(default_factory=lambda: np.zeros(0, np.int64))
     marks: AnyArray = field(default_factory=lambda: np.zeros(0, np.uint8))

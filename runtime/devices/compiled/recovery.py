@@ -46,10 +46,11 @@ class Recovery:
         self.moved = False
         """Whether memory of the state has moved as a step failed for good: slots are to be filled in anew."""
 
-    def undo(self) -> None:
-        """Puts back what the failed step changed; once more from the start, where that was ended."""
+    def undo(self, kept: int | None = None) -> None:
+        """Puts back what the failed step changed; once more from the start, where that was ended. `kept` is
+        how much of the undo log the device has kept, where that has failed."""
         self._quiesce()
-        self._state.undo()
+        self._state.undo(kept)
         self.errors[:] = 0
 
     def _quiesce(self) -> None:

@@ -21,6 +21,7 @@ from openinfer.runtime.devices.compiled.growing import (
     fill_outside,
     single_elements,
 )
+from openinfer.runtime.devices.compiled.undo_log import UndoLog
 from openinfer.runtime.devices.failures import FAILURES
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, StepError
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
 
 _FIRST_CAPACITY = 16
-_HEADER = 24
 
 
 def _names(row: StateRow) -> set[str]:
@@ -59,10 +59,17 @@ class CompiledState:
     """The persistent variables of one executor."""
 
     def __init__(
-        self, manifest: Manifest, package: Package | None, memory: Memory, max_bytes: int
+        self,
+        manifest: Manifest,
+        package: Package | None,
+        memory: Memory,
+        max_bytes: int,
+        device_memory: Memory | None = None,
     ) -> None:
+        """`device_memory` is where the variables are that the manifest puts there."""
         self._manifest = manifest
         self._memory = memory
+        self._device_memory = device_memory if device_memory is not None else memory
         self._package = package
         self._max_bytes = max_bytes
         self._rows = {row.name: row for row in manifest.states}
@@ -74,7 +81,8 @@ class CompiledState:
         self._log_cell = len(self.cells) - 1
         self.dynamic_capacity = dict.fromkeys(manifest.dynamic_sizes, _FIRST_CAPACITY)
         self._nothing: Block = memory.allocate(0)
-        self.log: Block = self._nothing
+        logs_there = any(row.device and row.axes for row in manifest.states)
+        self.log = UndoLog(memory, self._device_memory if logs_there else None)
         self._held: dict[str, Block] = {}
         self._growing: dict[str, Growing] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -151,6 +159,9 @@ class CompiledState:
             hint="call reset() on the executor before a step with other sizes",
         )
 
+    def _memory_of(self, row: StateRow) -> Memory:
+        return self._device_memory if row.device else self._memory
+
     def _make(
         self,
         number: int,
@@ -162,8 +173,9 @@ class CompiledState:
         dtype = DTYPES[row.dtype]
         if not row.axes:
             first = self._first(row, shape)
-            own = self._memory.allocate(max(first.nbytes, 1))
-            self._memory.write(own, 0, first.storage.reshape(-1).view(np.uint8))
+            memory = self._memory_of(row)
+            own = memory.allocate(max(first.nbytes, 1))
+            memory.write(own, 0, first.storage.reshape(-1).view(np.uint8))
             self._held[row.name] = own
             return
         limits = tuple(Size.of(t).evaluate(sizes) if t else None for t in row.limits)
@@ -171,7 +183,8 @@ class CompiledState:
             max(start, 1) + _FIRST_CAPACITY if limit is None else max(min(limit, start + 64), 1)
             for start, limit in zip(base, limits)
         ]
-        growing = Growing(row, number, dtype, shape, base, limits, capacity, self._nothing)
+        memory = self._memory_of(row)
+        growing = Growing(row, number, dtype, shape, base, limits, capacity, memory, self._nothing)
         for axis in range(len(capacity)):
             if row.open and row.dynamic_axes and limits[axis] is None:
                 # How large the entries are nobody knows yet.
@@ -194,11 +207,11 @@ class CompiledState:
 
     def _with_memory(self, growing: Growing, capacity: list[int]) -> Growing:
         """The state with a block of its own for a capacity, with the initial content."""
-        block = self._memory.allocate(growing.total_bytes(capacity))
+        block = growing.memory.allocate(growing.total_bytes(capacity))
         new = replace(growing, block=block, capacity=capacity)
         filler = growing.filler()
         if filler.any():
-            self._memory.fill(new.box(()), filler)
+            growing.memory.fill(new.box(()), filler)
         return new
 
     def _clear(self, growing: Growing) -> None:
@@ -250,7 +263,7 @@ class CompiledState:
         extents = self._matrix_extents(growing) if growing.counted else None
         marks = growing.marks.reshape(old_capacity[: growing.tables]) if growing.row.marks else None
         grown = self._with_memory(growing, capacity)
-        self._memory.copy(growing.box(()), grown.box((), old_capacity))
+        growing.memory.copy(growing.box(()), grown.box((), old_capacity))
         tables = tuple(slice(0, n) for n in old_capacity[: growing.tables])
         if extents is not None:
             grown.counts = np.zeros(self._count_words(growing, capacity), np.int64)
@@ -271,15 +284,21 @@ class CompiledState:
         match slot.kind:
             case SlotKind.CELLS:
                 return self.cells.ctypes.data
-            case SlotKind.LOG:
-                return self._memory.address(self.log)
-            case SlotKind.LOG_LENGTH:
-                return self.log.nbytes
+            case (
+                SlotKind.LOG
+                | SlotKind.LOG_LENGTH
+                | SlotKind.DEVICE_LOG
+                | SlotKind.DEVICE_LOG_LENGTH
+            ):
+                return self.log.word(slot)
             case SlotKind.HELD:
                 return self._memory.address(self._held[slot.name])
-            case SlotKind.STATE:
-                return self._memory.address(self._growing[slot.name].block)
-            case SlotKind.STATE_LENGTH:
+            case SlotKind.DEVICE_HELD:
+                return self._device_memory.address(self._held[slot.name])
+            case SlotKind.STATE | SlotKind.DEVICE_STATE:
+                growing = self._growing[slot.name]
+                return growing.memory.address(growing.block)
+            case SlotKind.STATE_LENGTH | SlotKind.DEVICE_STATE_LENGTH:
                 return self._growing[slot.name].block.nbytes
             case SlotKind.COUNTS:
                 return self._growing[slot.name].counts.ctypes.data
@@ -327,27 +346,15 @@ class CompiledState:
             elif not row.touched:
                 self._touched.add(row.name)
 
-    def undo(self) -> None:
-        """Everything as before the step that failed."""
-        self._replay_log()
+    def undo(self, kept: int | None = None) -> None:
+        """Everything as before the step that failed; `kept` as `LoadedProgram.kept_log` has it."""
+        states = {growing.number: growing for growing in self._growing.values()}
+        self.log.replay(int(self.cells[self._log_cell]), states, kept)
+        self.cells[self._log_cell] = 0
         for growing in self._growing.values():
             self._forget_new(growing)
         for array, before in self._kept:
             array[:] = before
-
-    def _replay_log(self) -> None:
-        parts: list[tuple[Growing, int, int, int]] = []
-        by_number = {g.number: g for g in self._growing.values()}
-        at, end = 0, int(self.cells[self._log_cell])
-        log = self._memory.read(self.log, 0, end)
-        while at < end:
-            number, start, length = (int(v) for v in log[at : at + _HEADER].view(np.int64))
-            parts.append((by_number[number], start, length, at + _HEADER))
-            at += _HEADER + -(-length // 8) * 8
-        for growing, start, length, saved in reversed(parts):
-            source = Box.of_bytes(self.log, saved, length)
-            self._memory.copy(source, Box.of_bytes(growing.block, start, length))
-        self.cells[self._log_cell] = 0
 
     def _forget_new(self, growing: Growing) -> None:
         """What lies outside of the extents at the start gets the initial content again."""
@@ -355,13 +362,13 @@ class CompiledState:
         start = [int(n) for n in self.cells[cell + shared : cell + 2 * shared]]
         filler = growing.filler()
         # How far the step got nobody knows: what it reset later has no extent any more.
-        fill_outside(self._memory, growing.box(()), 0, start, filler)
+        fill_outside(growing.memory, growing.box(()), 0, start, filler)
         if growing.counted:
             extents = self._matrix_extents(growing)
             extents[..., 0, :] = extents[..., 1, :]
             for index in product(*(range(n) for n in start)):
                 inside = extents[index][1].tolist()
-                fill_outside(self._memory, growing.box(index), len(index), inside, filler)
+                fill_outside(growing.memory, growing.box(index), len(index), inside, filler)
         for now, before in growing.words:
             self.cells[now] = self.cells[before]
 
@@ -386,7 +393,7 @@ class CompiledState:
                 raise MemoryError
             self.dynamic_capacity[size] = min(max(a, 2 * self.dynamic_capacity[size]), MAX_SIZE)
         elif kind == "log":
-            self.log = self._memory.allocate(max(a, 2 * self.log.nbytes, 4096))
+            self.log.grow(a)
             self.growths += 1
         else:
             number, axis = divmod(b, 64)
@@ -469,7 +476,8 @@ class CompiledState:
         dtype = DTYPES[row.dtype]
         if not row.axes:
             held = self._held[name]
-            return self._tensor(dtype, self._shapes[name], self._memory.read(held, 0, held.nbytes))
+            raw = self._memory_of(row).read(held, 0, held.nbytes)
+            return self._tensor(dtype, self._shapes[name], raw)
         growing = self._growing[name]
         extents = self._extents(growing)
         dynamic = self.dynamic_dims(name) or dynamic or {}
@@ -591,7 +599,7 @@ class CompiledState:
         self, growing: Growing, index: tuple[int, ...], dynamic: Mapping[int, int] | None = None
     ) -> Tensor:
         if growing.tables == len(growing.capacity):
-            raw = self._memory.gather(growing.box(index))
+            raw = growing.memory.gather(growing.box(index))
             return self._tensor(growing.dtype, growing.entry, raw)
         if growing.row.open:
             shape = tuple(self._extents(growing)[growing.tables + 1 :])
@@ -610,7 +618,7 @@ class CompiledState:
 
     def _gathered(self, growing: Growing, part: Box, shape: tuple[int, ...]) -> Tensor:
         """Some entries as one tensor; packed entries that end within a byte are joined."""
-        raw = self._memory.gather(part)
+        raw = growing.memory.gather(part)
         dtype, count = growing.dtype, prod(growing.entry)
         if not dtype.packed or count * dtype.bits % 8 == 0:
             return self._tensor(dtype, shape, raw)
@@ -724,7 +732,7 @@ class CompiledState:
             self._restore_growing(self._growing[row.name], value)
             return
         for tensor in value.entries.values():
-            self._memory.write(self._held[row.name], 0, _bytes(tensor))
+            self._memory_of(row).write(self._held[row.name], 0, _bytes(tensor))
 
     def _restore_growing(self, growing: Growing, value: StateValue) -> None:
         cell, tables = growing.row.cell, growing.tables
@@ -737,12 +745,12 @@ class CompiledState:
             return
         for index, tensor in value.entries.items():
             if tables == len(growing.capacity):
-                self._memory.scatter(growing.box(index), _bytes(tensor))
+                growing.memory.scatter(growing.box(index), _bytes(tensor))
             else:
                 for position, extent in enumerate(tensor.shape):
                     if extent > growing.capacity[tables + position]:
                         self._enlarge(growing, tables + position, extent)
-                self._memory.scatter(growing.box(index, tensor.shape), single_elements(tensor))
+                growing.memory.scatter(growing.box(index, tensor.shape), single_elements(tensor))
                 if growing.counted:
                     self._matrix_extents(growing)[index][0] = tensor.shape
                 else:
@@ -762,7 +770,7 @@ class CompiledState:
             for fact, number in zip(growing.facts, dims):
                 self.cells[fact] = number
             part = growing.box((*index, 0), tensor.shape)
-            self._memory.scatter(part, single_elements(tensor))
+            growing.memory.scatter(part, single_elements(tensor))
             if growing.row.marks:
                 growing.marks[growing.place(index)] = 1
 

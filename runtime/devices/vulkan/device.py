@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
@@ -109,6 +110,8 @@ class VulkanProgram(CpuProgram):
         memory = self.device_memory = VulkanMemory(device)
         self._vulkan_memory = memory
         self._weights: dict[int, Any] = {}
+        self._steps: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        """The device's side of steps, by the addresses of their records."""
         rows = program.manifest.calls
         self._kernels = {
             row.kernel: device.kernel(
@@ -142,4 +145,10 @@ class VulkanProgram(CpuProgram):
         rows = list(self.manifest.calls)
         step = DeviceStep(self._vulkan_memory, self._kernels, rows, at_once=self.manifest.traced)
         frame[self._slot] = step.record.ctypes.data
+        self._steps[step.record.ctypes.data] = step
         return lambda: step.run(native)
+
+    def kept_log(self, frame: Any) -> int | None:
+        """See `LoadedProgram.kept_log`."""
+        step = self._steps.get(frame[self._slot]) if self._slot is not None else None
+        return None if step is None else step.kept

@@ -103,6 +103,10 @@ class DeviceStep:
         """Bytes on their way to the device, and back."""
         self._forget()
         self.failure: BaseException | None = None
+        self.kept: int | None = None
+        """Up to where of the undo log a step that failed has kept what it says; None for all of it."""
+        self._logged = self._done = 0
+        """How long the log was when the last record was handed over, and the last one that ran."""
 
     def _forget(self) -> None:
         """What was asked for is done, or will not be."""
@@ -115,34 +119,40 @@ class DeviceStep:
     def run(self, native: Callable[[], object]) -> None:
         """A step: its host half, and what it asks for."""
         self.record[USED], self.failure = HEAD, None
+        self.kept, self._logged, self._done = None, 0, 0
         self._forget()
         _active.step = self
         try:
             native()
-            self.drain()
             if self.failure is None:
+                self.drain()
                 self.finish()
+        except BaseException:
+            self.kept = self._done
+            raise
         finally:
             _active.step = None
             failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
 
-    def drain_safely(self) -> None:
-        """`drain` where nobody can be told what it raises: the end of the step raises it."""
+    def drain_safely(self, logged: int) -> bool:
+        """`drain` where nobody can be told what it raises: the end of the step raises it. `logged` is how
+        long the undo log is. Whether it failed."""
         if self.failure is None:
             try:
-                self.drain()
+                self.drain(logged)
             except BaseException as error:
-                self.failure = error
+                self.failure, self.kept = error, self._done
         self.record[USED] = HEAD
+        return self.failure is not None
 
-    def drain(self) -> None:
+    def drain(self, logged: int = 0) -> None:
         """Takes over what the record asks for, and empties it."""
         words = self.record[HEAD : int(self.record[USED])]
         if len(words):
             self._take(self._piece_of(words), words)
-        self.record[USED] = HEAD
+        self.record[USED], self._logged = HEAD, logged
         if self.at_once or self._awaited:
             self.finish()
 
@@ -233,6 +243,7 @@ class DeviceStep:
         else:
             recordings, fresh = [self._whole()], []
         self._pool.run(recordings)
+        self._done = self._logged
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
         for recording in fresh:
@@ -338,17 +349,17 @@ class _Active(threading.local):
 
 
 _active = _Active()
-_Submit = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+_Submit = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64)
 
 
-def _submit(record: int) -> None:
-    """Called by steps; `record` is where the words of the calling step are."""
+def _submit(record: int, logged: int) -> bool:
+    """Called by steps; `record` is where the words of the calling step are. Whether the step is to end."""
     step = _active.step
     if step is not None and step.record.ctypes.data == record:
-        step.drain_safely()
-        return
-    # Nobody takes the words: the step may go on, and fills the record anew.
+        return step.drain_safely(logged)
+    # Nobody takes the words.
     (ctypes.c_int64 * RECORD_WORDS).from_address(record)[USED] = HEAD
+    return True
 
 
 @cache

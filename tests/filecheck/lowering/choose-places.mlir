@@ -67,3 +67,37 @@ builtin.module attributes {openinfer.target = "generic"} {
     func.return %s : tensor<8xf32>
   }
 }
+// -----
+// What only the host reads follows its readers, where the host has what it is made of: nobody waits for
+// the device. What the device reads, too, stays; so does what is made of something that it computes.
+// CHECK: func.func @step
+// CHECK: linalg.generic {{.*}} ins(%k : tensor<512xf32>) {{.*}} attrs = {openinfer.place = "host"}
+// CHECK: nn.softmax(%{{.*}}) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}, openinfer.place = "host"}
+// CHECK: %[[BOTH:.*]] = linalg.generic {{.*}} ins(%k : tensor<512xf32>) outs(%{{.*}} : tensor<512xf32>) {
+// CHECK: nn.softmax(%[[BOTH]]) {axis = 0 : i64} :
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<512xf32>) outs(%{{.*}} : tensor<512xf32>) {
+// CHECK: nn.softmax(%{{.*}}) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}, openinfer.place = "host"}
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  nn.interface {inputs = ["k"]}
+  func.func @step(%k: tensor<512xf32>) -> (tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>) {
+    %e = tensor.empty() : tensor<512xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%k : tensor<512xf32>) outs(%e : tensor<512xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+    } -> tensor<512xf32>
+    %h = nn.softmax(%a) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}} : (tensor<512xf32>) -> tensor<512xf32>
+    %b = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%k : tensor<512xf32>) outs(%e : tensor<512xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      %n = arith.negf %x : f32
+      linalg.yield %n : f32
+    } -> tensor<512xf32>
+    %s = nn.softmax(%b) {axis = 0 : i64} : (tensor<512xf32>) -> tensor<512xf32>
+    %i = nn.softmax(%b) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}} : (tensor<512xf32>) -> tensor<512xf32>
+    %c = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%s : tensor<512xf32>) outs(%e : tensor<512xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+    } -> tensor<512xf32>
+    %j = nn.softmax(%c) {axis = 0 : i64} attrs {openinfer.hints = {placement = "cpu"}} : (tensor<512xf32>) -> tensor<512xf32>
+    func.return %h, %s, %i, %j : tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>
+  }
+}

@@ -7,16 +7,19 @@
 // CHECK-NEXT: {kernel = "transfer to host", buffers = ["a"]}
 // CHECK: func.func @step({{.*}}, %calls: memref<65536xi64> {openinfer.arg = #nn.slot<calls>})
 // CHECK: memref.store %{{.*}}, %calls
-// CHECK: func.call @openinfer_submit(%{{.*}}) : (index) -> ()
+// CHECK: %[[FAILED:.*]] = func.call @openinfer_submit(%{{.*}}, %{{.*}}) : (index, i64) -> i1
+// CHECK-NEXT: scf.if %[[FAILED]] {
+// CHECK: memref.store %{{.*}}, %errors
+// CHECK: nn.leave_if %[[FAILED]]
 // CHECK: %[[USED:.*]] = memref.load %calls
 // CHECK: memref.store %{{.*}}, %calls
 // CHECK: func.call @openinfer_submit
 // CHECK-NOT: gpu.launch_func
 // CHECK-NOT: nn.transfer
-// CHECK: func.func private @openinfer_submit(index) -> ()
+// CHECK: func.func private @openinfer_submit(index, i64) -> i1
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
   nn.interface {inputs = ["x"], outputs = ["y"]}
-  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
     %x_mirror = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     %a_mirror = memref.alloc() : memref<16xf32>
@@ -39,16 +42,19 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // Moves one behind the other are submitted together.
 // CHECK: func.func @step
 // CHECK: scf.if
-// CHECK-NEXT: extract_aligned_pointer
-// CHECK-NEXT: func.call @openinfer_submit
-// CHECK: scf.if
-// CHECK-NEXT: extract_aligned_pointer
-// CHECK-NEXT: func.call @openinfer_submit
 // CHECK: func.call @openinfer_submit
-// CHECK-NEXT: func.return
+// CHECK: nn.leave_if
+// CHECK-NEXT: }
+// CHECK: scf.if
+// CHECK: func.call @openinfer_submit
+// CHECK: nn.leave_if
+// CHECK-NEXT: }
+// CHECK: func.call @openinfer_submit
+// CHECK-NOT: func.call @openinfer_submit
+// CHECK: func.return
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
   nn.interface {inputs = ["x"], outputs = []}
-  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+  func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     %b = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
     nn.transfer "to_device" %x, %a bytes <64> : memref<16xf32> to memref<16xf32>

@@ -119,3 +119,27 @@ func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<erro
   func.return
 }
 }
+// -----
+// A state of the device is moved there, as buffers of elements: what is overwritten goes to the log of the
+// device, whose place the log of the host says. A reset fills.
+// CHECK: scf.if %{{.*}} {
+// CHECK: memref.store %{{.*}}, %{{.*}} : memref<3xi64>
+// CHECK: %[[OLD:.*]] = memref.view %device_state_K[%{{.*}}][%{{.*}}] : memref<?xi8> to memref<?xf32>
+// CHECK: %[[SAVED:.*]] = memref.view %device_log[%{{.*}}][%{{.*}}] : memref<?xi8> to memref<?xf32>
+// CHECK: memref.copy %[[OLD]], %[[SAVED]] : memref<?xf32> to memref<?xf32>
+// CHECK: %[[TO:.*]] = memref.view %device_state_K[%{{.*}}][] : memref<?xi8> to memref<4xf32>
+// CHECK: memref.copy %v, %[[TO]] : memref<4xf32> to memref<4xf32>
+// CHECK: linalg.fill ins(%{{.*}} : f32) outs(%{{.*}} : memref<?xf32>)
+// CHECK: memref.copy %v, %device_held_h : memref<4xf32> to memref<4xf32>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+nn.interface {
+  dynamic_sizes = [],
+  states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = ["6"], entry = ["4"], fixed = {}, sources = [], marks = false, device = true}, {name = "h", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false, device = true}]
+}
+func.func @step(%i: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<3xi64> {openinfer.arg = #nn.slot<cells>}, %device_state_K: memref<?xi8> {openinfer.arg = #nn.slot<device_state "K">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}, %device_log: memref<?xi8> {openinfer.arg = #nn.slot<device_log>}, %device_held_h: memref<4xf32> {openinfer.arg = #nn.slot<device_held "h">}) {
+  nn.state_write "K"[%i] kept [] node 3 : i64 = %v {openinfer.memory = "device"} : memref<4xf32>
+  nn.state_reset "K"[] node 4 : i64 {openinfer.memory = "device"}
+  nn.commit %v "h" {openinfer.memory = "device"} : memref<4xf32>
+  func.return
+}
+}

@@ -94,3 +94,72 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "nul
     func.return
   }
 }
+// -----
+// A state that device kernels write and read lies with the device, and so does a persistent value that they
+// compute: nothing of them is copied. What the host counts with stays with the host.
+// CHECK: {name = "K", {{.*}}, marks = false, device = true},
+// CHECK-NEXT: {name = "h", {{.*}}, marks = false, device = true},
+// CHECK-NEXT: {name = "n", {{.*}}, marks = false}
+// CHECK: %h: memref<16xf32> {openinfer.arg = #nn.slot<device_held "h">}, %n: memref<i32> {openinfer.arg = #nn.slot<held "n">}
+// CHECK-SAME: %state_K: memref<?xi8> {openinfer.arg = #nn.slot<device_state "K">}
+// CHECK-SAME: %device_log: memref<?xi8> {openinfer.arg = #nn.slot<device_log>}
+// CHECK-NOT: nn.transfer
+// CHECK: nn.state_write "K"[%i] kept [] node 3 : i64 = %a {openinfer.memory = "device"} : memref<16xf32>
+// CHECK: nn.state_view "K"[%i] [] {openinfer.memory = "device"} : memref<16xf32>
+// CHECK-NOT: nn.transfer
+// CHECK: nn.commit %b "h" {openinfer.memory = "device"} : memref<16xf32>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = [], held = ["h", "n"], states = [
+    {name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = [""], entry = ["16"], fixed = {}, sources = [], marks = false},
+    {name = "h", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["16"], fixed = {}, sources = [], marks = false},
+    {name = "n", dtype = "i32", axes = [], tables = 0 : i64, base = [], limits = [], entry = [], fixed = {}, sources = [], marks = false}]}
+  func.func @step(%h: memref<16xf32> {openinfer.arg = #nn.slot<held "h">}, %n: memref<i32> {openinfer.arg = #nn.slot<held "n">}, %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}) {
+    %a = memref.alloc() : memref<16xf32>
+    %b = memref.alloc() : memref<16xf32>
+    %m = memref.load %n[] : memref<i32>
+    %i = arith.index_cast %m : i32 to index
+    func.call @softmax_0(%h, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    nn.state_write "K"[%i] kept [] node 3 : i64 = %a : memref<16xf32>
+    %v = nn.state_view "K"[%i] [] : memref<16xf32>
+    func.call @softmax_0(%v, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+    nn.commit %b "h" : memref<16xf32>
+    func.return
+  }
+  func.func private @softmax_0(%x: memref<16xf32>, %y: memref<16xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 0 : i64} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// A state that the host works with as often stays where more of its work is; a value that the host reads
+// stays there; and a device that holds no states (`null`) gets none.
+// CHECK-NOT: device = true
+// CHECK-NOT: device_state
+// CHECK: nn.state_write "K"[%c0] kept [] node 3 : i64 = %{{.*}} : memref<16xf32>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = [], held = ["h"], states = [
+    {name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = [""], entry = ["16"], fixed = {}, sources = [], marks = false},
+    {name = "h", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["16"], fixed = {}, sources = [], marks = false}]}
+  func.func @step(%h: memref<16xf32> {openinfer.arg = #nn.slot<held "h">}, %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}) {
+    %c0 = arith.constant 0 : index
+    %a = memref.alloc() : memref<16xf32>
+    %b = memref.alloc() : memref<16xf32>
+    func.call @softmax_0(%h, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    nn.state_write "K"[%c0] kept [] node 3 : i64 = %a : memref<16xf32>
+    %v = nn.state_view "K"[%c0] [] : memref<16xf32>
+    %w = nn.state_view "K"[%c0] [] : memref<16xf32>
+    func.call @softmax_1(%v, %b) {openinfer.place = "host"} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.call @softmax_1(%w, %b) {openinfer.place = "host"} : (memref<16xf32>, memref<16xf32>) -> ()
+    %f = memref.load %h[%c0] : memref<16xf32>
+    nn.commit %a "h" : memref<16xf32>
+    func.return
+  }
+  func.func private @softmax_0(%x: memref<16xf32>, %y: memref<16xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 0 : i64} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.return
+  }
+  func.func private @softmax_1(%x: memref<16xf32>, %y: memref<16xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 0 : i64} attrs {openinfer.place = "host"} : (memref<16xf32>, memref<16xf32>) -> ()
+    func.return
+  }
+}
