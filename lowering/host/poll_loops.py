@@ -96,15 +96,15 @@ def _poll(step: FuncOp, place: InsertPoint, words: SSAValue, errors: SSAValue) -
     interrupted = build.insert(as_hosts(CallOp(POLL, [words], [i1]), step))
     interrupted.name_hint = "interrupted"
 
-    leave_interrupted(build, interrupted, errors)
+    note_interrupted(build, interrupted, errors)
+    build.do(nn.LeaveIfOp(interrupted))
 
 
-def leave_interrupted(build: LoopBuilder, condition: SSAValue, errors: SSAValue) -> None:
-    """Leaves the step where a condition holds; what it has changed is put back, and the host knows why."""
+def note_interrupted(build: LoopBuilder, condition: SSAValue, errors: SSAValue) -> None:
+    """Tells the host, where a condition holds, that the step ends because of what the host knows."""
 
     def record() -> None:
         build.store(build.constant(INTERRUPTED, i64), errors, [3])
         build.store(build.constant(1, i64), errors, [0])
 
     build.when(condition, record)
-    build.do(nn.LeaveIfOp(condition))

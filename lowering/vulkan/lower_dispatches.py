@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -25,7 +25,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.host.lower_checks import error_record
-from openinfer.lowering.host.poll_loops import leave_interrupted
+from openinfer.lowering.host.poll_loops import note_interrupted
 from openinfer.lowering.host.state_emitter import times
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
@@ -47,6 +47,8 @@ from openinfer.runtime.manifest import CallRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import Slot, SlotKind
 
+HAND_OVER = "hand_over"
+"""The function that has the record read."""
 Words = Callable[[LoopBuilder], list[Index]]
 """Builds the words of a call behind the number of its row."""
 RECORD = MemRefType(i64, [RECORD_WORDS])
@@ -63,7 +65,7 @@ class LowerDispatches(ModulePass):
     After:
         memref.store %row, %calls[%place] : memref<65536xi64>
         …                               // groups, addresses, bytes, words of the kernel
-        %failed = func.call @openinfer_submit(%address, %logged) : (index, i64) -> i1
+        %failed = func.call @hand_over(%calls, %errors, %logged) : (…) -> i1   // openinfer_submit
         nn.leave_if %failed
 
     What is moved between host and device is submitted at once (moves one behind the other together): what
@@ -102,6 +104,7 @@ class LowerDispatches(ModulePass):
                 ):
                     _submit(b, record, around)
             Rewriter.erase_op(inner)
+        op.body.block.add_op(_hand_over(RECORD, around.errors.type))
         op.body.block.add_op(FuncOp.external(SUBMIT, [IndexType(), i64], [i1]))
         nn.update_interface(op, {"calls": as_attribute(rows)})
 
@@ -268,6 +271,20 @@ def _record(b: LoopBuilder, record: SSAValue, step: _Step, words: Sequence[Index
 def _submit(b: LoopBuilder, record: SSAValue, step: _Step) -> None:
     """Has the record read; a step whose device fails is left before it changes anything else."""
     logged = b.constant(0, i64) if step.cells is None else b.load(step.cells, [step.log])
-    failed = b.insert(CallOp(SUBMIT, [b.index(_address(b, record)), logged], [i1]))
+    failed = b.insert(CallOp(HAND_OVER, [record, step.errors, logged], [i1]))
     failed.name_hint = "failed"
-    leave_interrupted(b, failed, step.errors)
+    b.do(nn.LeaveIfOp(failed))
+
+
+def _hand_over(record: Attribute, errors: Attribute) -> FuncOp:
+    """Has a record read, and notes in the record of errors where the device fails. Whether it does."""
+    block = Block(arg_types=[record, errors, i64])
+    for argument, hint in zip(block.args, ("calls", "errors", "logged")):
+        argument.name_hint = hint
+    b = LoopBuilder(InsertPoint.at_end(block))
+    calls, noted, logged = block.args
+    failed = b.insert(CallOp(SUBMIT, [b.index(_address(b, calls)), logged], [i1]))
+    failed.name_hint = "failed"
+    note_interrupted(b, failed, noted)
+    b.do(ReturnOp(failed))
+    return FuncOp(HAND_OVER, ([a.type for a in block.args], [i1]), Region(block), "private")

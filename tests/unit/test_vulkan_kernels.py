@@ -120,6 +120,34 @@ block entry {
     return;
 }
 """,
+    "one query": """
+dynamic {
+    q: f32[B, 4, L, 32]; k: f32[B, 2, T, 32]; v: f32[B, 2, T, 32]; m: bool[B, 1, L, T]; f: f32[T];
+    qh: f16[B, 4, 1, 32]; kh: f16[B, 2, T, 32]; o: f32[B, 4, 1, 16]; p: f32[B, 4, T, 16];
+}
+volatile {
+    a: f32[B, 4, L, 32]; b: f32[B, 4, L, 32]; c: f32[B, 4, L, 32]; d: f32[B, 4, L, 32]; e: f16[B, 4, 1, 32];
+    g: f32[B, 4, L, 32]; h: f32[B, 4, 1, 16];
+}
+block entry {
+    op attention(q, k, v) >> a; op attention(q, k, v, causal=true) >> b; op attention(q, k, v, m) >> c;
+    op attention(q, k, v, f, causal=true, window=3) >> d; op attention(qh, kh, kh, scale=0.1) >> e;
+    op attention(q, k, v, m, window=2) >> g; op attention(o, p, p) >> h;
+    return;
+}
+""",
+    "rows of a step": """
+dynamic {
+    x: f32[M, 256]; y: f32[256, 512]; z: f32[512, 256]; h: f16[2, M, 256]; g: f16[2, 512, 256];
+    r: f32[M, 512];
+}
+volatile { a: f32[M, 512]; b: f32[M, 512]; c: f16[2, M, 512]; }
+block entry {
+    op matmul(x, y) >> a; op add(a, r) >> a; op gelu(a) >> a; op matmul(x, z, transpose_b=true) >> b;
+    op matmul(h, g, transpose_b=true) >> c;
+    return;
+}
+""",
 }
 SIZES = {
     "lines": ("B=3 C=2", "B=40 C=384", "B=2 C=1000", "B=7 C=1"),
@@ -135,6 +163,8 @@ SIZES = {
         "B=1 L=3 T=300 D=32",
         "B=1 L=2 T=130 D=130",
     ),
+    "one query": ("B=1 L=1 T=1", "B=2 L=1 T=300", "B=1 L=3 T=70"),
+    "rows of a step": ("M=0", "M=1", "M=40", "M=970"),
 }
 
 
@@ -173,18 +203,27 @@ def test_long_sums_are_shared(everything_on_vulkan: None) -> None:
     assert np.array_equal(found["b"], [count, 2 * count])
 
 
-def test_a_row_that_sees_nothing_or_nan(everything_on_vulkan: None) -> None:
+@pytest.mark.parametrize(("queries", "depth"), [(2, 4), (1, 32)])
+def test_a_row_that_sees_nothing_or_nan(
+    queries: int, depth: int, everything_on_vulkan: None
+) -> None:
     """Hidden values that are no numbers are no part of a result, a row that sees nothing is 0."""
     program = oi.compile(
-        "dynamic { q: f32[1, 1, 2, 4]; k: f32[1, 1, 3, 4]; m: bool[1, 1, 2, 3]; } block entry { "
-        "assign o: f32[1, 1, 2, 4]; op attention(q, k, k, m) >> o; return o; }",
+        f"dynamic {{ q: f32[2, 1, {queries}, {depth}]; k: f32[2, 1, 3, {depth}]; "
+        f"m: bool[2, 1, {queries}, 3]; }} block entry {{ assign o: f32[2, 1, {queries}, {depth}]; "
+        "op attention(q, k, k, m) >> o; return o; }",
         device="vulkan",
     )
-    q, k = np.ones((1, 1, 2, 4), np.float32), np.ones((1, 1, 3, 4), np.float32)
-    k[0, 0, 2] = np.nan
-    mask = np.array([[[[True, True, False], [False, False, False]]]])
-    found = program.make_executor().run(q=q, k=k, m=mask)["o"]
-    assert np.array_equal(np.asarray(found)[0, 0], [[1.0] * 4, [0.0] * 4])
+    q, k = np.ones((2, 1, queries, depth), np.float32), np.ones((2, 1, 3, depth), np.float32)
+    k[:, 0, 2] = np.nan
+    mask = np.zeros((2, 1, queries, 3), bool)
+    mask[0, 0, 0, :2] = True
+    found = np.asarray(program.make_executor().run(q=q, k=k, m=mask)["o"])
+    wanted = np.zeros_like(q)
+    wanted[0, 0, 0] = 1
+    assert np.array_equal(found, wanted)
+    mask[0, 0, 0, 2] = True
+    assert np.isnan(program.make_executor().run(q=q, k=k, m=mask)["o"][0, 0, 0]).all()
 
 
 def test_what_runs_on_the_device_runs_there(vulkan: None) -> None:

@@ -13,6 +13,8 @@ After, in rounds of as many keys as the workgroup has invocations:
     …
     memref.store %quotient, %o[…]           // sums, divided by the sum of the weights
 
+One query of each head has a kernel of its own (`attention_one_query.py`).
+
 Requires: bufferised; f32 or f16; mathematics are not strict; the op is not rounded to bf16.
 """
 
@@ -21,13 +23,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.dialects.math import ExpOp, FmaOp
 from xdsl.ir import Operation, SSAValue
 
-from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.nn import AttentionOp
-from openinfer.lowering.kernels.attention_sight import Heads, Hidden, Mask, Sight
+from openinfer.lowering.kernels.attention_sight import Heads
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import (
@@ -36,8 +36,9 @@ from openinfer.lowering.kernels.numeric import (
     greater,
     is_float,
     select,
-    wide_type,
 )
+from openinfer.lowering.vulkan.schedules.attention_one_query import fits_one_query, one_query
+from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -46,7 +47,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
-from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
+from openinfer.lowering.vulkan.schedules.wide import load_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 KEYS = 128
@@ -58,6 +59,8 @@ QUERIES = 4
 def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of attention."""
     assert isinstance(op, AttentionOp)
+    if fits_one_query(b, op):
+        return one_query(b, op)
     attention = _Attention(b, op)
     each_group(b, attention.count(b, op.outs[0]), attention.queries)
 
@@ -67,28 +70,10 @@ def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
     return Grid(groups, KEYS)
 
 
-class _Attention:
+class _Attention(Attended):
     def __init__(self, b: LoopBuilder, op: AttentionOp) -> None:
-        self.b, self.op = b, op
-        layouts = [layout.data for layout in op.layouts]
-        self.q, self.k, self.v = (Heads(v, n) for v, n in zip(op.inputs[:3], layouts))
-        self.out = Heads(op.outs[0], layouts[3])
-        assert isinstance(self.out.buffer.type, MemRefType)
-        self.stored = self.out.buffer.type.element_type
-        self.kind = wide_type(self.stored)
+        super().__init__(b, op)
         self.group = Workgroup(b, KEYS)
-        self.depth = b.dim(self.q.buffer, 3)
-        self.lanes = common_lanes(op, (self.q.buffer, self.k.buffer))
-        self.columns = b.dim(self.v.buffer, 3)
-        self.mask = Mask(b, op.mask, self.kind) if op.mask is not None else None
-        self.sight = Sight(
-            b,
-            op.causal is not None,
-            self._window(),
-            b.dim(self.q.buffer, self.q.axis("l")),
-            b.dim(self.k.buffer, self.k.axis("l")),
-        )
-        self.hidden = Hidden(b, self.mask, self.sight)
         self.together = (
             min(QUERIES, known) if isinstance(known := self.query_count, int) else QUERIES
         )
@@ -96,36 +81,21 @@ class _Attention:
         self.weights = shared_buffer(b, self.kind, [self.together, KEYS], "weights")
         self.sums = shared_buffer(b, self.kind, [KEYS], "sums")
 
-    @property
-    def query_count(self) -> Index:
-        return self.sight.query_count
-
-    def _window(self) -> Index | None:
-        """How many keys a query sees, when that is limited."""
-        if self.op.window is not None:
-            return self.op.window.value.data
-        if self.op.reach is None:
-            return None
-        return self.b.insert(IndexCastOp(self.b.load(self.op.reach, []), IndexType()))
-
-    def _extents(self, b: LoopBuilder, out: SSAValue) -> list[Index]:
+    def _blocks(self, b: LoopBuilder, out: SSAValue) -> list[Index]:
         """Batches, heads, blocks of queries."""
-        batches, heads, queries = (b.dim(out, self.out.axis(name)) for name in "bhl")
+        batches, heads, queries = self.extents(b, out)
         return [batches, heads, b.ceil_div(queries, max(1, self.together))]
 
     def count(self, b: LoopBuilder, out: SSAValue) -> Index:
         """How many blocks of queries of heads of batches there are."""
-        return product(b, self._extents(b, out))
+        return product(b, self._blocks(b, out))
 
     def queries(self, number: SSAValue) -> None:
         """The results of a block of queries."""
         b = self.b
-        batch, head, block = split(b, number, self._extents(b, self.out.buffer))
-        heads, groups = (b.dim(h.buffer, h.axis("h")) for h in (self.q, self.k))
-        group: Index = head
-        if not (isinstance(heads, int) and heads == groups):
-            group = b.floordiv(head, b.floordiv(heads, groups))
-        _Block(self, (batch, head, group), b.mul(block, self.together)).emit()
+        batch, head, block = split(b, number, self._blocks(b, self.out.buffer))
+        place = batch, head, self.group_of(head)
+        _Block(self, place, b.mul(block, self.together)).emit()
 
 
 class _Block:

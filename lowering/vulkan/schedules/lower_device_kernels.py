@@ -30,6 +30,7 @@ from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
 from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
+from openinfer.lowering.vulkan.schedules.forms import choose_forms
 from openinfer.lowering.vulkan.schedules.fourier import lower_irfft, lower_rfft
 from openinfer.lowering.vulkan.schedules.gather import lower_gather
 from openinfer.lowering.vulkan.schedules.grid import Grid
@@ -104,18 +105,31 @@ class LowerDeviceKernels(ModulePass):
         if step is None:
             return
         verify_places(step)
-        calls: dict[str, list[CallOp]] = {}
-        for inner in step.walk():
-            if isinstance(inner, CallOp) and not on_host(inner):
-                calls.setdefault(inner.callee.string_value(), []).append(inner)
-        for name, found in calls.items():
+        for name, found in _calls(step).items():
+            choose_forms(functions[name], _kernel_of(functions[name]), found)
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        for name, found in _calls(step).items():
             _lower(functions[name], found)
+
+
+def _calls(step: FuncOp) -> dict[str, list[CallOp]]:
+    """The calls of each kernel of the device."""
+    found: dict[str, list[CallOp]] = {}
+    for inner in step.walk():
+        if isinstance(inner, CallOp) and not on_host(inner):
+            found.setdefault(inner.callee.string_value(), []).append(inner)
+    return found
+
+
+def _kernel_of(function: FuncOp) -> Operation:
+    """The op that a function is the kernel of."""
+    (kernel,) = (op for op in function.body.block.ops if op.name in RULES)
+    return kernel
 
 
 def _lower(function: FuncOp, calls: list[CallOp]) -> None:
     sizes = _sizes_as_arguments(function)
-    block = function.body.block
-    (kernel,) = (op for op in block.ops if op.name in RULES)
+    kernel = _kernel_of(function)
     mark_aligned(kernel, function, calls)
     with keep_location(kernel):
         grid = RULES[kernel.name](LoopBuilder(InsertPoint.before(kernel)), kernel)

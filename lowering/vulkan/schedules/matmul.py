@@ -29,6 +29,7 @@ from xdsl.ir import Operation, SSAValue
 from openinfer.dialects.nn import MatmulOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
+from openinfer.lowering.vulkan.schedules.forms import typical_rows
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -41,13 +42,14 @@ from openinfer.lowering.vulkan.schedules.grid import (
 )
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import few_rows, fits_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
+    MATRIX_TILES,
     MatrixTile,
     MatrixTiles,
     fits_matrices,
-    matrix_tile_for,
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
-from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, Tiles, tile_counts, tile_for
+from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
+from openinfer.lowering.vulkan.schedules.matmul_tiles import TILES, Tile, Tiles, tile_counts
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
 FEW = 16
@@ -64,11 +66,12 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     small = any(isinstance(n, int) and n < FEW for n in (found.rows, found.columns, found.depth))
     if small or b.facts.strict_math:
         return _by_elements(found, epilogue)
+    rows = typical_rows(op, found.rows)
     if fits_matrices(found):
-        matrix_tile = matrix_tile_for(found.extents)
+        matrix_tile = busy_tile(MATRIX_TILES, found.extents, rows)
         group = Workgroup(b, matrix_tile.size)
         return _by_tiles(found, matrix_tile, MatrixTiles(found, epilogue, matrix_tile, group))
-    tile = tile_for(found.extents)
+    tile = busy_tile(TILES, found.extents, rows)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 
 

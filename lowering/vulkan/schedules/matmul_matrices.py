@@ -73,8 +73,7 @@ class MatrixTile:
 LARGE = MatrixTile(128, 128, 32, 64, 64)
 MEDIUM = MatrixTile(64, 64, 32, 32, 32)
 SMALL = MatrixTile(32, 32, 64, 16, 16)
-BUSY = 128
-"""Workgroups that keep a large device busy."""
+MATRIX_TILES = LARGE, MEDIUM, SMALL
 
 
 def fits_matrices(found: Product) -> bool:
@@ -89,22 +88,6 @@ def fits_matrices(found: Product) -> bool:
         return False
     left, right = found.operands([b.index(0)] * (len(found.extents) - 2))
     return found.lanes_of(left) == LANES and found.lanes_of(right) == LANES
-
-
-def matrix_tile_for(extents: Sequence[Index]) -> MatrixTile:
-    """The largest tile of which a device has enough to do."""
-    *batches, rows, columns = extents
-    many = 1
-    for batch in batches:
-        many *= batch if isinstance(batch, int) else 1
-    if not isinstance(columns, int):
-        return MEDIUM
-    if not isinstance(rows, int):
-        return SMALL if columns <= 1024 else MEDIUM
-    for tile in (LARGE, MEDIUM):
-        if many * -(-rows // tile.rows) * -(-columns // tile.columns) >= BUSY:
-            return tile
-    return SMALL
 
 
 @dataclass(frozen=True)

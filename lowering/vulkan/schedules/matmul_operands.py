@@ -15,6 +15,7 @@ from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
 from openinfer.lowering.kernels.numeric import is_float, select
+from openinfer.lowering.vulkan.schedules.forms import rows_of
 from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
 
 
@@ -94,6 +95,7 @@ class Product:
         self.sums: Attribute = accumulator_of(stored) if body is None else body.args[0].type
         rank = len(_memory(self.output).get_shape())
         self.extents = [b.dim(self.output, axis) for axis in range(rank)]
+        self.extents[-2] = rows_of(op, self.extents[-2])
         self.rows, self.columns = self.extents[-2:]
         axes = len(_memory(self.left).get_shape())
         self.depth = b.dim(self.left, axes - 1 if op.transpose_a is None else axes - 2)

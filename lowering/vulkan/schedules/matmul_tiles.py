@@ -46,34 +46,8 @@ class Tile:
 LARGE = Tile(128, 128, 8, 8, 8)
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
-BUSY = 128
-"""Workgroups that keep a large device busy."""
 BANKS_APART = 32
-FEW_COLUMNS = 1024
-"""Where only the step knows the rows: columns of which small tiles keep a device busy."""
-
-
-def tile_for(extents: Sequence[Index]) -> Tile:
-    """The largest tile of which a device has enough to do. Where only the step knows the rows, there may be
-    few."""
-    *batches, rows, columns = extents
-    if not isinstance(columns, int):
-        return MEDIUM
-    if not isinstance(rows, int):
-        return SMALL if columns <= FEW_COLUMNS else MEDIUM
-    many = product_of_known(batches)
-    for tile in (LARGE, MEDIUM):
-        if many * -(-rows // tile.rows) * -(-columns // tile.columns) >= BUSY:
-            return tile
-    return SMALL
-
-
-def product_of_known(extents: Sequence[Index]) -> int:
-    """The product of the extents that are numbers."""
-    total = 1
-    for extent in extents:
-        total *= extent if isinstance(extent, int) else 1
-    return total
+TILES = LARGE, MEDIUM, SMALL
 
 
 def tile_counts(

@@ -7,15 +7,18 @@
 // CHECK-NEXT: {kernel = "transfer to host", buffers = ["a"]}
 // CHECK: func.func @step({{.*}}, %calls: memref<65536xi64> {openinfer.arg = #nn.slot<calls>})
 // CHECK: memref.store %{{.*}}, %calls
-// CHECK: %[[FAILED:.*]] = func.call @openinfer_submit(%{{.*}}, %{{.*}}) : (index, i64) -> i1
-// CHECK-NEXT: scf.if %[[FAILED]] {
-// CHECK: memref.store %{{.*}}, %errors
-// CHECK: nn.leave_if %[[FAILED]]
+// CHECK: %[[FAILED:.*]] = func.call @hand_over(%calls, %errors, %{{.*}}) : (memref<65536xi64>, memref<4xi64>, i64) -> i1
+// CHECK-NEXT: nn.leave_if %[[FAILED]]
 // CHECK: %[[USED:.*]] = memref.load %calls
 // CHECK: memref.store %{{.*}}, %calls
-// CHECK: func.call @openinfer_submit
+// CHECK: func.call @hand_over
 // CHECK-NOT: gpu.launch_func
 // CHECK-NOT: nn.transfer
+// CHECK: func.func private @hand_over
+// CHECK: %[[FAILED:.*]] = func.call @openinfer_submit(%{{.*}}, %logged) : (index, i64) -> i1
+// CHECK-NEXT: scf.if %[[FAILED]] {
+// CHECK: memref.store %{{.*}}, %errors
+// CHECK: func.return %[[FAILED]] : i1
 // CHECK: func.func private @openinfer_submit(index, i64) -> i1
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
   nn.interface {inputs = ["x"], outputs = ["y"]}
@@ -42,15 +45,15 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // Moves one behind the other are submitted together.
 // CHECK: func.func @step
 // CHECK: scf.if
-// CHECK: func.call @openinfer_submit
+// CHECK: func.call @hand_over
 // CHECK: nn.leave_if
 // CHECK-NEXT: }
 // CHECK: scf.if
-// CHECK: func.call @openinfer_submit
+// CHECK: func.call @hand_over
 // CHECK: nn.leave_if
 // CHECK-NEXT: }
-// CHECK: func.call @openinfer_submit
-// CHECK-NOT: func.call @openinfer_submit
+// CHECK: func.call @hand_over
+// CHECK-NOT: func.call @hand_over
 // CHECK: func.return
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
   nn.interface {inputs = ["x"], outputs = []}

@@ -1,0 +1,250 @@
+"""`nn.attention` of one query for each head: a workgroup walks the keys, each of them in a few invocations.
+
+    %score = …                      // of a key: the invocations beside each other have a part of it
+    %top, %total, %result = …       // of the keys that an invocation has seen, relative to the largest
+    …                               // at the end: joined in the subgroup, then in the workgroup
+
+An invocation holds neighbouring columns of q, k and v, as many as are one access, and the same ones of the
+result. Nobody waits for anybody before the end.
+
+Requires: subgroups; as many columns of v as of k, of a number that the types say, and a power of two of
+accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, gpu
+from xdsl.dialects.builtin import i32
+from xdsl.dialects.math import ExpOp, FmaOp
+from xdsl.ir import SSAValue
+
+from openinfer.dialects.extensions.gpu import ShuffleOp
+from openinfer.dialects.nn import AttentionOp
+from openinfer.lowering.kernels.attention_sight import Heads
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.elements import convert
+from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, is_float, select
+from openinfer.lowering.vulkan.schedules.attention_operands import Attended
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    HostValue,
+    each_group,
+    groups_for,
+    product,
+    split,
+)
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
+
+SIZE = 256
+"""Invocations of a workgroup."""
+ROUND = 4
+"""Keys that an invocation reads before it waits for the first of them."""
+
+
+def fits_one_query(b: LoopBuilder, op: AttentionOp) -> bool:
+    """Whether an attention has one query, and the device and its shapes are made for this."""
+    of = Attended(b, op)
+    if of.query_count != 1 or not isinstance(of.depth, int) or of.columns != of.depth:
+        return False
+    lanes = common_lanes(op, (of.q.buffer, of.k.buffer, of.v.buffer))
+    beside = of.depth // lanes
+    is_power = beside & (beside - 1) == 0
+    return is_power and 1 <= beside <= b.facts.device_description.subgroup > 1
+
+
+def one_query(b: LoopBuilder, op: AttentionOp) -> Grid:
+    """The kernel of such an attention."""
+    of = Attended(b, op)
+
+    def count(host: LoopBuilder, out: SSAValue) -> Index:
+        return product(host, of.extents(host, out)[:2])
+
+    def one(number: SSAValue) -> None:
+        batch, head = split(b, number, of.extents(b, of.out.buffer)[:2])
+        _Query(of, batch, head).emit()
+
+    each_group(b, count(b, of.out.buffer), one)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        return groups_for(host, count(host, value_of(of.out.buffer)))
+
+    return Grid(groups, SIZE)
+
+
+class _Query:
+    """The query of a head."""
+
+    def __init__(self, of: Attended, batch: SSAValue, head: SSAValue) -> None:
+        self.of, self.batch, self.head = of, batch, head
+        self.key_head = of.group_of(head)
+        b = self.b = of.b
+        assert isinstance(of.depth, int)
+        self.lanes = common_lanes(of.op, (of.q.buffer, of.k.buffer, of.v.buffer))
+        self.beside = of.depth // self.lanes
+        """Invocations that share a key."""
+        self.group = Workgroup(b, SIZE)
+        self.width = b.constant(self.group.subgroup, i32)
+        self.column = b.mul(b.rem(self.group.thread, self.beside), self.lanes)
+        self.first = b.floordiv(self.group.thread, self.beside)
+
+    def emit(self) -> None:
+        b, of = self.b, self.of
+        keys: tuple[Index, Index] = (0, of.sight.key_count)
+        if of.sight.bounded:
+            keys = of.sight.keys(of.sight.position(b.index(0)), 1)
+        query = self._read(of.q, self.head, 0)
+        scale = b.constant(of.op.scale.value.data, of.kind)
+        at_once = SIZE // self.beside
+
+        def one_round(at: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            places = [b.add(b.add(at, n * at_once), self.first) for n in range(ROUND)]
+            last = b.maximum(b.minus(of.sight.key_count, 1), 0)
+            read = [b.index(b.minimum(place, last)) for place in places]
+            theirs = [self._read(of.k, self.key_head, place) for place in read]
+            values = [self._read(of.v, self.key_head, place) for place in read]
+            scores: list[SSAValue] = []
+            seen: list[SSAValue] = []
+            for place, there, key in zip(places, read, theirs):
+                score = b.insert(arith.MulfOp(self._product(query, key), scale))
+                found = self._seen(score, place, there, keys[1])
+                scores.append(found[0])
+                seen.append(found[1])
+            return self._weigh(scores, seen, values, old)
+
+        low, zero = b.constant(-INF, of.kind), b.constant(0, of.kind)
+        begin = [low, zero, *[zero] * self.lanes]
+        step = at_once * ROUND
+        found: Sequence[SSAValue] = b.reduce(keys[0], keys[1], step, begin, one_round, hint="at")
+        offset = self.beside
+        while offset < self.group.subgroup:
+            found = self._join(found, [self._other(value, offset) for value in found])
+            offset *= 2
+        self._finish(found)
+
+    def _read(self, heads: Heads, head: Index, position: Index) -> list[SSAValue]:
+        """The columns of this invocation."""
+        place = heads.at(self.batch, head, position, self.column)
+        values = load_wide(self.b, heads.buffer, place, self.lanes)
+        return [convert(self.b, value, self.of.kind) for value in values]
+
+    def _product(self, query: Sequence[SSAValue], key: Sequence[SSAValue]) -> SSAValue:
+        b = self.b
+        total = b.constant(0, self.of.kind)
+        for x, y in zip(query, key):
+            total = b.insert(FmaOp(x, y, total))
+        offset = self.beside // 2
+        while offset:
+            total = self._add(total, self._other(total, offset))
+            offset //= 2
+        return total
+
+    def _seen(
+        self, score: SSAValue, place: SSAValue, there: SSAValue, stop: Index
+    ) -> tuple[SSAValue, SSAValue]:
+        """The score of a key, -inf where it is not seen, and whether it is."""
+        b, of = self.b, self.of
+        if of.mask is not None and is_float(of.mask.buffer):
+            score = self._add(score, of.mask.one(self.batch, self.head, 0, there))
+        seen = b.compare("ult", place, stop)
+        if of.hidden.anything:
+            sees = of.hidden.seen(self.batch, self.head, b.index(0), there)
+            seen = b.insert(arith.AndIOp(seen, sees))
+        return select(b, seen, score, b.constant(-INF, of.kind)), seen
+
+    def _weigh(
+        self,
+        scores: Sequence[SSAValue],
+        seen: Sequence[SSAValue],
+        values: Sequence[Sequence[SSAValue]],
+        old: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        """The largest score, the sum of weights and the result so far, with the keys of a round."""
+        b = self.b
+        top = old[0]
+        for score in scores:
+            top = greater(b, score, top)
+        base = self._base(top)
+        scale = self._weight(old[0], base)
+        total, *result = [b.insert(arith.MulfOp(value, scale)) for value in old[1:]]
+        for score, sees, value in zip(scores, seen, values):
+            weight = select(b, sees, self._weight(score, base), b.constant(0, self.of.kind))
+            total = self._add(total, weight)
+            for lane, x in enumerate(value):
+                more = b.insert(FmaOp(weight, x, result[lane]))
+                # Hidden values are no part of the result, whatever they are.
+                result[lane] = select(b, sees, more, result[lane])
+        return [top, total, *result]
+
+    def _join(self, mine: Sequence[SSAValue], theirs: Sequence[SSAValue]) -> list[SSAValue]:
+        """What two invocations have found of different keys. Both join the same two."""
+        b = self.b
+        top = greater(b, theirs[0], mine[0])
+        base = self._base(top)
+        ours, other = self._weight(mine[0], base), self._weight(theirs[0], base)
+        joined = [
+            self._add(b.insert(arith.MulfOp(x, ours)), b.insert(arith.MulfOp(y, other)))
+            for x, y in zip(mine[1:], theirs[1:])
+        ]
+        return [top, *joined]
+
+    def _finish(self, found: Sequence[SSAValue]) -> None:
+        """Joins what the subgroups have found, and stores the result: an invocation for each column."""
+        b, of = self.b, self.of
+        assert isinstance(of.depth, int)
+        groups = SIZE // self.group.subgroup
+        heads = shared_buffer(b, of.kind, [2, groups], "heads")
+        parts = shared_buffer(b, of.kind, [groups, of.depth], "parts")
+        subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
+
+        def write() -> None:
+            for number, value in enumerate(found[2:]):
+                b.store(value, parts, [subgroup, b.add(self.column, number)])
+
+        def write_heads() -> None:
+            for number, value in enumerate(found[:2]):
+                b.store(value, heads, [number, subgroup])
+
+        b.when(b.compare("ult", lane, self.beside), write)
+        b.when(b.compare("eq", lane, 0), write_heads)
+        barrier(b)
+
+        def store(column: SSAValue) -> None:
+            top, total, result = (
+                b.load(heads, [0, 0]),
+                b.load(heads, [1, 0]),
+                b.load(parts, [0, column]),
+            )
+            for group in range(1, groups):
+                there = b.load(heads, [0, group]), b.load(heads, [1, group])
+                part = b.load(parts, [group, column])
+                top, total, result = self._join([top, total, result], [*there, part])
+            if of.op.nan_rows is None:
+                zero = b.constant(0, of.kind)
+                none = compare_floats(b, "oeq", total, zero)
+                total = select(b, none, b.constant(1, of.kind), total)
+            value = b.insert(arith.DivfOp(result, total))
+            place = of.out.at(self.batch, self.head, 0, column)
+            b.store(convert(b, value, of.stored), of.out.buffer, place)
+
+        b.loop(self.group.thread, of.depth, SIZE, store)
+
+    def _base(self, top: SSAValue) -> SSAValue:
+        """What scores are relative to: where nothing is seen yet, -inf would make NaN of all that follows."""
+        b = self.b
+        none = compare_floats(b, "oeq", top, b.constant(-INF, self.of.kind))
+        return select(b, none, b.constant(0, self.of.kind), top)
+
+    def _weight(self, score: SSAValue, base: SSAValue) -> SSAValue:
+        return self.b.insert(ExpOp(self.b.insert(arith.SubfOp(score, base))))
+
+    def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.insert(arith.AddfOp(x, y))
+
+    def _other(self, value: SSAValue, offset: int) -> SSAValue:
+        """The value of the invocation whose number differs in one bit."""
+        shuffle = ShuffleOp("xor", value, self.b.constant(offset, i32), self.width)
+        self.b.do(shuffle)
+        return shuffle.shuffled

@@ -1,0 +1,135 @@
+"""Kernels for some of the steps, where only the step knows how many rows or queries it has.
+
+A product of one row wants another kernel than one of a thousand. Where the rows of an op are not known, it
+gets several, each with a note (`openinfer.rows`) of how many rows the steps have that start it, and the host
+chooses:
+
+    %rows = memref.dim %y, %c0
+    %one = arith.cmpi eq, %rows, %c1
+    scf.if %one { func.call @matmul_0_of_1(…) } else { func.call @matmul_0(…) }
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from openinfer.dialects.nn import AttentionOp, MatmulOp, NNOp
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.inserted import keep_location
+from openinfer.lowering.vulkan.schedules.matmul_sizes import idle_rows
+
+ROWS = "openinfer.rows"
+"""On the op of a kernel: the most rows, or queries, of the steps that start it. A kernel of 1 has that
+many, and never none."""
+LEAST = 256
+"""Columns and depth of a product from which on several kernels are worth it."""
+SIDES = (64, 128)
+"""Sides of the larger tiles of products, in rows and columns."""
+MANY = 1 << 30
+"""Rows that keep every device busy."""
+
+
+def rows_of(op: Operation, extent: Index) -> Index:
+    """The rows or queries of an op, whose extent is `extent`, as far as its kernel may know them."""
+    return 1 if most_rows(op) == 1 else extent
+
+
+def most_rows(op: Operation) -> int | None:
+    """The most rows or queries of the steps that start a kernel; None for any number."""
+    noted = op.attributes.get(ROWS)
+    return noted.value.data if isinstance(noted, IntegerAttr) else None
+
+
+def forms_of(op: Operation) -> list[int]:
+    """The most rows of each kernel of an op but the last one, which takes all others."""
+    axis = _axis(op)
+    if axis is None or _shape(_result(op))[axis] != DYNAMIC_INDEX:
+        return []
+    if isinstance(op, AttentionOp):
+        return [1]
+    assert isinstance(op, MatmulOp)
+    columns, depth = _shape(op.output)[-1], _shape(op.left)[-1 if op.transpose_a is None else -2]
+    if columns == DYNAMIC_INDEX:
+        return []
+    if columns < LEAST or DYNAMIC_INDEX != depth < LEAST:
+        return []
+    idle = [idle_rows(columns, side) for side in SIDES]
+    return [1, *(most for most in idle if most > 1)]
+
+
+def typical_rows(op: Operation, rows: Index) -> int | None:
+    """As many rows as a kernel of a product is made for; None where it is made for any number."""
+    if isinstance(rows, int):
+        return rows
+    return most_rows(op) or (MANY if forms_of(op) else None)
+
+
+def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> list[FuncOp]:
+    """The functions of the kernels of an op, in place of the one that it has, with their calls in `@step`."""
+    forms = forms_of(kernel)
+    if not forms:
+        return [function]
+    module_block = function.parent_block()
+    assert module_block is not None
+    found: list[FuncOp] = []
+    for most in forms:
+        copy = function.clone()
+        copy.properties["sym_name"] = StringAttr(f"{function.sym_name.data}_of_{most}")
+        (own,) = [op for op in copy.body.block.ops if op.name == kernel.name]
+        own.attributes[ROWS] = IntegerAttr(most, i64)
+        module_block.insert_op_before(copy, function)
+        found.append(copy)
+    found.append(function)
+    result, axis = _result(kernel), _axis(kernel)
+    assert isinstance(result, BlockArgument)
+    assert axis is not None
+    for call in calls:
+        with keep_location(call):
+            _choose(call, result.index, axis, forms, found)
+        Rewriter.erase_op(call)
+    return found
+
+
+def _choose(
+    call: CallOp, result: int, axis: int, forms: list[int], functions: list[FuncOp]
+) -> None:
+    """Calls the function that fits the rows."""
+    b = LoopBuilder(InsertPoint.before(call))
+    rows = b.dim(call.operands[result], axis)
+
+    def choose(number: int) -> None:
+        def insert() -> None:
+            one = CallOp(functions[number].sym_name.data, list(call.operands), [])
+            one.attributes.update(call.attributes)
+            b.do(one)
+
+        if number == len(forms):
+            insert()
+            return
+        most = forms[number]
+        fits = b.compare("eq" if most == 1 else "ule", rows, most)
+        b.when(fits, insert, lambda: choose(number + 1))
+
+    choose(0)
+
+
+def _axis(op: Operation) -> int | None:
+    """The axis of the rows or queries of the result."""
+    if isinstance(op, AttentionOp):
+        return op.layouts.data[3].data.index("l")
+    if isinstance(op, MatmulOp):
+        return len(_shape(op.output)) - 2
+    return None
+
+
+def _result(op: Operation) -> SSAValue:
+    assert isinstance(op, NNOp)
+    return op.outs[0]
+
+
+def _shape(buffer: SSAValue) -> tuple[int, ...]:
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.get_shape()
