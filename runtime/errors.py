@@ -107,3 +107,8 @@ class ProgramError(OpenInferError):
         super().__init__(first.code, first.message, hint=first.hint)
         self.rendered = rendered or "\n".join(str(d) for d in diagnostics)
         self.args = (self.rendered,)
+
+
+def reason_of(error: BaseException) -> str:
+    """`: why`, where a device that has no more memory has said why."""
+    return f": {error}" if type(error) is MemoryError and error.args else ""

@@ -15,7 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, cast
 
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import ArtefactError, InputError, StepError, UnsupportedError
+from openinfer.runtime.errors import (
+    ArtefactError,
+    InputError,
+    StepError,
+    UnsupportedError,
+    reason_of,
+)
 from openinfer.runtime.results import PositionalInputError, Results, positional_inputs
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, checked_state_bytes
@@ -597,7 +603,9 @@ def impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:
     shown = f" with {values}" if values else ""
     if isinstance(error, MemoryError):
         return StepError(
-            "OI0604", f"not enough memory for the step{shown}", hint="use smaller sizes"
+            "OI0604",
+            f"not enough memory for the step{shown}{reason_of(error)}",
+            hint="use smaller sizes",
         )
     return StepError("OI0603", f"a size of the step divides by zero{shown}", hint="use other sizes")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.devices import device_of, kind_of
-from openinfer.runtime.errors import ArtefactError, UnsupportedError
+from openinfer.runtime.errors import ArtefactError, UnsupportedError, reason_of
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.options import checked_threads, default_threads
@@ -137,7 +137,8 @@ class Program:
                     needed = sum(row.nbytes for row in self.manifest.weights)
                     raise ArtefactError(
                         "OI0813",
-                        f"not enough memory for the code and weights of the program, {needed} bytes",
+                        f"not enough memory for the code and weights of the program, {needed} bytes"
+                        + reason_of(error),
                         hint="free some memory, or use a smaller model",
                     ) from error
             return self._loaded

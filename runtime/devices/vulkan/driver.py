@@ -53,6 +53,10 @@ class PhysicalDevice:
     push_constants: int
     description: DeviceDescription = PLAIN
     """What kernels may use of it."""
+    largest_allocation: int = 1 << 30
+    """The most bytes of a piece of memory, and of a buffer (`maxMemoryAllocationSize`, `maxBufferSize`)."""
+    allocations: int = 4096
+    """The most pieces of memory at a time (`maxMemoryAllocationCount`)."""
 
     @property
     def software(self) -> bool:
@@ -174,7 +178,11 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
     both = ffi.new("VkPhysicalDeviceProperties2 *")
     groups = ffi.new("VkPhysicalDeviceSubgroupProperties *")
     groups.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
-    ids.pNext = groups
+    sizes = ffi.new("VkPhysicalDeviceMaintenance3Properties *")
+    sizes.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
+    more = ffi.new("VkPhysicalDeviceMaintenance4Properties *")
+    more.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES
+    ids.pNext, groups.pNext, sizes.pNext = groups, sizes, more
     both.sType, both.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, ids
     lib.vkGetPhysicalDeviceProperties2(handle, both)
     found, limits = both.properties, both.properties.limits
@@ -195,6 +203,8 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             min(limits.maxComputeSharedMemorySize, MOST_SHARED),
             _multiplies_matrices(instance, handle),
         ),
+        min(sizes.maxMemoryAllocationSize, more.maxBufferSize),
+        limits.maxMemoryAllocationCount,
     )
 
 

@@ -7,11 +7,10 @@ import hashlib
 import threading
 from typing import Any
 
+from openinfer.runtime.devices.vulkan.buffers import Buffer, Buffers
 from openinfer.runtime.devices.vulkan.driver import (
     MATRICES,
-    OUT_OF_MEMORY,
     PhysicalDevice,
-    VulkanFailure,
     api,
     check,
     choose,
@@ -25,9 +24,6 @@ from openinfer.runtime.spirv.words import Module
 
 EXTENSIONS = ("VK_KHR_push_descriptor",)
 """What kernels are started with; every driver of a desktop GPU has it."""
-DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
-_STORAGE = 0x20 | 0x01 | 0x02 | 0x100
-"""A buffer that kernels use, that copies read and write, and that counts of workgroups come from."""
 
 CAPABILITIES_OF_ALL = frozenset(
     {"Shader", "SignedZeroInfNanPreserve", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess"}
@@ -52,14 +48,17 @@ class Kernel:
 class Allocation:
     """A buffer with memory of its own; `mapped` is its address in this process, or 0."""
 
+    _made: Buffer | None = None
+
     def __init__(self, device: LogicalDevice, nbytes: int, kinds: tuple[int, ...]) -> None:
         self.device, self.nbytes = device, nbytes
-        self.buffer: Any = None
-        self.buffer, self.memory, self.mapped = device.make_buffer(nbytes, kinds)
+        self._made = device.buffers.make(nbytes, kinds)
+        self.buffer: Any = self._made.handle
+        self.mapped = self._made.part.mapped
 
     def __del__(self) -> None:
-        if self.buffer is not None:
-            self.device.free(self.buffer, self.memory)
+        if self._made is not None:
+            self.device.buffers.free(self._made)
 
 
 class LogicalDevice:
@@ -90,7 +89,7 @@ class LogicalDevice:
         found = ffi.new("VkQueue *")
         lib.vkGetDeviceQueue(self.handle, self.family, 0, found)
         self.queue = found[0]
-        self.types = self._memory_types()
+        self.buffers = Buffers(physical, self.handle)
         self.push_descriptors = lib_function(self.handle, "vkCmdPushDescriptorSetKHR")
         self._kernels: dict[tuple[bytes, int], Kernel] = {}
         self._lock = threading.Lock()
@@ -158,76 +157,6 @@ class LogicalDevice:
         matrices.cooperativeMatrix, matrices.pNext = 1, all_of.pNext
         all_of.pNext = matrices
         return all_of, (*kept, matrices)
-
-    def _memory_types(self) -> list[int]:
-        vk = api()
-        found = vk.ffi.new("VkPhysicalDeviceMemoryProperties *")
-        vk.lib.vkGetPhysicalDeviceMemoryProperties(self.physical.handle, found)
-        return [found.memoryTypes[n].propertyFlags for n in range(found.memoryTypeCount)]
-
-    # Memory
-
-    def make_buffer(self, nbytes: int, kinds: tuple[int, ...]) -> tuple[Any, Any, int]:
-        """A buffer, its memory (of the first of `kinds` that there is), and where it is mapped.
-
-        Raises MemoryError.
-        """
-        vk = api()
-        ffi, lib = vk.ffi, vk.lib
-        create = ffi.new("VkBufferCreateInfo *")
-        create.sType, create.size = vk.VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, max(nbytes, 4)
-        create.usage = _STORAGE
-        buffer = ffi.new("VkBuffer *")
-        memory = ffi.new("VkDeviceMemory *")
-        try:
-            check("vkCreateBuffer", lib.vkCreateBuffer(self.handle, create, ffi.NULL, buffer))
-        except VulkanFailure as failure:
-            raise self._no_memory(nbytes, failure) from None
-        needs = ffi.new("VkMemoryRequirements *")
-        lib.vkGetBufferMemoryRequirements(self.handle, buffer[0], needs)
-        request = ffi.new("VkMemoryAllocateInfo *")
-        request.sType = vk.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO
-        request.allocationSize = needs.size
-        last: VulkanFailure | None = None
-        for kind in kinds:
-            for number, flags in enumerate(self.types):
-                if flags & kind != kind or not needs.memoryTypeBits >> number & 1:
-                    continue
-                request.memoryTypeIndex = number
-                try:
-                    check(
-                        "vkAllocateMemory",
-                        lib.vkAllocateMemory(self.handle, request, ffi.NULL, memory),
-                    )
-                    check(
-                        "vkBindBufferMemory",
-                        lib.vkBindBufferMemory(self.handle, buffer[0], memory[0], 0),
-                    )
-                    return buffer[0], memory[0], self._map(memory[0], flags)
-                except VulkanFailure as failure:
-                    last = failure
-        lib.vkDestroyBuffer(self.handle, buffer[0], ffi.NULL)
-        raise self._no_memory(nbytes, last)
-
-    def _map(self, memory: Any, flags: int) -> int:
-        if not flags & HOST_VISIBLE or not flags & HOST_COHERENT:
-            return 0
-        vk = api()
-        place = vk.ffi.new("void **")
-        check("vkMapMemory", vk.lib.vkMapMemory(self.handle, memory, 0, 2**64 - 1, 0, place))
-        return int(vk.ffi.cast("uintptr_t", place[0]))
-
-    def _no_memory(self, nbytes: int, failure: VulkanFailure | None) -> BaseException:
-        if failure is None or failure.result in OUT_OF_MEMORY:
-            return MemoryError(f"{self.physical.name} has no {nbytes} bytes left")
-        return failure
-
-    def free(self, buffer: Any, memory: Any) -> None:
-        """Gives a buffer back."""
-        if self.alive:
-            vk = api()
-            vk.lib.vkDestroyBuffer(self.handle, buffer, vk.ffi.NULL)
-            vk.lib.vkFreeMemory(self.handle, memory, vk.ffi.NULL)
 
     # Kernels
 
@@ -317,7 +246,7 @@ class LogicalDevice:
 
     def forget(self) -> None:
         """The process ends: the driver frees what it has; nothing is given back to it any more."""
-        self.alive = False
+        self.alive = self.buffers.alive = False
 
 
 def lib_function(device: Any, name: str) -> Any:

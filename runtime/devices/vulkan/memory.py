@@ -14,15 +14,14 @@ from typing import Final
 import numpy as np
 
 from openinfer.runtime.devices.base import Box, Memory
-from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
-from openinfer.runtime.devices.vulkan.logical import (
+from openinfer.runtime.devices.vulkan.buffers import (
     DEVICE_LOCAL,
     HOST_CACHED,
     HOST_COHERENT,
     HOST_VISIBLE,
-    Allocation,
-    LogicalDevice,
 )
+from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
+from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.storage import AnyArray
 
