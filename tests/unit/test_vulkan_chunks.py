@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vulkan_library import Library
 
 import openinfer as oi
 from openinfer.runtime.devices.vulkan.chunks import (
@@ -160,32 +161,13 @@ def model(count: int, folder: Path) -> oi.Package:
     return oi.open_model(path)
 
 
-class Watched:
-    """The driver's functions, with some of them counted."""
-
-    def __init__(self, lib: Any) -> None:
-        self.lib = lib
-        self.counts: dict[str, int] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(("vkAllocate", "vkCreateBuffer", "vkFreeMemory")):
-            self.counts[name] = self.counts.get(name, 0) + 1
-        return getattr(self.lib, name)
-
-
-def test_many_buffers_lie_in_few_pieces(
-    vulkan: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    import vulkan as vk
-
-    watched = Watched(vk.lib)
-    monkeypatch.setattr(vk, "lib", watched)
+def test_many_buffers_lie_in_few_pieces(library: Library, tmp_path: Path) -> None:
     x = np.ones((4, 32), np.float32)
     with oi.compile(many(40), model(40, tmp_path), device="vulkan").make_executor() as executor:
         found = executor.run(x=x)["h"]
     assert np.allclose(found, prod((n + 1) / 20 for n in range(40)), rtol=1e-4)
-    assert watched.counts["vkCreateBuffer"] > 40
-    assert watched.counts.get("vkAllocateMemory", 0) <= 6
+    assert library.counts["vkCreateBuffer"] > 40
+    assert library.counts["vkAllocateMemory"] <= 6
 
 
 def memory() -> Any:

@@ -11,6 +11,7 @@ import openinfer as oi
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.runtime.devices import device_of
+from openinfer.runtime.devices.vulkan.kernels import Words
 from openinfer.runtime.devices.vulkan.logical import logical_device
 from openinfer.runtime.options import TIERS
 from openinfer.runtime.spirv.check_words import check_words
@@ -279,7 +280,7 @@ def test_products_of_matrices_are_words_that_the_checker_takes(
     check_words(words.read_bytes())
     if not device_of("vulkan").describe().matrices:
         with pytest.raises(oi.UnsupportedError, match="product_0 needs CooperativeMatrixKHR"):
-            logical_device().kernel(words.read_bytes(), 4, "product_0")
+            logical_device().kernels.make([Words(words.read_bytes(), 4, "product_0")])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 
 from openinfer.runtime.devices.vulkan.driver import DEVICE_LOST, VulkanFailure, api, check
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
-from openinfer.runtime.devices.vulkan.logical import Allocation, Kernel, LogicalDevice
+from openinfer.runtime.devices.vulkan.kernels import Kernel
+from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
 
 SECONDS = 60
 """How long a submission may take until it counts as hung."""

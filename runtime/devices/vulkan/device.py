@@ -98,6 +98,7 @@ class VulkanProgram(CpuProgram):
     """The host half of a program, its kernels as pipelines, and the weights that they read."""
 
     def __init__(self, program: Program, which: str) -> None:
+        from openinfer.runtime.devices.vulkan.kernels import Words
         from openinfer.runtime.devices.vulkan.logical import logical_device
         from openinfer.runtime.devices.vulkan.memory import VulkanMemory
         from openinfer.runtime.devices.vulkan.parts import part_of
@@ -112,14 +113,14 @@ class VulkanProgram(CpuProgram):
         self._weights: dict[int, Any] = {}
         self._steps: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """The device's side of steps, by the addresses of their records."""
-        rows = program.manifest.calls
-        self._kernels = {
-            row.kernel: device.kernel(
-                program.part(part_of(row.kernel)), len(row.buffers) + 1, row.kernel
-            )
-            for row in rows
-            if row.kernel not in MOVES
-        }
+        names = {row.kernel: len(row.buffers) + 1 for row in program.manifest.calls}
+        wanted = [
+            Words(program.part(part_of(name)), bindings, name)
+            for name, bindings in names.items()
+            if name not in MOVES
+        ]
+        made = device.kernels.make(wanted)
+        self._kernels = {one.name: kernel for one, kernel in zip(wanted, made, strict=True)}
         frame, calls = program.manifest.frame, Slot(SlotKind.CALLS)
         self._slot = frame.index(calls) if calls in frame else None
 

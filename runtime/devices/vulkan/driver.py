@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from openinfer.runtime.devices.description import MOST_SHARED, PLAIN, SUBGROUPS, DeviceDescription
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
@@ -31,6 +31,17 @@ MATRICES = "VK_KHR_cooperative_matrix"
 _F16, _F32, _SUBGROUP = 0, 1, 3
 """Component types and the scope of matrices."""
 _making = new_lock()
+
+
+class DriverIdentity(NamedTuple):
+    """What a driver has made of kernels, another one may not be given."""
+
+    vendor: int = 0
+    device: int = 0
+    version: int = 0
+    uuid: str = ""
+    caches: bytes = bytes(16)
+    """`pipelineCacheUUID`."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ class PhysicalDevice:
     """The most bytes of a piece of memory, and of a buffer (`maxMemoryAllocationSize`, `maxBufferSize`)."""
     allocations: int = 4096
     """The most pieces of memory at a time (`maxMemoryAllocationCount`)."""
+    driver: DriverIdentity = DriverIdentity()
 
     @property
     def software(self) -> bool:
@@ -205,6 +217,13 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
         ),
         min(sizes.maxMemoryAllocationSize, more.maxBufferSize),
         limits.maxMemoryAllocationCount,
+        DriverIdentity(
+            found.vendorID,
+            found.deviceID,
+            found.driverVersion,
+            bytes(ids.driverUUID).hex(),
+            bytes(found.pipelineCacheUUID),
+        ),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import threading
 from typing import Any
 
@@ -16,33 +15,16 @@ from openinfer.runtime.devices.vulkan.driver import (
     choose,
     extensions_of,
 )
-from openinfer.runtime.errors import ArtefactError, UnsupportedError
+from openinfer.runtime.devices.vulkan.kernels import Kernels
+from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
-from openinfer.runtime.spirv.check_words import check_words
-from openinfer.runtime.spirv.instructions import CAPABILITIES
-from openinfer.runtime.spirv.words import Module
 
 EXTENSIONS = ("VK_KHR_push_descriptor",)
 """What kernels are started with; every driver of a desktop GPU has it."""
 
-CAPABILITIES_OF_ALL = frozenset(
-    {"Shader", "SignedZeroInfNanPreserve", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess"}
-    | {"Int8", "Int16", "Int64", "Float16"}
-)
-CAPABILITIES_OF_SUBGROUPS = frozenset({"GroupNonUniform", "GroupNonUniformShuffle"})
-CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
-"""What kernels may need of a device, by what it was asked for."""
-
 _MAKING = new_lock()
 _MADE: dict[int, LogicalDevice] = {}
 """By number: a driver may be listed twice, with the same UUID."""
-
-
-class Kernel:
-    """A pipeline, and how it takes its buffers."""
-
-    def __init__(self, pipeline: Any, layout: Any, bindings: int) -> None:
-        self.pipeline, self.layout, self.bindings = pipeline, layout, bindings
 
 
 class Allocation:
@@ -91,8 +73,7 @@ class LogicalDevice:
         self.queue = found[0]
         self.buffers = Buffers(physical, self.handle)
         self.push_descriptors = lib_function(self.handle, "vkCmdPushDescriptorSetKHR")
-        self._kernels: dict[tuple[bytes, int], Kernel] = {}
-        self._lock = threading.Lock()
+        self.kernels = Kernels(physical, self.handle)
         self.alive = True
 
     def _compute_family(self) -> int:
@@ -157,86 +138,6 @@ class LogicalDevice:
         matrices.cooperativeMatrix, matrices.pNext = 1, all_of.pNext
         all_of.pNext = matrices
         return all_of, (*kept, matrices)
-
-    # Kernels
-
-    def kernel(self, words: bytes, bindings: int, name: str) -> Kernel:
-        """The pipeline of a module with an entry of this name; one for equal modules.
-
-        Raises ArtefactError OI0760, OI0761 for words that are no module, UnsupportedError OI0773 for
-        those that need what the device was not asked for: a driver may crash on them.
-        """
-        key = hashlib.sha256(words).digest(), bindings
-        with self._lock:
-            if key not in self._kernels:
-                self._check_capabilities(check_words(words), name)
-                self._kernels[key] = self._make_kernel(words, bindings, name)
-            return self._kernels[key]
-
-    def _check_capabilities(self, module: Module, name: str) -> None:
-        given = set(CAPABILITIES_OF_ALL)
-        if self.physical.description.subgroup > 1:
-            given |= CAPABILITIES_OF_SUBGROUPS
-        if self.physical.description.matrices:
-            given |= CAPABILITIES_OF_MATRICES
-        names = {code: capability for capability, (code, _) in CAPABILITIES.items()}
-        for one in module.instructions:
-            if one.row.name != "Capability":
-                continue
-            capability = names.get(one.of("Capability")[0], "what has no name")
-            if capability not in given:
-                raise UnsupportedError(
-                    "OI0773",
-                    f"the kernel {name} needs {capability}, which {self.physical.name} does not offer",
-                    hint="compile the program on this machine, or with OPENINFER_VULKAN_TIER=scalar",
-                )
-
-    def _make_kernel(self, words: bytes, bindings: int, name: str) -> Kernel:
-        vk = api()
-        ffi, lib, null = vk.ffi, vk.lib, vk.ffi.NULL
-        rows = ffi.new("VkDescriptorSetLayoutBinding[]", bindings)
-        for number in range(bindings):
-            rows[number].binding, rows[number].descriptorCount = number, 1
-            rows[number].descriptorType = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
-            rows[number].stageFlags = vk.VK_SHADER_STAGE_COMPUTE_BIT
-        layout = ffi.new("VkDescriptorSetLayoutCreateInfo *")
-        layout.sType = vk.VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO
-        layout.flags = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR
-        layout.bindingCount, layout.pBindings = bindings, rows
-        sets = ffi.new("VkDescriptorSetLayout *")
-        make = lib.vkCreateDescriptorSetLayout
-        check("vkCreateDescriptorSetLayout", make(self.handle, layout, null, sets))
-        pushed = ffi.new("VkPushConstantRange *")
-        pushed.stageFlags, pushed.size = vk.VK_SHADER_STAGE_COMPUTE_BIT, 4
-        whole = ffi.new("VkPipelineLayoutCreateInfo *")
-        whole.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
-        whole.setLayoutCount, whole.pSetLayouts = 1, sets
-        whole.pushConstantRangeCount, whole.pPushConstantRanges = 1, pushed
-        made = ffi.new("VkPipelineLayout *")
-        check("vkCreatePipelineLayout", lib.vkCreatePipelineLayout(self.handle, whole, null, made))
-        code = ffi.new("uint32_t[]", len(words) // 4)
-        ffi.memmove(code, words, len(words))
-        shader = ffi.new("VkShaderModuleCreateInfo *")
-        shader.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
-        shader.codeSize, shader.pCode = len(words), code
-        module = ffi.new("VkShaderModule *")
-        check("vkCreateShaderModule", lib.vkCreateShaderModule(self.handle, shader, null, module))
-        entry = ffi.new("char[]", name.encode())
-        create = ffi.new("VkComputePipelineCreateInfo *")
-        create.sType = vk.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
-        create.layout = made[0]
-        create.stage.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
-        create.stage.stage, create.stage.module = vk.VK_SHADER_STAGE_COMPUTE_BIT, module[0]
-        create.stage.pName = entry
-        pipeline = ffi.new("VkPipeline *")
-        result = lib.vkCreateComputePipelines(self.handle, null, 1, create, null, pipeline)
-        lib.vkDestroyShaderModule(self.handle, module[0], null)
-        if result < 0:
-            raise ArtefactError(
-                "OI0772",
-                f"{self.physical.name} refuses the kernel {name}: VkResult {result}",
-            )
-        return Kernel(pipeline[0], made[0], bindings)
 
     def lose(self) -> None:
         """The driver has given it up: whoever asks for the device next gets a new one."""

@@ -24,7 +24,8 @@ import numpy as np
 
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
 from openinfer.runtime.devices.vulkan.hazards import Range
-from openinfer.runtime.devices.vulkan.logical import Allocation, Kernel
+from openinfer.runtime.devices.vulkan.kernels import Kernel
+from openinfer.runtime.devices.vulkan.logical import Allocation
 from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, WORD, VulkanMemory
 from openinfer.runtime.devices.vulkan.pieces import (
     GROUPS,

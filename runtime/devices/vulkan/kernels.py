@@ -1,0 +1,171 @@
+"""The kernels of a device: words that are checked, and the pipelines that its driver makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+from openinfer.runtime.devices.vulkan.driver import OUT_OF_MEMORY, PhysicalDevice, api, check
+from openinfer.runtime.devices.vulkan.pipeline_cache import PipelineCache
+from openinfer.runtime.errors import ArtefactError, UnsupportedError
+from openinfer.runtime.options import available_cpus
+from openinfer.runtime.spirv.check_words import check_words
+from openinfer.runtime.spirv.instructions import CAPABILITIES
+from openinfer.runtime.spirv.words import Module
+
+CAPABILITIES_OF_ALL = frozenset(
+    {"Shader", "SignedZeroInfNanPreserve", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess"}
+    | {"Int8", "Int16", "Int64", "Float16"}
+)
+CAPABILITIES_OF_SUBGROUPS = frozenset({"GroupNonUniform", "GroupNonUniformShuffle"})
+CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
+"""What kernels may need of a device, by what it was asked for."""
+MOST_THREADS: Final = 8
+"""How many threads a driver is asked by at the same time: it takes up to 250 ms for a kernel."""
+
+
+class Words(NamedTuple):
+    """A module, and what has to be known to make a pipeline of it."""
+
+    words: bytes
+    bindings: int
+    name: str
+    """Of its entry."""
+
+    @property
+    def key(self) -> bytes:
+        """The same for equal modules; they have equal entries."""
+        return hashlib.sha256(self.bindings.to_bytes(4, "little") + self.words).digest()
+
+
+class Kernel:
+    """A pipeline, and how it takes its buffers."""
+
+    def __init__(self, pipeline: Any, layout: Any, bindings: int) -> None:
+        self.pipeline, self.layout, self.bindings = pipeline, layout, bindings
+
+
+class Kernels:
+    """The kernels of a device, one for equal modules."""
+
+    def __init__(self, physical: PhysicalDevice, device: Any) -> None:
+        self.physical, self._device = physical, device
+        self._made: dict[bytes, Kernel] = {}
+        self._layouts: dict[int, Any] = {}
+        """By the number of bindings."""
+        self._sets: list[Any] = []
+        """The layouts of their sets, which commands look at, too."""
+        self._lock = threading.Lock()
+
+    def make(self, wanted: Sequence[Words]) -> list[Kernel]:
+        """The pipelines of some modules.
+
+        Raises ArtefactError OI0760, OI0761 for words that are no module, UnsupportedError OI0773 for
+        those that need what the device was not asked for: a driver may crash on them. Raises
+        VulkanFailure.
+        """
+        keys = [one.key for one in wanted]
+        with self._lock:
+            missing = {key: one for key, one in zip(keys, wanted) if key not in self._made}
+            if missing:
+                self._made.update(self._make_all(missing))
+            return [self._made[key] for key in keys]
+
+    def _make_all(self, missing: Mapping[bytes, Words]) -> dict[bytes, Kernel]:
+        for one in missing.values():
+            self._check_capabilities(check_words(one.words), one.name)
+            self._layout(one.bindings)
+        cache = PipelineCache(self.physical, self._device, sorted(missing))
+        try:
+            with ThreadPoolExecutor(min(MOST_THREADS, available_cpus(), len(missing))) as pool:
+                made = pool.map(lambda one: self._make(one, cache.handle), missing.values())
+                found = dict(zip(missing, made))
+            cache.keep()
+            return found
+        finally:
+            cache.close()
+
+    def _check_capabilities(self, module: Module, name: str) -> None:
+        given = set(CAPABILITIES_OF_ALL)
+        if self.physical.description.subgroup > 1:
+            given |= CAPABILITIES_OF_SUBGROUPS
+        if self.physical.description.matrices:
+            given |= CAPABILITIES_OF_MATRICES
+        names = {code: capability for capability, (code, _) in CAPABILITIES.items()}
+        for one in module.instructions:
+            if one.row.name != "Capability":
+                continue
+            capability = names.get(one.of("Capability")[0], "what has no name")
+            if capability not in given:
+                raise UnsupportedError(
+                    "OI0773",
+                    f"the kernel {name} needs {capability}, which {self.physical.name} does not offer",
+                    hint="compile the program on this machine, or with OPENINFER_VULKAN_TIER=scalar",
+                )
+
+    def _layout(self, bindings: int) -> Any:
+        """How kernels take so many buffers, and the number where theirs begin."""
+        if bindings in self._layouts:
+            return self._layouts[bindings]
+        vk = api()
+        ffi, lib, null = vk.ffi, vk.lib, vk.ffi.NULL
+        rows = ffi.new("VkDescriptorSetLayoutBinding[]", bindings)
+        for number in range(bindings):
+            rows[number].binding, rows[number].descriptorCount = number, 1
+            rows[number].descriptorType = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+            rows[number].stageFlags = vk.VK_SHADER_STAGE_COMPUTE_BIT
+        layout = ffi.new("VkDescriptorSetLayoutCreateInfo *")
+        layout.sType = vk.VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO
+        layout.flags = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR
+        layout.bindingCount, layout.pBindings = bindings, rows
+        sets = ffi.new("VkDescriptorSetLayout *")
+        make = lib.vkCreateDescriptorSetLayout
+        check("vkCreateDescriptorSetLayout", make(self._device, layout, null, sets))
+        pushed = ffi.new("VkPushConstantRange *")
+        pushed.stageFlags, pushed.size = vk.VK_SHADER_STAGE_COMPUTE_BIT, 4
+        whole = ffi.new("VkPipelineLayoutCreateInfo *")
+        whole.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
+        whole.setLayoutCount, whole.pSetLayouts = 1, sets
+        whole.pushConstantRangeCount, whole.pPushConstantRanges = 1, pushed
+        made = ffi.new("VkPipelineLayout *")
+        result = lib.vkCreatePipelineLayout(self._device, whole, null, made)
+        if result < 0:
+            lib.vkDestroyDescriptorSetLayout(self._device, sets[0], null)
+            check("vkCreatePipelineLayout", result)
+        self._sets.append(sets[0])
+        self._layouts[bindings] = made[0]
+        return made[0]
+
+    def _make(self, wanted: Words, cache: Any) -> Kernel:
+        """A pipeline; several threads are in here."""
+        vk = api()
+        ffi, lib, null = vk.ffi, vk.lib, vk.ffi.NULL
+        words, layout = wanted.words, self._layout(wanted.bindings)
+        code = ffi.new("uint32_t[]", len(words) // 4)
+        ffi.memmove(code, words, len(words))
+        shader = ffi.new("VkShaderModuleCreateInfo *")
+        shader.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
+        shader.codeSize, shader.pCode = len(words), code
+        module = ffi.new("VkShaderModule *")
+        check("vkCreateShaderModule", lib.vkCreateShaderModule(self._device, shader, null, module))
+        entry = ffi.new("char[]", wanted.name.encode())
+        create = ffi.new("VkComputePipelineCreateInfo *")
+        create.sType = vk.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
+        create.layout = layout
+        create.stage.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
+        create.stage.stage, create.stage.module = vk.VK_SHADER_STAGE_COMPUTE_BIT, module[0]
+        create.stage.pName = entry
+        pipeline = ffi.new("VkPipeline *")
+        result = lib.vkCreateComputePipelines(self._device, cache, 1, create, null, pipeline)
+        lib.vkDestroyShaderModule(self._device, module[0], null)
+        if result in OUT_OF_MEMORY:
+            check("vkCreateComputePipelines", result)
+        if result < 0:
+            raise ArtefactError(
+                "OI0772",
+                f"{self.physical.name} refuses the kernel {wanted.name}: VkResult {result}",
+            )
+        return Kernel(pipeline[0], layout, wanted.bindings)
