@@ -211,7 +211,9 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0774": (
         "call of the Vulkan driver failed",
-        "The device was lost, hangs, or has no memory left for the driver's own needs.",
+        "The device was lost, works for more than a minute, or has no memory left for the driver's own "
+        "needs. A program makes its kernels and weights anew on a new device; what executors kept on a lost "
+        "one is gone, and they say so.",
     ),
     "OI0781": (
         "no native code on this machine",

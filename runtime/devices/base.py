@@ -214,8 +214,6 @@ class LoadedProgram(ABC):
     """Those of the manifest, by name."""
     memory: Memory
     """Where the arena of the host half is, and the state."""
-    device_memory: Memory | None = None
-    """Where the arena of the device kernels is; None for a device without memory of its own."""
     watched: bool
     """Whether this is the build that shows its values (`watched_by`)."""
     shared: bool
@@ -234,6 +232,12 @@ class LoadedProgram(ABC):
         """Words of a job that a step hands out; 0 when threads share whole steps."""
         jobs = (slot.number for slot in self.manifest.frame if slot.kind == SlotKind.JOB)
         return next(jobs, 0)
+
+    @property
+    def device_memory(self) -> Memory | None:
+        """Where the arena of the device kernels is, in contexts that are made now. Optional: None, the
+        default, for a device without memory of its own."""
+        return None
 
     @abstractmethod
     def weight_address(self, number: int) -> int:

@@ -34,7 +34,11 @@ class ApartProgram(CpuProgram):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.device_memory = HostMemory()
+        self._apart = HostMemory()
+
+    @property
+    def device_memory(self) -> HostMemory:
+        return self._apart
 
 
 class ApartDevice(CpuDevice):

@@ -48,7 +48,7 @@ def modules() -> list[Words]:
 def make(wanted: list[Words]) -> None:
     """Makes them as a process does that has made none before."""
     device = logical_device()
-    Kernels(device.physical, device.handle).make(wanted)
+    Kernels(device.physical, device.handle, device.lifetime).make(wanted)
 
 
 @pytest.fixture

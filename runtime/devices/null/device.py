@@ -39,9 +39,14 @@ class NullProgram(CpuProgram):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         # Nobody ever writes to it: pages of zeros take no memory.
-        self.device_memory = HostMemory()
+        self._zeros = HostMemory()
         frame, calls = program.manifest.frame, Slot(SlotKind.CALLS)
         self._slot = frame.index(calls) if calls in frame else None
+
+    @property
+    def device_memory(self) -> HostMemory:
+        """See `LoadedProgram.device_memory`."""
+        return self._zeros
 
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""

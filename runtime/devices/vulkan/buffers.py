@@ -33,7 +33,6 @@ class Buffers:
         self.physical, self._device = physical, device
         self.types = self._memory_types()
         self.chunks = Chunks(self._allocate, self._release)
-        self.alive = True
 
     def _memory_types(self) -> list[int]:
         vk = api()
@@ -106,9 +105,12 @@ class Buffers:
 
     def free(self, buffer: Buffer) -> None:
         """Gives a buffer back."""
-        if self.alive:
-            self._destroy(buffer.handle)
-            self.chunks.give(buffer.part)
+        self._destroy(buffer.handle)
+        self.chunks.give(buffer.part)
+
+    def end(self) -> None:
+        """Gives all memory back: nobody has a buffer any more."""
+        self.chunks.end()
 
     def _destroy(self, handle: Any) -> None:
         vk = api()
@@ -146,6 +148,5 @@ class Buffers:
         return int(vk.ffi.cast("uintptr_t", place[0]))
 
     def _release(self, chunk: Chunk) -> None:
-        if self.alive:
-            vk = api()
-            vk.lib.vkFreeMemory(self._device, chunk.memory, vk.ffi.NULL)
+        vk = api()
+        vk.lib.vkFreeMemory(self._device, chunk.memory, vk.ffi.NULL)

@@ -139,6 +139,10 @@ class Chunks:
             finally:
                 self._lock.release()
 
+    def end(self) -> None:
+        """Gives everything back to the driver."""
+        self._drop(list(self.chunks))
+
     def _sweep(self) -> None:
         """Frees what came back, and gives chunks back to the driver; one of a kind is kept."""
         if self._busy:

@@ -6,7 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from openinfer.runtime.devices.vulkan.driver import DEVICE_LOST, VulkanFailure, api, check
+from openinfer.runtime.devices.vulkan.driver import (
+    DEVICE_LOST,
+    NOT_READY,
+    TIMEOUT,
+    VulkanFailure,
+    api,
+    check,
+)
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
@@ -25,14 +32,18 @@ _HOST_READS = 0x2000
 class CommandPool:
     """Where one owner has command buffers of, one submission at a time: no two threads use it at once."""
 
+    _token: int | None = None
+
     def __init__(self, device: LogicalDevice) -> None:
         self.device = device
         vk = api()
         ffi, lib = vk.ffi, vk.lib
+        # Destroying nothing is allowed: these are empty until they are made.
+        self._pool, self._fence = ffi.new("VkCommandPool *"), ffi.new("VkFence *")
+        self._token = device.lifetime.hold()
         create = ffi.new("VkCommandPoolCreateInfo *")
         create.sType = vk.VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO
         create.queueFamilyIndex, create.flags = device.family, 2
-        self._pool = ffi.new("VkCommandPool *")
         make = lib.vkCreateCommandPool
         check("vkCreateCommandPool", make(device.handle, create, ffi.NULL, self._pool))
         self._request = ffi.new("VkCommandBufferAllocateInfo *")
@@ -40,10 +51,11 @@ class CommandPool:
         self._request.commandPool, self._request.commandBufferCount = self._pool[0], 1
         fence = ffi.new("VkFenceCreateInfo *")
         fence.sType = vk.VK_STRUCTURE_TYPE_FENCE_CREATE_INFO
-        self._fence = ffi.new("VkFence *")
         check("vkCreateFence", lib.vkCreateFence(device.handle, fence, ffi.NULL, self._fence))
         self._submit = ffi.new("VkSubmitInfo *")
         self._submit.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
+        self._pending = False
+        """Whether something was submitted that has not been waited for."""
 
     def record(self) -> Recording:
         """A command buffer that is being recorded."""
@@ -54,8 +66,9 @@ class CommandPool:
         return Recording(self.device, made)
 
     def free(self, recording: Recording) -> None:
-        """Gives a command buffer back that is not handed in any more."""
-        if self.device.alive:
+        """Gives a command buffer back that is not handed in any more. On a lost device it ends with the
+        others."""
+        if not self.device.lifetime.lost:
             vk = api()
             free = vk.lib.vkFreeCommandBuffers
             free(self.device.handle, self._pool[0], 1, recording.handle)
@@ -63,8 +76,10 @@ class CommandPool:
     def run(self, recordings: Sequence[Recording]) -> None:
         """Submits what was recorded, in order, and waits for its end.
 
-        Raises VulkanFailure for a lost device, and for work that does not end.
+        Raises VulkanFailure, and the device is lost for a device that the driver has lost, and for work of
+        which nobody knows whether it ends.
         """
+        self.device.lifetime.check()
         handles = api().ffi.new("VkCommandBuffer[]", [one.handle[0] for one in recordings])
         self._submit.commandBufferCount, self._submit.pCommandBuffers = len(recordings), handles
         try:
@@ -72,21 +87,48 @@ class CommandPool:
         except VulkanFailure as failure:
             if failure.result == DEVICE_LOST:
                 self.device.lose()
+            elif self._pending:
+                self.device.lose(self._is_running)
+            raise
+        except BaseException:  # Ctrl-C: the work ends before what it uses.
+            if self._pending:
+                self._settle()
             raise
 
     def _run(self) -> None:
         vk = api()
         lib, device = vk.lib, self.device
-        fence = self._fence[0]
         with device.queue_lock:
-            check("vkQueueSubmit", lib.vkQueueSubmit(device.queue, 1, self._submit, fence))
+            self._pending = True
+            result = lib.vkQueueSubmit(device.queue, 1, self._submit, self._fence[0])
+            self._pending = result >= 0
+        check("vkQueueSubmit", result)
         # A driver that computes on the processor needs it.
-        if device.physical.software or not self._spin(fence):
-            result = lib.vkWaitForFences(device.handle, 1, self._fence, 1, SECONDS * 10**9)
-            if result == 2:
-                raise VulkanFailure(f"work of more than {SECONDS} s", DEVICE_LOST)
-            check("vkWaitForFences", result)
+        if device.physical.software or not self._spin(self._fence[0]):
+            self._wait()
         check("vkResetFences", lib.vkResetFences(device.handle, 1, self._fence))
+        self._pending = False
+
+    def _wait(self) -> None:
+        wait, handle = api().lib.vkWaitForFences, self.device.handle
+        result = wait(handle, 1, self._fence, 1, SECONDS * 10**9)
+        if result == TIMEOUT:
+            raise VulkanFailure(f"work of more than {SECONDS} s", TIMEOUT)
+        check("vkWaitForFences", result)
+
+    def _settle(self) -> None:
+        """Waits for work that nobody waits for any more; where it does not end, the device is lost."""
+        try:
+            self._wait()
+            lib = api().lib
+            check("vkResetFences", lib.vkResetFences(self.device.handle, 1, self._fence))
+            self._pending = False
+        except VulkanFailure:
+            self.device.lose(self._is_running)
+
+    def _is_running(self) -> bool:
+        """Whether what was submitted goes on."""
+        return api().lib.vkGetFenceStatus(self.device.handle, self._fence[0]) == NOT_READY
 
     def _spin(self, fence: Any) -> bool:
         """Whether the work ended soon."""
@@ -101,11 +143,15 @@ class CommandPool:
                 return False
 
     def __del__(self) -> None:
-        device = getattr(self, "device", None)
-        if device is not None and device.alive and hasattr(self, "_submit"):
-            vk = api()
-            vk.lib.vkDestroyFence(device.handle, self._fence[0], vk.ffi.NULL)
-            vk.lib.vkDestroyCommandPool(device.handle, self._pool[0], vk.ffi.NULL)
+        if self._token is not None:
+            handle, pool, fence = self.device.handle, self._pool, self._fence
+            self.device.lifetime.release(self._token, lambda: _destroy(handle, pool, fence))
+
+
+def _destroy(handle: Any, pool: Any, fence: Any) -> None:
+    vk = api()
+    vk.lib.vkDestroyFence(handle, fence[0], vk.ffi.NULL)
+    vk.lib.vkDestroyCommandPool(handle, pool[0], vk.ffi.NULL)
 
 
 class Recording:

@@ -10,11 +10,15 @@ from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
 from openinfer.runtime.devices.description import PLAIN, DeviceDescription
 from openinfer.runtime.devices.vulkan.driver import CHOICE, PhysicalDevice, choose, instance
+from openinfer.runtime.devices.vulkan.record import SUBMIT
 from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.locks import new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_tier
 from openinfer.runtime.slots import Slot, SlotKind
 
 if TYPE_CHECKING:
+    from openinfer.runtime.devices.base import Memory
+    from openinfer.runtime.devices.vulkan.residence import Residence
     from openinfer.runtime.program import Program
 
 
@@ -95,46 +99,43 @@ def check_subgroup(device: PhysicalDevice, subgroup: int) -> None:
 
 
 class VulkanProgram(CpuProgram):
-    """The host half of a program, its kernels as pipelines, and the weights that they read."""
+    """The host half of a program, and what it has on the device."""
 
     def __init__(self, program: Program, which: str) -> None:
-        from openinfer.runtime.devices.vulkan.kernels import Words
-        from openinfer.runtime.devices.vulkan.logical import logical_device
-        from openinfer.runtime.devices.vulkan.memory import VulkanMemory
-        from openinfer.runtime.devices.vulkan.parts import part_of
-        from openinfer.runtime.devices.vulkan.record import MOVES, SUBMIT
+        from openinfer.runtime.devices.vulkan.residence import words_of
         from openinfer.runtime.devices.vulkan.step import submit_address
 
-        device = logical_device(which)
-        check_subgroup(device.physical, program.manifest.subgroup)
+        self._which, self._words = which, words_of(program)
+        self._residence: Residence | None = None
+        self._residence_lock = new_lock()
+        check_subgroup(choose(which), program.manifest.subgroup)
         super().__init__(program, {SUBMIT: submit_address()})
-        memory = self.device_memory = VulkanMemory(device)
-        self._vulkan_memory = memory
-        self._weights: dict[int, Any] = {}
         self._steps: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """The device's side of steps, by the addresses of their records."""
-        names = {row.kernel: len(row.buffers) + 1 for row in program.manifest.calls}
-        wanted = [
-            Words(program.part(part_of(name)), bindings, name)
-            for name, bindings in names.items()
-            if name not in MOVES
-        ]
-        made = device.kernels.make(wanted)
-        self._kernels = {one.name: kernel for one, kernel in zip(wanted, made, strict=True)}
         frame, calls = program.manifest.frame, Slot(SlotKind.CALLS)
         self._slot = frame.index(calls) if calls in frame else None
+        self._there()
+
+    def _there(self) -> Residence:
+        """What it has on the device: made anew where the one that it was made for is lost."""
+        from openinfer.runtime.devices.vulkan.logical import logical_device
+        from openinfer.runtime.devices.vulkan.residence import Residence
+
+        with self._residence_lock:
+            if self._residence is None or self._residence.device.lifetime.lost:
+                self._residence = None
+                self._residence = Residence(logical_device(self._which), self._words, self.weights)
+            return self._residence
+
+    @property
+    def device_memory(self) -> Memory:
+        """See `LoadedProgram.device_memory`."""
+        return self._there().memory
 
     def device_weight_address(self, number: int) -> int:
         """See `LoadedProgram.device_weight_address`: they are uploaded when a context first asks."""
-        memory = self._vulkan_memory
-        if number not in self._weights:
-            import numpy as np
-
-            data = self.weights[number].reshape(-1).view(np.uint8)
-            block = memory.allocate(data.size)
-            memory.write(block, 0, data)
-            self._weights[number] = block
-        return memory.address(self._weights[number])
+        with self._residence_lock:
+            return self._there().weight_address(number)
 
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""
@@ -143,8 +144,8 @@ class VulkanProgram(CpuProgram):
         native = super().call(frame)
         if self._slot is None:
             return native
-        rows = list(self.manifest.calls)
-        step = DeviceStep(self._vulkan_memory, self._kernels, rows, at_once=self.manifest.traced)
+        there, rows = self._there(), list(self.manifest.calls)
+        step = DeviceStep(there.memory, there.kernels, rows, at_once=self.manifest.traced)
         frame[self._slot] = step.record.ctypes.data
         self._steps[step.record.ctypes.data] = step
         return lambda: step.run(native)

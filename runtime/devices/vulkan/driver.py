@@ -83,25 +83,31 @@ class VulkanFailure(OpenInferError):
         super().__init__(
             "OI0774",
             f"{call}: {_RESULTS.get(result, f'VkResult {result}')}",
-            hint="programs that are loaded from now on get the device anew; "
-            "OPENINFER_VULKAN_VALIDATE=1 shows what the driver was asked",
+            hint=_ROOM if result in OUT_OF_MEMORY else _ANEW,
         )
         self.result = result
 
 
+_ANEW = (
+    "make a new executor: it gets the device anew; "
+    "OPENINFER_VULKAN_VALIDATE=1 shows what the driver was asked"
+)
+_ROOM = "free memory: other programs and processes use the device, too"
 _RESULTS = {
     -1: "out of host memory",
     -2: "out of device memory",
     -3: "initialization failed",
     -4: "device lost",
+    -5: "memory cannot be mapped",
     -6: "a layer is not present",
     -7: "an extension is not present",
     -8: "a feature is not present",
     -9: "no driver fits",
+    -10: "too many objects",
     2: "timeout",
 }
 OUT_OF_MEMORY = (-1, -2)
-DEVICE_LOST = -4
+DEVICE_LOST, NOT_READY, TIMEOUT = -4, 1, 2
 
 
 def api() -> Any:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 from openinfer.runtime.devices.vulkan.driver import OUT_OF_MEMORY, PhysicalDevice, api, check
+from openinfer.runtime.devices.vulkan.lifetime import Lifetime
 from openinfer.runtime.devices.vulkan.pipeline_cache import PipelineCache
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.options import available_cpus
@@ -25,6 +26,9 @@ CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
 """What kernels may need of a device, by what it was asked for."""
 MOST_THREADS: Final = 8
 """How many threads a driver is asked by at the same time: it takes up to 250 ms for a kernel."""
+
+MOST_KEPT: Final = 1024
+"""Kernels that are kept for the programs to come; the first ones go first."""
 
 
 class Words(NamedTuple):
@@ -44,15 +48,26 @@ class Words(NamedTuple):
 class Kernel:
     """A pipeline, and how it takes its buffers."""
 
-    def __init__(self, pipeline: Any, layout: Any, bindings: int) -> None:
-        self.pipeline, self.layout, self.bindings = pipeline, layout, bindings
+    _token: int | None = None
+    pipeline: Any = None
+
+    def __init__(self, kernels: Kernels, layout: Any) -> None:
+        """The pipeline is still to be made."""
+        self.layout = layout
+        self._kernels, self._token = kernels, kernels.lifetime.hold()
+
+    def __del__(self) -> None:
+        if self._token is not None:
+            kernels, pipeline = self._kernels, self.pipeline
+            kernels.lifetime.release(self._token, lambda: kernels.destroy(pipeline))
 
 
 class Kernels:
     """The kernels of a device, one for equal modules."""
 
-    def __init__(self, physical: PhysicalDevice, device: Any) -> None:
-        self.physical, self._device = physical, device
+    def __init__(self, physical: PhysicalDevice, device: Any, lifetime: Lifetime) -> None:
+        self.physical, self.lifetime = physical, lifetime
+        self._device = device
         self._made: dict[bytes, Kernel] = {}
         self._layouts: dict[int, Any] = {}
         """By the number of bindings."""
@@ -68,11 +83,19 @@ class Kernels:
         VulkanFailure.
         """
         keys = [one.key for one in wanted]
-        with self._lock:
-            missing = {key: one for key, one in zip(keys, wanted) if key not in self._made}
-            if missing:
-                self._made.update(self._make_all(missing))
-            return [self._made[key] for key in keys]
+        token = self.lifetime.hold()
+        try:
+            with self._lock:
+                kept = self._made  # Where the device is lost meanwhile, nobody looks there again.
+                missing = {key: one for key, one in zip(keys, wanted) if key not in kept}
+                if missing:
+                    kept.update(self._make_all(missing))
+                made = [kept[key] for key in keys]
+                while len(kept) > MOST_KEPT:
+                    del kept[next(iter(kept))]
+                return made
+        finally:
+            self.lifetime.release(token, lambda: None)
 
     def _make_all(self, missing: Mapping[bytes, Words]) -> dict[bytes, Kernel]:
         for one in missing.values():
@@ -143,7 +166,7 @@ class Kernels:
         """A pipeline; several threads are in here."""
         vk = api()
         ffi, lib, null = vk.ffi, vk.lib, vk.ffi.NULL
-        words, layout = wanted.words, self._layout(wanted.bindings)
+        words, kernel = wanted.words, Kernel(self, self._layout(wanted.bindings))
         code = ffi.new("uint32_t[]", len(words) // 4)
         ffi.memmove(code, words, len(words))
         shader = ffi.new("VkShaderModuleCreateInfo *")
@@ -154,7 +177,7 @@ class Kernels:
         entry = ffi.new("char[]", wanted.name.encode())
         create = ffi.new("VkComputePipelineCreateInfo *")
         create.sType = vk.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
-        create.layout = layout
+        create.layout = kernel.layout
         create.stage.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
         create.stage.stage, create.stage.module = vk.VK_SHADER_STAGE_COMPUTE_BIT, module[0]
         create.stage.pName = entry
@@ -168,4 +191,23 @@ class Kernels:
                 "OI0772",
                 f"{self.physical.name} refuses the kernel {wanted.name}: VkResult {result}",
             )
-        return Kernel(pipeline[0], layout, wanted.bindings)
+        kernel.pipeline = pipeline[0]
+        return kernel
+
+    def destroy(self, pipeline: Any) -> None:
+        """Gives a pipeline back that no command uses any more, if it was made."""
+        if pipeline is not None:
+            vk = api()
+            vk.lib.vkDestroyPipeline(self._device, pipeline, vk.ffi.NULL)
+
+    def forget(self) -> None:
+        """The pipelines end with the programs that have them."""
+        self._made = {}
+
+    def end(self) -> None:
+        """Gives back what pipelines were made with: there are none any more."""
+        vk = api()
+        for layout in self._layouts.values():
+            vk.lib.vkDestroyPipelineLayout(self._device, layout, vk.ffi.NULL)
+        for sets in self._sets:
+            vk.lib.vkDestroyDescriptorSetLayout(self._device, sets, vk.ffi.NULL)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from openinfer.runtime.devices.vulkan.buffers import Buffer, Buffers
@@ -16,6 +18,7 @@ from openinfer.runtime.devices.vulkan.driver import (
     extensions_of,
 )
 from openinfer.runtime.devices.vulkan.kernels import Kernels
+from openinfer.runtime.devices.vulkan.lifetime import Lifetime
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 
@@ -25,22 +28,28 @@ EXTENSIONS = ("VK_KHR_push_descriptor",)
 _MAKING = new_lock()
 _MADE: dict[int, LogicalDevice] = {}
 """By number: a driver may be listed twice, with the same UUID."""
+_HANGING: list[LogicalDevice] = []
+"""Those that were given up before their work had ended."""
+_ALL: weakref.WeakSet[LogicalDevice] = weakref.WeakSet()
 
 
 class Allocation:
     """A buffer with memory of its own; `mapped` is its address in this process, or 0."""
 
+    _token: int | None = None
     _made: Buffer | None = None
 
     def __init__(self, device: LogicalDevice, nbytes: int, kinds: tuple[int, ...]) -> None:
         self.device, self.nbytes = device, nbytes
+        self._token = device.lifetime.hold()
         self._made = device.buffers.make(nbytes, kinds)
         self.buffer: Any = self._made.handle
         self.mapped = self._made.part.mapped
 
     def __del__(self) -> None:
-        if self._made is not None:
-            self.device.buffers.free(self._made)
+        if self._token is not None:
+            buffers, made = self.device.buffers, self._made
+            self.device.lifetime.release(self._token, lambda: made and buffers.free(made))
 
 
 class LogicalDevice:
@@ -71,10 +80,11 @@ class LogicalDevice:
         found = ffi.new("VkQueue *")
         lib.vkGetDeviceQueue(self.handle, self.family, 0, found)
         self.queue = found[0]
+        _ALL.add(self)
+        self.lifetime = Lifetime(physical.name, self._end)
         self.buffers = Buffers(physical, self.handle)
         self.push_descriptors = lib_function(self.handle, "vkCmdPushDescriptorSetKHR")
-        self.kernels = Kernels(physical, self.handle)
-        self.alive = True
+        self.kernels = Kernels(physical, self.handle, self.lifetime)
 
     def _compute_family(self) -> int:
         vk = api()
@@ -139,15 +149,23 @@ class LogicalDevice:
         all_of.pNext = matrices
         return all_of, (*kept, matrices)
 
-    def lose(self) -> None:
-        """The driver has given it up: whoever asks for the device next gets a new one."""
+    def lose(self, running: Callable[[], bool] | None = None) -> None:
+        """The driver has given it up, or it does not end what it works at, of which `running` says whether it
+        goes on. Whoever asks for the device next gets a new one; this one ends with the last of its objects.
+        """
         with _MAKING:
             if _MADE.get(self.physical.number) is self:
                 del _MADE[self.physical.number]
+            if running is not None:
+                _HANGING.append(self)
+        self.lifetime.lose(running)
+        self.kernels.forget()
 
-    def forget(self) -> None:
-        """The process ends: the driver frees what it has; nothing is given back to it any more."""
-        self.alive = self.buffers.alive = False
+    def _end(self) -> None:
+        vk = api()
+        self.kernels.end()
+        self.buffers.end()
+        vk.lib.vkDestroyDevice(self.handle, vk.ffi.NULL)
 
 
 def lib_function(device: Any, name: str) -> Any:
@@ -161,15 +179,18 @@ def logical_device(wanted: str = "") -> LogicalDevice:
     """The device of a name, as `choose` takes it; one for a process. Raises UnsupportedError."""
     physical = choose(wanted)
     with _MAKING:
+        _HANGING[:] = [device for device in _HANGING if not device.lifetime.sweep()]
         if physical.number not in _MADE:
             _MADE[physical.number] = LogicalDevice(physical)
         return _MADE[physical.number]
 
 
 def _forget() -> None:
-    for device in _MADE.values():
-        device.forget()
+    """The process ends, or is the child of one that has the devices: the driver frees what it has."""
+    for device in list(_ALL):
+        device.lifetime.over = True
     _MADE.clear()
+    _HANGING.clear()
 
 
 atexit.register(_forget)

@@ -21,6 +21,7 @@ from openinfer.runtime.devices.vulkan.buffers import (
     HOST_VISIBLE,
 )
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
+from openinfer.runtime.devices.vulkan.driver import DEVICE_LOST, VulkanFailure
 from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.storage import AnyArray
@@ -77,8 +78,12 @@ class VulkanMemory(Memory):
         return block.address
 
     def at(self, address: int) -> tuple[VulkanBlock, int]:
-        """The block that an address is in, and how far."""
-        return self._blocks[address >> SPAN], address & (1 << SPAN) - 1
+        """The block that an address is in, and how far. Raises VulkanFailure for one of a device that was
+        lost: a program has another one by now."""
+        block = self._blocks.get(address >> SPAN)
+        if block is None:
+            raise VulkanFailure("an address on a device that was there before", DEVICE_LOST)
+        return block, address & (1 << SPAN) - 1
 
     def write(self, block: VulkanBlock, start: int, data: AnyArray) -> None:
         """See `Memory.write`."""

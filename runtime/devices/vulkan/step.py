@@ -119,8 +119,9 @@ class DeviceStep:
 
     def run(self, native: Callable[[], object]) -> None:
         """A step: its host half, and what it asks for."""
-        self.record[USED], self.failure = HEAD, None
         self.kept, self._logged, self._done = None, 0, 0
+        self.device.lifetime.check()
+        self.record[USED], self.failure = HEAD, None
         self._forget()
         _active.step = self
         try:
@@ -243,12 +244,14 @@ class DeviceStep:
             recordings, fresh = self._parts()
         else:
             recordings, fresh = [self._whole()], []
-        self._pool.run(recordings)
+        try:
+            self._pool.run(recordings)
+        finally:
+            for recording in fresh:
+                self._pool.free(recording)
         self._done = self._logged
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
-        for recording in fresh:
-            self._pool.free(recording)
         while len(self._recorded) > MOST_RECORDED:
             self._pool.free(self._recorded.popitem(last=False)[1])
         self._forget()
