@@ -38,6 +38,7 @@ KINDS = (
     "Loop",
     "Return",
 )
+LANES = ("host", "device")
 FORMATS = ("json", "chrome")
 """The formats of trace files."""
 TRACE_LIMIT = 100_000
@@ -86,6 +87,8 @@ class Event:
     """Labels of the scopes around the node, outermost first: `layers/attention`."""
     step: int = 0
     """Number of the step, from 0."""
+    lane: str = "host"
+    """One of `LANES`: who worked; the times of a device are its own, on the clock of the host."""
 
     @property
     def micros(self) -> list[int]:
@@ -135,6 +138,7 @@ class Event:
             "location": str(self.location) if self.location else "",
             "step": self.step,
             "start_ns": self.start_ns,
+            "lane": self.lane,
         }
 
     def log_text(self, *, full: bool = False) -> str:
@@ -175,7 +179,7 @@ def chrome_trace(events: Iterable[Event]) -> str:
     """The trace in the event format that Perfetto and chrome://tracing open.
 
     Blocks are slices around those of their nodes; what took no time is an instant. Times start at
-    the first event.
+    the first event. A device has a track of its own.
     """
     listed = list(events)
     origin = min((event.start_ns for event in listed), default=0)
@@ -188,12 +192,16 @@ def chrome_trace(events: Iterable[Event]) -> str:
             "ph": phase,
             "ts": (event.start_ns - origin) / 1000,
             "pid": 1,
-            "tid": 1,
+            "tid": 1 + LANES.index(event.lane),
             "args": _chrome_arguments(event),
         }
         if phase == "X":
             row["dur"] = event.duration_ns / 1000
         rows.append(row)
+    if any(event.lane != LANES[0] for event in listed):
+        for tid, lane in enumerate(LANES, 1):
+            args = {"name": lane}
+            rows.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": args})
     return json.dumps(
         {"traceEvents": rows, "displayTimeUnit": "ns"}, ensure_ascii=False, allow_nan=False
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from openinfer.runtime.errors import InputError, Location
 from openinfer.runtime.files import write_text
-from openinfer.runtime.trace import FORMATS, KINDS, Event, chrome_trace, trace_json
+from openinfer.runtime.trace import FORMATS, KINDS, LANES, Event, chrome_trace, trace_json
 
 
 def trace_text(events: Iterable[Event], format: str = "json") -> str:
@@ -155,6 +155,9 @@ def _event(entry: _Entry) -> Event:
     dtypes = entry.entries("dtypes")
     if not all(isinstance(dtype, str) for dtype in dtypes.values()):
         raise entry.wrong("dtypes", "names of dtypes by name")
+    lane = entry.text("lane", LANES[0])
+    if lane not in LANES:
+        raise entry.wrong("lane", f"one of {', '.join(LANES)}")
     index, uuid = entry.whole("node_index", least=-1), entry.text("node_uuid")
     return Event(
         kind,
@@ -177,6 +180,7 @@ def _event(entry: _Entry) -> Event:
         kernel=entry.text("kernel", ""),
         scope=entry.text("scope", ""),
         step=entry.whole("step", 0),
+        lane=lane,
     )
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import median_low
 
 from openinfer.compiler.tools.trace_profile import BLOCKS, KEYS, Profile, duration
-from openinfer.runtime.trace import Event
+from openinfer.runtime.trace import LANES, Event
 
 MAX_BARS = 20_000
 """Bars of the timeline: a browser shows so many at once; the tables count all events."""
@@ -95,14 +95,25 @@ def _timeline(events: Sequence[Event]) -> str:
 def _spans(events: Sequence[Event]) -> Iterator[tuple[Event, int, int]]:
     """Blocks and nodes with their depth and time; a block lasts until it is left."""
     entered: list[Event] = []
+    below = _depth(events)
     for event in events:
         if event.kind == "BlockEnter":
             entered.append(event)
         elif event.kind != "BlockExit":
-            yield event, len(entered), event.duration_ns
+            depth = len(entered) if event.lane == LANES[0] else below
+            yield event, depth, event.duration_ns
         elif entered:
             begun = entered.pop()
             yield begun, len(entered), event.start_ns - begun.start_ns
+
+
+def _depth(events: Sequence[Event]) -> int:
+    """A row below all of the host's."""
+    depth = deepest = 0
+    for event in events:
+        depth += (event.kind == "BlockEnter") - (event.kind == "BlockExit")
+        deepest = max(deepest, depth)
+    return deepest + 1
 
 
 def _bar(event: Event, depth: int, time: int, start: int, end: int) -> str:

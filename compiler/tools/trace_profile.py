@@ -66,7 +66,7 @@ class Profile:
                 begun["entry"] = event.start_ns
             elif event.kind == "BlockExit" and event.block_name == "entry" and begun:
                 step_ns += event.start_ns - begun.pop("entry")
-            if event.kind not in BLOCKS:
+            if event.kind not in BLOCKS and event.node_index >= 0:
                 for uuid in event.node_uuids:
                     spent[uuid] = spent.get(uuid, 0) + event.duration_ns
         return Profile(

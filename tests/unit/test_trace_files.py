@@ -29,7 +29,7 @@ block entry {
 FIELDS = [
     "block_name", "node_index", "node_uuid", "kind", "params", "output", "micros", "shapes",
     "dtypes", "settings", "op", "text", "nodes", "indices", "places", "kernel", "scope",
-    "location", "step", "start_ns",
+    "location", "step", "start_ns", "lane",
 ]  # fmt: skip
 
 
@@ -200,6 +200,7 @@ def test_places() -> None:
         ({"places": ["x"]}, "[0].places"),
         ({"indices": [None]}, "[0].indices"),
         ({"start_ns": 1.5}, "[0].start_ns is 1.5"),
+        ({"lane": "left"}, '[0].lane is "left", not one of host, device'),
     ],
 )
 def test_bad_entries(change: dict[str, Any], message: str) -> None:

@@ -72,6 +72,7 @@ def test_examples_agree_and_the_layer_says_nothing(vulkan: None, tmp_path: Path)
     script = (
         "import sys; from openinfer.compiler.tools.openinfer import main\n"
         "codes = [main(['compare', path, '--device', 'vulkan', '--steps', '8']) for path in sys.argv[1:]]\n"
+        "codes.append(main(['trace', sys.argv[-1], '--device', 'vulkan', '--steps', '8']))\n"
         "sys.exit(codes != [0] * len(codes))"
     )
     environment = {**os.environ, "OPENINFER_VULKAN_VALIDATE": "sync"}

@@ -6,7 +6,8 @@ clock. The manifest says what each number means. A step of a plain build writes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,16 +15,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openinfer.runtime.errors import Location
-from openinfer.runtime.manifest import BlockRow, Manifest, NodeRow, StampRow
+from openinfer.runtime.manifest import BlockRow, CallRow, Manifest, NodeRow, StampRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.trace import Event
 
 _CONTROL = frozenset(("Loop", "Branch", "Return", "Assign", "Barrier", "Dep", "Yield", "Await"))
 
 Entries = NDArray[np.int64]
-"""Rows of (stamp, value, seconds, nanoseconds)."""
+"""Rows of (stamp, value, seconds, nanoseconds). A stamp below 0 is a call of the device (`device_entry`)."""
+_SECOND = 1_000_000_000
 
 
+def device_entry(row: int, waits: bool, start: int, duration: int) -> tuple[int, int, int, int]:
+    """The entry of a call of the device: its row of the manifest, whether it waits for what is before it,
+    and its time in nanoseconds."""
+    return (-1 - row, 2 * duration + waits, *divmod(start, _SECOND))
+
+
+class DeviceCalls:
+    """The calls of the device in a step, in order, with their times."""
+
+    def __init__(self, entries: Iterable[Sequence[int]], rows: Sequence[CallRow]) -> None:
+        self._left = deque(
+            (rows[-1 - stamp], bool(value & 1), seconds * _SECOND + nanoseconds, value >> 1)
+            for stamp, value, seconds, nanoseconds in entries
+            if stamp < 0
+        )
+
+    def upto(self, kernel: str) -> list[tuple[CallRow, bool, int, int]]:
+        """The transfers in front of the next call, and that, if it is of this name; else nothing."""
+        found = next(
+            (n for n, call in enumerate(self._left) if call[0].kernel not in TRANSFERS), -1
+        )
+        if found < 0 or self._left[found][0].kernel != kernel:
+            return []
+        return [self._left.popleft() for _ in range(found + 1)]
+
+    def rest(self) -> Iterator[tuple[CallRow, bool, int, int]]:
+        """All others."""
+        while self._left:
+            yield self._left.popleft()
+
+
+TRANSFERS = frozenset({"transfer to device", "transfer to host"})
+"""Calls of the device that no stamp speaks of."""
 TRACED_THREADS = 1
 """How many threads run a traced step."""
 
@@ -154,7 +189,11 @@ class TraceReader:
         begun: dict[tuple[str, tuple[int, ...]], int] = {}
         # Sizes that the step fixes on its way, and the shapes of what it has written with them.
         sizes, self._written = dict(sizes), {}
-        for number, value, seconds, nanoseconds in entries.tolist():
+        listed = entries.tolist()
+        calls = DeviceCalls(listed, self.manifest.calls)
+        for number, value, seconds, nanoseconds in listed:
+            if number < 0:
+                break
             stamp = self.manifest.stamps[number]
             now = seconds * 1_000_000_000 + nanoseconds
             place.move(stamp, value)
@@ -169,13 +208,69 @@ class TraceReader:
                     begun[stamp.what, tuple(stamp.nodes)] = now
                 case "end":
                     start = begun.pop((stamp.what, tuple(stamp.nodes)), now)
-                    found.append(self._kernel(stamp, place, sizes, start, now - start, step))
+                    found += self._work(calls, stamp, place, sizes, (start, now - start), step)
                 case _:
                     found += [self._node(n, place, sizes, now, step) for n in stamp.nodes]
+        # What results needed is behind the last kernel, and within the step.
+        left = [event for call in calls.rest() for event in self._call(call, "entry", step)]
+        found[len(found) - 1 : len(found) - 1] = left
         if found:
             said = {"threads": TRACED_THREADS, **(growths.settings if growths is not None else {})}
             found[0] = replace(found[0], settings={**found[0].settings, **said})
         return found
+
+    def _work(
+        self,
+        calls: DeviceCalls,
+        stamp: StampRow,
+        place: Place,
+        sizes: Mapping[str, int],
+        time: tuple[int, int],
+        step: int,
+    ) -> Iterator[Event]:
+        """A kernel, with its own time where the device has measured it, and what the device did before."""
+        *before, timed = calls.upto(stamp.what) or [None]
+        for call in before:
+            if call is not None:
+                yield from self._call(call, place.block, step)
+        if timed is None:
+            yield self._kernel(stamp, place, sizes, *time, step)
+            return
+        row, waits, start, duration = timed
+        if waits:
+            yield self._barrier(row, place.block, start, step)
+        event = self._kernel(stamp, place, sizes, start, duration, step)
+        yield replace(event, lane="device")
+
+    def _call(self, call: tuple[CallRow, bool, int, int], block: str, step: int) -> Iterator[Event]:
+        """A transfer between host and device."""
+        row, waits, start, duration = call
+        if waits:
+            yield self._barrier(row, block, start, step)
+        yield self._of_device("Transfer", row.kernel, row, block, (start, duration), step)
+
+    def _barrier(self, row: CallRow, block: str, start: int, step: int) -> Event:
+        return self._of_device("Barrier", "memory barrier", row, block, (start, 0), step)
+
+    def _of_device(
+        self, kind: str, what: str, row: CallRow, block: str, time: tuple[int, int], step: int
+    ) -> Event:
+        """What stands in no program: a transfer, or a barrier in front of a call."""
+        known = self.blocks.get(block)
+        text = f"{what}: {', '.join(row.buffers)}" if kind == "Transfer" else f"before {row.kernel}"
+        return Event(
+            kind,
+            block,
+            -1,
+            known.uuid if known else "",
+            op_name=what,
+            description=text,
+            start_ns=time[0],
+            duration_ns=time[1],
+            kernel=what if kind == "Transfer" else "",
+            step=step,
+            lane="device",
+        )
 
     def _node(
         self, number: int, place: Place, sizes: Mapping[str, int], now: int, step: int

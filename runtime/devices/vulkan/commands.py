@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.devices.vulkan.driver import (
     DEVICE_LOST,
@@ -17,6 +17,9 @@ from openinfer.runtime.devices.vulkan.driver import (
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
+
+if TYPE_CHECKING:
+    from openinfer.runtime.devices.vulkan.timing import Timer
 
 SECONDS = 60
 """How long a submission may take until it counts as hung."""
@@ -57,13 +60,13 @@ class CommandPool:
         self._pending = False
         """Whether something was submitted that has not been waited for."""
 
-    def record(self) -> Recording:
-        """A command buffer that is being recorded."""
+    def record(self, timer: Timer | None = None) -> Recording:
+        """A command buffer that is being recorded; `timer` measures each command."""
         vk = api()
         made = vk.ffi.new("VkCommandBuffer *")
         allocate = vk.lib.vkAllocateCommandBuffers
         check("vkAllocateCommandBuffers", allocate(self.device.handle, self._request, made))
-        return Recording(self.device, made)
+        return Recording(self.device, made, timer)
 
     def free(self, recording: Recording) -> None:
         """Gives a command buffer back that is not handed in any more. On a lost device it ends with the
@@ -157,14 +160,16 @@ def _destroy(handle: Any, pool: Any, fence: Any) -> None:
 class Recording:
     """Commands one behind the other. A barrier stands where ranges of bytes meet, one of them written."""
 
-    def __init__(self, device: LogicalDevice, handle: Any) -> None:
-        self.device, self.handle = device, handle
+    def __init__(self, device: LogicalDevice, handle: Any, timer: Timer | None = None) -> None:
+        self.device, self.handle, self._timer = device, handle, timer
         vk = api()
         ffi, lib = vk.ffi, vk.lib
         self._buffer = handle[0]
         begin = ffi.new("VkCommandBufferBeginInfo *")
         begin.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
         check("vkBeginCommandBuffer", lib.vkBeginCommandBuffer(self._buffer, begin))
+        if timer is not None:
+            timer.reset(self._buffer)
         self._barrier = ffi.new("VkMemoryBarrier *")
         self._barrier.sType = vk.VK_STRUCTURE_TYPE_MEMORY_BARRIER
         self._region = ffi.new("VkBufferCopy *")
@@ -179,8 +184,16 @@ class Recording:
 
     def _wait(self, ranges: Sequence[Range]) -> None:
         """A barrier, where the next command has to wait."""
-        if self._hazards.needs_barrier(ranges):
+        waits = self._hazards.needs_barrier(ranges)
+        if waits:
             self._put_barrier(_STAGES, _ACCESSES)
+        if self._timer is not None:
+            self._timer.begin(self._buffer, waits=waits)
+
+    def _timed(self) -> None:
+        """The command that waited is there."""
+        if self._timer is not None:
+            self._timer.end(self._buffer)
 
     def _put_barrier(self, stages: int, accesses: int) -> None:
         vk = api()
@@ -203,6 +216,7 @@ class Recording:
         )
         self._region.srcOffset, self._region.dstOffset, self._region.size = first, start, nbytes
         api().lib.vkCmdCopyBuffer(self._buffer, source.buffer, target.buffer, 1, self._region)
+        self._timed()
 
     def fill(self, target: Allocation, start: int, nbytes: int, word: int) -> None:
         """Puts a word of 32 bits everywhere; start and bytes are multiples of 4."""
@@ -210,6 +224,7 @@ class Recording:
             return
         self._wait([Range(target, start, start + nbytes, True)])
         api().lib.vkCmdFillBuffer(self._buffer, target.buffer, start, nbytes, word)
+        self._timed()
 
     def dispatch(
         self, kernel: Kernel, ranges: Sequence[Range], numbers: Allocation, place: int, first: int
@@ -232,6 +247,7 @@ class Recording:
         self._push[0] = first
         lib.vkCmdPushConstants(buffer, kernel.layout, 0x20, 0, 4, self._push)
         lib.vkCmdDispatchIndirect(buffer, numbers.buffer, place)
+        self._timed()
 
     def _rows(self, count: int) -> tuple[Any, Any]:
         """Structures for some bindings, made once."""

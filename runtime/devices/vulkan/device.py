@@ -19,6 +19,7 @@ from openinfer.runtime.slots import Slot, SlotKind
 if TYPE_CHECKING:
     from openinfer.runtime.devices.base import Memory
     from openinfer.runtime.devices.vulkan.residence import Residence
+    from openinfer.runtime.devices.vulkan.trace_record import VulkanTraceRecord
     from openinfer.runtime.program import Program
 
 
@@ -108,6 +109,8 @@ class VulkanProgram(CpuProgram):
         self._which, self._words = which, words_of(program)
         self._residence: Residence | None = None
         self._residence_lock = new_lock()
+        self._records: WeakValueDictionary[int, VulkanTraceRecord] = WeakValueDictionary()
+        """By their addresses."""
         check_subgroup(choose(which), program.manifest.subgroup)
         super().__init__(program, {SUBMIT: submit_address()})
         self._steps: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -137,6 +140,19 @@ class VulkanProgram(CpuProgram):
         with self._residence_lock:
             return self._there().weight_address(number)
 
+    def make_record(self) -> VulkanTraceRecord:
+        """See `LoadedProgram.make_record`."""
+        from openinfer.runtime.devices.vulkan.trace_record import VulkanTraceRecord
+
+        record = VulkanTraceRecord()
+        self._records[record.address] = record
+        return record
+
+    def _record_of(self, frame: Any) -> VulkanTraceRecord | None:
+        """Where the steps with a frame write what they did; None for plain builds."""
+        frame_slots, trace = self.manifest.frame, Slot(SlotKind.TRACE)
+        return self._records[frame[frame_slots.index(trace)]] if trace in frame_slots else None
+
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""
         from openinfer.runtime.devices.vulkan.step import DeviceStep
@@ -145,7 +161,7 @@ class VulkanProgram(CpuProgram):
         if self._slot is None:
             return native
         there, rows = self._there(), list(self.manifest.calls)
-        step = DeviceStep(there.memory, there.kernels, rows, at_once=self.manifest.traced)
+        step = DeviceStep(there.memory, there.kernels, rows, self._record_of(frame))
         frame[self._slot] = step.record.ctypes.data
         self._steps[step.record.ctypes.data] = step
         return lambda: step.run(native)

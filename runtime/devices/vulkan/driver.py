@@ -27,6 +27,8 @@ _KINDS = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
 _BASIC, _SHUFFLE = 1, 16
 """Bits of what a subgroup can do."""
 _COMPUTE = 32
+_COMPUTES = 2
+"""The bit of queues that compute."""
 MATRICES = "VK_KHR_cooperative_matrix"
 _F16, _F32, _SUBGROUP = 0, 1, 3
 """Component types and the scope of matrices."""
@@ -231,6 +233,29 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             bytes(found.pipelineCacheUUID),
         ),
     )
+
+
+def timestamps_of(handle: Any) -> tuple[int, float]:
+    """Bits of a timestamp of the queues that compute, 0 where there are none, and nanoseconds of a tick."""
+    vk = api()
+    found = vk.ffi.new("VkPhysicalDeviceProperties *")
+    vk.lib.vkGetPhysicalDeviceProperties(handle, found)
+    bits = queue_family(handle)[1]
+    return bits, found.limits.timestampPeriod
+
+
+def queue_family(handle: Any) -> tuple[int, int]:
+    """The first family of queues that compute, and bits of its timestamps; -1 and 0 without one."""
+    vk = api()
+    ffi, lib = vk.ffi, vk.lib
+    count = ffi.new("uint32_t *")
+    lib.vkGetPhysicalDeviceQueueFamilyProperties(handle, count, ffi.NULL)
+    rows = ffi.new("VkQueueFamilyProperties[]", max(1, count[0]))
+    lib.vkGetPhysicalDeviceQueueFamilyProperties(handle, count, rows)
+    for number in range(count[0]):
+        if rows[number].queueFlags & _COMPUTES:
+            return number, rows[number].timestampValidBits
+    return -1, 0
 
 
 def _exchanges(handle: Any, groups: Any) -> bool:

@@ -16,6 +16,8 @@ from openinfer.runtime.devices.vulkan.driver import (
     check,
     choose,
     extensions_of,
+    queue_family,
+    timestamps_of,
 )
 from openinfer.runtime.devices.vulkan.kernels import Kernels
 from openinfer.runtime.devices.vulkan.lifetime import Lifetime
@@ -60,7 +62,11 @@ class LogicalDevice:
         self.queue_lock = threading.Lock()
         vk = api()
         ffi, lib = vk.ffi, vk.lib
-        self.family = self._compute_family()
+        self.family, _ = queue_family(physical.handle)
+        if self.family < 0:
+            raise UnsupportedError("OI0770", f"{physical.name} has no queue that computes")
+        self.timestamps = timestamps_of(physical.handle)
+        """Bits of a timestamp, 0 where there are none, and nanoseconds of a tick."""
         priority = ffi.new("float[]", [1.0])
         queue = ffi.new("VkDeviceQueueCreateInfo *")
         queue.sType = vk.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
@@ -85,18 +91,6 @@ class LogicalDevice:
         self.buffers = Buffers(physical, self.handle)
         self.push_descriptors = lib_function(self.handle, "vkCmdPushDescriptorSetKHR")
         self.kernels = Kernels(physical, self.handle, self.lifetime)
-
-    def _compute_family(self) -> int:
-        vk = api()
-        ffi, lib = vk.ffi, vk.lib
-        count = ffi.new("uint32_t *")
-        lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, ffi.NULL)
-        rows = ffi.new("VkQueueFamilyProperties[]", count[0])
-        lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, rows)
-        for number in range(count[0]):
-            if rows[number].queueFlags & 2:
-                return number
-        raise UnsupportedError("OI0770", f"{self.physical.name} has no queue that computes")
 
     def _extensions(self) -> list[str]:
         there = extensions_of(self.physical.handle)

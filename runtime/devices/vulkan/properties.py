@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openinfer.runtime.devices.vulkan.driver import PhysicalDevice, api, text
+from openinfer.runtime.devices.vulkan.driver import PhysicalDevice, api, text, timestamps_of
 
 _DEVICE_LOCAL = 1
 
@@ -24,6 +24,7 @@ def facts_of(device: PhysicalDevice) -> Mapping[str, str]:
         "subgroup": f"{description.subgroup} invocations",
         "shared memory": f"{description.shared_memory} bytes",
         "matrices": "16 x 16 of f16, sums in f32" if description.matrices else "none",
+        "timestamps": _timestamps(device.handle),
         "largest buffer of a kernel": f"{device.largest_binding} bytes",
     }
 
@@ -37,6 +38,12 @@ def _driver(handle: Any) -> str:
     whole.sType, whole.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, driver
     vk.lib.vkGetPhysicalDeviceProperties2(handle, whole)
     return f"{text(driver.driverName)} {text(driver.driverInfo)}".strip()
+
+
+def _timestamps(handle: Any) -> str:
+    """Of the queues that compute. Without them a trace has the times of launches and waits."""
+    bits, period = timestamps_of(handle)
+    return f"{bits} bits, {period:g} ns" if bits else "none"
 
 
 def _memory(handle: Any) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ from openinfer.runtime.devices.vulkan.record import (
     USED,
     empty_record,
 )
+from openinfer.runtime.devices.vulkan.timing import ROOM, Timer
+from openinfer.runtime.devices.vulkan.trace_record import VulkanTraceRecord
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.manifest import CallRow
 from openinfer.runtime.storage import AnyArray
@@ -58,6 +61,9 @@ MOST_PIECES, MOST_RECORDED = 16, 64
 """Pieces of one length, and recordings, that are kept; those that came least recently go first."""
 MOST_VARIANTS = 4
 """So many pieces may differ in nothing but memory; the next one is loose."""
+
+MOST_TIMED = ROOM // 2
+"""Pieces of a submission that is timed; most have one call."""
 
 
 @dataclass
@@ -80,13 +86,18 @@ class DeviceStep:
         memory: VulkanMemory,
         kernels: Mapping[str, Kernel],
         rows: list[CallRow],
-        *,
-        at_once: bool,
+        traced: VulkanTraceRecord | None = None,
     ) -> None:
-        """`at_once`: what is asked for has happened when the step goes on, for stamps of a clock."""
-        self.at_once = at_once
+        """`traced` takes the times of a traced build."""
         self.memory, self.kernels, self.rows = memory, kernels, rows
         self.device = memory.device
+        self._traced = traced
+        self._timer: Timer | None = None
+        if traced is not None and self.device.timestamps[0]:
+            self._timer = Timer(self.device)
+        self._at_once = traced is not None and self._timer is None
+        """Whether what is asked for has happened when the step goes on: for stamps of the host's clock, where
+        the device has none."""
         self.record = empty_record()
         self.recordings = 0
         """How often commands were recorded."""
@@ -155,7 +166,8 @@ class DeviceStep:
         if len(words):
             self._take(self._piece_of(words), words)
         self.record[USED], self._logged = HEAD, logged
-        if self.at_once or self._awaited:
+        full = self._timer is not None and len(self._asked) >= MOST_TIMED
+        if self._at_once or self._awaited or full:
             self.finish()
 
     def _piece_of(self, words: AnyArray) -> Piece:
@@ -175,6 +187,8 @@ class DeviceStep:
         """A piece that came for the first time; loose, where those like it came too often."""
         alike = [piece for piece in known if piece.asks_the_same(words)]
         loose = len(alike) >= MOST_VARIANTS or any(piece.loose for piece in alike)
+        # The commands of a step that is timed are recorded anew, as a whole.
+        loose = loose and self._timer is None
         self._count += 1
         physical = self.device.physical
         window = self._window if loose else 0
@@ -240,7 +254,10 @@ class DeviceStep:
         """Runs what was asked for, and waits for it."""
         if not self._asked:
             return
-        if any(asked.piece.loose for asked in self._asked):
+        submitted = time.monotonic_ns()
+        if self._timer is not None:
+            fresh = recordings = [self._record()]
+        elif any(asked.piece.loose for asked in self._asked):
             recordings, fresh = self._parts()
         else:
             recordings, fresh = [self._whole()], []
@@ -250,6 +267,8 @@ class DeviceStep:
             for recording in fresh:
                 self._pool.free(recording)
         self._done = self._logged
+        if self._timer is not None and self._traced is not None:
+            self._traced.spans += self._timer.read(submitted, time.monotonic_ns())
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
         while len(self._recorded) > MOST_RECORDED:
@@ -270,7 +289,7 @@ class DeviceStep:
         return self._kept(tuple([asked.piece.number for asked in self._asked]), self._record)
 
     def _record(self) -> Recording:
-        recording = self._pool.record()
+        recording = self._pool.record(self._timer)
         for asked in self._asked:
             for moves, calls in asked.piece.runs:
                 if moves:
@@ -311,6 +330,7 @@ class DeviceStep:
         for move in moves:
             if not move.nbytes:
                 continue
+            self._time(move.row)
             (block, start), *others = [self.memory.at(address) for address in move.device]
             place = staged + move.staged
             if move.row.kernel == TO_DEVICE:
@@ -325,10 +345,16 @@ class DeviceStep:
         self, recording: Recording, asked: Asked, launches: Sequence[PieceLaunch]
     ) -> None:
         for call in launches:
+            self._time(call.row)
             place = asked.numbers + call.numbers
             ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *self._ranges(asked.piece, call)]
             kernel = self.kernels[call.row.kernel]
             recording.dispatch(kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+
+    def _time(self, row: CallRow) -> None:
+        """The next command belongs to a row."""
+        if self._timer is not None:
+            self._timer.row = self.rows.index(row)
 
     def _ranges(self, piece: Piece, call: PieceLaunch) -> Iterator[Range]:
         """What a kernel is given; it is told how far behind the beginning its buffers begin."""
