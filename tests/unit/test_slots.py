@@ -16,9 +16,10 @@ from openinfer.runtime.rows import plain_data, row_of
 from openinfer.runtime.slots import OF_WEIGHT, Slot, SlotKind
 
 NUMBERED = OF_WEIGHT | {SlotKind.EXTENT, SlotKind.JOB}
-NAMED = {SlotKind(kind) for kind in "input held extent size state counts marks".split()} | {
-    SlotKind(f"{kind}_length") for kind in ("state", "counts", "marks")
-}
+WITH_LENGTH = "state device_state counts marks".split()
+NAMED = {
+    SlotKind(kind) for kind in ["input", "held", "device_held", "extent", "size", *WITH_LENGTH]
+} | {SlotKind(f"{kind}_length") for kind in WITH_LENGTH}
 
 NAMED_LIKE_KINDS = """
 dynamic { weight: f32[N, 4]; }

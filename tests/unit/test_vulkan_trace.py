@@ -199,3 +199,18 @@ def test_calls_of_the_device_find_their_stamps() -> None:
     assert [call[0].kernel for call in calls.upto("copy")] == ["copy"]
     assert calls.upto("copy") == []
     assert [call[0] for call in calls.rest()] == [rows[3]]
+
+
+def test_moves_of_a_state_find_their_stamps() -> None:
+    """What goes to the undo log belongs to the write behind it; a form of a kernel is that kernel."""
+    rows = [
+        CallRow("copy_box_0", ["state_K", "device_log"]),
+        CallRow("copy_box_1", ["k", "state_K"]),
+        CallRow("copy_box_1", ["v", "state_V"]),
+        CallRow("matmul_0_of_1", ["k", "w", "y"]),
+    ]
+    listed = [device_entry(n, False, 10**9 + n, 40 + n) for n in (0, 1, 2, 3)]
+    calls = DeviceCalls(listed, rows)
+    assert calls.upto("matmul_1") == []
+    assert [call[0] for call in calls.upto("state_write")] == rows[:2]
+    assert [call[0] for call in calls.upto("matmul_0")] == rows[2:]

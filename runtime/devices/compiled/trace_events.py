@@ -43,13 +43,17 @@ class DeviceCalls:
         )
 
     def upto(self, kernel: str) -> list[tuple[CallRow, bool, int, int]]:
-        """The transfers in front of the next call, and that, if it is of this name; else nothing."""
-        found = next(
-            (n for n, call in enumerate(self._left) if call[0].kernel not in TRANSFERS), -1
-        )
-        if found < 0 or self._left[found][0].kernel != kernel:
-            return []
-        return [self._left.popleft() for _ in range(found + 1)]
+        """The moves in front of the next call, and that, if it is of this name; else nothing. What is stamped
+        as a move is the next one within the device, behind what goes to the undo log."""
+        for found, (row, *_) in enumerate(self._left):
+            if row.transfers or (kernel in STAMPED_MOVES and row.buffers[-1] == "device_log"):
+                continue
+            if row.moves and kernel not in STAMPED_MOVES:
+                continue
+            if row.moves or row.plain_name == kernel:
+                return [self._left.popleft() for _ in range(found + 1)]
+            break
+        return []
 
     def rest(self) -> Iterator[tuple[CallRow, bool, int, int]]:
         """All others."""
@@ -57,8 +61,8 @@ class DeviceCalls:
             yield self._left.popleft()
 
 
-TRANSFERS = frozenset({"transfer to device", "transfer to host"})
-"""Calls of the device that no stamp speaks of."""
+STAMPED_MOVES = frozenset({"copy", "state_load", "state_write", "state_reset", "commit"})
+"""What stamps call copies and fills."""
 TRACED_THREADS = 1
 """How many threads run a traced step."""
 
@@ -243,7 +247,7 @@ class TraceReader:
         yield replace(event, lane="device")
 
     def _call(self, call: tuple[CallRow, bool, int, int], block: str, step: int) -> Iterator[Event]:
-        """A transfer between host and device."""
+        """A move between host and device, or of a state."""
         row, waits, start, duration = call
         if waits:
             yield self._barrier(row, block, start, step)
@@ -257,7 +261,11 @@ class TraceReader:
     ) -> Event:
         """What stands in no program: a transfer, or a barrier in front of a call."""
         known = self.blocks.get(block)
-        text = f"{what}: {', '.join(row.buffers)}" if kind == "Transfer" else f"before {row.kernel}"
+        text = (
+            f"{what}: {', '.join(row.buffers)}"
+            if kind == "Transfer"
+            else f"before {row.plain_name}"
+        )
         return Event(
             kind,
             block,
