@@ -45,6 +45,8 @@ class Variant:
             match name:
                 case "target":
                     found.append(f"for {value}")
+                case "device":
+                    found.append(f"on {value}")
                 case "optimise":
                     found.append("not optimised")
                 case "strict_math":

@@ -1,0 +1,182 @@
+"""Drawn programs and the whole case table on a Vulkan device: `python tests/fuzz/on_vulkan.py --out FILE`.
+
+Each program is compiled for the device, small values too (`choose-places` leaves none to the host for its
+size), and held against the simulator as `run.py` does it. A line of JSON for each one goes into FILE as soon
+as it is there; what has a line is not run again, so the script may be stopped at any time and started again. A
+child process runs some of them at a time: where a driver ends the process, the next child goes on behind the
+one that did it. The exit code is 1 where a line says that something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cases"), str(HERE.parent / "unit")]
+
+TIERS = ("scalar", "subgroup", "matrix")
+AT_ONCE = 20
+"""Programs of one child."""
+SECONDS = 600
+"""That a child may take."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--programs", type=int, default=2000, help="how many are drawn (2000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first one (0)")
+    parser.add_argument("--no-cases", action="store_true", help="leave out the case table")
+    parser.add_argument("--tier", choices=TIERS, action="append", help="all that there are")
+    parser.add_argument("--out", type=Path, required=True, help="the file of lines")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.child is not None:
+        _run_all(json.loads(given.child), given.out)
+        return 0
+    wanted = list(_wanted(given))
+    while left := _left(wanted, given.out):
+        _run_child(left, given.out)
+    return _report(wanted, given.out)
+
+
+def _wanted(given: argparse.Namespace) -> Iterator[str]:
+    """The names of all that is to be run: `subgroup program 7`, `scalar case 3`."""
+    for tier in given.tier or TIERS:
+        for seed in range(given.seed, given.seed + given.programs):
+            yield f"{tier} program {seed}"
+        if not given.no_cases:
+            for number in range(len(_batches())):
+                yield f"{tier} case {number}"
+
+
+def _batches() -> list[tuple[str, ...]]:
+    from batches import batches_of
+    from table import CASES
+
+    return list(batches_of(CASES))
+
+
+def _lines(out: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    if out.exists():
+        for line in out.read_text().splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # It was being written when the script was stopped.
+            found[row["name"]] = row
+    return found
+
+
+def _left(wanted: list[str], out: Path) -> list[str]:
+    """Some of what has no line yet, of one tier."""
+    done = _lines(out)
+    left = [name for name in wanted if name not in done]
+    return [name for name in left if name.split()[0] == left[0].split()[0]][:AT_ONCE]
+
+
+def _run_child(names: list[str], out: Path) -> None:
+    """Runs some in a process of its own; the one that ends it has a line that says so."""
+    environment = {**os.environ, "OPENINFER_VULKAN_TIER": names[0].split()[0]}
+    command = [sys.executable, __file__, "--out", str(out), "--child", json.dumps(names)]
+    try:
+        done = subprocess.run(command, env=environment, timeout=SECONDS, check=False)
+        why = f"the process ended with {done.returncode}"
+    except subprocess.TimeoutExpired:
+        why = f"no end after {SECONDS} s"
+    lines = _lines(out)
+    ended = next((name for name in names if name not in lines), None)
+    if ended is not None:
+        _write(out, {"name": ended, "defect": why})
+
+
+def _write(out: Path, row: dict[str, Any]) -> None:
+    with out.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _run_all(names: list[str], out: Path) -> None:
+    from openinfer.lowering.linalg import choose_places
+
+    choose_places.MOST_ELEMENTS = 0
+    for name in names:
+        _, kind, number = name.split()
+        try:
+            row = _run_program(int(number)) if kind == "program" else _run_case(int(number))
+        except Exception:
+            row = {"defect": traceback.format_exc()[-2000:]}
+        _write(out, {"name": name, **row})
+
+
+def _run_program(seed: int) -> dict[str, Any]:
+    """A drawn program: some plainly, traced, or watched as well."""
+    from fuzzing.check import check
+    from fuzzing.generate import generate
+    from fuzzing.mend import mend
+    from fuzzing.ways import Variant
+
+    options = {"device": "vulkan"}
+    ways = [Variant(options)]
+    ways += [Variant({**options, "optimise": False})] * (seed % 4 == 0)
+    ways += [Variant(options, traced=True)] * (seed % 5 == 0)
+    ways += [Variant(options, iterated=True)] * (seed % 7 == 0)
+    with tempfile.TemporaryDirectory() as folder:
+        mended = mend(generate(seed), Path(folder))
+        if mended is None:
+            return {"defect": None, "compared": 0}
+        verdict = check(mended.program, Path(folder), ways)
+    wrong = verdict.defect
+    text = None if wrong is None else f"{wrong.kind}, {wrong.variant.name}: {wrong.why}"
+    return {"defect": text, "compared": verdict.compared, "refused": dict(verdict.refusals)}
+
+
+def _run_case(number: int) -> dict[str, Any]:
+    """Sixteen cases of the table as one program."""
+    from batches import run_program, text_of
+    from modes import difference, simulate
+    from table import CASES
+
+    import openinfer as oi
+
+    batch = _batches()[number]
+    found = run_program(oi.compile(oi.graph(text_of(batch)), None, device="vulkan"), batch)
+    wrong = {
+        name: text
+        for name in batch
+        if (text := difference(CASES[name], simulate(CASES[name]), found[name])) is not None
+    }
+    return {"defect": str(wrong) if wrong else None, "compared": len(batch)}
+
+
+def _report(wanted: list[str], out: Path) -> int:
+    lines = _lines(out)
+    counts: Counter[str] = Counter()
+    compared: Counter[str] = Counter()
+    bad = 0
+    for name in wanted:
+        tier, kind, _ = name.split()
+        row = lines[name]
+        counts[f"{tier} {kind}"] += 1
+        compared[f"{tier} {kind}"] += row.get("compared", 0)
+        if row["defect"]:
+            bad += 1
+            sys.stdout.write(f"{name}: {row['defect']}\n")
+    for what, count in counts.items():
+        unit = "steps" if what.endswith("program") else "cases"
+        sys.stdout.write(f"{what}: {count} programs, {compared[what]} {unit} compared\n")
+    sys.stdout.write(f"wrong: {bad}\n")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

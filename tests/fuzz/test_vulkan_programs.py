@@ -1,0 +1,46 @@
+"""Drawn programs on a Vulkan device do what the simulator does; the driver is watched for mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIRST, CHUNKS, CHUNK = 40, 5, 8
+SCRIPT = Path(__file__).parent / "on_vulkan.py"
+
+
+def run(out: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), "--out", str(out), "--no-cases", *words]
+    environment = {**os.environ, **more}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_drawn_programs_agree_and_the_layer_says_nothing(
+    chunk: int, vulkan: None, tmp_path: Path
+) -> None:
+    first = str(FIRST + chunk * CHUNK)
+    words = ("--seed", first, "--programs", str(CHUNK), "--tier", "subgroup")
+    done = run(tmp_path / "lines", *words, OPENINFER_VULKAN_VALIDATE="1")
+    if "a layer is not present" in done.stdout + done.stderr:
+        pytest.skip("the Khronos validation layer is not installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wrong: 0" in done.stdout
+    assert "VUID" not in done.stdout, done.stdout
+
+
+def test_the_script_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """What has a line is not run again, and a line that was cut off is."""
+    lines = tmp_path / "lines"
+    row = {"name": "scalar program 1", "defect": "it was wrong", "compared": 3}
+    lines.write_text(json.dumps(row) + '\n{"name": "scalar pro')
+    words = ("--seed", "1", "--programs", "1", "--tier", "scalar")
+    done = run(lines, *words)
+    assert done.returncode == 1
+    assert "scalar program 1: it was wrong" in done.stdout
+    assert "scalar program: 1 programs, 3 steps compared" in done.stdout
