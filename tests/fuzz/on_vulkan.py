@@ -2,9 +2,9 @@
 
 Each program is compiled for the device, small values too (`choose-places` leaves none to the host for its
 size), and held against the simulator as `run.py` does it. A line of JSON for each one goes into FILE as soon
-as it is there; what has a line is not run again, so the script may be stopped at any time and started again. A
-child process runs some of them at a time: where a driver ends the process, the next child goes on behind the
-one that did it. The exit code is 1 where a line says that something is wrong.
+as it is there; what has a line is not run again, so the script may be stopped at any time and started again.
+A child process runs some of them at a time: where a driver ends the process, the next child goes on behind
+the one that did it. The exit code is 1 where a line says that something is wrong.
 """
 
 from __future__ import annotations
