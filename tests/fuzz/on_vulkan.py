@@ -18,6 +18,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ SECONDS = 600
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Drawn programs and the case table on Vulkan.")
     parser.add_argument("--programs", type=int, default=2000, help="how many are drawn (2000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first one (0)")
     parser.add_argument("--no-cases", action="store_true", help="leave out the case table")
@@ -60,10 +61,12 @@ def _wanted(given: argparse.Namespace) -> Iterator[str]:
 
 
 def _batches() -> list[tuple[str, ...]]:
-    from batches import batches_of
-    from table import CASES
+    return list(_cases("batches").batches_of(_cases("table").CASES))
 
-    return list(batches_of(CASES))
+
+def _cases(module: str) -> Any:
+    """A module of the case table, which is in another folder of tests."""
+    return import_module(module)
 
 
 def _lines(out: Path) -> dict[str, dict[str, Any]]:
@@ -142,19 +145,17 @@ def _run_program(seed: int) -> dict[str, Any]:
 
 def _run_case(number: int) -> dict[str, Any]:
     """Sixteen cases of the table as one program."""
-    from batches import run_program, text_of
-    from modes import difference, simulate
-    from table import CASES
-
     import openinfer as oi
 
+    batches, modes, cases = _cases("batches"), _cases("modes"), _cases("table").CASES
     batch = _batches()[number]
-    found = run_program(oi.compile(oi.graph(text_of(batch)), None, device="vulkan"), batch)
-    wrong = {
-        name: text
-        for name in batch
-        if (text := difference(CASES[name], simulate(CASES[name]), found[name])) is not None
-    }
+    program = oi.compile(oi.graph(batches.text_of(batch)), None, device="vulkan")
+    found = batches.run_program(program, batch)
+    wrong: dict[str, str] = {}
+    for name in batch:
+        text = modes.difference(cases[name], modes.simulate(cases[name]), found[name])
+        if text is not None:
+            wrong[name] = text
     return {"defect": str(wrong) if wrong else None, "compared": len(batch)}
 
 
