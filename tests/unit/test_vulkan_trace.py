@@ -179,38 +179,15 @@ def test_the_clock_of_a_device_lies_on_that_of_the_host(seed: int) -> None:
     assert max(errors) < 50_000
 
 
-def test_calls_of_the_device_find_their_stamps() -> None:
-    rows = [
-        CallRow("transfer to device", ["x"]),
-        CallRow("add_0", ["x", "y"]),
-        CallRow("copy", ["y"]),
-        CallRow("transfer to host", ["y"]),
-    ]
-    listed = [(5, 0, 7, 8), *(device_entry(n, n == 1, 10**9 + n, 40 + n) for n in (0, 1, 2, 3))]
-    assert listed[2] == (-2, 83, 1, 1)
+def test_calls_of_the_device_belong_to_who_asked() -> None:
+    rows = [CallRow("transfer to device", ["x"]), CallRow("add_0", ["x", "y"])]
+    spans = [(0, False, 100, 10**9, 40), (1, True, 205, 10**9 + 50, 41), (0, False, 400, 10**10, 7)]
+    listed = [(5, 0, 7, 8), *(device_entry(*span) for span in spans)]
+    assert listed[2] == (-2, 83, 10**9 + 50, 205)
     calls = DeviceCalls(listed, rows)
-    # A copy of the host comes before: it is none of the device's.
-    assert calls.upto("copy") == []
-    assert calls.upto("add_0") == [
-        (rows[0], False, 10**9, 40),
-        (rows[1], True, 10**9 + 1, 41),
-    ]
-    assert calls.upto("add_0") == []
-    assert [call[0].kernel for call in calls.upto("copy")] == ["copy"]
-    assert calls.upto("copy") == []
-    assert [call[0] for call in calls.rest()] == [rows[3]]
-
-
-def test_moves_of_a_state_find_their_stamps() -> None:
-    """What goes to the undo log belongs to the write behind it; a form of a kernel is that kernel."""
-    rows = [
-        CallRow("copy_box_0", ["state_K", "device_log"]),
-        CallRow("copy_box_1", ["k", "state_K"]),
-        CallRow("copy_box_1", ["v", "state_V"]),
-        CallRow("matmul_0_of_1", ["k", "w", "y"]),
-    ]
-    listed = [device_entry(n, False, 10**9 + n, 40 + n) for n in (0, 1, 2, 3)]
-    calls = DeviceCalls(listed, rows)
-    assert calls.upto("matmul_1") == []
-    assert [call[0] for call in calls.upto("state_write")] == rows[:2]
-    assert [call[0] for call in calls.upto("matmul_0")] == rows[2:]
+    assert calls.until(100) == []
+    assert calls.until(200) == [(rows[0], False, 100, 10**9, 40)]
+    assert calls.until(300) == [(rows[1], True, 205, 10**9 + 50, 41)]
+    assert calls.until(300) == []
+    assert [call.duration for call in calls.rest()] == [7]
+    assert calls.rest() == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,46 +23,50 @@ _CONTROL = frozenset(("Loop", "Branch", "Return", "Assign", "Barrier", "Dep", "Y
 
 Entries = NDArray[np.int64]
 """Rows of (stamp, value, seconds, nanoseconds). A stamp below 0 is a call of the device (`device_entry`)."""
-_SECOND = 1_000_000_000
 
 
-def device_entry(row: int, waits: bool, start: int, duration: int) -> tuple[int, int, int, int]:
-    """The entry of a call of the device: its row of the manifest, whether it waits for what is before it,
-    and its time in nanoseconds."""
-    return (-1 - row, 2 * duration + waits, *divmod(start, _SECOND))
+class DeviceCall(NamedTuple):
+    """A call of the device, in nanoseconds of the clock of the host."""
+
+    row: CallRow
+    waits: bool
+    """Whether a barrier stands in front of it."""
+    asked: int
+    """When the step asked for it."""
+    start: int
+    duration: int
+
+
+def device_entry(
+    row: int, waits: bool, asked: int, start: int, duration: int
+) -> tuple[int, int, int, int]:
+    """The entry of a `DeviceCall`; `row` is its number in the manifest."""
+    return (-1 - row, 2 * duration + waits, start, asked)
 
 
 class DeviceCalls:
-    """The calls of the device in a step, in order, with their times."""
+    """The calls of the device in a step, in order."""
 
     def __init__(self, entries: Iterable[Sequence[int]], rows: Sequence[CallRow]) -> None:
         self._left = deque(
-            (rows[-1 - stamp], bool(value & 1), seconds * _SECOND + nanoseconds, value >> 1)
-            for stamp, value, seconds, nanoseconds in entries
+            DeviceCall(rows[-1 - stamp], bool(value & 1), asked, start, value >> 1)
+            for stamp, value, start, asked in entries
             if stamp < 0
         )
 
-    def upto(self, kernel: str) -> list[tuple[CallRow, bool, int, int]]:
-        """The moves in front of the next call, and that, if it is of this name; else nothing. What is stamped
-        as a move is the next one within the device, behind what goes to the undo log."""
-        for found, (row, *_) in enumerate(self._left):
-            if row.transfers or (kernel in STAMPED_MOVES and row.buffers[-1] == "device_log"):
-                continue
-            if row.moves and kernel not in STAMPED_MOVES:
-                continue
-            if row.moves or row.plain_name == kernel:
-                return [self._left.popleft() for _ in range(found + 1)]
-            break
-        return []
+    def until(self, time: int) -> list[DeviceCall]:
+        """Those that were asked for before a time, and were not given yet."""
+        found: list[DeviceCall] = []
+        while self._left and self._left[0].asked < time:
+            found.append(self._left.popleft())
+        return found
 
-    def rest(self) -> Iterator[tuple[CallRow, bool, int, int]]:
+    def rest(self) -> list[DeviceCall]:
         """All others."""
-        while self._left:
-            yield self._left.popleft()
+        left, self._left = list(self._left), deque()
+        return left
 
 
-STAMPED_MOVES = frozenset({"copy", "state_load", "state_write", "state_reset", "commit"})
-"""What stamps call copies and fills."""
 TRACED_THREADS = 1
 """How many threads run a traced step."""
 
@@ -212,7 +216,7 @@ class TraceReader:
                     begun[stamp.what, tuple(stamp.nodes)] = now
                 case "end":
                     start = begun.pop((stamp.what, tuple(stamp.nodes)), now)
-                    found += self._work(calls, stamp, place, sizes, (start, now - start), step)
+                    found += self._work(calls, stamp, place, sizes, start, now, step)
                 case _:
                     found += [self._node(n, place, sizes, now, step) for n in stamp.nodes]
         # What results needed is behind the last kernel, and within the step.
@@ -229,56 +233,50 @@ class TraceReader:
         stamp: StampRow,
         place: Place,
         sizes: Mapping[str, int],
-        time: tuple[int, int],
+        begun: int,
+        now: int,
         step: int,
     ) -> Iterator[Event]:
-        """A kernel, with its own time where the device has measured it, and what the device did before."""
-        *before, timed = calls.upto(stamp.what) or [None]
-        for call in before:
-            if call is not None:
-                yield from self._call(call, place.block, step)
-        if timed is None:
-            yield self._kernel(stamp, place, sizes, *time, step)
+        """A kernel: where the device has run it, with its name and time there, behind what it did before."""
+        for call in calls.until(begun):
+            yield from self._call(call, place.block, step)
+        own = calls.until(now)
+        if not own:
+            yield self._kernel(stamp, place, sizes, begun, now - begun, step)
             return
-        row, waits, start, duration = timed
-        if waits:
-            yield self._barrier(row, place.block, start, step)
-        event = self._kernel(stamp, place, sizes, start, duration, step)
-        yield replace(event, lane="device")
-
-    def _call(self, call: tuple[CallRow, bool, int, int], block: str, step: int) -> Iterator[Event]:
-        """A move between host and device, or of a state."""
-        row, waits, start, duration = call
-        if waits:
-            yield self._barrier(row, block, start, step)
-        yield self._of_device("Transfer", row.kernel, row, block, (start, duration), step)
-
-    def _barrier(self, row: CallRow, block: str, start: int, step: int) -> Event:
-        return self._of_device("Barrier", "memory barrier", row, block, (start, 0), step)
-
-    def _of_device(
-        self, kind: str, what: str, row: CallRow, block: str, time: tuple[int, int], step: int
-    ) -> Event:
-        """What stands in no program: a transfer, or a barrier in front of a call."""
-        known = self.blocks.get(block)
-        text = (
-            f"{what}: {', '.join(row.buffers)}"
-            if kind == "Transfer"
-            else f"before {row.plain_name}"
+        for call in own:
+            yield from self._barrier(call, place.block, step)
+        start, end = own[0].start, own[-1].start + own[-1].duration
+        event = self._kernel(stamp, place, sizes, start, end - start, step)
+        # Of several kernels for the same nodes the step has chosen one.
+        yield replace(
+            event, lane="device", kernel=own[0].row.kernel if len(own) == 1 else stamp.what
         )
-        return Event(
-            kind,
-            block,
-            -1,
-            known.uuid if known else "",
-            op_name=what,
+
+    def _call(self, call: DeviceCall, block: str, step: int) -> Iterator[Event]:
+        """A transfer between host and device, or what else no stamp speaks of."""
+        yield from self._barrier(call, block, step)
+        event = self._of_device("Transfer", call, block, step)
+        text = f"{call.row.kernel}: {', '.join(call.row.buffers)}"
+        yield replace(
+            event,
+            op_name=call.row.kernel,
+            kernel=call.row.kernel,
             description=text,
-            start_ns=time[0],
-            duration_ns=time[1],
-            kernel=what if kind == "Transfer" else "",
-            step=step,
-            lane="device",
+            duration_ns=call.duration,
         )
+
+    def _barrier(self, call: DeviceCall, block: str, step: int) -> Iterator[Event]:
+        if call.waits:
+            event = self._of_device("Barrier", call, block, step)
+            text = f"before {call.row.kernel}"
+            yield replace(event, op_name="memory barrier", description=text)
+
+    def _of_device(self, kind: str, call: DeviceCall, block: str, step: int) -> Event:
+        """What stands in no program."""
+        known = self.blocks.get(block)
+        uuid = known.uuid if known else ""
+        return Event(kind, block, -1, uuid, start_ns=call.start, step=step, lane="device")
 
     def _node(
         self, number: int, place: Place, sizes: Mapping[str, int], now: int, step: int

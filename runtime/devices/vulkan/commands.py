@@ -59,6 +59,8 @@ class CommandPool:
         self._submit.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
         self._pending = False
         """Whether something was submitted that has not been waited for."""
+        self.ended = False
+        """Whether the last submission has done what it was asked for, even if `run` raised something."""
 
     def record(self, timer: Timer | None = None) -> Recording:
         """A command buffer that is being recorded; `timer` measures each command."""
@@ -82,6 +84,7 @@ class CommandPool:
         Raises VulkanFailure, and the device is lost for a device that the driver has lost, and for work of
         which nobody knows whether it ends.
         """
+        self.ended = False
         self.device.lifetime.check()
         handles = api().ffi.new("VkCommandBuffer[]", [one.handle[0] for one in recordings])
         self._submit.commandBufferCount, self._submit.pCommandBuffers = len(recordings), handles
@@ -109,6 +112,7 @@ class CommandPool:
         # A driver that computes on the processor needs it.
         if device.physical.software or not self._spin(self._fence[0]):
             self._wait()
+        self.ended = True
         check("vkResetFences", lib.vkResetFences(device.handle, 1, self._fence))
         self._pending = False
 
@@ -123,6 +127,7 @@ class CommandPool:
         """Waits for work that nobody waits for any more; where it does not end, the device is lost."""
         try:
             self._wait()
+            self.ended = True
             lib = api().lib
             check("vkResetFences", lib.vkResetFences(self.device.handle, 1, self._fence))
             self._pending = False

@@ -86,7 +86,8 @@ class VulkanMemory(Memory):
         return block, address & (1 << SPAN) - 1
 
     def write(self, block: VulkanBlock, start: int, data: AnyArray) -> None:
-        """See `Memory.write`."""
+        """See `Memory.write`. Raises VulkanFailure on a lost device."""
+        self.device.lifetime.check()
         bytes_ = np.ascontiguousarray(data)
         if not bytes_.size:
             return
@@ -99,7 +100,8 @@ class VulkanMemory(Memory):
         self._copy_now(staging, block.allocation, [(0, start, bytes_.size)])
 
     def read(self, block: VulkanBlock, start: int, count: int) -> AnyArray:
-        """See `Memory.read`."""
+        """See `Memory.read`. Raises VulkanFailure on a lost device."""
+        self.device.lifetime.check()
         found = np.empty(count, np.uint8)
         if not count:
             return found
@@ -113,7 +115,9 @@ class VulkanMemory(Memory):
         return found
 
     def copy(self, source: Box, target: Box) -> None:
-        """See `Memory.copy`."""
+        """See `Memory.copy`. On a lost device nothing is left to be copied, or to be undone."""
+        if self.device.lifetime.lost:
+            return
         regions = [
             (one, other, count)
             for (one, count), (other, _) in zip(_runs(source), _runs(target), strict=True)
@@ -121,7 +125,9 @@ class VulkanMemory(Memory):
         self._copy_now(source.block.allocation, target.block.allocation, regions)
 
     def fill(self, box: Box, entry: AnyArray) -> None:
-        """See `Memory.fill`."""
+        """See `Memory.fill`. On a lost device there is nothing to fill."""
+        if self.device.lifetime.lost:
+            return
         bytes_ = entry.view(np.uint8).reshape(-1)
         runs = [(box.start, box.nbytes)] if box.dense else _runs(box)
         word = np.tile(bytes_, WORD // bytes_.size) if WORD % bytes_.size == 0 else None

@@ -76,6 +76,8 @@ class Asked:
     staged: int
     """Where its bytes begin in the staging buffer."""
     moves: Sequence[PieceMove]
+    at: int
+    """When it was asked for, on the monotonic clock."""
 
 
 class DeviceStep:
@@ -228,7 +230,7 @@ class DeviceStep:
                 ctypes.memmove(self._staging.mapped + place, host, move.nbytes)
             else:
                 self._awaited.append((host, place, move.nbytes))
-        self._asked.append(Asked(piece, self._used, self._staged, moves))
+        self._asked.append(Asked(piece, self._used, self._staged, moves, time.monotonic_ns()))
         self._used += len(numbers)
         self._staged += staged
 
@@ -261,12 +263,14 @@ class DeviceStep:
             recordings, fresh = self._parts()
         else:
             recordings, fresh = [self._whole()], []
+        self._pool.ended = False
         try:
             self._pool.run(recordings)
         finally:
+            if self._pool.ended:
+                self._done = self._logged
             for recording in fresh:
                 self._pool.free(recording)
-        self._done = self._logged
         if self._timer is not None and self._traced is not None:
             self._traced.spans += self._timer.read(submitted, time.monotonic_ns())
         for target, place, nbytes in self._awaited:
@@ -291,6 +295,8 @@ class DeviceStep:
     def _record(self) -> Recording:
         recording = self._pool.record(self._timer)
         for asked in self._asked:
+            if self._timer is not None:
+                self._timer.asked = asked.at
             for moves, calls in asked.piece.runs:
                 if moves:
                     self._record_moves(recording, asked.staged, moves)

@@ -21,6 +21,8 @@ class Span(NamedTuple):
     """Of the manifest's `calls`."""
     waits: bool
     """Whether a barrier stands in front of it."""
+    asked: int
+    """When the step asked for it."""
     start: int
     duration: int
 
@@ -53,8 +55,10 @@ class Timer:
     def __init__(self, device: LogicalDevice) -> None:
         self._device = device
         self.row = 0
-        """Which call the next command belongs to."""
-        self._calls: list[tuple[int, bool]] = []
+        """Which call the next command belongs to,"""
+        self.asked = 0
+        """and when the step asked for it."""
+        self._calls: list[tuple[int, bool, int]] = []
         self._clock = Clock()
         vk = api()
         self._pool = vk.ffi.new("VkQueryPool *")
@@ -77,7 +81,7 @@ class Timer:
 
     def begin(self, commands: Any, *, waits: bool) -> None:
         """In front of a command, behind its barrier."""
-        self._calls.append((self.row, waits))
+        self._calls.append((self.row, waits, self.asked))
         self._put(commands, 0)
 
     def end(self, commands: Any) -> None:
@@ -103,8 +107,8 @@ class Timer:
         times = _nanoseconds(list(found), *self._device.timestamps)
         first = self._clock.offset(times[0], times[-1], submitted, seen)
         return [
-            Span(row, waits, first + start, end - start)
-            for (row, waits), start, end in zip(self._calls, times[::2], times[1::2])
+            Span(*call, first + start, end - start)
+            for call, start, end in zip(self._calls, times[::2], times[1::2])
         ]
 
 
