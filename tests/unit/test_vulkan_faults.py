@@ -373,3 +373,93 @@ def test_weights_that_do_not_fit_say_so(library: Library, device: LogicalDevice)
     error = refusal(there.make_executor)
     assert error.code == "OI0813"
     assert f"weights of the program on {device.physical.name}: " in error.message
+
+
+# State that lies on the device
+
+RING = """
+dynamic { x: f32[1, 300]; at: i32; }
+constant { w: f32[300, 300] @init(0.01); }
+persistent { t(i): f32[300] @table; n: i32; }
+block entry {
+    assign h: f32[1, 300]; assign all: f32[at + 1, 300]; assign y: f32[1, 300];
+    op matmul(x, w) >> h;
+    cache.write h >> t[at..at + 1];
+    cache.read t[0..at + 1] >> all;
+    op sum_axis(all, axes=[0], keepdims=true) >> y;
+    cache.increment n;
+    return y;
+}
+"""
+
+
+def ring() -> tuple[Any, Any]:
+    """An executor that has a table on the device, and the simulator, after the same steps."""
+    compiled = oi.compile(RING, device="vulkan")
+    assert [row.name for row in compiled.manifest.states if row.device] == ["t"]
+    both: tuple[Any, Any] = compiled.make_executor(), oi.Simulator(RING).make_executor()
+    for step in range(4):
+        agree(both, step)
+    return both
+
+
+def agree(both: tuple[Any, Any], step: int) -> None:
+    """A step of both, with the same results and state."""
+    given = {"x": drawn(1, step), "at": np.int32(step % 4)}
+    found, wanted = (one.run(**given)["y"] for one in both)
+    assert np.allclose(found, wanted, atol=1e-5)
+    same(both)
+
+
+def same(both: tuple[Any, Any]) -> None:
+    for name in ("t", "n"):
+        found, wanted = (np.asarray(one.fetch(name)) for one in both)
+        assert np.allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("wait", range(2))
+def test_state_of_the_device_after_an_interrupt(
+    library: Library, device: LogicalDevice, wait: int
+) -> None:
+    """The work that it came into ends; what that has overwritten is put back."""
+    both = ring()
+    real, waits = library.lib.vkWaitForFences, [0]
+
+    def interrupted(*given: Any) -> int:
+        waits[0] += 1
+        if waits[0] == wait + 1:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    library.replaced["vkWaitForFences"] = interrupted
+    stopped = False
+    try:
+        both[0].run(x=drawn(1, 9), at=np.int32(1))
+    except KeyboardInterrupt:
+        stopped = True
+    library.replaced.clear()
+    assert stopped or wait
+    if not stopped:
+        both[1].run(x=drawn(1, 9), at=np.int32(1))
+    same(both)
+    for step in range(4, 7):
+        agree(both, step)
+
+
+def test_state_of_a_lost_device_is_gone(library: Library, device: LogicalDevice) -> None:
+    """Who asks for it is told; what lies with the host is as before; an earlier snapshot goes on."""
+    both = ring()
+    kept = both[0].snapshot()
+    answers(library, "vkQueueSubmit", DEVICE_LOST)
+    error = refusal(partial(both[0].run, x=drawn(1, 9), at=np.int32(1)))
+    assert (error.code, error.message) == ("OI0774", "vkQueueSubmit: device lost")
+    library.replaced.clear()
+    assert both[0].fetch("n") == 4
+    for call in (partial(both[0].fetch, "t"), both[0].snapshot):
+        error = refusal(call)
+        assert error.code == "OI0774"
+        assert "was lost in an earlier step, with what this executor kept on it" in error.message
+    again: Any = oi.compile(RING, device="vulkan").make_executor()
+    again.restore(kept)
+    for step in range(4, 7):
+        agree((again, both[1]), step)
