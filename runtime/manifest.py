@@ -63,14 +63,6 @@ class PlanRow:
     """Whose arena: that of the host, or of the device."""
 
 
-TO_DEVICE, TO_HOST, COPY = "transfer to device", "transfer to host", "copy"
-"""Calls of a device that move bytes."""
-COPY_BOX, FILL_BOX = "copy_box", "fill_box"
-"""What the names of kernels begin with that move what a step keeps."""
-FORM = "_of_"
-"""Between the name of a kernel and what its form is for, where it has several."""
-
-
 @dataclass(frozen=True)
 class CallRow:
     """A place of the step that asks something of the device: runs a kernel, or moves bytes."""
@@ -85,22 +77,6 @@ class CallRow:
     """Of each buffer: the bytes of an element."""
     words: int = 0
     """How many words of 32 bits the kernel takes."""
-
-    @property
-    def transfers(self) -> bool:
-        """Whether it moves bytes between host and device."""
-        return self.kernel in (TO_DEVICE, TO_HOST)
-
-    @property
-    def moves(self) -> bool:
-        """Whether it moves bytes, and computes nothing of the program."""
-        within = self.kernel == COPY or self.kernel.startswith((COPY_BOX, FILL_BOX))
-        return within or self.transfers
-
-    @property
-    def plain_name(self) -> str:
-        """The kernel, in whatever form."""
-        return self.kernel.partition(FORM)[0]
 
 
 BEFORE = -1

@@ -19,7 +19,9 @@ from openinfer.lowering.buffers.uses import memory_of
 from openinfer.lowering.linalg.generic import PARALLEL, identity_map
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.places import DEVICE
-from openinfer.runtime.manifest import COPY_BOX, FILL_BOX
+
+COPY, FILL = "copy_box", "fill_box"
+"""What the names of these kernels begin with."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class OutlineMoves(ModulePass):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 for inner in list(function.walk()):
                     if isinstance(inner, memref.CopyOp) and _is_copied_there(inner):
-                        outline(op, _as_kernel(inner), COPY_BOX, kernels)
+                        outline(op, _as_kernel(inner), COPY, kernels)
                     elif isinstance(inner, linalg.FillOp):
-                        outline(op, inner, FILL_BOX, kernels)
+                        outline(op, inner, FILL, kernels)
 
 
 def _is_copied_there(op: memref.CopyOp) -> bool:

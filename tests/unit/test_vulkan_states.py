@@ -10,8 +10,8 @@ import pytest
 import openinfer as oi
 from openinfer.compiler.api import compile
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
+from openinfer.runtime.devices.vulkan.record import TO_DEVICE, TO_HOST
 from openinfer.runtime.errors import OpenInferError
-from openinfer.runtime.manifest import TO_DEVICE, TO_HOST
 
 RING = """
 dynamic {{ x: {dtype}[1, 300]; at: i32; to: i32; clear: bool; i: i32[1]; }}

@@ -191,3 +191,41 @@ def test_calls_of_the_device_belong_to_who_asked() -> None:
     assert calls.until(300) == []
     assert [call.duration for call in calls.rest()] == [7]
     assert calls.rest() == []
+
+
+KEPT = """
+dynamic { x: f32[R, 300]; at: i32; }
+constant { w: f32[300, 300] @init(0.01); }
+persistent { t(i): f32[300] @table; }
+block entry {
+    assign h: f32[R, 300]; assign all: f32[at + R, 300]; assign y: f32[1, 300];
+    op matmul(x, w) >> h;
+    cache.write h >> t[at..at + R];
+    cache.read t[0..at + R] >> all;
+    op sum_axis(all, axes=[0], keepdims=true) >> y;
+    return y;
+}
+"""
+
+
+def test_work_of_any_name_belongs_to_who_asked_for_it(vulkan: None) -> None:
+    """A product has several kernels, of which a step chooses one; what a state keeps is moved by kernels, and
+    with what it overwrites."""
+    program = oi.compile(KEPT, device="vulkan")
+    assert [row.name for row in program.manifest.states if row.device] == ["t"]
+    with program.make_executor(trace=True) as executor:
+        for rows, at in ((1, 0), (3, 1), (1, 1)):
+            executor.run(x=drawn(rows), at=np.int32(at))
+        events = executor.trace()
+    for number in range(3):
+        lane = [e for e in events if e.step == number and e.lane == "device"]
+        work = [e for e in lane if e.kind not in ("Barrier", "Transfer")]
+        shown = [e.op_name or e.kind for e in work]
+        assert shown[0] == "matmul"
+        assert shown[-1] == "sum_axis"
+        assert "CacheWrite" in [e.kind for e in work]
+        assert all(e.duration_ns > 0 for e in work)
+        assert all(a.start_ns + a.duration_ns <= b.start_ns for a, b in pairwise(work))
+    products = {e.kernel for e in events if e.op_name == "matmul"}
+    assert len(products) == 2
+    assert all(name.startswith("matmul_0") for name in products)

@@ -20,7 +20,6 @@ from openinfer.dialects.nn import AttentionOp, MatmulOp, NNOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.vulkan.schedules.matmul_sizes import idle_rows
-from openinfer.runtime.manifest import FORM
 
 ROWS = "openinfer.rows"
 """On the op of a kernel: the most rows, or queries, of the steps that start it. A kernel of 1 has that
@@ -78,7 +77,7 @@ def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> li
     found: list[FuncOp] = []
     for most in forms:
         copy = function.clone()
-        copy.properties["sym_name"] = StringAttr(f"{function.sym_name.data}{FORM}{most}")
+        copy.properties["sym_name"] = StringAttr(f"{function.sym_name.data}_of_{most}")
         (own,) = [op for op in copy.body.block.ops if op.name == kernel.name]
         own.attributes[ROWS] = IntegerAttr(most, i64)
         module_block.insert_op_before(copy, function)

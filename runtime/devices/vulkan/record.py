@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from openinfer.runtime.manifest import COPY, TO_DEVICE, TO_HOST
 from openinfer.runtime.storage import AnyArray
 
 RECORD_WORDS: Final = 1 << 16
@@ -21,8 +20,9 @@ USED: Final = 0
 HEAD: Final = 1
 SUBMIT: Final = "openinfer_submit"
 """The function that steps call when the runtime has to read the record."""
+TO_DEVICE, TO_HOST, COPY = "transfer to device", "transfer to host", "copy"
+"""Rows that move bytes."""
 MOVES: Final = frozenset({TO_DEVICE, TO_HOST, COPY})
-"""Rows that are no kernels."""
 
 
 def empty_record() -> AnyArray:
