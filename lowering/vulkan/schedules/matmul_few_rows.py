@@ -6,12 +6,13 @@ Where neighbours of the right operand are steps of the sum (`transpose_b`), a wo
     %sum = …                                    // of all invocations
     the epilogue, and a store, by one invocation
 
-Where they are columns, a workgroup computes those of 128 bytes, and shares out the steps of the sum:
+Where they are columns, a workgroup computes those of 32 to 128 bytes, and shares out the steps of the sum:
 
-    %parts = scf.for %k = %part to … { a row of the right operand, times an element of each left row }
+    %parts = scf.for %k = %part to … { rows of the right operand, times an element of each left row }
     memref.store …                              // parts, to shared memory
     gpu.barrier
-    the parts of a column, the epilogue and a store, by one invocation for each column
+    …                                           // half of the parts are added to the other half, and so on
+    the epilogue and a store, by one invocation for each column
 
 Requires: a number of rows that the types say.
 """
@@ -19,6 +20,7 @@ Requires: a number of rows that the types say.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.ir import SSAValue
 
@@ -41,8 +43,13 @@ LEAST_DEPTH = 64
 """Steps of a sum that several invocations share."""
 COLUMN = 128
 """Invocations that share a column."""
-NEIGHBOURS, PARTS = 8, 32
-"""Invocations side by side, and those that share a sum, where neighbours are columns."""
+SIZE = 256
+"""Invocations of a workgroup, where neighbours are columns."""
+MOST_NEIGHBOURS, FEWEST_NEIGHBOURS = 8, 2
+"""Of them, those that are side by side; the others share a sum. Fewer for more workgroups, down to what is
+read of memory at once (32 bytes)."""
+GROUPS = 256
+"""Workgroups that keep a large device waiting for nothing but memory."""
 
 
 def fits_few_rows(found: Product) -> bool:
@@ -138,12 +145,15 @@ def _products(
 def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
     b = found.b
     lanes = found.lanes_across()
-    group = Workgroup(b, NEIGHBOURS * PARTS)
-    columns = NEIGHBOURS * lanes
+    neighbours = _side_by_side(found.columns, lanes)
+    shares = SIZE // neighbours
+    group = Workgroup(b, SIZE)
+    columns = neighbours * lanes
     rows = range(_known(found.rows))
     counts = [product(b, found.extents[:-2]), b.ceil_div(found.columns, columns)]
-    beside, part = b.rem(group.thread, NEIGHBOURS), b.floordiv(group.thread, NEIGHBOURS)
-    parts = shared_buffer(b, found.sums, [PARTS, columns], "parts")
+    beside, part = b.rem(group.thread, neighbours), b.floordiv(group.thread, neighbours)
+    parts = shared_buffer(b, found.sums, [shares, columns], "parts")
+    at_once = _loads(found.depth, shares)
 
     def one(number: SSAValue) -> None:
         batches, piece = split(b, number, counts)
@@ -153,28 +163,28 @@ def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
         mine = b.add(first, b.mul(beside, lanes))
 
         def step(k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            theirs = _neighbours(found, right, mine, k, lanes)
-            ours = [left.load(row, k) for row in rows]
-            return [
-                found.more(x, y, total)
-                for (x, y), total in zip(((x, y) for x in ours for y in theirs), sums)
-            ]
+            places = [b.add(k, number * shares) for number in range(at_once)]
+            # All loads before the first product that waits for one.
+            theirs = [_neighbours(found, right, mine, place, lanes) for place in places]
+            for place, their in zip(places, theirs):
+                ours = [left.load(row, place) for row in rows]
+                pairs = ((x, y) for x in ours for y in their)
+                sums = [found.more(x, y, total) for (x, y), total in zip(pairs, sums)]
+            return sums
 
         epilogue.prepare(None)
         zeros = [found.zero()] * (len(rows) * lanes)
-        sums = b.reduce(part, found.depth, PARTS, zeros, step, hint="k")
+        sums = b.reduce(part, found.depth, shares * at_once, zeros, step, hint="k")
         for row in rows:
             # Everybody has read what the row before has left.
             barrier(b)
             for lane in range(lanes):
                 b.store(sums[row * lanes + lane], parts, [part, b.add(b.mul(beside, lanes), lane)])
-            barrier(b)
+            _fold(found, parts, group.thread, shares, columns)
             column = b.add(first, group.thread)
 
             def store(row: int = row, column: SSAValue = column) -> None:
                 total = b.load(parts, [0, group.thread])
-                for other in range(1, PARTS):
-                    total = found.join(total, b.load(parts, [other, group.thread]))
                 epilogue.store(total, Place((*batch, row, column), None))
 
             ours = b.compare("ult", group.thread, columns)
@@ -183,6 +193,46 @@ def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
 
     each_group(b, product(b, counts), one)
     return _grid(found, columns, group.size)
+
+
+def _side_by_side(columns: Index, lanes: int) -> int:
+    """Invocations side by side: as many as leave enough workgroups."""
+    neighbours = MOST_NEIGHBOURS
+    while (
+        neighbours > FEWEST_NEIGHBOURS
+        and isinstance(columns, int)
+        and columns < GROUPS * neighbours * lanes
+    ):
+        neighbours //= 2
+    return neighbours
+
+
+def _loads(depth: Index, shares: int) -> int:
+    """How many loads an invocation has under way."""
+    for count in (4, 2):
+        if isinstance(depth, int) and depth % (count * shares) == 0:
+            return count
+    return 1
+
+
+def _fold(found: Product, parts: SSAValue, thread: SSAValue, shares: int, columns: int) -> None:
+    """Joins the parts of each column, by all invocations, into the first of them."""
+    b = found.b
+    place, column = b.floordiv(thread, columns), b.rem(thread, columns)
+
+    def join(half: int, reach: int) -> None:
+        for start in range(0, half, reach):
+            mine = b.add(place, start)
+            other = b.load(parts, [b.add(mine, half), column])
+            b.store(found.join(b.load(parts, [mine, column]), other), parts, [mine, column])
+
+    half = shares // 2
+    while half:
+        barrier(b)
+        reach = min(half, SIZE // columns)
+        b.when(b.compare("ult", thread, reach * columns), partial(join, half, reach))
+        half //= 2
+    barrier(b)
 
 
 def _neighbours(
