@@ -109,7 +109,7 @@ class DeviceStep:
         self._count = 0
         self._window = window_of(self.device.physical.largest_binding)
         self._recorded: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
-        """Sequences by the numbers of their pieces; parts of loose ones by four numbers, the first one -1."""
+        """Sequences by the numbers of their pieces; parts of loose ones by numbers, the first one below 0."""
         self._numbers = Allocation(self.device, 4 * NUMBERS, FOR_NUMBERS)
         words = (ctypes.c_uint32 * NUMBERS).from_address(self._numbers.mapped)
         self._words = np.ctypeslib.as_array(words)
@@ -312,8 +312,14 @@ class DeviceStep:
             moves = iter(asked.moves)
             for number, (moved, launches) in enumerate(asked.piece.runs):
                 if moved:
-                    fresh.append(self._part_of_moves(asked.staged, [next(moves) for _ in moved]))
-                    found.append(fresh[-1])
+                    own = [next(moves) for _ in moved]
+                    record = partial(self._part_of_moves, asked.staged, own)
+                    if any(move.host is None for move in own):
+                        # Within the device they go elsewhere in every step.
+                        fresh.append(record())
+                        found.append(fresh[-1])
+                    else:
+                        found.append(self._kept(_key_of(asked.staged, own), record))
                 else:
                     key = (-1, asked.piece.number, number, asked.numbers)
                     record = partial(self._part_of_launches, asked, launches)
@@ -376,6 +382,14 @@ class DeviceStep:
             if begin >= end:  # An empty buffer: nothing of it is read, but a binding has bytes.
                 begin, end = 0, WORD
             yield Range(block.allocation, begin, end, number in call.row.writes)
+
+
+def _key_of(staged: int, moves: Sequence[PieceMove]) -> tuple[int, ...]:
+    """The name of the commands of moves between host and device."""
+    key = [-2, staged]
+    for move in moves:
+        key += [move.row.kernel == TO_HOST, *move.device, move.nbytes, move.staged]
+    return tuple(key)
 
 
 class _Active(threading.local):
