@@ -76,16 +76,17 @@ block entry { op matmul(x, y) >> a; op matmul(x, z, transpose_b=true) >> b; retu
 dynamic {
     x: f32[1, 256]; y: f32[256, 96]; z: f32[N, 256]; h: f16[3, 512]; g: f16[64, 512]; gg: f16[512, 40];
     bias: f32[96]; s: f32[2, K]; t: f32[K, N]; u: f32[N, K]; i: i32[2, 200]; j: i32[200, 30];
-    jj: i8[4, 300]; kk: i8[20, 300];
+    jj: i8[4, 300]; kk: i8[20, 300]; v: f16[K, 3]; w: f16[N, K];
 }
 volatile {
     a: f32[1, 96]; b: f32[1, N]; c: f16[3, 64]; d: f16[3, 40]; e: f32[2, N]; f: f32[2, N]; k: i32[2, 30];
-    l: i8[4, 20];
+    l: i8[4, 20]; m: f16[3, N];
 }
 block entry {
     op matmul(x, y) >> a; op add(a, bias) >> a; op gelu(a) >> a; op matmul(x, z, transpose_b=true) >> b;
     op matmul(h, g, transpose_b=true) >> c; op matmul(h, gg) >> d; op matmul(s, t) >> e;
     op matmul(s, u, transpose_b=true) >> f; op matmul(i, j) >> k; op matmul(jj, kk, transpose_b=true) >> l;
+    op matmul(v, w, transpose_a=true, transpose_b=true) >> m;
     return;
 }
 """,

@@ -42,6 +42,8 @@ class Operand:
 
     def load_steps(self, place: Index, k: Index, lanes: int) -> list[SSAValue]:
         """The elements at some steps of the sum, where they are neighbours; `k` is a multiple of `lanes`."""
+        if lanes == 1:
+            return [self.load(place, k)]
         return self._load_wide([*self.leading, place, k], lanes)
 
     def load_places(self, place: Index, k: Index, lanes: int) -> list[SSAValue]:
