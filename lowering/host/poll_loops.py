@@ -95,7 +95,6 @@ def _poll(step: FuncOp, place: InsertPoint, words: SSAValue, errors: SSAValue) -
     build = LoopBuilder(place)
     interrupted = build.insert(as_hosts(CallOp(POLL, [words], [i1]), step))
     interrupted.name_hint = "interrupted"
-
     note_interrupted(build, interrupted, errors)
     build.do(nn.LeaveIfOp(interrupted))
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
@@ -123,31 +123,24 @@ class _Places:
                 users = [use.operation for result in op.results for use in result.uses]
                 if any(_is_kernel(user) and not on_host(user) for user in users):
                     del op.attributes[PLACE]
-
         self._follow()
 
     def _follow(self) -> None:
         """Sends elementwise ops of what the host has, and only host ops read, after their readers: nobody
         waits for the device then."""
-        for op in reversed(self.kernels):
-            if on_host(op) or not isinstance(op, linalg.GenericOp | linalg.FillOp):
-                continue
-            parallel = isinstance(op, linalg.FillOp) or REDUCTION not in op.iterator_types.data
+        there = set(self.given)
+        """What the host has, or would have where the elementwise ops behind it are the host's."""
+        chains: list[Operation] = []
+        for op in self.kernels:
+            simple = _is_elementwise(op) and all(_source(v) in there for v in _operands(op))
+            if simple and not on_host(op):
+                chains.append(op)
+            if simple or on_host(op):
+                there |= set(op.results)
+        for op in reversed(chains):
             readers = list(_readers(op))
-            if parallel and readers and all(map(on_host, readers)):
-                if all(map(self._host_has, _operands(op))):
-                    to_host(op)
-
-    def _host_has(self, value: SSAValue) -> bool:
-        """Whether a value comes from the caller or from elementwise ops of such values: these follow."""
-        owner = _source(value).owner
-        if isinstance(owner, Block):
-            return _source(value) in self.given
-        if on_host(owner):
-            return True
-        if not isinstance(owner, linalg.GenericOp | linalg.FillOp):
-            return False
-        return all(map(self._host_has, _operands(owner)))
+            if readers and all(map(on_host, readers)):
+                to_host(op)
 
     def _must_leave(self, op: Operation) -> bool:
         return _is_asked(op) or self.demands.supports(op) is not None
@@ -165,6 +158,12 @@ class _Places:
     def _is_there(self, value: SSAValue) -> bool:
         """Whether the host has a small value."""
         return _source(value) in self.small
+
+
+def _is_elementwise(op: Operation) -> bool:
+    if isinstance(op, linalg.GenericOp):
+        return REDUCTION not in op.iterator_types.data
+    return isinstance(op, linalg.FillOp)
 
 
 def _source(value: SSAValue) -> SSAValue:

@@ -68,9 +68,9 @@ class LowerDispatches(ModulePass):
         %failed = func.call @hand_over(%calls, %errors, %logged) : (…) -> i1   // openinfer_submit
         nn.leave_if %failed
 
-    What is moved between host and device is submitted at once (moves one behind the other together): what
-    the host has may change behind it, and what it reads must be there. In a traced build everything is, for
-    the stamps around it.
+    What is moved between host and device is handed over at once (moves one behind the other together): what
+    the host has may change behind it, and what it reads must be there. In a traced build everything is, so
+    that the runtime knows which stamp has asked for it.
 
     Requires: `lower-device-kernels`, `plan-memory`, and sizes not lowered.
     Leaves: no op on device memory; the rows of the record as `calls` of `nn.interface`.

@@ -44,6 +44,7 @@ def main(arguments: list[str]) -> int:
     if given.child is not None:
         _run_all(json.loads(given.child), given.out)
         return 0
+    _end_line(given.out)
     wanted = list(_wanted(given))
     while left := _left(wanted, given.out):
         _run_child(left, given.out)
@@ -67,6 +68,13 @@ def _batches() -> list[tuple[str, ...]]:
 def _cases(module: str) -> Any:
     """A module of the case table, which is in another folder of tests."""
     return import_module(module)
+
+
+def _end_line(out: Path) -> None:
+    """Ends a line that was being written when the script was stopped: the next one is another."""
+    if out.exists() and not out.read_bytes().endswith(b"\n"):
+        with out.open("a") as file:
+            file.write("\n")
 
 
 def _lines(out: Path) -> dict[str, dict[str, Any]]:

@@ -34,13 +34,14 @@ def test_drawn_programs_agree_and_the_layer_says_nothing(
     assert "VUID" not in done.stdout, done.stdout
 
 
-def test_the_script_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """What has a line is not run again, and a line that was cut off is."""
+def test_the_script_goes_on_where_it_stopped(vulkan: None, tmp_path: Path) -> None:
+    """What has a line is not run again; what has a part of one is."""
     lines = tmp_path / "lines"
     row = {"name": "scalar program 1", "defect": "it was wrong", "compared": 3}
-    lines.write_text(json.dumps(row) + '\n{"name": "scalar pro')
-    words = ("--seed", "1", "--programs", "1", "--tier", "scalar")
-    done = run(lines, *words)
-    assert done.returncode == 1
+    lines.write_text(json.dumps(row) + '\n{"name": "scalar program 2", "def')
+    done = run(lines, "--seed", "1", "--programs", "2", "--tier", "scalar")
+    assert done.returncode == 1, done.stdout + done.stderr
     assert "scalar program 1: it was wrong" in done.stdout
-    assert "scalar program: 1 programs, 3 steps compared" in done.stdout
+    assert "wrong: 1" in done.stdout
+    whole = [line for line in lines.read_text().splitlines() if line.endswith("}")]
+    assert [json.loads(line)["name"] for line in whole] == ["scalar program 1", "scalar program 2"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, i32
 from xdsl.dialects.math import ExpOp, FmaOp
 from xdsl.ir import SSAValue
 
@@ -27,6 +27,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, is_float, select
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
+from openinfer.lowering.vulkan.schedules.forms import rows_of
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -46,13 +47,22 @@ ROUND = 4
 
 def fits_one_query(b: LoopBuilder, op: AttentionOp) -> bool:
     """Whether an attention has one query, and the device and its shapes are made for this."""
-    of = Attended(b, op)
-    if of.query_count != 1 or not isinstance(of.depth, int) or of.columns != of.depth:
+    shapes: list[tuple[int, ...]] = []
+    for value in op.inputs[:3]:
+        assert isinstance(value.type, MemRefType)
+        shapes.append(value.type.get_shape())
+    depth, columns = shapes[1][3], shapes[2][3]
+    queries = shapes[0][op.layouts.data[0].data.index("l")]
+    if rows_of(op, queries) != 1 or depth == DYNAMIC_INDEX or columns != depth:
         return False
-    lanes = common_lanes(op, (of.q.buffer, of.k.buffer, of.v.buffer))
-    beside = of.depth // lanes
+    beside = depth // _lanes(op)
     is_power = beside & (beside - 1) == 0
     return is_power and 1 <= beside <= b.facts.device_description.subgroup > 1
+
+
+def _lanes(op: AttentionOp) -> int:
+    """Neighbouring columns of q, k and v that are one access."""
+    return common_lanes(op, op.inputs[:3])
 
 
 def one_query(b: LoopBuilder, op: AttentionOp) -> Grid:
@@ -82,7 +92,7 @@ class _Query:
         self.key_head = of.group_of(head)
         b = self.b = of.b
         assert isinstance(of.depth, int)
-        self.lanes = common_lanes(of.op, (of.q.buffer, of.k.buffer, of.v.buffer))
+        self.lanes = _lanes(of.op)
         self.beside = of.depth // self.lanes
         """Invocations that share a key."""
         self.group = Workgroup(b, SIZE)

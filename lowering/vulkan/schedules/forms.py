@@ -67,11 +67,12 @@ def typical_rows(op: Operation, rows: Index) -> int | None:
     return most_rows(op) or (MANY if forms_of(op) else None)
 
 
-def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> list[FuncOp]:
-    """The functions of the kernels of an op, in place of the one that it has, with their calls in `@step`."""
+def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> None:
+    """Gives an op with several kernels a function for each, beside the one that it has, and lets its calls in
+    `@step` choose."""
     forms = forms_of(kernel)
     if not forms:
-        return [function]
+        return
     module_block = function.parent_block()
     assert module_block is not None
     found: list[FuncOp] = []
@@ -90,7 +91,6 @@ def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> li
         with keep_location(call):
             _choose(call, result.index, axis, forms, found)
         Rewriter.erase_op(call)
-    return found
 
 
 def _choose(

@@ -217,7 +217,7 @@ class Context:
     def _call(self) -> None:
         """One native call with the frame as it stands; another one when it asks for memory."""
         if not self.done and self._error_words[0]:
-            self._recovery.undo()
+            self._recovery.undo(self._loaded.kept_log(self._frame))
         self.done = False
         rooms = self.rooms
         if rooms.lent and rooms.taken:

@@ -92,6 +92,7 @@ class DeviceStep:
     ) -> None:
         """`traced` takes the times of a traced build."""
         self.memory, self.kernels, self.rows = memory, kernels, rows
+        self._numbers_of_rows = {id(row): number for number, row in enumerate(rows)}
         self.device = memory.device
         self._traced = traced
         self._timer: Timer | None = None
@@ -366,7 +367,7 @@ class DeviceStep:
     def _time(self, row: CallRow) -> None:
         """The next command belongs to a row."""
         if self._timer is not None:
-            self._timer.row = self.rows.index(row)
+            self._timer.row = self._numbers_of_rows[id(row)]
 
     def _ranges(self, piece: Piece, call: PieceLaunch) -> Iterator[Range]:
         """What a kernel is given; it is told how far behind the beginning its buffers begin."""
