@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Operation
 
+from openinfer.dialects import nn
 from openinfer.dialects.nn.layouts import LayoutAttr
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.places import on_host
 from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.sizes import Size
 
-if TYPE_CHECKING:
-    from openinfer.dialects import nn
+Composite = nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp | nn.RotaryOp
+"""Ops that a machine may want in parts."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Demands:
         it can run, it can run too."""
         return None
 
-    def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
+    def whole(self, op: Composite) -> bool:
         """Whether the machine has a kernel for an op that others compute in parts."""
         return False
 

@@ -29,6 +29,7 @@ from openinfer.dialects.nn.sequence_ops import (
     LstmOp,
     RecurrentOp,
     RfftOp,
+    RotaryOp,
 )
 from openinfer.dialects.nn.slots import SlotAttr, argument_row, slots_of
 from openinfer.dialects.nn.state_ops import OPS as _STATE_OPS
@@ -191,6 +192,7 @@ __all__ = [
     "ReshapeOp",
     "RfftOp",
     "RmsNormOp",
+    "RotaryOp",
     "RoundPairsOp",
     "ScatterOp",
     "SectionsOp",

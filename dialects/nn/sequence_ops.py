@@ -13,11 +13,13 @@ from openinfer.dialects.nn.checks import (
     Dim,
     Dims,
     element,
+    expect_element,
     expect_floats,
     expect_shape,
     fits,
     refuse,
     shape_of,
+    stretches,
     text,
     times,
 )
@@ -163,4 +165,37 @@ class IrfftOp(FourierOp):
         expect_shape(self, "the result", target, (*source[:-2], length))
 
 
-OPS: tuple[type[NNOp], ...] = (LstmOp, GruOp, RfftOp, IrfftOp)
+@irdl_op_definition
+class RotaryOp(NNOp):
+    """Pairs of elements along the last axis, turned by angles: `a·cos − b·sin`, `b·cos + a·sin`.
+
+    Inputs: x `[…, 2*P]`; cosine and sine of the angles, which broadcast to `[…, P]`. The halves of the axis
+    are the pairs' first and second elements, with `interleaved` neighbours are. Computed in the
+    element type of the angles, rounded once.
+    """
+
+    name = "nn.rotary"
+    interleaved = opt_prop_def(UnitAttr)
+    ARITY: ClassVar[tuple[int, int | None]] = (3, 3)
+
+    def check(self) -> None:
+        x, *angles = self.inputs
+        source = shape_of(x)
+        if not source or (isinstance(source[-1], int) and source[-1] % 2):
+            refuse(self, f"x has shape {text(source)}, expected pairs along the last axis")
+        expect_floats(self, (*self.inputs, self.output))
+        expect_shape(self, "the result", shape_of(self.output), source)
+        for name, value in zip(("the cosine", "the sine"), angles):
+            dims = shape_of(value)
+            pairs = (*source[:-1], source[-1] // 2 if isinstance(source[-1], int) else None)
+            if dims != pairs and not stretches(dims, pairs):
+                refuse(
+                    self,
+                    f"{name} has shape {text(dims)}, expected one that broadcasts to {text(pairs)}",
+                )
+            expect_element(self, name, element(value), element(angles[0]))
+            if element(value) not in (f32, f64):
+                refuse(self, f"{name} has elements {element(value)}, not f32 or f64")
+
+
+OPS: tuple[type[NNOp], ...] = (LstmOp, GruOp, RfftOp, IrfftOp, RotaryOp)

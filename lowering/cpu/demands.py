@@ -26,7 +26,7 @@ from openinfer.lowering.cpu.schedules.indexing import sort_scratch
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
 from openinfer.lowering.cpu.schedules.recurrence import recurrent_scratch
 from openinfer.lowering.cpu.vector_width import lanes_of
-from openinfer.lowering.demands import Demands, Scratch, Tiling
+from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling
 
 _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.MatmulOp: scratch_types,
@@ -59,8 +59,9 @@ class CpuDemands(Demands):
                 return "the CPU has no kernel for products with weights in blocks"
         return None
 
-    def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
-        return True
+    def whole(self, op: Composite) -> bool:
+        # Partners that are neighbours would be turned one by one: no vector holds one of each.
+        return not isinstance(op, nn.RotaryOp) or op.interleaved is None
 
     def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
         if isinstance(dtype, IntegerType):

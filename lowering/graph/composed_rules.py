@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, TensorType, f64, i1
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, TensorType, UnitAttr, f64, i1
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
@@ -99,26 +99,11 @@ def _rope(call: Call) -> Sequence[SSAValue]:
         return [call.convert(x, call.type)]
     dtype = _wide(call)
     cosine, sine = _phases(call, rotated // 2, dtype)
-    pairs = Size.of(rotated // 2)
-    lead = dims[:-1]
-    if call.settings["interleaved"]:
-        turned = call.reshape(_part(call, x, 0, rotated), (*lead, pairs, Size.of(2)))
-        halves = [call.reshape(_part(call, turned, i, 1), (*lead, pairs)) for i in range(2)]
-    else:
-        halves = [_part(call, x, i * (rotated // 2), rotated // 2) for i in range(2)]
-    a, b = (widened(call, half, dtype) for half in halves)
-
-    def times(value: SSAValue, factor: SSAValue) -> SSAValue:
-        return call.elementwise("mul", [value, factor], _like(value))
-
-    first = call.elementwise("sub", [times(a, cosine), times(b, sine)], _like(a))
-    second = call.elementwise("add", [times(b, cosine), times(a, sine)], _like(a))
     declared = call.results[0].dtype
-    parts = [widened(call, value, declared) for value in (first, second)]
-    if call.settings["interleaved"]:
-        parts = [call.reshape(part, (*lead, pairs, _ONE)) for part in parts]
-        joined = _joined(call, parts, (*lead, pairs, Size.of(2)))
-        parts = [call.reshape(joined, (*lead, Size.of(rotated)))]
+    turned = _part(call, x, 0, rotated)
+    kind = nn.with_element(_like(turned), element_type(declared))
+    interleaved = UnitAttr() if call.settings["interleaved"] else None
+    parts = [call.add(nn.RotaryOp, [turned, cosine, sine], kind, interleaved=interleaved)]
     size = dims[-1].constant
     assert size is not None
     if size > rotated:

@@ -1,4 +1,4 @@
-"""Attention and normalisation that the machine does not want as one op, taken apart again."""
+"""Attention, normalisation and turned pairs that the machine does not want as one op, taken apart."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     FloatAttr,
     IntegerAttr,
     ModuleOp,
@@ -24,7 +25,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
-from openinfer.lowering.demands import demands_of
+from openinfer.dialects.graph import SizeAttr
+from openinfer.lowering.demands import Composite, demands_of
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.rewriting import operations
 from openinfer.runtime.sizes import Size
@@ -46,7 +48,7 @@ class ExpandComposites(ModulePass):
         %o = nn.matmul(%p, %v) : …
 
     `recognize-attention` and `recognize-layer-norm` always recognise; `Demands.whole` says which of
-    attention, layer norm and RMS norm stay. Scores and means are f32, or f64 for f64, and the result
+    attention, layer norm, RMS norm and rotary stay. Scores and means are f32, or f64 for f64, and the result
     is rounded once. Rows that see no key, and keys that a query does not see, are as in the op.
 
     Requires: before `lower-precision`, which then sees the products.
@@ -60,13 +62,13 @@ class ExpandComposites(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         demands = demands_of(op)
         for found in operations(op.body):
-            if not isinstance(found, nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp):
-                continue
-            if demands.whole(found):
+            if not isinstance(found, Composite) or demands.whole(found):
                 continue
             parts = _Parts()
             if isinstance(found, nn.AttentionOp):
                 result = _attention(parts, found)
+            elif isinstance(found, nn.RotaryOp):
+                result = _rotary(parts, found)
             else:
                 result = _norm(parts, found)
             if result is not None:
@@ -290,3 +292,43 @@ def _norm(parts: _Parts, op: nn.LayerNormOp | nn.RmsNormOp) -> SSAValue:
     for kind, value in zip(kinds, affine):
         y = parts.each(kind, y, value)
     return parts.cast(y, result.element_type)
+
+
+# Pairs --------------------------------------------------------------------------------------------
+
+
+def _rotary(parts: _Parts, op: nn.RotaryOp) -> SSAValue:
+    """First and second elements of the pairs apart, and together again."""
+    x, cosine, sine = op.inputs
+    wide, stored = nn.element_of(cosine), nn.element_of(op.result[0])
+    *lead, last = nn.dims_of(x)
+    pairs, two = last // 2, Size.of(2)
+    interleaved = op.interleaved is not None
+    dims = (*lead, pairs, two) if interleaved else (*lead, two, pairs)
+    axis = len(dims) - (1 if interleaved else 2)
+    apart = parts.reshape(x, dims)
+
+    def one(number: int) -> SSAValue:
+        starts = [SizeAttr(Size.of(number if d == axis else 0)) for d in range(len(dims))]
+        shape = [_ONE if d == axis else size for d, size in enumerate(dims)]
+        part = parts.add(
+            nn.SliceOp,
+            [apart],
+            nn.tensor_type(nn.element_of(x), shape),
+            starts=ArrayAttr(starts),
+            steps=nn.ints_setting([1] * len(dims)),
+        )
+        return parts.cast(parts.reshape(part, (*lead, pairs)), wide)
+
+    a, b = one(0), one(1)
+
+    def times(value: SSAValue, factor: SSAValue) -> SSAValue:
+        return parts.each("mul", value, factor, like=a)
+
+    first = parts.each("sub", times(a, cosine), times(b, sine))
+    second = parts.each("add", times(b, cosine), times(a, sine))
+    shape = [_ONE if d == axis else size for d, size in enumerate(dims)]
+    turned = [parts.reshape(parts.cast(value, stored), shape) for value in (first, second)]
+    kind = nn.tensor_type(stored, dims)
+    joined = parts.add(nn.ConcatOp, turned, kind, axis=nn.int_setting(axis))
+    return parts.reshape(joined, nn.dims_of(x))

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -235,6 +235,49 @@ def _iota(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue
 
     new, made = generic([], [], result, body)
     return new, [low.record(op.result[0], made.res[0])]
+
+
+def _rotary(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    """Each element with its partner: the other one of an axis of two."""
+    assert isinstance(op, nn.RotaryOp)
+    x, cosine, sine = op.inputs
+    dtype, wide, result_dtype = (low.dtype(v) for v in (x, cosine, op.result[0]))
+    *lead, last = nn.dims_of(x)
+    assert last.constant is not None
+    pairs, two = Size.of(last.constant // 2), Size.of(2)
+    interleaved = op.interleaved is not None
+    dims = (*lead, pairs, two) if interleaved else (*lead, two, pairs)
+    rank = len(dims)
+    half, pair = (rank - 1, rank - 2) if interleaved else (rank - 2, rank - 1)
+    apart = nn.ReshapeOp([x], [nn.tensor_type(nn.element_of(x), dims)])
+    places: list[AffineExpr] = [AffineDimExpr(d) for d in range(rank)]
+    partner = list(places)
+    partner[half] = places[half] * -1 + 1
+
+    def angle(value: SSAValue) -> AffineMap:
+        found = broadcast_map(nn.dims_of(value), (*lead, pairs))
+        walked: list[AffineExpr] = [*places[: len(lead)], places[pair]]
+        return found.compose(AffineMap(rank, 0, tuple(walked)))
+
+    def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        own, other, c, s = args[:4]
+        own, other = (emit_cast(b, value, dtype, c.type) for value in (own, other))
+        along = emit_body(b, "mul", {}, [own, c], [wide, wide], wide)
+        across = emit_body(b, "mul", {}, [other, s], [wide, wide], wide)
+        first = emit_body(b, "sub", {}, [along, across], [wide, wide], wide)
+        second = emit_body(b, "add", {}, [along, across], [wide, wide], wide)
+        is_first = b.compare("eq", b.insert(linalg.IndexOp(half)), 0)
+        turned = b.insert(arith.SelectOp(is_first, first, second))
+        return emit_body(b, "cast", {}, [turned], [wide], result_dtype)
+
+    new, made = generic(
+        [apart.result[0], apart.result[0], cosine, sine],
+        [identity_map(rank), AffineMap(rank, 0, tuple(partner)), angle(cosine), angle(sine)],
+        nn.tensor_type(nn.element_of(op.result[0]), dims),
+        body,
+    )
+    joined = nn.ReshapeOp([made.res[0]], [op.result[0].type])
+    return [apart, *new, joined], [low.record(op.result[0], joined.result[0])]
 
 
 def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:
@@ -460,6 +503,7 @@ _RULES: dict[type[Operation], Rule] = {
     nn.BroadcastOp: _broadcast,
     nn.IotaOp: _iota,
     nn.ReduceOp: _reduce,
+    nn.RotaryOp: _rotary,
     nn.MatmulOp: _marked,
     nn.GatherOp: _marked,
     nn.ScatterOp: _marked,

@@ -17,7 +17,7 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects import nn
-from openinfer.lowering.demands import Demands
+from openinfer.lowering.demands import Composite, Demands
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
@@ -76,9 +76,11 @@ class VulkanDemands(Demands):
                     return reason
         return None
 
-    def whole(self, op: nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp) -> bool:
+    def whole(self, op: Composite) -> bool:
         # Where this is asked a mask still has bools, which become bytes; i1 in memory are packed bits.
         stored = [v for v in op.inputs if nn.element_of(v) != i1]
+        if isinstance(op, nn.RotaryOp):
+            return all(_is_stored(nn.element_of(value)) for value in stored)
         return not Facts.of(op).strict_math and self._refuses(op, stored) is None
 
 

@@ -90,3 +90,25 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "nul
     func.return %o, %p : tensor<1x?x8x16xf32, #nn.dims<1, H, 8, 16>>, tensor<1x2x8x16xf32>
   }
 }
+
+// -----
+
+// Pairs are taken apart along their axis of two. The CPU wants halves whole: they lie in vectors.
+// CHECK-LABEL: func.func @step(%x: tensor<3x8xf16>
+// CHECK: %[[X:.*]] = nn.reshape(%x) : (tensor<3x8xf16>) -> tensor<3x4x2xf16>
+// CHECK: nn.slice(%[[X]]) {starts = [#graph.size<0>, #graph.size<0>, #graph.size<0>], steps = array<i64: 1, 1, 1>} : (tensor<3x4x2xf16>) -> tensor<3x4x1xf16>
+// CHECK: nn.slice(%[[X]]) {starts = [#graph.size<0>, #graph.size<0>, #graph.size<1>]
+// CHECK: %[[A:.*]] = nn.elementwise(%{{.*}}, %{{.*}}) {kind = "sub"} : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+// CHECK: %[[B:.*]] = nn.elementwise(%{{.*}}, %{{.*}}) {kind = "add"} : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+// CHECK: nn.elementwise(%[[A]]) {kind = "cast"} : (tensor<3x4xf32>) -> tensor<3x4xf16>
+// CHECK: nn.concat(%{{.*}}, %{{.*}}) {axis = 2 : i64} : (tensor<3x4x1xf16>, tensor<3x4x1xf16>) -> tensor<3x4x2xf16>
+// WHOLE-LABEL: func.func @step(%x: tensor<3x8xf16>
+// WHOLE: nn.concat
+// WHOLE: nn.rotary(%x, %c, %c) : (tensor<3x8xf16>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "null"} {
+  func.func @step(%x: tensor<3x8xf16>, %c: tensor<4xf32>) -> (tensor<3x8xf16>, tensor<3x8xf16>) {
+    %y = nn.rotary(%x, %c, %c) {interleaved} : (tensor<3x8xf16>, tensor<4xf32>, tensor<4xf32>) -> tensor<3x8xf16>
+    %z = nn.rotary(%x, %c, %c) : (tensor<3x8xf16>, tensor<4xf32>, tensor<4xf32>) -> tensor<3x8xf16>
+    func.return %y, %z : tensor<3x8xf16>, tensor<3x8xf16>
+  }
+}

@@ -89,8 +89,10 @@ graph.block entry {
 // -----
 // What is not rotated is not touched; angles are made in f64.
 // CHECK: nn.elementwise({{.*}}) {kind = "cos"} : (tensor<5x2xf64>) -> tensor<5x2xf64>
+// CHECK: %[[PART:.*]] = nn.slice(%x) {starts = [#graph.size<0>, #graph.size<0>, #graph.size<0>]
+// CHECK: %[[TURNED:.*]] = nn.rotary(%[[PART]], %{{.*}}, %{{.*}}) : (tensor<3x5x4xf32>, tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<3x5x4xf32>
 // CHECK: %[[REST:.*]] = nn.slice(%x) {starts = [#graph.size<0>, #graph.size<0>, #graph.size<4>]
-// CHECK: nn.concat(%{{.*}}, %{{.*}}, %[[REST]]) {axis = 2 : i64}
+// CHECK: nn.concat(%[[TURNED]], %[[REST]]) {axis = 2 : i64}
 graph.variable x dynamic f32 [3, 5, 6]
 graph.variable y volatile f32 [3, 5, 6]
 graph.block entry {

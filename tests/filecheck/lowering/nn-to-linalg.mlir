@@ -114,3 +114,24 @@ func.func @from_index(%i: index) -> tensor<i64> {
   %t = nn.from_index %i : tensor<i64>
   func.return %t : tensor<i64>
 }
+// -----
+// Pairs are an axis of two: an element is read with its partner, the other one of that axis.
+// CHECK-LABEL: func.func @halves
+// CHECK: %[[X:.*]] = nn.reshape(%x) : (tensor<3x8xf16>) -> tensor<3x2x4xf16>
+// CHECK: %[[Y:.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, ((d1 * -1) + 1), d2)>, affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%[[X]], %[[X]], %c, %s
+// CHECK: linalg.index 1 : index
+// CHECK: arith.select
+// CHECK: arith.truncf %{{.*}} : f32 to f16
+// CHECK: nn.reshape(%[[Y]]) : (tensor<3x2x4xf16>) -> tensor<3x8xf16>
+func.func @halves(%x: tensor<3x8xf16>, %c: tensor<3x4xf32>, %s: tensor<4xf32>) -> tensor<3x8xf16> {
+  %y = nn.rotary(%x, %c, %s) : (tensor<3x8xf16>, tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x8xf16>
+  func.return %y : tensor<3x8xf16>
+}
+// CHECK-LABEL: func.func @neighbours
+// CHECK: nn.reshape(%x) : (tensor<3x8xf32>) -> tensor<3x4x2xf32>
+// CHECK: affine_map<(d0, d1, d2) -> (d0, d1, ((d2 * -1) + 1))>
+// CHECK: linalg.index 2 : index
+func.func @neighbours(%x: tensor<3x8xf32>, %c: tensor<4xf32>) -> tensor<3x8xf32> {
+  %y = nn.rotary(%x, %c, %c) {interleaved} : (tensor<3x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}

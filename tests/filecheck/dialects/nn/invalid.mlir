@@ -922,3 +922,21 @@ func.func @f(%x: tensor<4x64xbf16>, %w: tensor<1x2x544xi8>) {
   %y = nn.matmul(%x, %w) {layout = #nn.blocks<q8_0, 16>, precision = "bf16"} : (tensor<4x64xbf16>, tensor<1x2x544xi8>) -> tensor<4x8xf32>
   func.return
 }
+// -----
+// CHECK: nn.rotary: x has shape [4, 7], expected pairs along the last axis
+func.func @f(%x: tensor<4x7xf32>, %c: tensor<3xf32>) {
+  %y = nn.rotary(%x, %c, %c) : (tensor<4x7xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<4x7xf32>
+  func.return
+}
+// -----
+// CHECK: nn.rotary: the sine has shape [8], expected one that broadcasts to [4, 4]
+func.func @f(%x: tensor<4x8xf32>, %c: tensor<4xf32>, %s: tensor<8xf32>) {
+  %y = nn.rotary(%x, %c, %s) : (tensor<4x8xf32>, tensor<4xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.rotary: the cosine has elements f16, not f32 or f64
+func.func @f(%x: tensor<4x8xf16>, %c: tensor<4xf16>) {
+  %y = nn.rotary(%x, %c, %c) : (tensor<4x8xf16>, tensor<4xf16>, tensor<4xf16>) -> tensor<4x8xf16>
+  func.return
+}

@@ -17,3 +17,10 @@ func.func @transforms(%x: tensor<3x?xf32, #nn.dims<3, N>>) {
   %s = nn.irfft(%b) {n = #graph.size<9>, norm = "backward"} : (tensor<3x?x2xf32, #nn.dims<3, "floordiv(N, 2) + 1", 2>>) -> tensor<3x9xf16>
   func.return
 }
+
+// CHECK: func.func @pairs
+func.func @pairs(%x: tensor<2x?x8xf16, #nn.dims<2, T, 8>>, %c: tensor<?x4xf32, #nn.dims<T, 4>>) {
+  // CHECK: %r = nn.rotary(%x, %c, %c) {interleaved} : (tensor<2x?x8xf16, #nn.dims<2, T, 8>>, tensor<?x4xf32, #nn.dims<T, 4>>, tensor<?x4xf32, #nn.dims<T, 4>>) -> tensor<2x?x8xf32, #nn.dims<2, T, 8>>
+  %r = nn.rotary(%x, %c, %c) {interleaved} : (tensor<2x?x8xf16, #nn.dims<2, T, 8>>, tensor<?x4xf32, #nn.dims<T, 4>>, tensor<?x4xf32, #nn.dims<T, 4>>) -> tensor<2x?x8xf32, #nn.dims<2, T, 8>>
+  func.return
+}
