@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -18,7 +19,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -49,7 +50,7 @@ class PlanMemory(ModulePass):
 
     Requires: kernels outlined, so that every buffer is made and used in `@step`.
     Leaves: no allocation; the plan and its size in `nn.interface`, for each memory; the offset of
-        each result.
+        each result. Small buffers of a device share memory only with what is called a while later.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -60,6 +61,13 @@ class PlanMemory(ModulePass):
                 _Planner(op, function).run()
                 return
 
+
+APART = 8
+"""Calls that the memory of a small buffer of a device stays its own for, after the last one that uses it. A
+device runs calls at the same time that do not wait for each other; one that writes where another one
+still reads has to wait."""
+SMALL = 256 * 1024
+"""Bytes up to which a buffer is small."""
 
 _OCTETS = MemRefType(IntegerType(8), [DYNAMIC_INDEX])
 
@@ -77,6 +85,8 @@ class _Planner:
             # A traced build is laid out as the plain one is.
             count += not isinstance(op, nn.StampOp)
         self.end = count
+        self.calls = [self.order[op] for op in function.walk() if isinstance(op, CallOp)]
+        """The places of calls in that order."""
 
     def run(self) -> None:
         allocations = [op for op in self.function.walk() if isinstance(op, memref.AllocOp)]
@@ -102,13 +112,26 @@ class _Planner:
             # Watched programs keep every value until the end.
             last = max(self.order.values(), default=0)
             buffers = [Buffer(b.name, b.size, 0, last) for b in buffers]
-        plan = place(buffers)
+        plan = self._place(buffers, kind)
         (arena,) = add_arguments(self.function, [(Slot(kind), _OCTETS)])
         if kind == SlotKind.ARENA:
             self._publish(plan, allocations)
         for op, offset in zip(allocations, plan.offsets):
             self._replace(op, offset, arena)
         return plan
+
+    def _place(self, buffers: Sequence[Buffer], kind: SlotKind) -> Plan:
+        if kind == SlotKind.ARENA:
+            return place(buffers)
+        plan = place([replace(b, last=self._apart(b)) for b in buffers])
+        return replace(plan, buffers=tuple(buffers))
+
+    def _apart(self, buffer: Buffer) -> int:
+        """The last operation that nobody else may use the memory of a buffer at."""
+        if buffer.size.constant is None or buffer.size.constant > SMALL:
+            return buffer.last
+        later = bisect_right(self.calls, buffer.last)
+        return max((buffer.last, *self.calls[later : later + APART]))
 
     def _buffer(self, op: memref.AllocOp, number: int) -> Buffer:
         kind = op.memref.type

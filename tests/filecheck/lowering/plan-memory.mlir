@@ -72,3 +72,29 @@ func.func @prepare_0(%x: memref<16xf32>) {
   func.return
 }
 }
+// -----
+// A device may run calls side by side: the third buffer does not take the place of the first one, so that its
+// call waits for nobody. A large one does (%e that of %d).
+// CHECK: {name = "a", offset = "{{[0-9]+}}", size = "64", first = {{[0-9]+}} : i64, last = {{[0-9]+}} : i64, memory = "device"
+// CHECK: {name = "c", offset
+// CHECK: {name = "d", offset = "0", size = "1048576"
+// CHECK: {name = "e", offset = "0", size = "1048576"
+// CHECK: device_arena = "1048768"
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+nn.interface {inputs = ["x"], outputs = []}
+func.func @step(%x: memref<16xf32> {openinfer.arg = #nn.slot<input "x">}) {
+  %a = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+  func.call @k(%a, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+  %b = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+  func.call @k(%a, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+  %c = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+  func.call @k(%b, %c) : (memref<16xf32>, memref<16xf32>) -> ()
+  %d = memref.alloc() {openinfer.memory = "device"} : memref<262144xf32>
+  func.call @large(%d) : (memref<262144xf32>) -> ()
+  %e = memref.alloc() {openinfer.memory = "device"} : memref<262144xf32>
+  func.call @large(%e) : (memref<262144xf32>) -> ()
+  func.return
+}
+func.func private @k(memref<16xf32>, memref<16xf32>)
+func.func private @large(memref<262144xf32>)
+}
