@@ -26,7 +26,12 @@ from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.nn.interface import TARGET
 from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, kind_of
-from openinfer.runtime.devices.description import MOST_SHARED, SUBGROUPS, DeviceDescription
+from openinfer.runtime.devices.description import (
+    MOST_INVOCATIONS,
+    MOST_SHARED,
+    SUBGROUPS,
+    DeviceDescription,
+)
 from openinfer.runtime.devices.description import PLAIN as PLAIN_DEVICE
 from openinfer.runtime.errors import CompileError, InputError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
@@ -42,7 +47,7 @@ _PLAIN = TARGETS["generic"]
 _DESCRIBED = ("triple", "cpu", "last_cache", "features")
 """Fields of a target description that a module repeats where they are not those of its kind. The
 longest text comes last."""
-_OF_DEVICE = ("subgroup", "shared_memory")
+_OF_DEVICE = ("subgroup", "shared_memory", "invocations")
 """Numbers of a device description that a module says where they are not the plain ones."""
 _FLAGS = ("strict_math", "observed", "traced", "no_fallback")
 
@@ -173,7 +178,12 @@ def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
     least = PLAIN_DEVICE.shared_memory
     if shared is not None and not least <= shared <= MOST_SHARED:
         raise _refused("shared_memory", f"is {shared}", f"write {least} to {MOST_SHARED} bytes")
-    return DeviceDescription(subgroup or 1, shared or least, _flag(said, "matrices"))
+    invocations, fewest = _number(said, "invocations"), PLAIN_DEVICE.invocations
+    if invocations is not None and not fewest <= invocations <= MOST_INVOCATIONS:
+        raise _refused("invocations", f"is {invocations}", f"write {fewest} to {MOST_INVOCATIONS}")
+    return DeviceDescription(
+        subgroup or 1, shared or least, invocations or fewest, _flag(said, "matrices")
+    )
 
 
 def _refused(name: str, found: str, fix: str) -> InputError:

@@ -13,6 +13,7 @@ from openinfer.runtime.options import TIERS
 SUBGROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of subgroups that Vulkan has."""
 MOST_SHARED = 1 << 20
+MOST_INVOCATIONS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class DeviceDescription:
     """Invocations that exchange values without memory; 1 where none do."""
     shared_memory: int = 16384
     """Bytes that the invocations of a workgroup share; what every Vulkan device has."""
+    invocations: int = 256
+    """The most invocations of a workgroup."""
     matrices: bool = False
     """Whether a subgroup multiplies 16 x 16 matrices of f16 and adds them up in f32."""
 
@@ -36,7 +39,10 @@ class DeviceDescription:
     @property
     def key(self) -> str:
         """A text that differs wherever kernels may differ."""
-        return f"subgroup {self.subgroup} shared {self.shared_memory} matrices {self.matrices}"
+        return (
+            f"subgroup {self.subgroup} shared {self.shared_memory} "
+            f"invocations {self.invocations} matrices {self.matrices}"
+        )
 
 
 PLAIN = DeviceDescription()

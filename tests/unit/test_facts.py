@@ -358,7 +358,7 @@ def test_binding_keeps_the_facts_of_a_program(tmp_path: Path, capsys: Capture) -
 def test_facts_come_back_as_they_were_written() -> None:
     target = replace(TARGETS["avx512"], cpu="znver5", features="+a,-b", triple="t", last_cache=7)
     tiles = {"4x64x32 f32": Tile(2, 8, 0), "?x64x32 f32": Tile(1, 5), "9x64x32 f64": Tile(1, 1, 64)}
-    device = DeviceDescription(subgroup=32, shared_memory=49152, matrices=True)
+    device = DeviceDescription(subgroup=32, shared_memory=49152, invocations=1024, matrices=True)
     for facts in (
         Facts(),
         Facts(target, True, "bf16", tiles, True, True),
@@ -390,6 +390,7 @@ def test_facts_follow_the_attributes() -> None:
         ('openinfer.last_cache = "much"', "write a number"),
         ("openinfer.subgroup = 33 : i64", "write one of 1, 2, 4"),
         ("openinfer.shared_memory = 100 : i64", "write 16384 to"),
+        ("openinfer.invocations = 128 : i64", "write 256 to"),
         ("openinfer.matrices = 1 : i64", "without a value"),
         ("openinfer.tiles = 3", "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 3>}', "third number"),

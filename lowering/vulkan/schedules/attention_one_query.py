@@ -39,8 +39,8 @@ from openinfer.lowering.vulkan.schedules.grid import (
 from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
-SIZE = 256
-"""Invocations of a workgroup."""
+SIZE = 512
+"""Invocations of a workgroup, where the device has as many."""
 ROUND = 4
 """Keys that an invocation reads before it waits for the first of them."""
 
@@ -58,6 +58,10 @@ def fits_one_query(b: LoopBuilder, op: AttentionOp) -> bool:
     beside = depth // _lanes(op)
     is_power = beside & (beside - 1) == 0
     return is_power and 1 <= beside <= b.facts.device_description.subgroup > 1
+
+
+def _size(b: LoopBuilder) -> int:
+    return min(SIZE, b.facts.device_description.invocations)
 
 
 def _lanes(op: AttentionOp) -> int:
@@ -81,7 +85,7 @@ def one_query(b: LoopBuilder, op: AttentionOp) -> Grid:
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         return groups_for(host, count(host, value_of(of.out.buffer)))
 
-    return Grid(groups, SIZE)
+    return Grid(groups, _size(b))
 
 
 class _Query:
@@ -95,7 +99,8 @@ class _Query:
         self.lanes = _lanes(of.op)
         self.beside = of.depth // self.lanes
         """Invocations that share a key."""
-        self.group = Workgroup(b, SIZE)
+        self.size = _size(b)
+        self.group = Workgroup(b, self.size)
         self.width = b.constant(self.group.subgroup, i32)
         self.column = b.mul(b.rem(self.group.thread, self.beside), self.lanes)
         self.first = b.floordiv(self.group.thread, self.beside)
@@ -105,9 +110,9 @@ class _Query:
         keys: tuple[Index, Index] = (0, of.sight.key_count)
         if of.sight.bounded:
             keys = of.sight.keys(of.sight.position(b.index(0)), 1)
-        query = self._read(of.q, self.head, 0)
+        query = [self._wide(value) for value in self._read(of.q, self.head, 0)]
         scale = b.constant(of.op.scale.value.data, of.kind)
-        at_once = SIZE // self.beside
+        at_once = self.size // self.beside
 
         def one_round(at: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(b.add(at, n * at_once), self.first) for n in range(ROUND)]
@@ -135,16 +140,18 @@ class _Query:
         self._finish(found)
 
     def _read(self, heads: Heads, head: Index, position: Index) -> list[SSAValue]:
-        """The columns of this invocation."""
+        """The columns of this invocation, as they are stored: what waits for its turn takes less room."""
         place = heads.at(self.batch, head, position, self.column)
-        values = load_wide(self.b, heads.buffer, place, self.lanes)
-        return [convert(self.b, value, self.of.kind) for value in values]
+        return load_wide(self.b, heads.buffer, place, self.lanes)
+
+    def _wide(self, value: SSAValue) -> SSAValue:
+        return convert(self.b, value, self.of.kind)
 
     def _product(self, query: Sequence[SSAValue], key: Sequence[SSAValue]) -> SSAValue:
         b = self.b
         total = b.constant(0, self.of.kind)
         for x, y in zip(query, key):
-            total = b.insert(FmaOp(x, y, total))
+            total = b.insert(FmaOp(x, self._wide(y), total))
         offset = self.beside // 2
         while offset:
             total = self._add(total, self._other(total, offset))
@@ -183,7 +190,7 @@ class _Query:
             weight = select(b, sees, self._weight(score, base), b.constant(0, self.of.kind))
             total = self._add(total, weight)
             for lane, x in enumerate(value):
-                more = b.insert(FmaOp(weight, x, result[lane]))
+                more = b.insert(FmaOp(weight, self._wide(x), result[lane]))
                 # Hidden values are no part of the result, whatever they are.
                 result[lane] = select(b, sees, more, result[lane])
         return [top, total, *result]
@@ -204,7 +211,7 @@ class _Query:
         """Joins what the subgroups have found, and stores the result: an invocation for each column."""
         b, of = self.b, self.of
         assert isinstance(of.depth, int)
-        groups = SIZE // self.group.subgroup
+        groups = self.size // self.group.subgroup
         heads = shared_buffer(b, of.kind, [2, groups], "heads")
         parts = shared_buffer(b, of.kind, [groups, of.depth], "parts")
         subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
@@ -239,7 +246,7 @@ class _Query:
             place = of.out.at(self.batch, self.head, 0, column)
             b.store(convert(b, value, of.stored), of.out.buffer, place)
 
-        b.loop(self.group.thread, of.depth, SIZE, store)
+        b.loop(self.group.thread, of.depth, self.size, store)
 
     def _base(self, top: SSAValue) -> SSAValue:
         """What scores are relative to: where nothing is seen yet, -inf would make NaN of all that follows."""

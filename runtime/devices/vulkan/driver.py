@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from openinfer.runtime.devices.description import MOST_SHARED, PLAIN, SUBGROUPS, DeviceDescription
+from openinfer.runtime.devices.description import (
+    MOST_INVOCATIONS,
+    MOST_SHARED,
+    PLAIN,
+    SUBGROUPS,
+    DeviceDescription,
+)
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_validation
@@ -221,6 +227,7 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
         DeviceDescription(
             groups.subgroupSize if _exchanges(handle, groups) else 1,
             min(limits.maxComputeSharedMemorySize, MOST_SHARED),
+            _invocations(limits),
             _multiplies_matrices(instance, handle),
         ),
         min(sizes.maxMemoryAllocationSize, more.maxBufferSize),
@@ -233,6 +240,12 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             bytes(found.pipelineCacheUUID),
         ),
     )
+
+
+def _invocations(limits: Any) -> int:
+    """The most invocations of a workgroup that lie along its first axis."""
+    most = min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0])
+    return max(PLAIN.invocations, min(most, MOST_INVOCATIONS))
 
 
 def timestamps_of(handle: Any) -> tuple[int, float]:

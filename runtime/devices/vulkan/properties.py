@@ -23,6 +23,7 @@ def facts_of(device: PhysicalDevice) -> Mapping[str, str]:
         "numbers of kernels": ", ".join(["f32", "i32", *_numbers(device.handle)]),
         "subgroup": f"{description.subgroup} invocations",
         "shared memory": f"{description.shared_memory} bytes",
+        "workgroup": f"{description.invocations} invocations",
         "matrices": "16 x 16 of f16, sums in f32" if description.matrices else "none",
         "timestamps": _timestamps(device.handle),
         "largest buffer of a kernel": f"{device.largest_binding} bytes",
