@@ -107,6 +107,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "fuse-pooling", "after bias and activation, a quarter of the sums is stored"
                 ),
                 faster("fuse-epilogue", "what follows pooling"),
+                faster(
+                    "fuse-matvec", "bodies are final: what one product reads of another is known"
+                ),
                 faster("choose-layouts", "products have their final operands now"),
                 faster("stream-weights", "panels are what a step reads; their sum is known now"),
                 faster("merge-products", "their bodies are final, their panels have their places"),

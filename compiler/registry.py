@@ -40,6 +40,7 @@ PASSES: dict[str, str] = {
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",
+    "fuse-matvec": "openinfer.lowering.linalg.fuse_matvec:FuseMatvec",
     "merge-products": "openinfer.lowering.linalg.merge_products:MergeProducts",
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "choose-layouts": "openinfer.lowering.linalg.choose_layouts:ChooseLayouts",

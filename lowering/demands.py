@@ -80,6 +80,10 @@ class Demands:
         """Whether one kernel may compute several products of one left operand."""
         return False
 
+    def matvec(self, product: nn.MatmulOp) -> bool:
+        """Whether the kernel of a product has few rows, and may take in what stands before and beside it."""
+        return False
+
     def pools(self, conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
         """Whether the kernel of a convolution takes the largest of squares of its sums well."""
         return False

@@ -17,6 +17,7 @@ from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
 from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
+from openinfer.dialects.nn.matvec_op import MatvecOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.products_op import ProductsOp
@@ -113,6 +114,7 @@ NN = Dialect(
         PackOp,
         MatmulOp,
         ProductsOp,
+        MatvecOp,
         ConvOp,
         DotPairsOp,
         RoundPairsOp,
@@ -176,6 +178,7 @@ __all__ = [
     "LoosenOp",
     "LstmOp",
     "MatmulOp",
+    "MatvecOp",
     "MemberOp",
     "NNOp",
     "ObserveOp",

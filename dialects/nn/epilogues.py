@@ -44,8 +44,8 @@ def check_extras(op: NNOp, maps: ArrayAttr[AffineMapAttr] | None, result: Dims) 
                 )
 
 
-def check_body(op: NNOp) -> None:
-    """That the body takes a sum and one element of each extra operand, and yields what is stored.
+def check_body(op: NNOp, sums: int = 1) -> None:
+    """That the body takes its sums and one element of each extra operand, and yields what is stored.
 
     Raises VerifyException.
     """
@@ -58,14 +58,15 @@ def check_body(op: NNOp) -> None:
         refuse(op, f"the body has {len(op.body[0].blocks)} blocks, expected 1")
     block = op.body[0].block
     found = block.arg_types
-    if len(found) != 1 + len(extras):
-        refuse(op, f"the body takes {len(found)} arguments, expected {1 + len(extras)}")
-    if isinstance(element(op.inputs[0]), AnyFloat):
-        if found[0] not in (f32, f64):
-            refuse(op, f"the body takes a product of type {found[0]}, expected f32 or f64")
-    elif not isinstance(found[0], IntegerType):
-        refuse(op, f"the body takes a product of type {found[0]}, expected an integer")
-    for number, (kind, value) in enumerate(zip(found[1:], extras), 1):
+    if len(found) != sums + len(extras):
+        refuse(op, f"the body takes {len(found)} arguments, expected {sums + len(extras)}")
+    for kind in found[:sums]:
+        if isinstance(element(op.inputs[0]), AnyFloat):
+            if kind not in (f32, f64):
+                refuse(op, f"the body takes a product of type {kind}, expected f32 or f64")
+        elif not isinstance(kind, IntegerType):
+            refuse(op, f"the body takes a product of type {kind}, expected an integer")
+    for number, (kind, value) in enumerate(zip(found[sums:], extras), sums):
         expect_element(op, f"argument {number} of the body", kind, element(value))
     last = block.last_op
     if not isinstance(last, YieldOp):

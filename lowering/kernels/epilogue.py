@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from openinfer.dialects.extensions.arith import Arith
-from openinfer.dialects.nn import ConvOp, MatmulOp, YieldOp
+from openinfer.dialects.nn import ConvOp, MatmulOp, MatvecOp, YieldOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.runtime.errors import CompileError
@@ -68,7 +68,7 @@ class Extra:
         return Extra(buffer, tuple(axes))
 
 
-def extras_of(op: MatmulOp | ConvOp) -> list[Extra]:
+def extras_of(op: MatmulOp | MatvecOp | ConvOp) -> list[Extra]:
     """The extra operands of the epilogue. Raises CompileError OI0951 for a map with arithmetic."""
     extras: list[Extra] = []
     for buffer, attribute in zip(op.extras, op.maps or (), strict=True):
@@ -152,9 +152,13 @@ class Epilogue:
         ]
 
     def store(
-        self, value: SSAValue, place: Place, hoisted: Sequence[SSAValue | None] | None = None
+        self,
+        value: SSAValue,
+        place: Place,
+        hoisted: Sequence[SSAValue | None] | None = None,
+        beside: Sequence[SSAValue] = (),
     ) -> None:
-        """Finishes one vector of sums and stores it."""
+        """Finishes one vector of sums and stores it; `beside`: further sums that the body takes."""
         build = self.build
         assert isinstance(self.output.type, MemRefType)
         if self.body is not None:
@@ -163,7 +167,7 @@ class Epilogue:
                 self._load(extra, place) if there is None else there
                 for extra, there in zip(self.extras, known)
             ]
-            value = self._run(self.body, [value, *extras], place.lanes)
+            value = self._run(self.body, [value, *beside, *extras], place.lanes)
         value = convert(build, value, self.output.type.element_type)
         if place.lanes is None:
             build.store(value, self.output, place.indices)

@@ -118,7 +118,7 @@ def _fuse(matmul: Product, consumer: linalg.GenericOp) -> Product:
         value = block.args[0]
         if accumulator != stored:
             # The matmul's own result is rounded once before anything follows it.
-            round_op = _narrow(value, stored)
+            round_op = narrow(value, stored)
             block.add_op(round_op)
             value = round_op.results[0]
     rest = iter(block.args[1 + first_new :])
@@ -140,7 +140,8 @@ def _fuse(matmul: Product, consumer: linalg.GenericOp) -> Product:
     return new
 
 
-def _narrow(value: SSAValue, element: Attribute) -> arith.TruncFOp | arith.ExtFOp | arith.TruncIOp:
+def narrow(value: SSAValue, element: Attribute) -> arith.TruncFOp | arith.ExtFOp | arith.TruncIOp:
+    """The op that makes what is stored of an accumulator of another type."""
     if isinstance(element, IntegerType):
         return arith.TruncIOp(value, element)
     assert isinstance(element, AnyFloat)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     Float16Type,
     Float32Type,
     IndexType,
@@ -23,6 +24,7 @@ from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
+from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
@@ -82,6 +84,18 @@ class VulkanDemands(Demands):
         if isinstance(op, nn.RotaryOp):
             return all(_is_stored(nn.element_of(value)) for value in stored)
         return not Facts.of(op).strict_math and self._refuses(op, stored) is None
+
+    def matvec(self, product: nn.MatmulOp) -> bool:
+        buffers = [*product.operands, *product.results]
+        if Facts.of(product).strict_math or self._refuses(product, buffers) is not None:
+            return False
+        rights = nn.dims_of(product.right)
+        *_, rows, depth = (size.constant for size in nn.dims_of(product.left))
+        plain = product.transpose_a is None and product.transpose_b is not None
+        floats = all(isinstance(nn.element_of(v), AnyFloat) for v in product.inputs)
+        if not plain or not floats or len(rights) != 2:
+            return False
+        return rows is not None and depth is not None and has_few_rows(rows, depth)
 
 
 def _is_short(op: nn.SortOp) -> bool:

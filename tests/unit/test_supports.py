@@ -20,7 +20,7 @@ from openinfer.lowering.demands import Demands
 from openinfer.lowering.places import on_host
 
 BEFORE = "nn-to-linalg,choose-places,dce"
-FUSION = "fuse-elementwise,fuse-epilogue,fuse-pooling,fuse-epilogue,merge-products,dce"
+FUSION = "fuse-elementwise,fuse-epilogue,fuse-pooling,fuse-epilogue,merge-products,fuse-matvec,dce"
 X = "tensor<1x32x64x64xf32>"
 
 UNARY = ("relu", "exp", "neg", "tanh", "sqrt")

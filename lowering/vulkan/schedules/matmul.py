@@ -1,4 +1,4 @@
-"""`nn.matmul`: the form that fits a product.
+"""`nn.matmul`, `nn.matvec`: the form that fits a product.
 
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from openinfer.dialects.nn import MatmulOp
+from openinfer.dialects.nn import MatmulOp, MatvecOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
 from openinfer.lowering.vulkan.schedules.forms import typical_rows
@@ -73,6 +73,13 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         return _by_tiles(found, matrix_tile, MatrixTiles(found, epilogue, matrix_tile, group))
     tile = busy_tile(TILES, found.extents, rows)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
+
+
+def lower_matvec(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of a product of few rows with all that it took in."""
+    assert isinstance(op, MatvecOp)
+    epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    return few_rows(Product(b, op), epilogue)
 
 
 def _extents(host: LoopBuilder, output: SSAValue, rank: int) -> list[Index]:

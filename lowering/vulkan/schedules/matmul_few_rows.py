@@ -1,4 +1,4 @@
-"""`nn.matmul` of a few rows: the right operand is read once, at the speed of memory.
+"""`nn.matmul` and `nn.matvec` of a few rows: the right operand is read once, at the speed of memory.
 
 Where neighbours of the right operand are steps of the sum (`transpose_b`), a workgroup computes a column:
 
@@ -14,6 +14,9 @@ Where they are columns, a workgroup computes those of 32 to 128 bytes, and share
     …                                           // half of the parts are added to the other half, and so on
     the epilogue and a store, by one invocation for each column
 
+The norm that `nn.matvec` takes in is a factor of the sums of a row: squares are added up beside them. The
+element of a second matrix is another sum.
+
 Requires: a number of rows that the types say.
 """
 
@@ -22,10 +25,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xdsl.dialects import arith
+from xdsl.dialects.math import SqrtOp
 from xdsl.ir import SSAValue
 
+from openinfer.dialects.nn import MatvecOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
+from openinfer.lowering.kernels.numeric import count_as
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -35,6 +43,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
+from openinfer.lowering.vulkan.schedules.wide import load_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 MOST_ROWS = 8
@@ -54,9 +63,12 @@ GROUPS = 256
 
 def fits_few_rows(found: Product) -> bool:
     """Whether a product has few rows, and sums that are worth sharing."""
-    if not isinstance(found.rows, int) or not 0 < found.rows <= MOST_ROWS:
-        return False
-    return not isinstance(found.depth, int) or found.depth >= LEAST_DEPTH
+    return isinstance(found.rows, int) and has_few_rows(found.rows, found.depth)
+
+
+def has_few_rows(rows: int, depth: Index) -> bool:
+    """The same of a number of rows and a length of sums."""
+    return 0 < rows <= MOST_ROWS and (not isinstance(depth, int) or depth >= LEAST_DEPTH)
 
 
 def few_rows(found: Product, epilogue: Epilogue) -> Grid:
@@ -89,35 +101,70 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     counts = [product(b, found.extents[:-2]), found.columns]
     rows = range(_known(found.rows))
 
+    normed = found.op.weight if isinstance(found.op, MatvecOp) else None
+
     def one(number: SSAValue) -> None:
         batches, column = split(b, number, counts)
         batch = split(b, batches, found.extents[:-2])
-        left, right = found.operands(batch)
+        left, matrices = found.operands(batch)[0], found.matrices(batch)
 
-        def step(k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(k, number * group.size * lanes) for number in range(beside)]
             # All loads before the first product that waits for one.
-            theirs = [right.load_steps(column, place, lanes) for place in places]
-            for their, place in zip(theirs, places):
-                sums = [
-                    _products(found, left.load_steps(row, place, lanes), their, total)
-                    for row, total in zip(rows, sums)
-                ]
+            theirs = [[r.load_steps(column, place, lanes) for r in matrices] for place in places]
+            sums = list(old)
+            for place, elements in zip(places, theirs):
+                weight = _weight(found, normed, place, lanes)
+                for row in rows:
+                    ours = left.load_steps(row, place, lanes)
+                    first = row * len(matrices)
+                    if weight is not None:
+                        square = len(rows) * len(matrices) + row
+                        sums[square] = _products(found, ours, ours, sums[square])
+                        ours = [b.insert(arith.MulfOp(x, w)) for x, w in zip(ours, weight)]
+                    for place_of_sum, right in enumerate(elements, first):
+                        sums[place_of_sum] = _products(found, ours, right, sums[place_of_sum])
             return sums
 
         epilogue.prepare(None)
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
-        parts = b.reduce(first, found.depth, reach, [found.zero()] * len(rows), step, hint="k")
-        totals = [group.all_reduce(part, found.join) for part in parts]
+        zeros = [found.zero()] * (len(rows) * (len(matrices) + (normed is not None)))
+        parts = b.reduce(first, found.depth, reach, zeros, step, hint="k")
+        totals = group.all_reduce_each(parts, found.join)
 
         def store() -> None:
-            for row, total in zip(rows, totals):
-                epilogue.store(total, Place((*batch, row, column), None))
+            for row in rows:
+                own = totals[row * len(matrices) : (row + 1) * len(matrices)]
+                if normed is not None:
+                    factor = _over_square(found, totals[len(rows) * len(matrices) + row])
+                    own = [b.insert(arith.MulfOp(total, factor)) for total in own]
+                epilogue.store(own[0], Place((*batch, row, column), None), beside=own[1:])
 
         b.when(b.compare("eq", group.thread, 0), store)
 
     each_group(b, product(b, counts), one)
     return _grid(found, 1, group.size)
+
+
+def _weight(
+    found: Product, buffer: SSAValue | None, place: SSAValue, lanes: int
+) -> list[SSAValue] | None:
+    """The weight of a norm at some steps of the sum."""
+    if buffer is None:
+        return None
+    b = found.b
+    return [convert(b, value, found.sums) for value in load_wide(b, buffer, [place], lanes)]
+
+
+def _over_square(found: Product, squares: SSAValue) -> SSAValue:
+    """1 / sqrt(mean + eps) of the squares of a row."""
+    b, op = found.b, found.op
+    assert isinstance(op, MatvecOp)
+    assert op.eps is not None
+    mean = b.insert(arith.DivfOp(squares, count_as(b, found.depth, found.sums)))
+    eps = b.constant(op.eps.value.data, found.sums)
+    root = b.insert(SqrtOp(b.insert(arith.AddfOp(mean, eps))))
+    return b.insert(arith.DivfOp(b.constant(1.0, found.sums), root))
 
 
 def _invocations(b: LoopBuilder, depth: Index, lanes: int) -> int:

@@ -82,7 +82,7 @@ def fits_matrices(found: Product) -> bool:
     description = b.facts.device_description
     if not description.matrices or description.subgroup != SUBGROUP or b.facts.strict_math:
         return False
-    if found.sums != f32 or found.op.transpose_a is not None or not found.is_of(f16):
+    if found.sums != f32 or not found.left_along or not found.is_of(f16):
         return False
     if any(isinstance(n, int) and n < SIDE for n in (found.rows, found.columns, found.depth)):
         return False

@@ -1,4 +1,4 @@
-"""The operands of `nn.matmul` as its kernels read them: rows, columns, steps of the sum, and edges."""
+"""The operands of products as their kernels read them: rows, columns, steps of the sum, and edges."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.nn import MatmulOp
+from openinfer.dialects.nn import MatmulOp, MatvecOp
 from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
 from openinfer.lowering.kernels.numeric import is_float, select
 from openinfer.lowering.vulkan.schedules.forms import rows_of
-from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, joint_lanes, load_wide
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,18 @@ class Operand:
 class Product:
     """A product of matrices in batches."""
 
-    def __init__(self, b: LoopBuilder, op: MatmulOp) -> None:
+    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp) -> None:
         self.b, self.op = b, op
-        self.left, self.right, self.output = op.left, op.right, op.output
-        self.boolean, self.unsigned = op.boolean is not None, op.unsigned is not None
+        self.left, self.output = op.left, op.output
+        if isinstance(op, MatvecOp):
+            self.rights = op.rights
+            self.left_along = self.right_along = True
+            self.boolean = self.unsigned = False
+        else:
+            self.rights = [op.right]
+            self.left_along, self.right_along = op.transpose_a is None, op.transpose_b is not None
+            self.boolean, self.unsigned = op.boolean is not None, op.unsigned is not None
+        self.right = self.rights[0]
         body = op.body[0].block if op.body else None
         stored = _memory(self.output).element_type
         self.sums: Attribute = accumulator_of(stored) if body is None else body.args[0].type
@@ -100,12 +108,7 @@ class Product:
         self.extents[-2] = rows_of(op, self.extents[-2])
         self.rows, self.columns = self.extents[-2:]
         axes = len(_memory(self.left).get_shape())
-        self.depth = b.dim(self.left, axes - 1 if op.transpose_a is None else axes - 2)
-
-    @property
-    def right_along(self) -> bool:
-        """Whether neighbours of the right operand are steps of the sum."""
-        return self.op.transpose_b is not None
+        self.depth = b.dim(self.left, axes - 1 if self.left_along else axes - 2)
 
     def is_of(self, element: Attribute) -> bool:
         """Whether both operands hold elements of a type."""
@@ -116,10 +119,10 @@ class Product:
         return common_lanes(self.op, (operand.buffer,))
 
     def lanes_along(self) -> int:
-        """How many steps of the sum are read at once, of both operands."""
-        if self.op.transpose_a is not None or not self.right_along:
+        """How many steps of the sum are read at once, of all operands."""
+        if not self.left_along or not self.right_along:
             return 1
-        return common_lanes(self.op, (self.left, self.right))
+        return joint_lanes(self.op, self.op.inputs)
 
     def lanes_across(self) -> int:
         """How many columns of the right operand are read at once."""
@@ -127,17 +130,18 @@ class Product:
 
     def operands(self, batch: Sequence[Index]) -> tuple[Operand, Operand]:
         """Both operands in a batch of the result."""
-        op, b = self.op, self.b
-        found: list[Operand] = []
-        for buffer, along, count in (
-            (self.left, op.transpose_a is None, self.rows),
-            (self.right, op.transpose_b is not None, self.columns),
-        ):
-            leading = broadcast_place(b, _memory(buffer).get_shape()[:-2], batch)
-            found.append(
-                Operand(b, buffer, leading, along, count, self.depth, self.sums, self.unsigned)
-            )
-        return found[0], found[1]
+        left = self._operand(self.left, self.left_along, self.rows, batch)
+        return left, self.matrices(batch)[0]
+
+    def matrices(self, batch: Sequence[Index]) -> list[Operand]:
+        """The right operands in a batch of the result."""
+        return [self._operand(b, self.right_along, self.columns, batch) for b in self.rights]
+
+    def _operand(
+        self, buffer: SSAValue, along: bool, count: Index, batch: Sequence[Index]
+    ) -> Operand:
+        leading = broadcast_place(self.b, _memory(buffer).get_shape()[:-2], batch)
+        return Operand(self.b, buffer, leading, along, count, self.depth, self.sums, self.unsigned)
 
     def more(self, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:
         """total + left · right. Products of floats are not rounded by themselves, where mathematics are not

@@ -98,13 +98,18 @@ def width(buffer: SSAValue) -> int:
 def load_wide(
     b: LoopBuilder, buffer: SSAValue, place: Sequence[Index], lanes: int
 ) -> list[SSAValue]:
-    """Neighbours along the last axis, one by one."""
+    """Neighbours along the last axis, one by one; several accesses where one is not wide enough."""
     if lanes == 1:
         return [b.load(buffer, place)]
     assert isinstance(buffer.type, MemRefType)
-    found = b.vload(buffer, place, lanes)
     element = buffer.type.element_type
-    return [b.insert(vector.ExtractOp(found, [lane], element)) for lane in range(lanes)]
+    most = min(lanes, BYTES * 8 // width(buffer))
+    values: list[SSAValue] = []
+    for start in range(0, lanes, most):
+        at = [*place[:-1], b.add(place[-1], start)] if start else place
+        found = b.vload(buffer, at, most)
+        values += [b.insert(vector.ExtractOp(found, [lane], element)) for lane in range(most)]
+    return values
 
 
 def store_wide(
@@ -125,5 +130,16 @@ def common_lanes(op: Operation, buffers: Sequence[SSAValue]) -> int:
     fits = lanes > 1 and all(
         operands.index(buffer) in aligned and is_multiple(buffer, lanes) and is_width(buffer, lanes)
         for buffer in buffers
+    )
+    return lanes if fits else 1
+
+
+def joint_lanes(op: Operation, buffers: Sequence[SSAValue]) -> int:
+    """How many neighbours along the last axis of some operands of an op are read together: as many as are
+    one access of the narrowest, and a few of the others; 1 where that is not possible for all of them."""
+    aligned, operands = aligned_operands(op), list(op.operands)
+    lanes = BYTES * 8 // min(map(width, buffers))
+    fits = lanes > 1 and all(
+        operands.index(buffer) in aligned and is_multiple(buffer, lanes) for buffer in buffers
     )
     return lanes if fits else 1

@@ -940,3 +940,36 @@ func.func @f(%x: tensor<4x8xf16>, %c: tensor<4xf16>) {
   %y = nn.rotary(%x, %c, %c) : (tensor<4x8xf16>, tensor<4xf16>, tensor<4xf16>) -> tensor<4x8xf16>
   func.return
 }
+// -----
+// CHECK: nn.matvec: pair and eps say that there are 4 inputs, found 3
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w, %w) {pair, eps = 1.0e-05 : f64} : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: a matrix has shape [4, 9], expected [4, 8]
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x9xf32>) {
+  %y = nn.matvec(%x, %w) : (tensor<1x8xf32>, tensor<4x9xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: the weight of the norm has shape [4], expected [8]
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>, %n: tensor<4xf32>) {
+  %y = nn.matvec(%x, %w, %n) {eps = 1.0e-05 : f64} : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: two matrices need a body that joins their sums
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w, %w) {pair} : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: the body takes 1 arguments, expected 2
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w, %w) {pair, maps = []} {
+  ^bb0(%a: f32):
+    nn.yield %a : f32
+  } : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}

@@ -1,0 +1,78 @@
+"""Products of a few rows with matrices that are read once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FloatAttr, UnitAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, opt_prop_def
+
+from openinfer.dialects.nn.base import NNOp
+from openinfer.dialects.nn.checks import (
+    element,
+    expect_floats,
+    expect_shape,
+    refuse,
+    shape_of,
+    text,
+)
+from openinfer.dialects.nn.epilogues import check_body, check_extras
+
+
+@irdl_op_definition
+class MatvecOp(NNOp):
+    """`[…, M, K] x [N, K] -> […, M, N]` of a few rows, behind an RMS norm of the rows, or with two matrices.
+
+    Inputs: x; the matrix, with `pair` two of them; with `eps` the weight `[K]` of the norm
+    `x / sqrt(mean(x²) + eps) · weight`, which stands in for x and is not rounded. The body, extras and maps
+    are those of `nn.matmul`; with `pair` the body's first two arguments are the sums of both matrices.
+
+        %g = nn.matvec(%x, %gate, %up, %weight) {pair, eps = 1.0e-05 : f64, maps = []} {
+        ^bb0(%0: f32, %1: f32):
+          … nn.yield %2 : f16 } : …
+    """
+
+    name = "nn.matvec"
+    pair = opt_prop_def(UnitAttr)
+    eps = opt_prop_def(FloatAttr)
+    maps = opt_prop_def(ArrayAttr[AffineMapAttr])
+    ARITY: ClassVar[tuple[int, int | None]] = (2, 4)
+    BODY: ClassVar[bool] = True
+
+    @property
+    def left(self) -> SSAValue:
+        return self.inputs[0]
+
+    @property
+    def rights(self) -> list[SSAValue]:
+        """The matrices."""
+        return list(self.inputs[1 : 2 + (self.pair is not None)])
+
+    @property
+    def weight(self) -> SSAValue | None:
+        """The weight of the norm."""
+        return self.inputs[-1] if self.eps is not None else None
+
+    def check(self) -> None:
+        count = 2 + (self.pair is not None) + (self.eps is not None)
+        if len(self.inputs) != count:
+            refuse(
+                self, f"pair and eps say that there are {count} inputs, found {len(self.inputs)}"
+            )
+        x, result = shape_of(self.left), shape_of(self.output)
+        if len(x) < 2:
+            refuse(self, f"x has shape {text(x)}, expected rows of at least two dimensions")
+        columns = result[-1] if result else None
+        for value in self.rights:
+            expect_shape(self, "a matrix", shape_of(value), (columns, x[-1]))
+        expect_shape(self, "the result", result, (*x[:-1], columns))
+        if self.weight is not None:
+            expect_shape(self, "the weight of the norm", shape_of(self.weight), (x[-1],))
+        expect_floats(self, (*self.inputs, self.output))
+        if len({element(value) for value in self.rights}) > 1:
+            refuse(self, "both matrices have elements of one type")
+        if self.pair is not None and not self.body:
+            refuse(self, "two matrices need a body that joins their sums")
+        check_extras(self, self.maps, result)
+        check_body(self, len(self.rights))
