@@ -273,6 +273,63 @@ class SubgroupMmaConstantMatrixOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
+@irdl_op_definition
+class SubgroupMmaElementwiseOp(IRDLOperation):
+    """`%c = gpu.subgroup_mma_elementwise mulf %a, %b : (M, M) -> M`: element by element, what `arith` does
+    under that name."""
+
+    name = "gpu.subgroup_mma_elementwise"
+
+    M: ClassVar = VarConstraint("M", base(MMAMatrixType))
+
+    kind = prop_def(StringAttr, prop_name="opType")
+    left = operand_def(M)
+    right = operand_def(M)
+    result = result_def(M)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, kind: str, left: SSAValue, right: SSAValue):
+        super().__init__(
+            operands=[left, right],
+            result_types=[left.type],
+            properties={"opType": StringAttr(kind)},
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data not in ELEMENTWISE:
+            raise VerifyException(f"expected one of {', '.join(ELEMENTWISE)}, not {self.kind.data}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubgroupMmaElementwiseOp:
+        kind = parser.parse_identifier()
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        place = parser.pos
+        types = parser.parse_function_type().inputs.data
+        left, right = parser.resolve_operands(operands, types, place)
+        op = cls(kind, left, right)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.kind.data} ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)
+
+
+ELEMENTWISE = ("addf", "mulf", "subf")
+"""What goes element by element over matrices."""
+
+OF_SUBGROUP = "openinfer.of_subgroup"
+"""On `gpu.barrier`: only the invocations of a subgroup exchange something there. Without it, the barrier
+waits for more than it has to."""
+
 WORKGROUP_MEMORY = AddressSpaceAttr(AddressSpaceEnum.WORKGROUP)
 
 
@@ -289,6 +346,7 @@ GPU = extended_dialect(
         SubgroupMmaStoreMatrixOp,
         SubgroupMmaComputeOp,
         SubgroupMmaConstantMatrixOp,
+        SubgroupMmaElementwiseOp,
     ),
     (AddressSpaceAttr, ShuffleModeAttr, MMAMatrixType),
 )

@@ -19,6 +19,8 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.math import Exp2Op
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -77,10 +79,17 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
     home = function.body.blocks[0]
     device = is_device_kernel(function)
     for op in found:
+        if device and _has_instruction(op):
+            continue
         if device and op.name in TURNS:
             _expand_turns(op)
         else:
             _expand(op, home, constants)
+
+
+def _has_instruction(op: Operation) -> bool:
+    """Whether a device has a function, and the kernel is content with its accuracy (`fastmath<afn>`)."""
+    return isinstance(op, Exp2Op) and FastMathFlag.APPROX_FUNC in op.fastmath.data
 
 
 TURNS = {"math.sin": 0, "math.cos": 1}

@@ -13,7 +13,8 @@ After, in rounds of as many keys as the workgroup has invocations:
     …
     memref.store %quotient, %o[…]           // sums, divided by the sum of the weights
 
-One query of each head has a kernel of its own (`attention_one_query.py`).
+One query of each head has a kernel of its own (`attention_one_query.py`), as has f16 on a device that
+multiplies matrices (`attention_matrices.py`).
 
 Requires: bufferised; f32 or f16; mathematics are not strict; the op is not rounded to bf16.
 """
@@ -37,6 +38,7 @@ from openinfer.lowering.kernels.numeric import (
     is_float,
     select,
 )
+from openinfer.lowering.vulkan.schedules.attention_matrices import by_matrices, shape_of
 from openinfer.lowering.vulkan.schedules.attention_one_query import fits_one_query, one_query
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.grid import (
@@ -61,6 +63,9 @@ def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, AttentionOp)
     if fits_one_query(b, op):
         return one_query(b, op)
+    shape = shape_of(b, op)
+    if shape is not None:
+        return by_matrices(b, op, shape)
     attention = _Attention(b, op)
     each_group(b, attention.count(b, op.outs[0]), attention.queries)
 

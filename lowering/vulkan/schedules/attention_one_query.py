@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, i32
-from xdsl.dialects.math import ExpOp, FmaOp
+from xdsl.dialects.math import FmaOp
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.gpu import ShuffleOp
@@ -25,8 +25,9 @@ from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.kernels.attention_sight import Heads
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
-from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, is_float, select
+from openinfer.lowering.kernels.numeric import INF, is_float, select
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
+from openinfer.lowering.vulkan.schedules.attention_weights import Weights
 from openinfer.lowering.vulkan.schedules.forms import rows_of
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
@@ -95,6 +96,7 @@ class _Query:
         self.of, self.batch, self.head = of, batch, head
         self.key_head = of.group_of(head)
         b = self.b = of.b
+        self.weights = Weights(b, of.kind)
         assert isinstance(of.depth, int)
         self.lanes = _lanes(of.op)
         self.beside = of.depth // self.lanes
@@ -127,15 +129,13 @@ class _Query:
                 found = self._seen(score, place, there, keys[1])
                 scores.append(found[0])
                 seen.append(found[1])
-            return self._weigh(scores, seen, values, old)
+            return self.weights.weigh(scores, seen, values, old)
 
-        low, zero = b.constant(-INF, of.kind), b.constant(0, of.kind)
-        begin = [low, zero, *[zero] * self.lanes]
-        step = at_once * ROUND
+        begin, step = self.weights.start(self.lanes), at_once * ROUND
         found: Sequence[SSAValue] = b.reduce(keys[0], keys[1], step, begin, one_round, hint="at")
         offset = self.beside
         while offset < self.group.subgroup:
-            found = self._join(found, [self._other(value, offset) for value in found])
+            found = self.weights.join(found, [self._other(value, offset) for value in found])
             offset *= 2
         self._finish(found)
 
@@ -171,42 +171,6 @@ class _Query:
             seen = b.insert(arith.AndIOp(seen, sees))
         return select(b, seen, score, b.constant(-INF, of.kind)), seen
 
-    def _weigh(
-        self,
-        scores: Sequence[SSAValue],
-        seen: Sequence[SSAValue],
-        values: Sequence[Sequence[SSAValue]],
-        old: Sequence[SSAValue],
-    ) -> list[SSAValue]:
-        """The largest score, the sum of weights and the result so far, with the keys of a round."""
-        b = self.b
-        top = old[0]
-        for score in scores:
-            top = greater(b, score, top)
-        base = self._base(top)
-        scale = self._weight(old[0], base)
-        total, *result = [b.insert(arith.MulfOp(value, scale)) for value in old[1:]]
-        for score, sees, value in zip(scores, seen, values):
-            weight = select(b, sees, self._weight(score, base), b.constant(0, self.of.kind))
-            total = self._add(total, weight)
-            for lane, x in enumerate(value):
-                more = b.insert(FmaOp(weight, self._wide(x), result[lane]))
-                # Hidden values are no part of the result, whatever they are.
-                result[lane] = select(b, sees, more, result[lane])
-        return [top, total, *result]
-
-    def _join(self, mine: Sequence[SSAValue], theirs: Sequence[SSAValue]) -> list[SSAValue]:
-        """What two invocations have found of different keys. Both join the same two."""
-        b = self.b
-        top = greater(b, theirs[0], mine[0])
-        base = self._base(top)
-        ours, other = self._weight(mine[0], base), self._weight(theirs[0], base)
-        joined = [
-            self._add(b.insert(arith.MulfOp(x, ours)), b.insert(arith.MulfOp(y, other)))
-            for x, y in zip(mine[1:], theirs[1:])
-        ]
-        return [top, *joined]
-
     def _finish(self, found: Sequence[SSAValue]) -> None:
         """Joins what the subgroups have found, and stores the result: an invocation for each column."""
         b, of = self.b, self.of
@@ -237,25 +201,13 @@ class _Query:
             for group in range(1, groups):
                 there = b.load(heads, [0, group]), b.load(heads, [1, group])
                 part = b.load(parts, [group, column])
-                top, total, result = self._join([top, total, result], [*there, part])
-            if of.op.nan_rows is None:
-                zero = b.constant(0, of.kind)
-                none = compare_floats(b, "oeq", total, zero)
-                total = select(b, none, b.constant(1, of.kind), total)
+                top, total, result = self.weights.join([top, total, result], [*there, part])
+            total = self.weights.divisor(total, nan_rows=of.op.nan_rows is not None)
             value = b.insert(arith.DivfOp(result, total))
             place = of.out.at(self.batch, self.head, 0, column)
             b.store(convert(b, value, of.stored), of.out.buffer, place)
 
         b.loop(self.group.thread, of.depth, self.size, store)
-
-    def _base(self, top: SSAValue) -> SSAValue:
-        """What scores are relative to: where nothing is seen yet, -inf would make NaN of all that follows."""
-        b = self.b
-        none = compare_floats(b, "oeq", top, b.constant(-INF, self.of.kind))
-        return select(b, none, b.constant(0, self.of.kind), top)
-
-    def _weight(self, score: SSAValue, base: SSAValue) -> SSAValue:
-        return self.b.insert(ExpOp(self.b.insert(arith.SubfOp(score, base))))
 
     def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
         return self.b.insert(arith.AddfOp(x, y))

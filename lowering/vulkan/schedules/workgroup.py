@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import gpu, memref
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.extensions.gpu import WORKGROUP_MEMORY, ShuffleOp
+from openinfer.dialects.extensions.gpu import OF_SUBGROUP, WORKGROUP_MEMORY, ShuffleOp
 from openinfer.lowering.kernels.builder import LoopBuilder
 
 Join = Callable[[SSAValue, SSAValue], SSAValue]
@@ -34,6 +34,13 @@ def shared_buffer(b: LoopBuilder, element: Attribute, shape: Sequence[int], name
 def barrier(b: LoopBuilder) -> None:
     """Waits for all invocations of the workgroup, whose writes to shared memory are there then."""
     b.do(gpu.BarrierOp())
+
+
+def subgroup_barrier(b: LoopBuilder) -> None:
+    """The same for the invocations of a subgroup. All of the workgroup come here."""
+    one = gpu.BarrierOp()
+    one.attributes[OF_SUBGROUP] = UnitAttr()
+    b.do(one)
 
 
 class Workgroup:

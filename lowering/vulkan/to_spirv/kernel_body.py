@@ -19,9 +19,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
+    OF_SUBGROUP,
     ShuffleOp,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
+    SubgroupMmaElementwiseOp,
     SubgroupMmaLoadMatrixOp,
     SubgroupMmaStoreMatrixOp,
     is_shared,
@@ -64,7 +66,9 @@ _OF_MATRICES = (
     SubgroupMmaStoreMatrixOp,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
+    SubgroupMmaElementwiseOp,
 )
+_ELEMENTWISE = {"addf": "FAdd", "mulf": "FMul", "subf": "FSub"}
 _SHUFFLES = {
     "xor": ("GroupNonUniformShuffleXor", "GroupNonUniformShuffle"),
     "idx": ("GroupNonUniformShuffle", "GroupNonUniformShuffle"),
@@ -131,7 +135,13 @@ class _Body:
         elif isinstance(op, scf.IfOp):
             self.condition(op)
         elif isinstance(op, memref.LoadOp):
-            self.values[op.res] = self.put(LoadOp(self.element(op.memref, op.indices)))
+            found = self.put(LoadOp(self.element(op.memref, op.indices)))
+            if isinstance(kind := op.res.type, VectorType):
+                # What is read and written as a whole lies in words.
+                count = width_of(kind) // 32
+                words = components(self.arithmetic, found, count)
+                self.wide[op.res] = with_type(self.arithmetic, words, kind.element_type)
+            self.values[op.res] = found
         elif isinstance(op, memref.StoreOp):
             pointer = self.element(op.memref, op.indices)
             if op.value in self.wide:
@@ -161,7 +171,7 @@ class _Body:
             name = op.memref.name_hint or "memory"
             self.buffers[op.memref] = self.kernel.shared(op.memref.type, name)
         elif isinstance(op, gpu.BarrierOp):
-            self.barrier()
+            self.barrier(of_subgroup=OF_SUBGROUP in op.attributes)
         elif isinstance(op, ShuffleOp):
             self.values[op.shuffled] = self.shuffled(op)
         elif type(op) in _OF_SUBGROUP:
@@ -265,12 +275,14 @@ class _Body:
 
     # What invocations do together
 
-    def barrier(self) -> None:
-        """All invocations of the workgroup have come here, and see what the others wrote to shared memory."""
+    def barrier(self, *, of_subgroup: bool) -> None:
+        """All invocations of the workgroup, or of the subgroup, have come here, and see what the others wrote
+        to shared memory."""
+        scope = "Subgroup" if of_subgroup else "Workgroup"
         self.block.add_op(
             VALUE_OPS["ControlBarrier"].make(
-                execution_scope="Workgroup",
-                memory_scope="Workgroup",
+                execution_scope=scope,
+                memory_scope=scope,
                 memory_semantics="AcquireRelease|WorkgroupMemory",
             )
         )
@@ -309,6 +321,9 @@ class _Body:
         elif isinstance(op, SubgroupMmaConstantMatrixOp):
             kind = lowered_type(op.result.type)
             self.values[op.result] = self.put(CompositeConstructOp([self.values[op.value]], kind))
+        elif isinstance(op, SubgroupMmaElementwiseOp):
+            operands = [self.values[value] for value in op.operands]
+            self.values[op.result] = self.arithmetic.op(_ELEMENTWISE[op.kind.data], *operands)
 
     # Control flow
 

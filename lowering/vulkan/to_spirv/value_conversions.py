@@ -284,6 +284,7 @@ _PLAIN: Final = {
     "math.absi": "GL.SAbs",
     "math.ceil": "GL.Ceil",
     "math.ctpop": "BitCount",
+    "math.exp2": "GL.Exp2",
     "math.floor": "GL.Floor",
     "math.fma": "GL.Fma",
     "math.roundeven": "GL.RoundEven",

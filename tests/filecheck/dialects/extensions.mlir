@@ -101,6 +101,7 @@ func.func @gpu(%x: f32, %i: index, %h: memref<64x5xvector<8xf16>, #gpu.address_s
   %left = gpu.subgroup_mma_load_matrix %h[%i, %i] {leadDimension = 5 : index} : memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>> -> !gpu.mma_matrix<16x16xf16, "AOp">
   %right = gpu.subgroup_mma_load_matrix %h[%i, %i] {leadDimension = 5 : index, transpose} : memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>> -> !gpu.mma_matrix<16x16xf16, "BOp">
   %more = gpu.subgroup_mma_compute %left, %right, %sums : !gpu.mma_matrix<16x16xf16, "AOp">, !gpu.mma_matrix<16x16xf16, "BOp"> -> !gpu.mma_matrix<16x16xf32, "COp">
+  %scaled = gpu.subgroup_mma_elementwise mulf %more, %sums : (!gpu.mma_matrix<16x16xf32, "COp">, !gpu.mma_matrix<16x16xf32, "COp">) -> !gpu.mma_matrix<16x16xf32, "COp">
   gpu.subgroup_mma_store_matrix %more, %shared[%i, %i] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32, #gpu.address_space<workgroup>>
   func.return
 }
@@ -110,4 +111,5 @@ func.func @gpu(%x: f32, %i: index, %h: memref<64x5xvector<8xf16>, #gpu.address_s
 // CHECK-NEXT: %left{{\S*}} = gpu.subgroup_mma_load_matrix %h{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 5 : index} : memref<64x5xvector<8xf16>, #gpu.address_space<workgroup>> -> !gpu.mma_matrix<16x16xf16, "AOp">
 // CHECK-NEXT: %right{{\S*}} = gpu.subgroup_mma_load_matrix %h{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 5 : index, transpose}
 // CHECK-NEXT: %more{{\S*}} = gpu.subgroup_mma_compute %left{{\S*}}, %right{{\S*}}, %sums{{\S*}} : !gpu.mma_matrix<16x16xf16, "AOp">
+// CHECK-NEXT: %scaled{{\S*}} = gpu.subgroup_mma_elementwise mulf %more{{\S*}}, %sums{{\S*}} : (!gpu.mma_matrix<16x16xf32, "COp">, !gpu.mma_matrix<16x16xf32, "COp">) -> !gpu.mma_matrix<16x16xf32, "COp">
 // CHECK-NEXT: gpu.subgroup_mma_store_matrix %more{{\S*}}, %shared{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 16 : index}

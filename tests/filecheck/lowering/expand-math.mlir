@@ -95,3 +95,20 @@ func.func @on_device(%x: f32, %h: f16) -> (f32, f16) attributes {gpu.known_block
 // CHECK:         [[SINE:%\S+]] = arith.truncf %{{.*}} : f32 to f16
 // CHECK-NOT:     math.
 // CHECK:         func.return %{{.*}}, [[SINE]] : f32, f16
+
+// A kernel of a device that is content with the device's own function has it; the processor has none.
+func.func private @fast(%x: f32) -> (f32, f32) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %y = math.exp2 %x fastmath<afn> : f32
+  %z = math.exp2 %x : f32
+  func.return %y, %z : f32, f32
+}
+// CHECK-LABEL: func.func private @fast
+// CHECK:         [[FAST:%\S+]] = math.exp2 %x fastmath<afn> : f32
+// CHECK-NOT:     math.exp2
+// CHECK:         func.return [[FAST]],
+func.func @on_the_processor(%x: f32) -> f32 {
+  %y = math.exp2 %x fastmath<afn> : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: func.func @on_the_processor
+// CHECK-NOT:     math.exp2

@@ -1,5 +1,5 @@
 // RUN: openinfer-opt %s -p lower-device-kernels --split-input-file | filecheck %s
-// RUN: openinfer-opt %s -p lower-device-kernels,convert-to-spirv --split-input-file | filecheck %s --check-prefix SPIRV
+// RUN: openinfer-opt %s -p lower-device-kernels,expand-math,convert-to-spirv --split-input-file | filecheck %s --check-prefix SPIRV
 
 // A product of f16 by matrices that subgroups multiply. Both operands lie in shared memory in accesses of 16
 // bytes, the right one turned: its rows in memory are columns.
@@ -73,6 +73,94 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
   func.func private @single_0(%x: memref<70x512xf32>, %w: memref<96x512xf32>, %y: memref<70x96xf32>) {
     nn.matmul(%x, %w) outs(%y) {transpose_b} : (memref<70x512xf32>, memref<96x512xf32>, memref<70x96xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// Attention of many queries: each of four subgroups has 16 of them. Queries come through the memory of keys;
+// scores, and the weights made of them, are exchanged within a subgroup.
+// CHECK-LABEL: func.func private @many_0
+// CHECK-SAME: array<i32: 128, 1, 1>
+// CHECK-DAG: %keys = memref.alloca() : memref<64x9xvector<8xf16>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %scores = memref.alloca() : memref<64x17xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %shares = memref.alloca() : memref<64x9xvector<8xf16>, #gpu.address_space<workgroup>>
+// CHECK: vector.load %q
+// CHECK: memref.store %{{.*}}, %keys
+// CHECK-COUNT-4: gpu.subgroup_mma_load_matrix %keys{{.*}} {leadDimension = 9 : index} : {{.*}}"AOp">
+// CHECK: scf.for %at =
+// CHECK: "gpu.barrier"() : () -> ()
+// CHECK: memref.store %{{.*}}, %keys
+// CHECK: memref.store %{{.*}}, %values
+// CHECK: "gpu.barrier"() : () -> ()
+// CHECK: gpu.subgroup_mma_load_matrix %keys{{.*}} {leadDimension = 9 : index, transpose} : {{.*}}"BOp">
+// CHECK: gpu.subgroup_mma_store_matrix %{{.*}}, %scores
+// CHECK: "gpu.barrier"() {openinfer.of_subgroup}
+// CHECK: math.exp2 %{{.*}} fastmath<afn> : f32
+// CHECK: memref.store %{{.*}}, %shares
+// CHECK: gpu.subgroup_mma_elementwise mulf
+// CHECK: gpu.subgroup_mma_load_matrix %values{{.*}} {leadDimension = 9 : index} : {{.*}}"BOp">
+// CHECK: gpu.subgroup_mma_compute
+// What is not finite is computed once more, key by key.
+// CHECK: scf.if
+// CHECK: scf.for %key =
+// CHECK: vector.store %{{.*}}, %o
+// SPIRV: spirv.module @many_0 {{.*}}CooperativeMatrixKHR
+// SPIRV: spirv.ControlBarrier <Subgroup>, <Subgroup>, <AcquireRelease|WorkgroupMemory>
+// SPIRV: spirv.GL.Exp2
+// SPIRV: spirv.FMul %{{.*}}, %{{.*}} : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+// Few queries: eight subgroups have the same 16, and other keys.
+// CHECK-LABEL: func.func private @few_0
+// CHECK-SAME: array<i32: 256, 1, 1>
+// CHECK-DAG: %keys = memref.alloca() : memref<128x5xvector<8xf16>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %heads = memref.alloca() : memref<2x128xf32, #gpu.address_space<workgroup>>
+// CHECK: gpu.subgroup_mma_compute
+// CHECK: memref.store %{{.*}}, %heads
+// CHECK-COUNT-8: memref.load %heads
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
+  func.func @step() {
+    %q0 = memref.alloc() {openinfer.memory = "device"} : memref<1x32x512x64xf16>
+    %k0 = memref.alloc() {openinfer.memory = "device"} : memref<1x8x512x64xf16>
+    %o0 = memref.alloc() {openinfer.memory = "device"} : memref<1x32x512x64xf16>
+    func.call @many_0(%q0, %k0, %k0, %o0) : (memref<1x32x512x64xf16>, memref<1x8x512x64xf16>, memref<1x8x512x64xf16>, memref<1x32x512x64xf16>) -> ()
+    %q1 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x32xf16>
+    %k1 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x300x32xf16>
+    %o1 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x32xf16>
+    func.call @few_0(%q1, %k1, %k1, %o1) : (memref<1x2x40x32xf16>, memref<1x2x300x32xf16>, memref<1x2x300x32xf16>, memref<1x2x40x32xf16>) -> ()
+    func.return
+  }
+  func.func private @many_0(%q: memref<1x32x512x64xf16>, %k: memref<1x8x512x64xf16>, %v: memref<1x8x512x64xf16>, %o: memref<1x32x512x64xf16>) {
+    nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x32x512x64xf16>, memref<1x8x512x64xf16>, memref<1x8x512x64xf16>, memref<1x32x512x64xf16>) -> ()
+    func.return
+  }
+  func.func private @few_0(%q: memref<1x2x40x32xf16>, %k: memref<1x2x300x32xf16>, %v: memref<1x2x300x32xf16>, %o: memref<1x2x40x32xf16>) {
+    nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x40x32xf16>, memref<1x2x300x32xf16>, memref<1x2x300x32xf16>, memref<1x2x40x32xf16>) -> ()
+    func.return
+  }
+}
+// -----
+// Not for a head of 40 columns, which are no matrices of 16, nor for f32.
+// CHECK-LABEL: func.func private @odd_0
+// CHECK-NOT: gpu.subgroup_mma
+// CHECK-LABEL: func.func private @single_attention_0
+// CHECK-NOT: gpu.subgroup_mma
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
+  func.func @step() {
+    %q0 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x40xf16>
+    %k0 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x300x40xf16>
+    %o0 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x40xf16>
+    func.call @odd_0(%q0, %k0, %k0, %o0) : (memref<1x2x40x40xf16>, memref<1x2x300x40xf16>, memref<1x2x300x40xf16>, memref<1x2x40x40xf16>) -> ()
+    %q1 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x64xf32>
+    %k1 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x300x64xf32>
+    %o1 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x64xf32>
+    func.call @single_attention_0(%q1, %k1, %k1, %o1) : (memref<1x2x40x64xf32>, memref<1x2x300x64xf32>, memref<1x2x300x64xf32>, memref<1x2x40x64xf32>) -> ()
+    func.return
+  }
+  func.func private @odd_0(%q: memref<1x2x40x40xf16>, %k: memref<1x2x300x40xf16>, %v: memref<1x2x300x40xf16>, %o: memref<1x2x40x40xf16>) {
+    nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x40x40xf16>, memref<1x2x300x40xf16>, memref<1x2x300x40xf16>, memref<1x2x40x40xf16>) -> ()
+    func.return
+  }
+  func.func private @single_attention_0(%q: memref<1x2x40x64xf32>, %k: memref<1x2x300x64xf32>, %v: memref<1x2x300x64xf32>, %o: memref<1x2x40x64xf32>) {
+    nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x40x64xf32>, memref<1x2x300x64xf32>, memref<1x2x300x64xf32>, memref<1x2x40x64xf32>) -> ()
     func.return
   }
 }

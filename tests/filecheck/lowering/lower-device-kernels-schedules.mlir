@@ -295,3 +295,20 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// With strict mathematics, attention of f16 is not computed by matrices.
+// CHECK-LABEL: func.func private @strict_attention_0
+// CHECK-NOT: gpu.subgroup_mma
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices, openinfer.strict_math} {
+  func.func @step() {
+    %q0 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x64xf16>
+    %k0 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x300x64xf16>
+    %o0 = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x64xf16>
+    func.call @strict_attention_0(%q0, %k0, %k0, %o0) : (memref<1x2x40x64xf16>, memref<1x2x300x64xf16>, memref<1x2x300x64xf16>, memref<1x2x40x64xf16>) -> ()
+    func.return
+  }
+  func.func private @strict_attention_0(%q: memref<1x2x40x64xf16>, %k: memref<1x2x300x64xf16>, %v: memref<1x2x300x64xf16>, %o: memref<1x2x40x64xf16>) {
+    nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x40x64xf16>, memref<1x2x300x64xf16>, memref<1x2x300x64xf16>, memref<1x2x40x64xf16>) -> ()
+    func.return
+  }
+}

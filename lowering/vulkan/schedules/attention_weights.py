@@ -1,0 +1,85 @@
+"""The weights of attention as they are found key by key: relative to the largest score so far.
+
+What is carried is `[top, total, *result]`: the largest score, the sum of the weights, and the weighted
+values, both relative to the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.math import ExpOp, FmaOp
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.elements import convert
+from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, select
+
+
+class Weights:
+    """Builds what a walk over keys carries, in numbers of one type."""
+
+    def __init__(self, b: LoopBuilder, kind: Attribute) -> None:
+        self.b, self.kind = b, kind
+
+    def start(self, columns: int) -> list[SSAValue]:
+        """What is carried before the first key."""
+        b = self.b
+        zero = b.constant(0, self.kind)
+        return [b.constant(-INF, self.kind), zero, *[zero] * columns]
+
+    def weigh(
+        self,
+        scores: Sequence[SSAValue],
+        seen: Sequence[SSAValue],
+        values: Sequence[Sequence[SSAValue]],
+        old: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        """What is carried behind some more keys. Scores of keys that are not seen are -inf."""
+        b = self.b
+        top = old[0]
+        for score in scores:
+            top = greater(b, score, top)
+        base = self.base(top)
+        scale = self.weight(old[0], base)
+        total, *result = [b.insert(arith.MulfOp(value, scale)) for value in old[1:]]
+        for score, sees, value in zip(scores, seen, values):
+            weight = select(b, sees, self.weight(score, base), b.constant(0, self.kind))
+            total = b.insert(arith.AddfOp(total, weight))
+            for lane, x in enumerate(value):
+                more = b.insert(FmaOp(weight, convert(b, x, self.kind), result[lane]))
+                # Hidden values are no part of the result, whatever they are.
+                result[lane] = select(b, sees, more, result[lane])
+        return [top, total, *result]
+
+    def join(self, mine: Sequence[SSAValue], theirs: Sequence[SSAValue]) -> list[SSAValue]:
+        """What two walks have found of different keys. Both sides join to the same bits."""
+        b = self.b
+        top = greater(b, theirs[0], mine[0])
+        base = self.base(top)
+        ours, other = self.weight(mine[0], base), self.weight(theirs[0], base)
+        joined = [
+            b.insert(
+                arith.AddfOp(b.insert(arith.MulfOp(x, ours)), b.insert(arith.MulfOp(y, other)))
+            )
+            for x, y in zip(mine[1:], theirs[1:])
+        ]
+        return [top, *joined]
+
+    def divisor(self, total: SSAValue, *, nan_rows: bool) -> SSAValue:
+        """What the weighted values are divided by: 1 where no key is seen, so that the result is 0."""
+        if nan_rows:
+            return total
+        b = self.b
+        none = compare_floats(b, "oeq", total, b.constant(0, self.kind))
+        return select(b, none, b.constant(1, self.kind), total)
+
+    def base(self, top: SSAValue) -> SSAValue:
+        """What scores are relative to: where nothing is seen yet, -inf would make NaN of all that follows."""
+        b = self.b
+        none = compare_floats(b, "oeq", top, b.constant(-INF, self.kind))
+        return select(b, none, b.constant(0, self.kind), top)
+
+    def weight(self, score: SSAValue, base: SSAValue) -> SSAValue:
+        return self.b.insert(ExpOp(self.b.insert(arith.SubfOp(score, base))))
