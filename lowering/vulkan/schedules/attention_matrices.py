@@ -23,14 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import e as EULER
-from math import log2
 
 from xdsl.dialects import arith, gpu
-from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType, f16, f32, i32
-from xdsl.dialects.math import AbsFOp, Exp2Op, FmaOp
-from xdsl.dialects.utils.fast_math import FastMathFlag
+from xdsl.dialects.math import AbsFOp, FmaOp
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
@@ -78,7 +74,6 @@ BUSY = 100
 """Workgroups that keep a device busy."""
 FOUR = VectorType(f32, [4])
 EIGHT = VectorType(f16, [LANES])
-_FAST = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 
 
@@ -213,7 +208,7 @@ class _Block:
         self.of, self.shape, self.first = of, shape, first
         self.batch, self.head = place
         self.key_head = of.group_of(self.head)
-        self.weights = Weights(b, f32)
+        self.weights = Weights(b, f32, of_two=True)
         self.thread = b.insert(gpu.ThreadIdOp(_X))
         self.lane = b.insert(gpu.LaneIdOp())
         self.subgroup = b.insert(gpu.SubgroupIdOp())
@@ -408,11 +403,11 @@ class _Block:
         new = greater(b, self._other(new), new)
         new = greater(b, new, top)
         base = self.weights.base(new)
-        weights = [self._power(score, base) for score in scores]
+        weights = [self.weights.weight(score, base) for score in scores]
         sums = list(weights)
         while len(sums) > 1:
             sums = [b.insert(arith.AddfOp(x, y)) for x, y in zip(sums[::2], sums[1::2])]
-        change = self._power(top, base)
+        change = self.weights.weight(top, base)
         total = b.insert(FmaOp(total, change, sums[0]))
         # Everybody has read the scores: what changes the results takes their place.
         subgroup_barrier(b)
@@ -429,14 +424,13 @@ class _Block:
         return new, total, matrix
 
     def _seen(self, score: SSAValue, place: SSAValue, stop: Index) -> SSAValue:
-        """A score in powers of two, -inf for a key that is not seen."""
+        """A score, as weights are made of it, -inf for a key that is not seen."""
         b, of = self.b, self.of
-        to_two = log2(EULER)
-        score = b.insert(arith.MulfOp(score, b.constant(of.op.scale.value.data * to_two, f32)))
+        score = b.insert(arith.MulfOp(score, self._constant(of.op.scale.value.data)))
         there = b.index(b.minimum(place, b.maximum(b.minus(of.sight.key_count, 1), 0)))
         if of.mask is not None and is_float(of.mask.buffer):
             bias = of.mask.one(self.batch, self.head, self.known, there)
-            score = b.insert(FmaOp(bias, b.constant(to_two, f32), score))
+            score = b.insert(FmaOp(bias, self._constant(1), score))
         conditions: list[SSAValue] = []
         if not isinstance(stop, int) or stop % self.shape.round:
             conditions.append(b.compare("ult", place, stop))
@@ -447,9 +441,9 @@ class _Block:
             score = select(b, condition, score, low)
         return score
 
-    def _power(self, score: SSAValue, base: SSAValue) -> SSAValue:
-        b = self.b
-        return b.insert(Exp2Op(b.insert(arith.SubfOp(score, base)), _FAST))
+    def _constant(self, scale: float) -> SSAValue:
+        """A factor of scores."""
+        return self.b.constant(self.weights.scale(scale), f32)
 
     def _other(self, value: SSAValue) -> SSAValue:
         """What the invocation with the other half of a row has."""
@@ -536,7 +530,7 @@ class _Block:
             base = self.weights.base(whole)
             sums = [b.constant(0, f32)] * 5
             for one, own in zip(rows, tops):
-                share = self._power(own, base)
+                share = self.weights.weight(own, base)
                 vector = b.load(self.scores, [one, four])
                 parts = [b.insert(ExtractOp(vector, [lane], f32)) for lane in range(4)]
                 parts.append(b.load(heads, [1, one]))
@@ -587,7 +581,7 @@ class _Block:
     ) -> list[SSAValue]:
         """The same in one walk over the keys, where hidden values are no part of the result."""
         b, of = self.b, self.of
-        scale = b.constant(of.op.scale.value.data, f32)
+        scale = self._constant(of.op.scale.value.data)
 
         def step(key: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             def dot(d: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -605,7 +599,7 @@ class _Block:
             score = b.insert(arith.MulfOp(score, scale))
             if of.mask is not None and is_float(of.mask.buffer):
                 bias = of.mask.one(self.batch, self.head, query, key)
-                score = b.insert(arith.AddfOp(score, bias))
+                score = b.insert(FmaOp(bias, self._constant(1), score))
             seen = b.compare("ult", key, keys[1])
             if of.hidden.anything:
                 sees = of.hidden.seen(self.batch, self.head, query, key)

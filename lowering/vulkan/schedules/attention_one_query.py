@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, f16, i32
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import SSAValue
 
@@ -96,7 +96,7 @@ class _Query:
         self.of, self.batch, self.head = of, batch, head
         self.key_head = of.group_of(head)
         b = self.b = of.b
-        self.weights = Weights(b, of.kind)
+        self.weights = Weights(b, of.kind, of_two=of.stored == f16)
         assert isinstance(of.depth, int)
         self.lanes = _lanes(of.op)
         self.beside = of.depth // self.lanes
@@ -113,7 +113,7 @@ class _Query:
         if of.sight.bounded:
             keys = of.sight.keys(of.sight.position(b.index(0)), 1)
         query = [self._wide(value) for value in self._read(of.q, self.head, 0)]
-        scale = b.constant(of.op.scale.value.data, of.kind)
+        scale = b.constant(self.weights.scale(of.op.scale.value.data), of.kind)
         at_once = self.size // self.beside
 
         def one_round(at: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -164,7 +164,9 @@ class _Query:
         """The score of a key, -inf where it is not seen, and whether it is."""
         b, of = self.b, self.of
         if of.mask is not None and is_float(of.mask.buffer):
-            score = self._add(score, of.mask.one(self.batch, self.head, 0, there))
+            bias = of.mask.one(self.batch, self.head, 0, there)
+            factor = b.constant(self.weights.scale(1), of.kind)
+            score = b.insert(FmaOp(bias, factor, score))
         seen = b.compare("ult", place, stop)
         if of.hidden.anything:
             sees = of.hidden.seen(self.batch, self.head, b.index(0), there)

@@ -1,5 +1,8 @@
 """The weights of attention as they are found key by key: relative to the largest score so far.
 
+Scores are exponents of e, or of 2: devices have an instruction for powers of two, whose accuracy is enough
+for weights of values in f16.
+
 What is carried is `[top, total, *result]`: the largest score, the sum of the weights, and the weighted
 values, both relative to the top.
 """
@@ -7,21 +10,32 @@ values, both relative to the top.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import e, log2
 
 from xdsl.dialects import arith
-from xdsl.dialects.math import ExpOp, FmaOp
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.math import Exp2Op, ExpOp, FmaOp
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, select
 
+_FAST = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+
 
 class Weights:
     """Builds what a walk over keys carries, in numbers of one type."""
 
-    def __init__(self, b: LoopBuilder, kind: Attribute) -> None:
+    def __init__(self, b: LoopBuilder, kind: Attribute, *, of_two: bool = False) -> None:
+        """`of_two`: whether scores are exponents of 2."""
         self.b, self.kind = b, kind
+        self.of_two = of_two
+
+    def scale(self, scale: float) -> float:
+        """What products of queries and keys, or what is added to them, are multiplied with."""
+        return scale * log2(e) if self.of_two else scale
 
     def start(self, columns: int) -> list[SSAValue]:
         """What is carried before the first key."""
@@ -82,4 +96,5 @@ class Weights:
         return select(b, none, b.constant(0, self.kind), top)
 
     def weight(self, score: SSAValue, base: SSAValue) -> SSAValue:
-        return self.b.insert(ExpOp(self.b.insert(arith.SubfOp(score, base))))
+        exponent = self.b.insert(arith.SubfOp(score, base))
+        return self.b.insert(Exp2Op(exponent, _FAST) if self.of_two else ExpOp(exponent))
