@@ -42,10 +42,10 @@ from openinfer.lowering.vulkan.schedules.grid import (
 )
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import few_rows, fits_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
-    MATRIX_TILES,
     MatrixTile,
     MatrixTiles,
     fits_matrices,
+    matrix_tile,
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
@@ -68,9 +68,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         return _by_elements(found, epilogue)
     rows = typical_rows(op, found.rows)
     if fits_matrices(found):
-        matrix_tile = busy_tile(MATRIX_TILES, found.extents, rows)
-        group = Workgroup(b, matrix_tile.size)
-        return _by_tiles(found, matrix_tile, MatrixTiles(found, epilogue, matrix_tile, group))
+        by = matrix_tile(found, rows)
+        return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
     tile = busy_tile(TILES, found.extents, rows)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 

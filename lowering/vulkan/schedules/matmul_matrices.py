@@ -9,6 +9,9 @@ A workgroup computes a tile of the result, each of its subgroups a smaller one, 
     matrix by matrix: sums go to shared memory, each invocation finishes some of them (the epilogue), and
     stores them
 
+Where there are few tiles, several subgroups have the same rows and columns and a part of the steps each, and
+what they have found is added up at the end.
+
 What lies beyond an edge is read as 0, and not stored. One buffer of shared memory and one set of loads under
 way are what the compiler of the driver does best with.
 
@@ -20,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects import gpu
+from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import VectorType, f16, f32
 from xdsl.ir import SSAValue
 
@@ -34,7 +37,17 @@ from openinfer.dialects.extensions.gpu import (
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
-from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
+from openinfer.lowering.vulkan.schedules.matmul_sizes import (
+    busy_tile,
+    groups_across,
+    product_of_known,
+)
+from openinfer.lowering.vulkan.schedules.workgroup import (
+    Workgroup,
+    barrier,
+    shared_buffer,
+    subgroup_barrier,
+)
 
 SIDE = 16
 """Rows and columns of a matrix, and steps of a product of two."""
@@ -59,10 +72,12 @@ class MatrixTile:
     each_row: int
     each_column: int
     """Rows and columns of a subgroup."""
+    along: int = 1
+    """Subgroups that share rows and columns: each has a part of the steps."""
 
     @property
     def subgroups(self) -> int:
-        return self.rows // self.each_row * (self.columns // self.each_column)
+        return self.rows // self.each_row * (self.columns // self.each_column) * self.along
 
     @property
     def size(self) -> int:
@@ -73,7 +88,21 @@ class MatrixTile:
 LARGE = MatrixTile(128, 128, 32, 64, 64)
 MEDIUM = MatrixTile(64, 64, 32, 32, 32)
 SMALL = MatrixTile(32, 32, 64, 16, 16)
-MATRIX_TILES = LARGE, MEDIUM, SMALL
+SHARED = MatrixTile(16, 32, 128, 16, 16, along=4)
+"""For few rows and columns, and many steps."""
+FEW_TILES = 256
+"""Small tiles that leave a part of a device idle."""
+
+
+def matrix_tile(found: Product, rows: int | None) -> MatrixTile:
+    """The tile of a product; `rows` as `busy_tile` has them."""
+    tile = busy_tile((LARGE, MEDIUM, SMALL), found.extents, rows)
+    *batches, _, columns = found.extents
+    if tile is not SMALL or rows is None or not isinstance(columns, int):
+        return tile
+    tiles = groups_across(rows, SMALL.rows) * groups_across(columns, SMALL.columns)
+    is_deep = isinstance(found.depth, int) and found.depth >= 2 * SHARED.depth
+    return SHARED if is_deep and product_of_known(batches) * tiles <= FEW_TILES else tile
 
 
 def fits_matrices(found: Product) -> bool:
@@ -125,12 +154,12 @@ class _Side:
     def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
         b.store(b.from_elements(values), self.buffer, list(self.split(b, number)))
 
-    def load(self, b: LoopBuilder, place: SSAValue, step: int, kind: MMAMatrixType) -> SSAValue:
+    def load(
+        self, b: LoopBuilder, place: SSAValue, step: SSAValue, kind: MMAMatrixType
+    ) -> SSAValue:
         """The matrix of some rows or columns, which begin at `place` of the tile, and steps."""
         along = self.operand.along
-        at = (place, b.index(step // LANES))
-        if not along:
-            at = (b.index(step), b.floordiv(place, LANES))
+        at = (place, b.floordiv(step, LANES)) if along else (step, b.floordiv(place, LANES))
         # The right operand has a column for each row of memory where neighbours are steps.
         turned = along == (kind is RIGHT)
         lead = self.line + 1
@@ -156,8 +185,11 @@ class MatrixTiles:
         self.subgroup = b.insert(gpu.SubgroupIdOp())
         self.lane = b.insert(gpu.LaneIdOp())
         across = tile.columns // tile.each_column
-        self.y = b.mul(b.floordiv(self.subgroup, across), tile.each_row)
-        self.x = b.mul(b.rem(self.subgroup, across), tile.each_column)
+        number = b.floordiv(self.subgroup, tile.along)
+        self.part = b.rem(self.subgroup, tile.along)
+        """Which part of the steps the subgroup has."""
+        self.y = b.mul(b.floordiv(number, across), tile.each_row)
+        self.x = b.mul(b.rem(number, across), tile.each_column)
 
     def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
         """The tile of a number along rows and one along columns."""
@@ -183,8 +215,9 @@ class MatrixTiles:
                 following = b.index(b.minimum(following, ahead))
             coming = self._fetch(sides, following)
             sums = carried[:count]
-            for step in range(0, tile.depth, SIDE):
-                sums = self._multiply(sides, step, sums)
+            own = tile.depth // tile.along
+            for step in range(0, own, SIDE):
+                sums = self._multiply(sides, b.add(b.mul(self.part, own), step), sums)
             return [*sums, *coming]
 
         self.epilogue.prepare(None)
@@ -210,7 +243,7 @@ class MatrixTiles:
                 place += LANES
 
     def _multiply(
-        self, sides: Sequence[_Side], step: int, sums: Sequence[SSAValue]
+        self, sides: Sequence[_Side], step: SSAValue, sums: Sequence[SSAValue]
     ) -> list[SSAValue]:
         """16 steps of the sums of a subgroup."""
         b, tile = self.b, self.tile
@@ -233,17 +266,24 @@ class MatrixTiles:
             (i, j) for i in range(0, tile.each_row, SIDE) for j in range(0, tile.each_column, SIDE)
         ]
         zero = b.index(0)
+        # What subgroups share, all of the workgroup wait for.
+        wait = subgroup_barrier if tile.along == 1 else barrier
+        first = b.sub(self.subgroup, self.part)
+        own = SIDE * SIDE // tile.along
         for total, (i, j) in zip(sums, places):
             # Everybody has read the matrix before.
-            barrier(b)
+            wait(b)
             at = [self.subgroup, zero, zero]
             b.do(SubgroupMmaStoreMatrixOp(total, self.finished, at, SIDE))
-            barrier(b)
+            wait(b)
             row, column = b.add(self.y, i), b.add(self.x, j)
-            for start in range(0, SIDE * SIDE, SUBGROUP):
-                number = b.add(self.lane, start)
+            for start in range(0, own, SUBGROUP):
+                number = b.add(b.add(b.mul(self.part, own), self.lane), start)
                 y, x = b.floordiv(number, SIDE), b.rem(number, SIDE)
-                value = b.load(self.finished, [self.subgroup, y, x])
+                value = b.load(self.finished, [first, y, x])
+                for part in range(1, tile.along):
+                    other = b.load(self.finished, [b.add(first, part), y, x])
+                    value = b.insert(arith.AddfOp(value, other))
                 place = (b.add(firsts[0], b.add(row, y)), b.add(firsts[1], b.add(column, x)))
                 self._store(value, (*batch, *place))
 
