@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import arith, gpu, memref, scf, vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, MemRefType, VectorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -278,7 +278,8 @@ class _Writer:
 
     def dim(self, op: memref.DimOp) -> None:
         axis = op.index.owner
-        assert isinstance(axis, arith.ConstantOp) and isinstance(axis.value, IntegerAttr)
+        assert isinstance(axis, arith.ConstantOp)
+        assert isinstance(axis.value, IntegerAttr)
         if op.result.uses.get_length():
             buffer = self.buffers[op.source]
             self.values[op.result] = self.shader.dim(buffer, axis.value.value.data)
@@ -372,11 +373,14 @@ class _Writer:
         if mode not in _SHUFFLES:
             raise no_text(f"'gpu.shuffle {mode}'", location_of(op))
         self.shader.extensions.add("GL_KHR_shader_subgroup_shuffle")
-        if width_of(op.value.type) == 16 and is_float(op.value.type):
-            self.shader.extensions.add("GL_EXT_shader_subgroup_extended_types_float16")
+        kind = self.shader.type(op.value.type).removesuffix("_t")
+        if kind not in ("int", "float"):
+            self.shader.extensions.add(f"GL_EXT_shader_subgroup_extended_types_{kind}")
         value, offset = self.use(op.value), self.use(op.offset)
         # All invocations come here together, which is so for a statement, not for a part of one.
-        found = call(_SHUFFLES[mode], value, call("uint", offset) if offset.number is None else offset)
+        found = call(
+            _SHUFFLES[mode], value, call("uint", offset) if offset.number is None else offset
+        )
         self.local(op.shuffled, found, op)
 
     def load_matrix(self, op: SubgroupMmaLoadMatrixOp) -> None:
@@ -514,7 +518,7 @@ class _Writer:
         for argument, start, result, before in zip(
             arguments, starts, op.results, op.iter_args, strict=True
         ):
-            if start.variables == {start.text} and before.uses.get_length() == 1:
+            if start.text in start.variables and before.uses.get_length() == 1:
                 # Nobody else looks at the variable that it starts from.
                 kept.append(start)
             else:
@@ -540,7 +544,7 @@ def _vector(kind: str, parts: Sequence[Expression]) -> Expression:
     return call(kind, *parts)
 
 
-def _position(place: DenseArrayBase) -> int:
+def _position(place: DenseArrayBase[IntegerType]) -> int:
     """The number of an element in a vector."""
     (lane,) = place.get_values()
     return int(lane)

@@ -195,9 +195,7 @@ def _called(name: str) -> Row:
 
 def _helped(name: str) -> Row:
     """A function that the shader brings along."""
-    return lambda shader, op, operands: call(
-        shader.helper(name, _kind(shader, op)), *operands
-    )
+    return lambda shader, op, operands: call(shader.helper(name, _kind(shader, op)), *operands)
 
 
 def _log10(shader: Shader, op: Operation, operands: list[Expression]) -> Expression:
