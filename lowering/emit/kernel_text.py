@@ -74,10 +74,11 @@ def kernel_text(function: FuncOp, lines: Lines) -> str:
 
 def _title(function: FuncOp, lines: Lines) -> list[str]:
     """What the kernel is, and what it computes, line by line of the program."""
-    found: dict[str, None] = {}
+    found: dict[str, int] = {}
     for op in function.body.walk():
-        found.update(dict.fromkeys(_comment(op, lines)))
-    return [f"// {function.sym_name.data}", *found]
+        place = location_of(op)
+        found.update((comment, place.line) for comment in _comment(op, lines) if place)
+    return [f"// {function.sym_name.data}", *sorted(found, key=found.__getitem__)]
 
 
 def _comment(op: Operation, lines: Lines) -> list[str]:
@@ -518,8 +519,7 @@ class _Writer:
         for argument, start, result, before in zip(
             arguments, starts, op.results, op.iter_args, strict=True
         ):
-            if start.text in start.variables and before.uses.get_length() == 1:
-                # Nobody else looks at the variable that it starts from.
+            if start.text in start.variables and _is_only_start(before, op):
                 kept.append(start)
             else:
                 hint = argument.name_hint or result.name_hint or "sum"
@@ -542,6 +542,15 @@ def _vector(kind: str, parts: Sequence[Expression]) -> Expression:
     if all(part.text == text for part in parts):
         return call(kind, parts[0])
     return call(kind, *parts)
+
+
+def _is_only_start(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether nobody but a loop beside it looks at a variable, so that the loop may go on with it."""
+    owner = value.owner
+    beside = owner is loop.parent
+    if isinstance(owner, scf.ForOp | scf.IfOp):
+        beside = owner.parent is loop.parent
+    return beside and value.uses.get_length() == 1
 
 
 def _position(place: DenseArrayBase[IntegerType]) -> int:
