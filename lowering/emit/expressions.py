@@ -21,6 +21,8 @@ _PRECEDENCES: Final = {
     **{"&": 8, "^": 9, "|": 10, "&&": 11, "||": 13},
 }
 """As in the specification of GLSL, smaller binds tighter."""
+_COMPARISONS, _COMPARED = (6, 7), 5
+"""Of comparisons, and the loosest that they compare without parentheses."""
 _UNCLEAR: Final = frozenset({5, 8, 9, 10})
 """Shifts and bitwise operators: readers do not know their precedence, so their operands have parentheses."""
 
@@ -83,8 +85,8 @@ def binary(operator: str, x: Expression, y: Expression) -> Expression:
     """Two operands; the left one may be of the same precedence."""
     own = _PRECEDENCES[operator]
     # Comparisons of comparisons are legal and unreadable.
-    first = own - 1 if own in (6, 7) else own
-    left, right = _wrapped(x, first, around=own), _wrapped(y, own - 1, around=own)
+    left, right = (_COMPARED, _COMPARED) if own in _COMPARISONS else (own, own - 1)
+    left, right = _wrapped(x, left, around=own), _wrapped(y, right, around=own)
     return joined(f"{left} {operator} {right}", own, (x, y))
 
 
