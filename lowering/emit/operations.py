@@ -101,7 +101,7 @@ def _differ(x: Expression, y: Expression) -> Expression:
 
 
 def _without_sign(
-    shader: Shader, op: Operation, operands: list[Expression], *, result: bool = True
+    shader: Shader, op: Operation, operands: list[Expression]
 ) -> tuple[list[Expression], str | None]:
     """The operands without a sign, and the type to go back to; as they are where none is negative."""
     if all(one.non_negative for one in operands):
@@ -127,6 +127,17 @@ def _operator(text: str) -> Callable[[Expression, Expression], Expression]:
 
 def _function(text: str) -> Callable[[Expression, Expression], Expression]:
     return lambda x, y: call(text, x, y)
+
+
+def _divide_unsigned(shader: Shader, op: Operation, operands: list[Expression]) -> Expression:
+    x, y = operands
+    return x if y.number == 1 else _unsigned(_operator("/"))(shader, op, operands)
+
+
+def _rest_unsigned(shader: Shader, op: Operation, operands: list[Expression]) -> Expression:
+    if operands[1].number == 1:
+        return number(0)
+    return _unsigned(_operator("%"))(shader, op, operands)
 
 
 def _signed_extreme(name: str) -> Row:
@@ -287,7 +298,7 @@ ROWS: Final[dict[str, Row]] = {
     "arith.cmpi": _compare_integers,
     "arith.divf": lambda shader, op, operands: binary("/", *operands),
     "arith.divsi": lambda shader, op, operands: binary("/", *operands),
-    "arith.divui": _unsigned(_operator("/")),
+    "arith.divui": _divide_unsigned,
     "arith.extf": _converted,
     "arith.extsi": _converted,
     "arith.extui": _converted,
@@ -309,7 +320,7 @@ ROWS: Final[dict[str, Row]] = {
     "arith.ori": _bitwise("|", "||"),
     "arith.remf": _helped("remainder_float"),
     "arith.remsi": _helped("remainder"),
-    "arith.remui": _unsigned(_operator("%")),
+    "arith.remui": _rest_unsigned,
     "arith.select": _select,
     "arith.shli": lambda shader, op, operands: binary("<<", *operands),
     "arith.shrsi": lambda shader, op, operands: binary(">>", *operands),
@@ -357,7 +368,8 @@ HINTS: Final = {
     "arith.divf": "quotient",
     "arith.cmpi": "inside",
     "arith.cmpf": "holds",
-    "arith.andi": "bits",
+    "arith.andi": "both",
+    "arith.index_cast": "index",
     "arith.addi": "place",
     "arith.subi": "rest",
     "arith.muli": "start",
