@@ -15,9 +15,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
+    OF_SUBGROUP,
     ShuffleOp,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
+    SubgroupMmaElementwiseOp,
     SubgroupMmaLoadMatrixOp,
     SubgroupMmaStoreMatrixOp,
     is_shared,
@@ -51,6 +53,7 @@ _OF_SUBGROUP: dict[type[Operation], str] = {
     gpu.SubgroupIdOp: "gl_SubgroupID",
 }
 _SHUFFLES = {"xor": "subgroupShuffleXor", "idx": "subgroupShuffle"}
+_ELEMENTWISE = {"addf": "+", "mulf": "*", "subf": "-"}
 _WRITING = (
     memref.StoreOp,
     vector.StoreOp,
@@ -367,6 +370,10 @@ class _Writer:
 
     def barrier(self, op: gpu.BarrierOp) -> None:
         self.settle_reads()
+        if OF_SUBGROUP in op.attributes:
+            self.shader.extensions.add("GL_KHR_shader_subgroup_basic")
+            self.statement(op, "subgroupBarrier();")
+            return
         self.statement(op, "barrier();")
 
     def shuffle(self, op: ShuffleOp) -> None:
@@ -415,6 +422,11 @@ class _Writer:
 
     def multiply_matrices(self, op: SubgroupMmaComputeOp) -> None:
         found = call("coopMatMulAdd", *map(self.use, op.operands))
+        self.define(op.result, found, op)
+
+    def each_element(self, op: SubgroupMmaElementwiseOp) -> None:
+        """Two matrices, element by element."""
+        found = binary(_ELEMENTWISE[op.kind.data], self.use(op.left), self.use(op.right))
         self.define(op.result, found, op)
 
     def constant_matrix(self, op: SubgroupMmaConstantMatrixOp) -> None:
@@ -585,5 +597,6 @@ _row(SubgroupMmaLoadMatrixOp, _Writer.load_matrix)
 _row(SubgroupMmaStoreMatrixOp, _Writer.store_matrix)
 _row(SubgroupMmaComputeOp, _Writer.multiply_matrices)
 _row(SubgroupMmaConstantMatrixOp, _Writer.constant_matrix)
+_row(SubgroupMmaElementwiseOp, _Writer.each_element)
 _row(scf.ForOp, _Writer.loop)
 _row(scf.IfOp, _Writer.condition)
