@@ -197,6 +197,16 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "SPIR-V that the dialect does not hold",
         "The words are a module, but the `spirv` dialect has no form for a part of it.",
     ),
+    "OI0764": (
+        "no device kernel to write as GLSL",
+        "`openinfer-opt -t glsl` writes the device kernels of its input, as they are behind "
+        "`lower-device-kernels` and before `convert-to-spirv`.",
+    ),
+    "OI0765": (
+        "no text in GLSL",
+        "A device kernel has an op or a type that `openinfer-opt -t glsl` does not know; its SPIR-V, "
+        "`-t spirv-text`, has it.",
+    ),
     "OI0770": (
         "no Vulkan device",
         "The package `vulkan`, the loader, a driver of version 1.3, or a feature of the device is missing; "

@@ -113,6 +113,7 @@ BACKENDS: dict[str, str] = {
 
 TARGETS: dict[str, str] = {
     "asm": "openinfer.lowering.cpu.llvm_target:AssemblyTarget",
+    "glsl": "openinfer.lowering.emit.glsl_target:GlslTarget",
     "llvm-ir": "openinfer.lowering.cpu.llvm_target:LlvmIrTarget",
     "mlir": "xdsl.targets.mlir:MLIRTarget",
     "spirv": "openinfer.lowering.vulkan.spirv_target:SpirvTarget",
@@ -120,6 +121,8 @@ TARGETS: dict[str, str] = {
 }
 BINARY_TARGETS = frozenset({"spirv"})
 """Targets whose output is bytes: each of its characters stands for one."""
+TARGET_PHASES = {"glsl": "threads"}
+"""Targets that write an earlier phase than the last one of a pipeline."""
 
 
 def load(entry: str) -> Any:

@@ -5,8 +5,8 @@
 
 A room is a folder of `lowering/`; its files import only rooms that stand before it in ROOMS. The files
 beside the folders are records and drivers that all rooms share: they import no room. `cpu`, `null`,
-`vulkan` and `reference` import nothing of each other. An import that goes the wrong way ends the script
-with 1.
+`vulkan`, `emit` and `reference` import nothing of each other. An import that goes the wrong way ends the
+script with 1.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ ROOMS = (
     "cpu",
     "null",
     "vulkan",
+    "emit",
     "reference",
 )
-APART = frozenset({"cpu", "null", "reference", "vulkan"})
+APART = frozenset({"cpu", "emit", "null", "reference", "vulkan"})
 """Rooms that import nothing of each other."""
 
 Edges = dict[tuple[str, str], list[tuple[str, str]]]

@@ -197,6 +197,8 @@ class OpenInferOptMain(xDSLOptMain):
             self.passes = pipeline.build_passes(args.passes)
             staged = args.start or args.to or args.dump_dir
             self.pipeline_name: str | None = args.pipeline or ("cpu" if staged else None)
+            if args.to is None and self.pipeline_name is not None:
+                args.to = registry.TARGET_PHASES.get(args.target.partition("{")[0])
             if self.pipeline_name is not None:
                 pipeline.phases(self.pipeline_name, args.start, args.to)
         except InputError as error:

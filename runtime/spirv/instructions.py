@@ -332,6 +332,7 @@ ENUMERATIONS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "HLSL": (5, ""),
     },
     "Decoration": {
+        "RelaxedPrecision": (0, ""),
         "SpecId": (1, "word"),
         "Block": (2, ""),
         "ArrayStride": (6, "word"),

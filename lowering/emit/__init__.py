@@ -1,0 +1,1 @@
+"""Device kernels as source text: GLSL compute shaders."""
