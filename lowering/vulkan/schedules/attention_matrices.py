@@ -15,8 +15,8 @@ their results are joined at the end.
 A product of matrices multiplies hidden values by a weight of 0, which gives NaN where they are not finite.
 A row with a result that is not finite is therefore computed once more, key by key.
 
-Requires: a device with such matrices; q, k and v in accesses of 16 bytes, of sizes that the types say,
-multiples of 16.
+Requires: a device with such matrices; q, k, v and the result in accesses of 16 bytes; sizes of heads that the
+types say, multiples of 16.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def shape_of(b: LoopBuilder, op: AttentionOp) -> Shape | None:
         size != columns
         or size == DYNAMIC_INDEX
         or size % SIDE
-        or common_lanes(op, op.inputs[:3]) != LANES
+        or common_lanes(op, [*op.inputs[:3], op.outs[0]]) != LANES
     ):
         return None
     queries, keys, heads = _extents(op, shapes)

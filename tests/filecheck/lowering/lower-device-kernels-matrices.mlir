@@ -186,3 +186,21 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Nor where the result begins at no multiple of 16 bytes.
+// CHECK-LABEL: func.func private @unaligned_0
+// CHECK-NOT: gpu.subgroup_mma
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
+  func.func @step() {
+    %q = memref.alloc() {openinfer.memory = "device"} : memref<1x2x40x64xf16>
+    %arena = memref.alloc() {openinfer.memory = "device"} : memref<20480xi8>
+    %c8 = arith.constant 8 : index
+    %o = memref.view %arena[%c8][] : memref<20480xi8> to memref<1x2x40x64xf16>
+    func.call @unaligned_0(%q, %q, %q, %o) : (memref<1x2x40x64xf16>, memref<1x2x40x64xf16>, memref<1x2x40x64xf16>, memref<1x2x40x64xf16>) -> ()
+    func.return
+  }
+  func.func private @unaligned_0(%q: memref<1x2x40x64xf16>, %k: memref<1x2x40x64xf16>, %v: memref<1x2x40x64xf16>, %o: memref<1x2x40x64xf16>) {
+    nn.attention(%q, %k, %v) outs(%o) {scale = 0.125 : f64, causal, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<1x2x40x64xf16>, memref<1x2x40x64xf16>, memref<1x2x40x64xf16>, memref<1x2x40x64xf16>) -> ()
+    func.return
+  }
+}
