@@ -28,11 +28,24 @@ def invocations_for(b: LoopBuilder, length: Index) -> int:
     """How many invocations share a line: whole subgroups, a power of two."""
     if not isinstance(length, int):
         return USUAL_INVOCATIONS
-    least = max(b.facts.device_description.subgroup, 32)
-    size = least
+    subgroup = b.facts.device_description.subgroup
+    size = least = max(subgroup, 32)
+    # One subgroup joins what it finds without a barrier.
+    if subgroup == least and length <= MOST_KEPT * least:
+        return least
     while size < MOST_INVOCATIONS and size * EACH < length:
         size *= 2
     return size
+
+
+def even_lanes(length: Index, size: int, lanes: int) -> int:
+    """How many neighbours of a short line invocations read at once, up to `lanes`, so that all of them have
+    equally many; `lanes` where that is not possible."""
+    if isinstance(length, int) and length <= MOST_KEPT * size:
+        for fewer in (lanes, lanes // 2, lanes // 4):
+            if fewer > 1 and length % (size * fewer) == 0:
+                return fewer
+    return lanes
 
 
 Load = Callable[[Index, int], list[SSAValue]]

@@ -33,7 +33,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
-from openinfer.lowering.vulkan.schedules.group_line import GroupLine, invocations_for
+from openinfer.lowering.vulkan.schedules.group_line import GroupLine, even_lanes, invocations_for
 from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide, store_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
@@ -93,6 +93,7 @@ class _Rows:
 
         given = [buffer for buffer in (weight, bias) if buffer is not None]
         lanes = common_lanes(self.op, (self.source, self.target, *given))
+        lanes = even_lanes(self.length, self.size, lanes)
 
         def read(buffer: SSAValue, place: list[Index], count: int) -> list[SSAValue]:
             return [convert(b, v, self.computed) for v in load_wide(b, buffer, place, count)]
