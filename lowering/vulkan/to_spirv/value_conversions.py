@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from xdsl.dialects import arith
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     AnyFloat,
     Float32Type,
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.spirv.composite_ops import ConstantOp
@@ -25,7 +27,7 @@ from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.vulkan.to_spirv.kernel_module import KernelModule, lowered_type, width_of
 
 NO_CONTRACTION = {"no_contraction": UnitAttr()}
-"""What a program writes as a product and a sum is rounded twice."""
+"""What a program writes as a product and a sum is rounded twice, but where an op allows contraction."""
 
 
 class Values:
@@ -64,7 +66,8 @@ class Values:
         if name in _PLAIN:
             return self.op(_PLAIN[name], *operands)
         if name in _WRITTEN:
-            return self.op(_WRITTEN[name], *operands, attributes=NO_CONTRACTION)
+            as_written = {} if _may_contract(op) else NO_CONTRACTION
+            return self.op(_WRITTEN[name], *operands, attributes=as_written)
         if name in _CASTS:
             if truth:
                 return self.of_truth(name, operands[0], result)
@@ -84,6 +87,12 @@ class Values:
         """A truth value as a number: 1, but -1 where its only bit is a sign."""
         one = -1 if name in ("arith.extsi", "arith.sitofp") else 1
         return self.op("Select", value, self.constant(one, result), self.constant(0, result))
+
+
+def _may_contract(op: Operation) -> bool:
+    """Whether a product and a sum may be rounded once: in the polynomials of functions."""
+    flags = op.properties.get("fastmath")
+    return isinstance(flags, FastMathFlagsAttr) and FastMathFlag.ALLOW_CONTRACT in flags.data
 
 
 Row = Callable[[Values, Operation, list[SSAValue], Attribute], SSAValue]

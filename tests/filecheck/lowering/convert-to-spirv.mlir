@@ -54,3 +54,22 @@ func.func private @narrow_0(%x: memref<4xi8>, %y: memref<4xi64>) attributes {gpu
 func.func @host(%x: memref<4xf32>) {
   func.return
 }
+// -----
+// A product and a sum that the program writes are rounded each; those of a function's polynomial need not be.
+// CHECK-LABEL: spirv.module @rounded_0
+// CHECK: [[A:%\S+]] = spirv.FMul %{{.*}}, %{{.*}} {no_contraction} : f32
+// CHECK: [[B:%\S+]] = spirv.FAdd [[A]], %{{.*}} {no_contraction} : f32
+// CHECK: [[C:%\S+]] = spirv.FMul [[B]], %{{\S+}} : f32
+// CHECK: spirv.FAdd [[C]], %{{\S+}} : f32
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func private @rounded_0(%x: memref<16xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+    %i = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+    %v = memref.load %x[%i] : memref<16xf32>
+    %a = arith.mulf %v, %v : f32
+    %b = arith.addf %a, %v : f32
+    %c = arith.mulf %b, %v fastmath<contract> : f32
+    %d = arith.addf %c, %v fastmath<contract> : f32
+    memref.store %d, %x[%i] : memref<16xf32>
+    func.return
+  }
+}
