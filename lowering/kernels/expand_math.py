@@ -29,7 +29,7 @@ from openinfer.dialects.extensions.arith import ExtFOp, TruncFOp
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.circular import CIRCULAR
-from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.kernels.expansions import EXPANSIONS, OF_HALF, Expansion
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.lanes import Constants, Lanes
 from openinfer.lowering.kernels.numeric import resize_float, widen
@@ -83,6 +83,8 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
             continue
         if device and op.name in TURNS:
             _expand_turns(op)
+        elif device and op.name in OF_HALF and _becomes_half(op.results[0]):
+            _expand(op, home, constants, OF_HALF[op.name])
         else:
             _expand(op, home, constants)
 
@@ -90,6 +92,18 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
 def _has_instruction(op: Operation) -> bool:
     """Whether a device has a function, and the kernel is content with its accuracy (`fastmath<afn>`)."""
     return isinstance(op, Exp2Op) and FastMathFlag.APPROX_FUNC in op.fastmath.data
+
+
+def _becomes_half(value: SSAValue) -> bool:
+    """Whether a value is f32, and only products of it are used, as f16."""
+    if not isinstance(value.type, Float32Type) or not value.uses.get_length():
+        return False
+    return all(
+        isinstance(user.results[0].type, Float16Type)
+        if isinstance(user, arith.TruncFOp)
+        else isinstance(user, arith.MulfOp) and _becomes_half(user.result)
+        for user in (use.operation for use in value.uses)
+    )
 
 
 TURNS = {"math.sin": 0, "math.cos": 1}
@@ -106,7 +120,10 @@ def _expand_turns(op: Operation) -> None:
     Rewriter.replace_op(op, [], [result])
 
 
-def _expand(op: Operation, home: Block, constants: Constants) -> None:
+def _expand(
+    op: Operation, home: Block, constants: Constants, expansion: Expansion | None = None
+) -> None:
+    """`expansion`: of f32, another one than usual."""
     type = op.operands[0].type
     element = type.element_type if isinstance(type, VectorType) else type
     if op.name in CIRCULAR:
@@ -116,7 +133,7 @@ def _expand(op: Operation, home: Block, constants: Constants) -> None:
         result = CIRCULAR[op.name](op, home, constants)
     elif isinstance(element, Float32Type):
         lanes = Lanes(op, type, home, constants)
-        result = EXPANSIONS[op.name](lanes, op.operands[0])
+        result = (expansion or EXPANSIONS[op.name])(lanes, op.operands[0])
     elif isinstance(element, Float16Type | BFloat16Type):
         wide = VectorType(f32, type.shape) if isinstance(type, VectorType) else f32
         result = _expand_widened(op, wide, Lanes(op, wide, home, constants))

@@ -24,6 +24,7 @@ from openinfer.dialects.extensions.arith import CmpfOp, CmpiOp, SelectOp, SIToFP
 Constants = dict[tuple[Attribute, str], SSAValue]
 """The constants of a function by type and number."""
 _CONTRACT = FastMathFlagsAttr((FastMathFlag.ALLOW_CONTRACT,))
+_APPROXIMATE = FastMathFlagsAttr((FastMathFlag.APPROX_FUNC,))
 
 
 class Lanes:
@@ -107,6 +108,10 @@ class Lanes:
         for coefficient in reversed(coefficients[:-1]):
             result = self.multiply_add(result, x, self.number(coefficient))
         return result
+
+    def power_of_two(self, exponent: SSAValue) -> SSAValue:
+        """2**exponent by the instruction of a device, to a few units in the last place."""
+        return self._insert(math.Exp2Op(exponent, _APPROXIMATE))
 
     def absolute(self, a: SSAValue) -> SSAValue:
         return self._insert(math.AbsFOp(a))

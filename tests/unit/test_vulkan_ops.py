@@ -503,3 +503,21 @@ def test_the_longest_row(everything_on_vulkan: None) -> None:
     more = more.replace(str(MOST_SAMPLES // 2 + 1), str(MOST_SAMPLES // 2 + 2))
     with pytest.raises(oi.UnsupportedError, match="rows of known lengths up to"):
         oi.compile(more, device="vulkan", fallback=False)
+
+
+def test_gelu_of_every_half(everything_on_vulkan: None) -> None:
+    text = "dynamic { x: f16[16, 4096]; } block entry { assign y: f16[16, 4096]; op gelu(x) >> y; return y; }"
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(16, 4096)
+    program = oi.compile(text, device="vulkan", fallback=False)
+    found, expected = [
+        np.asarray(one.make_executor().run(x=x)["y"]) for one in (program, oi.Simulator(text))
+    ]
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(found), ~known)
+    found, expected = found[known], expected[known]
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    apart = abs(found[finite].astype(np.float64) - expected[finite])
+    with np.errstate(over="ignore"):
+        last_place = np.spacing(abs(expected[finite])).astype(np.float64)
+    assert (apart <= last_place).all()

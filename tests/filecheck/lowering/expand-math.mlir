@@ -112,3 +112,36 @@ func.func @on_the_processor(%x: f32) -> f32 {
 }
 // CHECK-LABEL: func.func @on_the_processor
 // CHECK-NOT:     math.exp2
+
+// What becomes a half-width float needs a shorter polynomial and the device's own power of two.
+func.func private @of_half(%x: f32) -> f16 attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %y = math.erfc %x : f32
+  %z = arith.mulf %y, %x : f32
+  %h = arith.truncf %z : f32 to f16
+  func.return %h : f16
+}
+// CHECK-LABEL: func.func private @of_half
+// CHECK-COUNT-5: arith.addf %{{.*}} fastmath<contract> : f32
+// CHECK-NOT:     fastmath<contract>
+// CHECK:         [[FAST:%\S+]] = math.exp2 %{{.*}} fastmath<afn> : f32
+// CHECK:         [[Y:%\S+]] = arith.select %{{.*}}, %{{.*}}, [[FAST]] : f32
+// CHECK:         arith.mulf [[Y]], %x : f32
+
+// Not where f32 is made of it as well, nor on the processor.
+func.func private @of_both(%x: f32) -> (f16, f32) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %y = math.erfc %x : f32
+  %z = arith.mulf %y, %x : f32
+  %h = arith.truncf %z : f32 to f16
+  func.return %h, %z : f16, f32
+}
+// CHECK-LABEL: func.func private @of_both
+// CHECK-NOT:     math.exp2
+// CHECK:         func.return
+func.func @of_half_there(%x: f32) -> f16 {
+  %y = math.erfc %x : f32
+  %h = arith.truncf %y : f32 to f16
+  func.return %h : f16
+}
+// CHECK-LABEL: func.func @of_half_there
+// CHECK-NOT:     math.exp2
+// CHECK:         func.return
