@@ -130,11 +130,19 @@ class Hidden:
         """The mask, where it hides."""
         return None if self.mask is None or is_float(self.mask.buffer) else self.mask
 
-    def seen(self, batch: Index, head: Index, query: Index, key: SSAValue) -> SSAValue:
-        """Whether a query sees a key."""
+    def seen(
+        self,
+        batch: Index,
+        head: Index,
+        query: Index,
+        key: SSAValue,
+        flag: SSAValue | None = None,
+    ) -> SSAValue:
+        """Whether a query sees a key; `flag`: the element of the mask, if it was read before."""
         build, conditions = self.build, list[SSAValue]()
         if self.bools is not None:
-            flag = build.load(self.bools.buffer, self.bools.place(batch, head, query, key))
+            if flag is None:
+                flag = build.load(self.bools.buffer, self.bools.place(batch, head, query, key))
             zero = build.constant(0, flag.type)
             conditions.append(compare_integers(build, "ne", flag, zero))
         sight = self.sight

@@ -262,8 +262,10 @@ class _Block:
             barrier(b)
             # On the way while this round is computed; behind the last one nobody needs them.
             coming = self._fetch(b.add(at, shape.round))
+            place = b.add(b.add(at, self.x), b.mul(self.half, self.half_keys))
+            masks = self._mask(place)
             self._score(queries)
-            top, total, change = self._weigh(b.add(at, self.x), stop[1], top, total)
+            top, total, change = self._weigh((place, masks), stop[1], top, total)
             results = self._add(results, change)
             return [*results, top, total, *coming]
 
@@ -385,17 +387,22 @@ class _Block:
         return found
 
     def _weigh(
-        self, at: SSAValue, stop: Index, top: SSAValue, total: SSAValue
+        self,
+        keys: tuple[SSAValue, Sequence[SSAValue | None]],
+        stop: Index,
+        top: SSAValue,
+        total: SSAValue,
     ) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Weights of a round go to shared memory. The new top and total, and the matrix that results so far
-        are multiplied with."""
+        are multiplied with. `keys`: the first key of an invocation, and what the mask says of its keys."""
         b = self.b
         subgroup_barrier(b)
         column = b.mul(self.half, self.half_keys)
         raw = self._row_part(b.floordiv(column, 4), self.half_keys)
+        first, masks = keys
         scores = [
-            self._seen(score, b.add(b.add(at, column), number), stop)
-            for number, score in enumerate(raw)
+            self._seen(score, b.add(first, number), stop, mask)
+            for number, (score, mask) in enumerate(zip(raw, masks))
         ]
         new = scores[0]
         for score in scores[1:]:
@@ -423,19 +430,51 @@ class _Block:
         matrix = self._matrix(self.scores, [self.own, b.index(0)], SUMS)
         return new, total, matrix
 
-    def _seen(self, score: SSAValue, place: SSAValue, stop: Index) -> SSAValue:
+    def _whole_rounds(self) -> bool:
+        """Whether no round goes beyond the last key."""
+        count = self.of.sight.key_count
+        return isinstance(count, int) and count % self.shape.round == 0
+
+    def _mask(self, first: SSAValue) -> Sequence[SSAValue | None]:
+        """Elements of the mask for half a row of scores, where several are read at once."""
+        b, of, count = self.b, self.of, self.half_keys
+        if of.mask is None or of.mask.shape[3] == 1 or not self._whole_rounds():
+            return [None] * count
+        lanes = min(common_lanes(of.op, (of.mask.buffer,)), count)
+        if lanes == 1:
+            return [None] * count
+        return [
+            value
+            for start in range(0, count, lanes)
+            for value in load_wide(
+                b,
+                of.mask.buffer,
+                of.mask.place(self.batch, self.head, self.known, b.add(first, start)),
+                lanes,
+            )
+        ]
+
+    def _seen(
+        self, score: SSAValue, place: SSAValue, stop: Index, mask: SSAValue | None
+    ) -> SSAValue:
         """A score, as weights are made of it, -inf for a key that is not seen."""
         b, of = self.b, self.of
         score = b.insert(arith.MulfOp(score, self._constant(of.op.scale.value.data)))
-        there = b.index(b.minimum(place, b.maximum(b.minus(of.sight.key_count, 1), 0)))
+        there: Index = place
+        if not self._whole_rounds():
+            there = b.minimum(place, b.maximum(b.minus(of.sight.key_count, 1), 0))
+        there = b.index(there)
         if of.mask is not None and is_float(of.mask.buffer):
-            bias = of.mask.one(self.batch, self.head, self.known, there)
+            if mask is not None:
+                bias = of.mask.bias(mask)
+            else:
+                bias = of.mask.one(self.batch, self.head, self.known, there)
             score = b.insert(FmaOp(bias, self._constant(1), score))
         conditions: list[SSAValue] = []
         if not isinstance(stop, int) or stop % self.shape.round:
             conditions.append(b.compare("ult", place, stop))
         if of.hidden.anything:
-            conditions.append(of.hidden.seen(self.batch, self.head, self.known, there))
+            conditions.append(of.hidden.seen(self.batch, self.head, self.known, there, mask))
         low = b.constant(-INF, f32)
         for condition in conditions:
             score = select(b, condition, score, low)
