@@ -160,6 +160,21 @@ class Epilogue:
     ) -> None:
         """Finishes one vector of sums and stores it; `beside`: further sums that the body takes."""
         build = self.build
+        value = self.finish(value, place, hoisted, beside)
+        if place.lanes is None:
+            build.store(value, self.output, place.indices)
+        else:
+            build.vstore(value, self.output, place.indices, place.mask)
+
+    def finish(
+        self,
+        value: SSAValue,
+        place: Place,
+        hoisted: Sequence[SSAValue | None] | None = None,
+        beside: Sequence[SSAValue] = (),
+    ) -> SSAValue:
+        """What becomes of one vector of sums, as it is stored."""
+        build = self.build
         assert isinstance(self.output.type, MemRefType)
         if self.body is not None:
             known = hoisted or [None] * len(self.extras)
@@ -168,11 +183,7 @@ class Epilogue:
                 for extra, there in zip(self.extras, known)
             ]
             value = self._run(self.body, [value, *beside, *extras], place.lanes)
-        value = convert(build, value, self.output.type.element_type)
-        if place.lanes is None:
-            build.store(value, self.output, place.indices)
-        else:
-            build.vstore(value, self.output, place.indices, place.mask)
+        return convert(build, value, self.output.type.element_type)
 
     def _load(self, extra: Extra, place: Place) -> SSAValue:
         build = self.build

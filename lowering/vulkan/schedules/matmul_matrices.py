@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import VectorType, f16, f32
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import MemRefType, VectorType, f16, f32
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.gpu import (
@@ -32,21 +33,21 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
     SubgroupMmaLoadMatrixOp,
-    SubgroupMmaStoreMatrixOp,
 )
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
-from openinfer.lowering.kernels.epilogue import Epilogue, Place
-from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
+from openinfer.lowering.kernels.epilogue import Epilogue
+from openinfer.lowering.vulkan.schedules.matmul_finish import Finish, Part, Where
+from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import (
     busy_tile,
     groups_across,
     product_of_known,
 )
+from openinfer.lowering.vulkan.schedules.wide import BYTES
 from openinfer.lowering.vulkan.schedules.workgroup import (
     Workgroup,
     barrier,
     shared_buffer,
-    subgroup_barrier,
 )
 
 SIDE = 16
@@ -181,7 +182,10 @@ class MatrixTiles:
             shared_buffer(b, kind, [lines, elements // LANES + 1], name)
             for (lines, elements), name in (((tile.rows, tile.depth), "left"), (right, "right"))
         ]
-        self.finished = shared_buffer(b, f32, [tile.subgroups, SIDE, SIDE], "finished")
+        own = tile.each_row // SIDE, tile.each_column // SIDE
+        free = b.facts.device_description.shared_memory - sum(map(_bytes_of, self.shared))
+        part = Part(SIDE, *own, tile.along, tile.subgroups, SUBGROUP).within(free)
+        self.finish = Finish(b, product.op, epilogue, part)
         self.subgroup = b.insert(gpu.SubgroupIdOp())
         self.lane = b.insert(gpu.LaneIdOp())
         across = tile.columns // tile.each_column
@@ -226,6 +230,27 @@ class MatrixTiles:
         sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
         self._finish(sums[:count], batch, firsts)
 
+    def _finish(
+        self, sums: Sequence[SSAValue], batch: Sequence[Index], firsts: tuple[SSAValue, SSAValue]
+    ) -> None:
+        b, tile, product = self.b, self.tile, self.product
+        whole = [
+            isinstance(extent, int) and extent % together == 0
+            for extent, together in ((product.rows, tile.rows), (product.columns, tile.columns))
+        ]
+        where = Where(
+            batch,
+            b.add(firsts[0], self.y),
+            b.add(firsts[1], self.x),
+            self.subgroup,
+            self.part,
+            self.lane,
+            product.rows,
+            product.columns,
+            (whole[0], whole[1]),
+        )
+        self.finish.build(sums, where)
+
     def _fetch(self, sides: Sequence[_Side], k: SSAValue) -> list[SSAValue]:
         b, group = self.b, self.group
         return [
@@ -255,48 +280,8 @@ class MatrixTiles:
         pairs = [(x, y) for x in rows for y in columns]
         return [b.insert(SubgroupMmaComputeOp(x, y, total)) for (x, y), total in zip(pairs, sums)]
 
-    def _finish(
-        self,
-        sums: Sequence[SSAValue],
-        batch: Sequence[Index],
-        firsts: tuple[SSAValue, SSAValue],
-    ) -> None:
-        b, tile = self.b, self.tile
-        places = [
-            (i, j) for i in range(0, tile.each_row, SIDE) for j in range(0, tile.each_column, SIDE)
-        ]
-        zero = b.index(0)
-        # What subgroups share, all of the workgroup wait for.
-        wait = subgroup_barrier if tile.along == 1 else barrier
-        first = b.sub(self.subgroup, self.part)
-        own = SIDE * SIDE // tile.along
-        for total, (i, j) in zip(sums, places):
-            # Everybody has read the matrix before.
-            wait(b)
-            at = [self.subgroup, zero, zero]
-            b.do(SubgroupMmaStoreMatrixOp(total, self.finished, at, SIDE))
-            wait(b)
-            row, column = b.add(self.y, i), b.add(self.x, j)
-            for start in range(0, own, SUBGROUP):
-                number = b.add(b.add(b.mul(self.part, own), self.lane), start)
-                y, x = b.floordiv(number, SIDE), b.rem(number, SIDE)
-                value = b.load(self.finished, [first, y, x])
-                for part in range(1, tile.along):
-                    other = b.load(self.finished, [b.add(first, part), y, x])
-                    value = b.insert(arith.AddfOp(value, other))
-                place = (b.add(firsts[0], b.add(row, y)), b.add(firsts[1], b.add(column, x)))
-                self._store(value, (*batch, *place))
 
-    def _store(self, total: SSAValue, place: tuple[Index, ...]) -> None:
-        b, tile, product = self.b, self.tile, self.product
-        limits = [
-            b.compare("ult", at, extent)
-            for at, extent, together in zip(
-                place[-2:], (product.rows, product.columns), (tile.rows, tile.columns)
-            )
-            if not isinstance(extent, int) or extent % together
-        ]
-        if not limits:
-            self.epilogue.store(total, Place(place, None))
-            return
-        b.when(both(b, limits), lambda: self.epilogue.store(total, Place(place, None)))
+def _bytes_of(shared: SSAValue) -> int:
+    """The bytes of shared memory that is read in accesses of `BYTES`."""
+    assert isinstance(shared.type, MemRefType)
+    return prod(shared.type.get_shape()) * BYTES

@@ -7,7 +7,7 @@
 // CHECK-SAME: array<i32: 256, 1, 1>
 // CHECK-DAG: %left = memref.alloca() : memref<16x17xvector<8xf16>, #gpu.address_space<workgroup>>
 // CHECK-DAG: %right = memref.alloca() : memref<32x17xvector<8xf16>, #gpu.address_space<workgroup>>
-// CHECK-DAG: %finished = memref.alloca() : memref<8x16x16xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %finished = memref.alloca() : memref<8x16x9xvector<2xf32>, #gpu.address_space<workgroup>>
 // CHECK: gpu.subgroup_mma_constant_matrix
 // CHECK: vector.load %x
 // CHECK: scf.for %k =
@@ -18,17 +18,18 @@
 // CHECK: gpu.subgroup_mma_load_matrix %left[%{{.*}}, %{{.*}}] {leadDimension = 17 : index}
 // CHECK: gpu.subgroup_mma_load_matrix %right[%{{.*}}, %{{.*}}] {leadDimension = 17 : index, transpose}
 // CHECK: gpu.subgroup_mma_compute
-// CHECK: gpu.subgroup_mma_store_matrix %{{.*}}, %finished
+// CHECK: gpu.subgroup_mma_store_matrix %{{.*}}, %finished{{.*}} {leadDimension = 9 : index}
 // CHECK-COUNT-4: memref.load %finished
+// CHECK-NOT: memref.load %finished
 // CHECK: scf.if
-// CHECK: memref.store %{{.*}}, %y
+// CHECK: vector.store %{{.*}}, %y{{.*}} vector<2xf16>
 // SPIRV: spirv.module @matrices_0 {{.*}}CooperativeMatrixKHR{{.*}}SPV_KHR_cooperative_matrix
 // SPIRV: !spirv.ptr<!spirv.array<544 x vector<4xi32>>, Workgroup>
 // SPIRV: spirv.CompositeConstruct %{{.*}} : (f32) -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor> : !spirv.ptr<vector<4xi32>, Workgroup>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <ColumnMajor> : {{.*}} MatrixB>
 // SPIRV: spirv.KHR.CooperativeMatrixMulAdd
-// SPIRV: spirv.KHR.CooperativeMatrixStore %{{.*}}, <RowMajor> : !spirv.ptr<f32, Workgroup>
+// SPIRV: spirv.KHR.CooperativeMatrixStore %{{.*}}, <RowMajor> : !spirv.ptr<vector<2xi32>, Workgroup>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<70x512xf16>
@@ -47,10 +48,11 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // CHECK-LABEL: func.func private @shallow_0
 // CHECK-SAME: array<i32: 128, 1, 1>
 // CHECK-DAG: %left = memref.alloca() : memref<32x9xvector<8xf16>, #gpu.address_space<workgroup>>
-// CHECK-DAG: %finished = memref.alloca() : memref<4x16x16xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %finished = memref.alloca() : memref<4x16x5xvector<4xf32>, #gpu.address_space<workgroup>>
 // CHECK: gpu.subgroup_mma_store_matrix %{{.*}}, %finished
 // CHECK: "gpu.barrier"() {openinfer.of_subgroup}
-// CHECK-COUNT-1: memref.load %finished
+// CHECK-COUNT-2: memref.load %finished
+// CHECK: vector.store %{{.*}}, %y{{.*}} vector<8xf16>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<70x192xf16>
