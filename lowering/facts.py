@@ -47,7 +47,7 @@ _PLAIN = TARGETS["generic"]
 _DESCRIBED = ("triple", "cpu", "last_cache", "features")
 """Fields of a target description that a module repeats where they are not those of its kind. The
 longest text comes last."""
-_OF_DEVICE = ("subgroup", "shared_memory", "invocations")
+_OF_DEVICE = ("subgroup", "shared_memory", "invocations", "alignment")
 """Numbers of a device description that a module says where they are not the plain ones."""
 _FLAGS = ("strict_math", "observed", "traced", "no_fallback")
 
@@ -181,8 +181,15 @@ def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
     invocations, fewest = _number(said, "invocations"), PLAIN_DEVICE.invocations
     if invocations is not None and not fewest <= invocations <= MOST_INVOCATIONS:
         raise _refused("invocations", f"is {invocations}", f"write {fewest} to {MOST_INVOCATIONS}")
+    alignment, coarsest = _number(said, "alignment"), PLAIN_DEVICE.alignment
+    if alignment is not None and alignment not in (1 << n for n in range(coarsest.bit_length())):
+        raise _refused("alignment", f"is {alignment}", f"write a power of two up to {coarsest}")
     return DeviceDescription(
-        subgroup or 1, shared or least, invocations or fewest, _flag(said, "matrices")
+        subgroup or 1,
+        shared or least,
+        invocations or fewest,
+        _flag(said, "matrices"),
+        alignment or coarsest,
     )
 
 

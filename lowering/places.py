@@ -7,7 +7,7 @@ have no marks: device and host are one machine, with one memory.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation
 
@@ -21,6 +21,10 @@ MEMORY = "openinfer.memory"
 HOST, DEVICE = "host", "device"
 KNOWN_BLOCK_SIZE = "gpu.known_block_size"
 """On the function of a kernel that is lowered for the device: the invocations of a workgroup."""
+
+EXACT = "openinfer.exact"
+"""On the function of a kernel of the device: its arguments that are bound where they begin. Of the others the
+host says how far behind the place of the binding."""
 
 
 def on_host(op: Operation) -> bool:
@@ -50,3 +54,11 @@ def is_device_kernel(op: Operation) -> bool:
     """Whether an op is the function of a kernel that is lowered for the device: passes for the host leave
     it alone."""
     return KNOWN_BLOCK_SIZE in op.attributes
+
+
+def exact_arguments(function: Operation) -> frozenset[int]:
+    """The arguments of a kernel that are bound where they begin, by number."""
+    said = function.attributes.get(EXACT)
+    if not isinstance(said, DenseArrayBase):
+        return frozenset()
+    return frozenset(int(number) for number in said.get_values())

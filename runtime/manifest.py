@@ -72,7 +72,8 @@ class CallRow:
     writes: list[int] = field(default_factory=list[int])
     """Which of the buffers a kernel writes."""
     places: list[int] = field(default_factory=list[int])
-    """Of each buffer: the word of the kernel that says where the buffer begins, in elements."""
+    """Of each buffer: the word of the kernel that says where the buffer begins, in elements; -1 where the
+    buffer is bound at its first element, and no word says so."""
     elements: list[int] = field(default_factory=list[int])
     """Of each buffer: the bytes of an element."""
     words: int = 0

@@ -39,7 +39,7 @@ from openinfer.lowering.emit.operations import ROWS, TWICE, constant, hint_of
 from openinfer.lowering.emit.shader import Buffer, Shader, no_text
 from openinfer.lowering.emit.types import is_float, vector_type, width_of
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.places import KNOWN_BLOCK_SIZE
+from openinfer.lowering.places import KNOWN_BLOCK_SIZE, exact_arguments
 
 LONGEST = 64
 """Characters of a value that is written inside of another."""
@@ -109,12 +109,14 @@ class _Writer:
 
     def function(self, function: FuncOp) -> None:
         """Arguments, then the code."""
-        binding = 0
-        for argument in function.body.block.args:
+        binding, exact = 0, exact_arguments(function)
+        for number_, argument in enumerate(function.body.block.args):
             if isinstance(argument.type, MemRefType):
                 binding += 1
                 wanted = argument.name_hint or "buffer"
-                self.buffers[argument] = self.shader.buffer(binding, argument.type, wanted)
+                self.buffers[argument] = self.shader.buffer(
+                    binding, argument.type, wanted, exact=number_ in exact
+                )
             else:
                 wanted = argument.name_hint or "parameter"
                 word = self.shader.next_word(wanted)

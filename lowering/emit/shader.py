@@ -43,12 +43,13 @@ class Buffer:
     element: Attribute
     dims: tuple[Expression, ...]
     word: int | None = None
-    """The word that says where its first element lies."""
+    """The word that says where its first element lies, if it is not that of the binding."""
     binding: int = 0
+    """The number by which the host binds it; 0 for shared memory, as parameters have that one."""
 
     @property
     def is_shared(self) -> bool:
-        return self.word is None
+        return not self.binding
 
 
 @dataclass
@@ -122,10 +123,10 @@ class Shader:
             self._words[place] = self.names.new(self._names_of_words[place])
         return name(self._words[place])
 
-    def buffer(self, binding: int, kind: MemRefType, wanted: str) -> Buffer:
-        """A buffer that the host binds."""
+    def buffer(self, binding: int, kind: MemRefType, wanted: str, *, exact: bool) -> Buffer:
+        """A buffer that the host binds; `exact`: at its first element."""
         array = self.names.new(wanted)
-        first = self.next_word(f"{array}_first")
+        first = None if exact else self.next_word(f"{array}_first")
         # The names of extents are given when they are used, by their numbers.
         dims = tuple(
             Expression(f"#{self.next_word(f'{array}_dim{axis}')}")

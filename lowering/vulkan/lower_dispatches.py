@@ -30,13 +30,14 @@ from openinfer.lowering.host.state_emitter import times
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
-from openinfer.lowering.places import DEVICE
+from openinfer.lowering.places import DEVICE, exact_arguments
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.lowering.vulkan.to_spirv.kernel_body import open_dims
 from openinfer.lowering.vulkan.to_spirv.kernel_module import width_of
 from openinfer.runtime.devices.vulkan.record import (
     COPY,
+    EXACT_PLACE,
     RECORD_WORDS,
     SUBMIT,
     TO_DEVICE,
@@ -155,11 +156,13 @@ def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
     places: list[int] = []
     elements: list[int] = []
     parts: list[tuple[SSAValue, int | None] | None] = []
-    for value in given:
+    exact = exact_arguments(kernel)
+    for number, value in enumerate(given):
         if isinstance(value.type, MemRefType):
-            places.append(len(parts))
+            places.append(EXACT_PLACE if number in exact else len(parts))
             elements.append(width_of(value.type.element_type) // 8)
-            parts.append(None)
+            if number not in exact:
+                parts.append(None)
             parts += [(value, axis) for axis in open_dims(value.type)]
         else:
             parts.append((value, None))

@@ -28,12 +28,17 @@ class DeviceDescription:
     """The most invocations of a workgroup."""
     matrices: bool = False
     """Whether a subgroup multiplies 16 x 16 matrices of f16 and adds them up in f32."""
+    alignment: int = 256
+    """A buffer is bound at a multiple of so many bytes; no device asks for more."""
 
     def within(self, tier: str) -> DeviceDescription:
         """What of it belongs to a tier of `TIERS`, or to one below."""
         level = TIERS.index(tier)
         return replace(
-            self, subgroup=self.subgroup if level else 1, matrices=self.matrices and level == 2
+            self,
+            subgroup=self.subgroup if level else 1,
+            matrices=self.matrices and level == 2,
+            alignment=self.alignment if level else 256,
         )
 
     @property
@@ -41,7 +46,7 @@ class DeviceDescription:
         """A text that differs wherever kernels may differ."""
         return (
             f"subgroup {self.subgroup} shared {self.shared_memory} "
-            f"invocations {self.invocations} matrices {self.matrices}"
+            f"invocations {self.invocations} matrices {self.matrices} alignment {self.alignment}"
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import openinfer as oi
 from openinfer.runtime.devices.vulkan.pieces import PieceLaunch, PieceMove, read_piece, window_of
 from openinfer.runtime.devices.vulkan.record import COPY, TO_DEVICE, TO_HOST
 from openinfer.runtime.manifest import CallRow
@@ -105,6 +107,33 @@ def test_a_large_buffer_of_a_loose_piece_lies_where_it_lies() -> None:
     assert launch.loose == (False, False)
     assert piece.is_like(record(nbytes=4096))
     assert not piece.is_like(record(nbytes=4100))
+
+
+EXACT = [
+    CallRow(TO_DEVICE, ["x"]),
+    CallRow("add_0", ["x", "y"], writes=[1], places=[-1, 0], elements=[4, 4], words=3),
+    *ROWS[2:],
+]
+
+
+def test_a_buffer_that_is_bound_where_it_begins_has_no_word() -> None:
+    words = moved(64)
+    assert read_piece(words, ROWS, 1, 256).numbers(words).tolist() == [2, 1, 1, 16, 48, 7]
+    words = record()
+    words[[12, 13]] = 5, 6
+    # The first word is the place of y, the others are what the step says.
+    assert read_piece(words, EXACT, 1, 64).numbers(words).tolist() == [2, 1, 1, 0, 6, 7]
+    (launch,) = [
+        c for c in read_piece(words, EXACT, 1, 64, 1 << 20).calls if isinstance(c, PieceLaunch)
+    ]
+    assert launch.loose == (False, True)
+
+
+def test_a_buffer_that_cannot_be_bound_where_it_begins_is_refused() -> None:
+    read_piece(moved(64), EXACT, 1, 64)
+    with pytest.raises(oi.UnsupportedError, match=r"add_0.*256 bytes") as found:
+        read_piece(moved(64), EXACT, 1, 256)
+    assert found.value.code == "OI0773"
 
 
 def test_other_rows_are_another_piece() -> None:

@@ -11,6 +11,7 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     ModuleOp,
+    StringAttr,
     SymbolRefAttr,
     i32,
 )
@@ -21,10 +22,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.interface import interface_of
 from openinfer.lowering.buffers.verify_places import verify_places
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
+from openinfer.lowering.step_arguments import StepArguments
 from openinfer.lowering.vulkan.schedules.attention import lower_attention
 from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
@@ -42,8 +45,10 @@ from openinfer.lowering.vulkan.schedules.resample import lower_resample
 from openinfer.lowering.vulkan.schedules.scatter import lower_scatter
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
 from openinfer.lowering.vulkan.schedules.sort import lower_sort
-from openinfer.lowering.vulkan.schedules.wide import mark_aligned
+from openinfer.lowering.vulkan.schedules.wide import mark_aligned, mark_exact
 from openinfer.lowering.vulkan.schedules.windows import lower_fold, lower_pool, lower_unfold
+from openinfer.runtime.sizes import Size
+from openinfer.runtime.slots import SlotKind
 
 RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     FillOp.name: lower_fill,
@@ -109,7 +114,9 @@ class LowerDeviceKernels(ModulePass):
         for name, found in _calls(step).items():
             choose_forms(functions[name], _kernel_of(functions[name]), found)
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        moving = _moving_arena(step)
         for name, found in _calls(step).items():
+            mark_exact(functions[name], found, moving)
             _lower(functions[name], found)
 
 
@@ -120,6 +127,16 @@ def _calls(step: FuncOp) -> dict[str, list[CallOp]]:
         if isinstance(inner, CallOp) and not on_host(inner):
             found.setdefault(inner.callee.string_value(), []).append(inner)
     return found
+
+
+def _moving_arena(step: FuncOp) -> SSAValue | None:
+    """The memory of the device's buffers, where it grows with the sizes of steps, and is elsewhere then."""
+    module = step.parent_op()
+    assert isinstance(module, ModuleOp)
+    size = interface_of(module).get("device_arena")
+    if not isinstance(size, StringAttr) or Size.of(size.data).constant is not None:
+        return None
+    return StepArguments(step).get(SlotKind.DEVICE_ARENA)
 
 
 def _kernel_of(function: FuncOp) -> Operation:

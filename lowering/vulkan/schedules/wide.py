@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, memref, vector
+from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
@@ -18,11 +18,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.lowering.buffers.uses import SAME_MEMORY
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.places import EXACT
 
 BYTES = 16
 """Of the widest access, and of the places that buffers begin at."""
@@ -39,32 +41,78 @@ def mark_aligned(kernel: Operation, function: FuncOp, calls: Sequence[CallOp]) -
         place = arguments.get(operand)
         if place is None or not isinstance(operand.type, MemRefType):
             continue
-        if all(_is_aligned(call.operands[place]) for call in calls):
+        if all(_begins_at(call.operands[place], BYTES) for call in calls):
             found.append(number)
     kernel.attributes[ALIGNED] = DenseArrayBase.from_list(i64, found)
 
 
-def _is_aligned(buffer: SSAValue) -> bool:
+def mark_exact(function: FuncOp, calls: Sequence[CallOp], moving: SSAValue | None) -> None:
+    """Writes down which arguments of a kernel are bound where they begin: those that begin at a multiple of
+    what the device asks for in all calls, and lie at the same place in every step. `moving`: an arena that
+    does not, as its size depends on sizes that only a step knows."""
+    unit = Facts.of(function).device_description.alignment
+    found = [
+        number
+        for number, argument in enumerate(function.body.block.args)
+        if isinstance(argument.type, MemRefType)
+        and all(_stays(call.operands[number], unit, moving) for call in calls)
+    ]
+    if found:
+        function.attributes[EXACT] = DenseArrayBase.from_list(i64, found)
+
+
+def _begins_at(buffer: SSAValue, unit: int) -> bool:
     """Whether a buffer of a step begins at a multiple: arenas, weights and states do."""
+    root, shifts = _place_of(buffer)
+    return root is not None and all(_is_multiple(shift, unit) for shift in shifts)
+
+
+def _stays(buffer: SSAValue, unit: int, moving: SSAValue | None) -> bool:
+    """Whether it does, and lies at the same place in every step."""
+    root, shifts = _place_of(buffer)
+    if not isinstance(root, BlockArgument) or root is moving:
+        return False
+    return all(_is_multiple(shift, unit) and _is_same(shift) for shift in shifts)
+
+
+def _place_of(buffer: SSAValue) -> tuple[SSAValue | None, list[SSAValue]]:
+    """What a buffer is a part of, and how far behind its beginning the part begins; None where that is not
+    known."""
+    shifts: list[SSAValue] = []
     while isinstance(owner := buffer.owner, SAME_MEMORY):
         if isinstance(owner, nn.ViewOp | memref.ReinterpretCastOp):
-            return False
-        if isinstance(owner, memref.ViewOp) and not _is_multiple(owner.byte_shift):
-            return False
+            return None, []
+        if isinstance(owner, memref.ViewOp):
+            shifts.append(owner.byte_shift)
         buffer = owner.operands[0]
-    return isinstance(buffer.owner, Block | memref.AllocOp | memref.AllocaOp)
+    known = isinstance(buffer.owner, Block | memref.AllocOp | memref.AllocaOp)
+    return (buffer if known else None), shifts
 
 
-def _is_multiple(value: SSAValue) -> bool:
+def _is_same(value: SSAValue) -> bool:
+    """Whether a number is the same in every step: in a loop, in each of its turns."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return isinstance(owner.parent_op(), scf.ForOp) and owner.args[0] is value
+    if isinstance(owner, nn.SizeOp):
+        return owner.size.data.constant is not None
+    if isinstance(owner, arith.MuliOp | arith.AddiOp):
+        return all(map(_is_same, owner.operands))
+    return isinstance(owner, arith.ConstantOp)
+
+
+def _is_multiple(value: SSAValue, unit: int) -> bool:
     owner = value.owner
     if isinstance(owner, nn.SizeOp):
         size = owner.size.data
-        return size // BYTES * BYTES == size
+        return size // unit * unit == size
     if isinstance(owner, arith.ConstantOp):
-        return isinstance(owner.value, IntegerAttr) and owner.value.value.data % BYTES == 0
+        return isinstance(owner.value, IntegerAttr) and owner.value.value.data % unit == 0
     if isinstance(owner, arith.MuliOp):
-        return any(map(_is_multiple, owner.operands))
-    return isinstance(owner, arith.AddiOp) and all(map(_is_multiple, owner.operands))
+        return any(_is_multiple(operand, unit) for operand in owner.operands)
+    if isinstance(owner, arith.AddiOp):
+        return all(_is_multiple(operand, unit) for operand in owner.operands)
+    return False
 
 
 def aligned_operands(op: Operation) -> frozenset[int]:

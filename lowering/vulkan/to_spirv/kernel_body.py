@@ -42,6 +42,7 @@ from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.places import exact_arguments
 from openinfer.lowering.vulkan.to_spirv.kernel_module import (
     Buffer,
     KernelModule,
@@ -110,12 +111,14 @@ class _Body:
 
     def function(self, function: FuncOp) -> None:
         """Arguments, then the code."""
-        binding = 0
-        for argument in function.body.block.args:
+        binding, exact = 0, exact_arguments(function)
+        for number, argument in enumerate(function.body.block.args):
             if isinstance(argument.type, MemRefType):
                 binding += 1
                 name = argument.name_hint or "buffer"
-                self.buffers[argument] = self.kernel.buffer(binding, argument.type, name)
+                self.buffers[argument] = self.kernel.buffer(
+                    binding, argument.type, name, exact=number in exact
+                )
             else:
                 word, type_ = self.kernel.next_word(), lowered_type(argument.type)
                 assert type_ == i32, "what the host passes has 32 bits"

@@ -4,7 +4,8 @@
     binding 1 …     the buffers of the kernel in the order of its arguments
 
 The words of a launch are, for each argument in order: of a buffer where its first element lies in the
-binding (in elements), then each extent that the type leaves open; of a number its bits.
+binding (in elements; none for an exact one, `lowering/places.py`), then each extent that the type leaves
+open; of a number its bits.
 """
 
 from __future__ import annotations
@@ -160,12 +161,12 @@ class KernelModule:
         pointer = self.put(AccessChainOp(self._parameters, [self.number(0), place]))
         return self.put(LoadOp(pointer))
 
-    def buffer(self, binding: int, type_: MemRefType, name: str) -> Buffer:
-        """A buffer that the host binds."""
+    def buffer(self, binding: int, type_: MemRefType, name: str, *, exact: bool) -> Buffer:
+        """A buffer that the host binds; `exact`: at its first element."""
         element = type_.element_type
         self.need_storage(element)
         pointer = self.variable(f"{name}_{binding}", buffer_type(element), binding)
-        first = self.next_word()
+        first = self.number(0) if exact else self.next_word()
         dims = tuple(
             self.next_word() if extent == DYNAMIC_INDEX else extent for extent in type_.get_shape()
         )

@@ -229,6 +229,7 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             min(limits.maxComputeSharedMemorySize, MOST_SHARED),
             _invocations(limits),
             _multiplies_matrices(instance, handle),
+            limits.minStorageBufferOffsetAlignment,
         ),
         min(sizes.maxMemoryAllocationSize, more.maxBufferSize),
         limits.maxMemoryAllocationCount,

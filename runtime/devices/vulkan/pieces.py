@@ -21,7 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from openinfer.runtime.devices.vulkan.record import MOVES, TO_DEVICE, TO_HOST
+from openinfer.runtime.devices.vulkan.record import EXACT_PLACE, MOVES, TO_DEVICE, TO_HOST
+from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.manifest import CallRow
 from openinfer.runtime.storage import AnyArray
 
@@ -221,14 +222,19 @@ class _Reading:
         for place, element in zip(row.places, row.elements, strict=True):
             address, nbytes = (int(word) for word in self.words[self.at : self.at + 2])
             buffers.append((address, nbytes))
-            unit = self.alignment
-            if self.window:
+            unit, exact = self.alignment, place == EXACT_PLACE
+            if exact:
+                _check_exact(row, address, unit)
+            if self.window and exact:
+                loose.append(False)
+            elif self.window:
                 loose.append(nbytes <= self.window)
                 if loose[-1]:
                     unit = self.window
                     self.same[self.at : self.at + 2] = -self.window, 0
                     self.sizes.append(self.at + 1)
-            self.firsts.append((start + GROUPS + place, self.at, unit, element))
+            if not exact:
+                self.firsts.append((start + GROUPS + place, self.at, unit, element))
             self.at += 2
         self._numbers(row.words)
         self.calls.append(PieceLaunch(row, tuple(buffers), start, tuple(loose)))
@@ -238,6 +244,16 @@ class _Reading:
         self.sources += range(self.at, self.at + count)
         self.same[self.at : self.at + count] = 0
         self.at += count
+
+
+def _check_exact(row: CallRow, address: int, alignment: int) -> None:
+    if address % alignment:
+        raise UnsupportedError(
+            "OI0773",
+            f"the kernel {row.kernel} was compiled for a device that binds buffers at other multiples than "
+            f"of {alignment} bytes",
+            hint="compile it on this machine, or anywhere with OPENINFER_VULKAN_TIER=scalar",
+        )
 
 
 def _move(row: CallRow, words: AnyArray, at: int, staged: int) -> PieceMove:

@@ -20,6 +20,8 @@ USED: Final = 0
 HEAD: Final = 1
 SUBMIT: Final = "openinfer_submit"
 """The function that steps call when the runtime has to read the record."""
+EXACT_PLACE: Final = -1
+"""In `CallRow.places`: the buffer is bound where it begins, and no word says where that is."""
 TO_DEVICE, TO_HOST, COPY = "transfer to device", "transfer to host", "copy"
 """Rows that move bytes."""
 MOVES: Final = frozenset({TO_DEVICE, TO_HOST, COPY})
