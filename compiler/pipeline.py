@@ -221,6 +221,7 @@ def _vulkan(phase: Phase) -> Phase:
             Step("lower-state", "what it asks of the device is seen by the passes behind it"),
             Step("outline-moves", "states are lowered: all copies of device memory are there"),
             Step("lower-device-kernels", "views are plain buffers: an op becomes its shader"),
+            Step("block-device-sums", "all sums of the device are loops"),
             Step("lower-dispatches", "launches are there; the sizes that they ask for still are"),
         ]
         names = {step.name for step in first}

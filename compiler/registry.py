@@ -65,6 +65,7 @@ PASSES: dict[str, str] = {
     "poll-loops": "openinfer.lowering.host.poll_loops:PollLoops",
     "share-loops": "openinfer.lowering.cpu.threads.share_loops:ShareLoops",
     "lower-kernels": "openinfer.lowering.cpu.schedules.lower_kernels:LowerKernels",
+    "block-device-sums": "openinfer.lowering.vulkan.schedules.block_device_sums:BlockDeviceSums",
     "block-sums": "openinfer.lowering.cpu.schedules.block_sums:BlockSums",
     "lower-transfers": "openinfer.lowering.host.lower_transfers:LowerTransfers",
     # null

@@ -45,9 +45,9 @@ SUMS = "openinfer.sums"
 """What a loop adds up, for `block-sums`: "products", "long products" (a part of a long sum), or
 "marks", of which only NaN matters."""
 BESIDE = "openinfer.beside"
-"""How many parts of one sum a loop adds up side by side, for `block-sums`."""
+"""How many parts of one sum a loop adds up side by side, for passes that put sums in blocks."""
 ROUNDS = "openinfer.rounds"
-"""How often a loop runs at most, for `block-sums`, where its bounds do not say it."""
+"""How often a loop runs at most, for passes that put sums in blocks, where its bounds do not say it."""
 
 
 def _within(value: float, kind: AnyFloat) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, scf, vector
+from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -128,7 +128,7 @@ def _one(value: SSAValue, user: Operation) -> tuple[SSAValue, Chain] | None:
     match user:
         case arith.AddfOp():
             return user.results[0], Chain(1)
-        case vector.FMAOp() if places[0] == 2:
+        case vector.FMAOp() | math.FmaOp() if places[0] == 2:
             return user.results[0], Chain(1)
         case DotPairsOp() if places[0] == 0:
             return user.results[0], Chain(1)

@@ -521,3 +521,42 @@ def test_gelu_of_every_half(everything_on_vulkan: None) -> None:
     with np.errstate(over="ignore"):
         last_place = np.spacing(abs(expected[finite])).astype(np.float64)
     assert (apart <= last_place).all()
+
+
+LONG_SUMS = {
+    "along": ("x: f32[1, 200000];", "sum_axis(x, axes=[1])", "1"),
+    "along an open axis": ("x: f32[1, N];", "sum_axis(x, axes=[1])", "1"),
+    "across": ("x: f32[200000, 2];", "sum_axis(x, axes=[0])", "2"),
+    "few rows": ("x: f32[2, 200000]; w: f32[3, 200000];", "matmul(x, w, transpose_b=true)", "2, 3"),
+    "few rows, open": ("x: f32[2, K]; w: f32[3, K];", "matmul(x, w, transpose_b=true)", "2, 3"),
+    "few rows, across": ("x: f32[1, 40000]; w: f32[40000, 64];", "matmul(x, w)", "1, 64"),
+    "elements": ("x: f32[9, 20000]; w: f32[20000, 9];", "matmul(x, w)", "9, 9"),
+    "tiles": ("x: f32[20, 20000]; w: f32[20000, 20];", "matmul(x, w)", "20, 20"),
+    "tiles, open": ("x: f32[20, K]; w: f32[K, 20];", "matmul(x, w)", "20, 20"),
+    "convolution": ("x: f32[1, 2500, 3, 3]; w: f32[2, 2500, 3, 3];", "conv2d(x, w)", "1, 2, 1, 1"),
+    "windows at an edge": (
+        "x: f32[1, 2500, 3, 3]; w: f32[2, 2500, 3, 3];",
+        "conv2d(x, w, padding=[1, 1])",
+        "1, 2, 3, 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_long_sums(name: str, everything_on_vulkan: None) -> None:
+    declared, call, shape = LONG_SUMS[name]
+    text = f"dynamic {{ {declared} }} block entry {{ assign y: f32[{shape}]; op {call} >> y; return y; }}"
+    program = oi.compile(text, device="vulkan", fallback=False)
+    inputs: dict[str, Any] = {}
+    for part in declared.split(";")[:-1]:
+        own, sizes = part.replace("K", "200000" if "rows" in name else "20000").split(": f32")
+        extents = [int(n) for n in sizes.strip("[]").replace("N", "200000").split(",")]
+        inputs[own.strip()] = np.full(extents, 0.1 if own.strip() == "x" else 1, np.float32)
+    found = np.asarray(program.make_executor().run(**inputs)["y"], np.float64)
+    # All terms are the same: a sum is their number times one of them.
+    x, term = inputs["x"], np.float64(np.float32(0.1))
+    counts: Any = x.size // (x.shape[0] if "matmul" in call else 2 if name == "across" else 1)
+    if "edge" in name:
+        rows = np.array([2, 3, 2])
+        counts = 2500 * np.broadcast_to(rows[:, None] * rows, (1, 2, 3, 3))
+    np.testing.assert_allclose(found, np.broadcast_to(counts * term, found.shape), rtol=1.5e-6)

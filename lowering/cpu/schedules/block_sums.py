@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, VectorType, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocaOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, Use
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -21,6 +20,7 @@ from openinfer.lowering.cpu.schedules.product import at_entry
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels import builder
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.inserted import in_place_of
 from openinfer.lowering.kernels.long_sums import (
     ANY,
     LONG_PRODUCTS,
@@ -163,26 +163,11 @@ class _Function:
         buffer = at_entry(LoopBuilder(InsertPoint.at_start(self.function.body.blocks[0])), room)
         for plan in plans:
             places = plan.places(buffer, ends[plan.loop] - plan.size)
-            with _in_place_of(plan.loop) as uses:
-                finals = (_counted if plan.counts else _blocked)(plan, places)
-                for own, final in zip(uses, finals, strict=True):
-                    for use in own:
-                        use.operation.operands[use.index] = final
+            with in_place_of(plan.loop) as replace:
+                replace((_counted if plan.counts else _blocked)(plan, places))
             if plan.counts:
                 plan.loop.detach()
                 plan.loop.erase()
-
-
-@contextmanager
-def _in_place_of(loop: scf.ForOp) -> Generator[list[list[Use]]]:
-    """The uses of a loop's results; ops that are inserted around the loop get its location."""
-    block, before, behind = loop.parent_block(), loop.prev_op, loop.next_op
-    assert block is not None
-    yield [list(result.uses) for result in loop.results]
-    op = block.first_op if before is None else before.next_op
-    while op is not None and op is not behind:
-        give_location(loop.location, op)
-        op = op.next_op
 
 
 @dataclass(frozen=True)

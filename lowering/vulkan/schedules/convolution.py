@@ -70,23 +70,23 @@ class _Convolution:
 
         self.epilogue.prepare(None)
         zero = b.constant(0, self.sums)
-        (total,) = over(b, [(0, self.channels), *ranges], [zero], step)
+        (total,) = over(b, [(0, self.channels, None), *ranges], [zero], step)
         self.epilogue.store(total, Place(tuple(place), None))
 
     def _reach(self, numbers: Sequence[SSAValue]) -> tuple[list[Index], Ranges]:
         """Where a window begins along each axis, and which of its elements lie in the plane."""
         b = self.b
         firsts: list[Index] = []
-        ranges: list[tuple[Index, Index]] = []
+        ranges: list[tuple[Index, Index, int | None]] = []
         for axis, (way, number) in enumerate(zip(self.axes, numbers)):
             first = b.minus(times(b, number, way.stride), way.before)
             firsts.append(first)
             size = self.kernel[axis]
             if way.inside:
-                ranges.append((0, size))
+                ranges.append((0, size, None))
             else:
                 extent = b.dim(self.source, 2 + axis)
-                ranges.append(reached(b, first, way.dilation, extent, size))
+                ranges.append((*reached(b, first, way.dilation, extent, size), size))
         return firsts, ranges
 
     def _load(self, buffer: SSAValue, place: Sequence[Index]) -> SSAValue:

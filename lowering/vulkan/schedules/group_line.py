@@ -38,6 +38,11 @@ def invocations_for(b: LoopBuilder, length: Index) -> int:
     return size
 
 
+def rounds(length: Index, step: int) -> int | None:
+    """How often an invocation comes to a line at most, where it takes every `step`-th element."""
+    return -(-length // step) if isinstance(length, int) else None
+
+
 def even_lanes(length: Index, size: int, lanes: int) -> int:
     """How many neighbours of a short line invocations read at once, up to `lanes`, so that all of them have
     equally many; `lanes` where that is not possible."""
@@ -112,6 +117,7 @@ class GroupLine:
                 [start],
                 lambda k, old: [over(self._load(k, self.lanes), old[0])],
                 hint="k",
+                rounds=rounds(self.length, self.group.size * self.lanes),
             )
             return self.group.all_reduce(found, join)
         found = start

@@ -29,6 +29,7 @@ from xdsl.ir import Operation, SSAValue
 from openinfer.dialects.nn import MatmulOp, MatvecOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
+from openinfer.lowering.kernels.long_sums import PRODUCTS
 from openinfer.lowering.vulkan.schedules.forms import typical_rows
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
@@ -71,6 +72,9 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         by = matrix_tile(found, rows)
         return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
     tile = busy_tile(TILES, found.extents, rows)
+    if tile is TILES[0] and not is_short(found.depth):
+        # The sums of its blocks would not fit into the registers of an invocation.
+        tile = TILES[1]
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 
 
@@ -79,6 +83,11 @@ def lower_matvec(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, MatvecOp)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
     return few_rows(Product(b, op), epilogue)
+
+
+def is_short(depth: Index) -> bool:
+    """Whether products are known to be added up one after another (`block-device-sums`)."""
+    return isinstance(depth, int) and depth <= PRODUCTS.most
 
 
 def _extents(host: LoopBuilder, output: SSAValue, rank: int) -> list[Index]:

@@ -42,6 +42,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.group_line import rounds
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
 from openinfer.lowering.vulkan.schedules.wide import load_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
@@ -129,7 +130,10 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
         epilogue.prepare(None)
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
         zeros = [found.zero()] * (len(rows) * (len(matrices) + (normed is not None)))
-        parts = b.reduce(first, found.depth, reach, zeros, step, hint="k")
+        most = rounds(found.depth, reach)
+        parts = b.reduce(
+            first, found.depth, reach, zeros, step, hint="k", rounds=most, beside=group.size
+        )
         totals = group.all_reduce_each(parts, found.join)
 
         def store() -> None:
@@ -221,7 +225,9 @@ def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
 
         epilogue.prepare(None)
         zeros = [found.zero()] * (len(rows) * lanes)
-        sums = b.reduce(part, found.depth, shares * at_once, zeros, step, hint="k")
+        reach = shares * at_once
+        most = rounds(found.depth, reach)
+        sums = b.reduce(part, found.depth, reach, zeros, step, hint="k", rounds=most, beside=shares)
         for row in rows:
             # Everybody has read what the row before has left.
             barrier(b)

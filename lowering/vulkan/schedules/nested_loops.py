@@ -8,8 +8,8 @@ from xdsl.ir import SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 
-Ranges = Sequence[tuple[Index, Index]]
-"""First place and the one behind the last, of the outermost loop first."""
+Ranges = Sequence[tuple[Index, Index, int | None]]
+"""First place, the one behind the last, and how many there are at most, of the outermost loop first."""
 Values = Sequence[SSAValue]
 
 
@@ -24,7 +24,11 @@ def over(
     def inner(at: list[SSAValue], rest: Ranges, old: Values) -> Values:
         if not rest:
             return step(at, old)
-        (start, stop), *others = rest
-        return b.reduce(start, stop, 1, old, lambda k, v: inner([*at, k], others, v), hint="k")
+        (start, stop, most), *others = rest
+
+        def turn(k: SSAValue, values: Values) -> Values:
+            return inner([*at, k], others, values)
+
+        return b.reduce(start, stop, 1, old, turn, hint="k", rounds=most)
 
     return inner([], ranges, first)

@@ -34,7 +34,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
-from openinfer.lowering.vulkan.schedules.group_line import invocations_for
+from openinfer.lowering.vulkan.schedules.group_line import invocations_for, rounds
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 SHORT = 16
@@ -91,7 +91,8 @@ class _Reduction:
             return emitter.compute([emitter.load(a) for a in emitter.nest.inputs], old)
 
         start = [b.constant(c.identity, kind) for c, kind in zip(self.combiners, self.kinds)]
-        return b.reduce(first, self.length, step, start, one, hint="k")
+        most = rounds(self.length, step)
+        return b.reduce(first, self.length, step, start, one, hint="k", rounds=most)
 
     def join(self, combiner: Combiner) -> Callable[[SSAValue, SSAValue], SSAValue]:
         return lambda x, y: self.b.insert(combiner.join(x, y))

@@ -86,7 +86,7 @@ def lower_fold(b: LoopBuilder, op: Operation) -> Grid:
             return b.when(both(b, inside), more, lambda: old, [old[0].type])
 
         first = b.constant(0, element_of(source))
-        (total,) = over(b, [(0, size) for size in kernel], [first], step)
+        (total,) = over(b, [(0, size, None) for size in kernel], [first], step)
         b.store(total, op.output, place)
 
     return each_element(b, op.output, element)
@@ -163,4 +163,4 @@ def _largest(
 
 
 def _ranges(sides: Sequence[Reach]) -> Ranges:
-    return [(side.start, side.stop) for side in sides]
+    return [(side.start, side.stop, None) for side in sides]
