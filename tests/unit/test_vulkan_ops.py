@@ -560,3 +560,23 @@ def test_long_sums(name: str, everything_on_vulkan: None) -> None:
         rows = np.array([2, 3, 2])
         counts = 2500 * np.broadcast_to(rows[:, None] * rows, (1, 2, 3, 3))
     np.testing.assert_allclose(found, np.broadcast_to(counts * term, found.shape), rtol=1.5e-6)
+
+
+def test_rows_of_tables(everything_on_vulkan: None) -> None:
+    text = """
+    dynamic { x: f32[9, 8]; h: f16[3, 9, 16]; k: i64[M]; u: u8[M, 2]; }
+    block entry {
+        assign a: f32[M, 8]; assign c: f32[M, 2, 8]; assign d: f16[3, M, 16]; assign e: f16[3, 9, M];
+        op gather(x, k) >> a; op gather(x, u) >> c; op gather(h, k, axis=1) >> d;
+        op gather(h, k, axis=2) >> e;
+        return a, c, d, e;
+    }
+    """
+    draw = np.random.default_rng(5)
+    inputs = {
+        "x": floats(draw, 9, 8),
+        "h": floats(draw, 3, 9, 16, dtype="float16"),
+        "k": draw.integers(0, 9, 33),
+        "u": draw.integers(0, 9, (33, 2)).astype(np.uint8),
+    }
+    agree(text, inputs)

@@ -1,4 +1,4 @@
-"""`nn.gather`: an invocation copies an element of the result.
+"""`nn.gather`: an invocation copies an element of the result, or 16 bytes of a row where rows lie together.
 
 Before:
     nn.gather(%table, %at) outs(%y) {axis = 0 : i64}
@@ -27,6 +27,7 @@ from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import select
 from openinfer.lowering.vulkan.schedules.grid import Grid, each_element
 from openinfer.lowering.vulkan.schedules.indices import checked_index
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide, store_wide
 
 
 def lower_gather(b: LoopBuilder, op: Operation) -> Grid:
@@ -35,9 +36,14 @@ def lower_gather(b: LoopBuilder, op: Operation) -> Grid:
     table, indices = op.inputs
     assert isinstance(indices.type, MemRefType)
     assert isinstance(table.type, MemRefType)
+    assert isinstance(op.output.type, MemRefType)
     axis = op.axis.value.data % table.type.get_num_dims()
     behind = axis + indices.type.get_num_dims()
     bound = b.dim(table, axis)
+
+    # Neighbours of the result are neighbours in the table where whole rows are taken.
+    rows = behind < len(op.output.type.get_shape())
+    lanes = common_lanes(op, (table, op.output)) if rows else 1
 
     def element(place: list[SSAValue]) -> None:
         raw = b.load(indices, place[axis:behind])
@@ -45,7 +51,8 @@ def lower_gather(b: LoopBuilder, op: Operation) -> Grid:
         row = select(b, inside, index, b.index(0))
 
         def copy() -> None:
-            b.store(b.load(table, [*place[:axis], row, *place[behind:]]), op.output, place)
+            values = load_wide(b, table, [*place[:axis], row, *place[behind:]], lanes)
+            store_wide(b, values, op.output, place)
 
         if isinstance(bound, int) and bound > 0:
             copy()
@@ -53,4 +60,4 @@ def lower_gather(b: LoopBuilder, op: Operation) -> Grid:
             # An empty table has no row 0.
             b.when(b.compare("ne", bound, 0), copy)
 
-    return each_element(b, op.output, element)
+    return each_element(b, op.output, element, lanes)

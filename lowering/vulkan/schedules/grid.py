@@ -67,16 +67,30 @@ def each_group(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -
     b.when(b.compare("ult", number, count), lambda: body(number))
 
 
-def each_element(b: LoopBuilder, target: SSAValue, body: Callable[[list[SSAValue]], None]) -> Grid:
-    """An invocation for each element of a buffer, with the indices of the element."""
+def each_element(
+    b: LoopBuilder, target: SSAValue, body: Callable[[list[SSAValue]], None], lanes: int = 1
+) -> Grid:
+    """An invocation for each element of a buffer, with the indices of the element; or for `lanes` neighbours
+    along the last axis, whose extent is a known multiple of that, with the indices of the first."""
     assert isinstance(target.type, MemRefType)
     axes = range(target.type.get_num_dims())
 
     def extents(builder: LoopBuilder, buffer: SSAValue) -> list[Index]:
-        return [builder.dim(buffer, axis) for axis in axes]
+        found: list[Index] = [builder.dim(buffer, axis) for axis in axes]
+        if lanes > 1:
+            assert isinstance(found[-1], int)
+            found[-1] //= lanes
+        return found
 
     inside = extents(b, target)
-    numbered(b, product(b, inside), lambda number: body(split(b, number, inside)))
+
+    def one(number: SSAValue) -> None:
+        place = split(b, number, inside)
+        if lanes > 1:
+            place[-1] = b.mul(place[-1], lanes)
+        body(place)
+
+    numbered(b, product(b, inside), one)
     return Grid(
         lambda host, value_of: grid_for(host, product(host, extents(host, value_of(target))))
     )

@@ -163,3 +163,48 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Rows that lie together are copied by 16 bytes.
+// CHECK-LABEL: func.func private @rows_0
+// CHECK: memref.load %i
+// CHECK: vector.load %x{{.*}} vector<8xf16>
+// CHECK: vector.store %{{.*}}, %y{{.*}} vector<8xf16>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<9x16xf16>
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<5xi64>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<5x16xf16>
+    func.call @rows_0(%x, %i, %y) : (memref<9x16xf16>, memref<5xi64>, memref<5x16xf16>) -> ()
+    func.return
+  }
+  func.func private @rows_0(%x: memref<9x16xf16>, %i: memref<5xi64>, %y: memref<5x16xf16>) {
+    nn.gather(%x, %i) outs(%y) {axis = 0 : i64} : (memref<9x16xf16>, memref<5xi64>, memref<5x16xf16>) -> ()
+    func.return
+  }
+}
+// -----
+// Not where neighbours of the result are not neighbours in the table, or a row is no multiple of 16 bytes.
+// CHECK-LABEL: func.func private @elements_0
+// CHECK-NOT: vector.load
+// CHECK-LABEL: func.func private @uneven_0
+// CHECK-NOT: vector.load
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<9x16xf16>
+    %z = memref.alloc() {openinfer.memory = "device"} : memref<9x12xf16>
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<8xi64>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<9x8xf16>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<8x12xf16>
+    func.call @elements_0(%x, %i, %y) : (memref<9x16xf16>, memref<8xi64>, memref<9x8xf16>) -> ()
+    func.call @uneven_0(%z, %i, %w) : (memref<9x12xf16>, memref<8xi64>, memref<8x12xf16>) -> ()
+    func.return
+  }
+  func.func private @elements_0(%x: memref<9x16xf16>, %i: memref<8xi64>, %y: memref<9x8xf16>) {
+    nn.gather(%x, %i) outs(%y) {axis = 1 : i64} : (memref<9x16xf16>, memref<8xi64>, memref<9x8xf16>) -> ()
+    func.return
+  }
+  func.func private @uneven_0(%x: memref<9x12xf16>, %i: memref<8xi64>, %y: memref<8x12xf16>) {
+    nn.gather(%x, %i) outs(%y) {axis = 0 : i64} : (memref<9x12xf16>, memref<8xi64>, memref<8x12xf16>) -> ()
+    func.return
+  }
+}
