@@ -36,9 +36,20 @@ from openinfer.lowering.vulkan.schedules.workgroup import (
 )
 
 WORDS = 4
-"""Sums that are read from shared memory at once: 16 bytes."""
+"""Sums that are read from shared memory at once after a short sum: 16 bytes. After a long one they are read
+one by one: where the memory of the sums has the type of that of the operands, the H200's driver (580.159)
+makes a slower loop of the sum, 4096 cubed takes 783 us and not 507."""
+LONG = 1024
+"""Steps of a long sum."""
 MOST = 8
 """Results that an invocation finishes at once: 16 bytes of f16."""
+
+
+def widest(depth: Index) -> int:
+    """How many sums of `depth` steps are read from shared memory at once."""
+    return WORDS if isinstance(depth, int) and depth < LONG else 1
+
+
 Rows = list[list[SSAValue]]
 """Of each operand of the epilogue, what neighbouring results need."""
 
@@ -56,6 +67,8 @@ class Part:
     """Of the workgroup."""
     lanes: int
     """Invocations of a subgroup."""
+    widest: int
+    """Sums that are read from shared memory at once, if an invocation finishes as many."""
     strip: int = 1
     """Matrices that are finished together; a divisor of those in a row."""
 
@@ -72,7 +85,7 @@ class Part:
     @property
     def words(self) -> int:
         """Sums that are read from shared memory at once."""
-        return min(WORDS, self.together)
+        return min(self.widest, self.together)
 
     @property
     def line(self) -> int:
