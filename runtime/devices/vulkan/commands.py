@@ -19,6 +19,7 @@ from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
 
 if TYPE_CHECKING:
+    from openinfer.runtime.devices.vulkan.step_clock import Stamps
     from openinfer.runtime.devices.vulkan.timing import Timer
 
 SECONDS = 60
@@ -62,13 +63,13 @@ class CommandPool:
         self.ended = False
         """Whether the last submission has done what it was asked for, even if `run` raised something."""
 
-    def record(self, timer: Timer | None = None) -> Recording:
-        """A command buffer that is being recorded; `timer` measures each command."""
+    def record(self, timer: Timer | None = None, stamps: Stamps | None = None) -> Recording:
+        """A command buffer that is being recorded; `timer` measures each command, `stamps` all of them."""
         vk = api()
         made = vk.ffi.new("VkCommandBuffer *")
         allocate = vk.lib.vkAllocateCommandBuffers
         check("vkAllocateCommandBuffers", allocate(self.device.handle, self._request, made))
-        return Recording(self.device, made, timer)
+        return Recording(self.device, made, timer, stamps)
 
     def free(self, recording: Recording) -> None:
         """Gives a command buffer back that is not handed in any more. On a lost device it ends with the
@@ -165,8 +166,14 @@ def _destroy(handle: Any, pool: Any, fence: Any) -> None:
 class Recording:
     """Commands one behind the other. A barrier stands where ranges of bytes meet, one of them written."""
 
-    def __init__(self, device: LogicalDevice, handle: Any, timer: Timer | None = None) -> None:
-        self.device, self.handle, self._timer = device, handle, timer
+    def __init__(
+        self,
+        device: LogicalDevice,
+        handle: Any,
+        timer: Timer | None = None,
+        stamps: Stamps | None = None,
+    ) -> None:
+        self.device, self.handle, self._timer, self._stamps = device, handle, timer, stamps
         vk = api()
         ffi, lib = vk.ffi, vk.lib
         self._buffer = handle[0]
@@ -175,6 +182,8 @@ class Recording:
         check("vkBeginCommandBuffer", lib.vkBeginCommandBuffer(self._buffer, begin))
         if timer is not None:
             timer.reset(self._buffer)
+        if stamps is not None:
+            stamps.begin(self._buffer)
         self._barrier = ffi.new("VkMemoryBarrier *")
         self._barrier.sType = vk.VK_STRUCTURE_TYPE_MEMORY_BARRIER
         self._region = ffi.new("VkBufferCopy *")
@@ -271,6 +280,8 @@ class Recording:
 
     def end(self) -> Recording:
         """Nothing more is recorded. When it has run, the host reads what was written."""
+        if self._stamps is not None:
+            self._stamps.end(self._buffer)
         self._put_barrier(_HOST, _HOST_READS)
         check("vkEndCommandBuffer", api().lib.vkEndCommandBuffer(self._buffer))
         return self

@@ -156,12 +156,14 @@ class VulkanProgram(CpuProgram):
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""
         from openinfer.runtime.devices.vulkan.step import DeviceStep
+        from openinfer.runtime.devices.vulkan.step_clock import take_clock
 
         native = super().call(frame)
         if self._slot is None:
             return native
         there, rows = self._there(), list(self.manifest.calls)
-        step = DeviceStep(there.memory, there.kernels, rows, self._record_of(frame))
+        traced, clock = self._record_of(frame), take_clock()
+        step = DeviceStep(there.memory, there.kernels, rows, traced, clock)
         frame[self._slot] = step.record.ctypes.data
         self._steps[step.record.ctypes.data] = step
         return lambda: step.run(native)

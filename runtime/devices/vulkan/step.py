@@ -44,6 +44,7 @@ from openinfer.runtime.devices.vulkan.record import (
     USED,
     empty_record,
 )
+from openinfer.runtime.devices.vulkan.step_clock import Stamps, StepClock
 from openinfer.runtime.devices.vulkan.timing import ROOM, Timer
 from openinfer.runtime.devices.vulkan.trace_record import VulkanTraceRecord
 from openinfer.runtime.errors import UnsupportedError
@@ -89,8 +90,9 @@ class DeviceStep:
         kernels: Mapping[str, Kernel],
         rows: list[CallRow],
         traced: VulkanTraceRecord | None = None,
+        clock: StepClock | None = None,
     ) -> None:
-        """`traced` takes the times of a traced build."""
+        """`traced` takes the times of a traced build, `clock` those of whole steps of a plain one."""
         self.memory, self.kernels, self.rows = memory, kernels, rows
         self._numbers_of_rows = {id(row): number for number, row in enumerate(rows)}
         self.device = memory.device
@@ -98,6 +100,9 @@ class DeviceStep:
         self._timer: Timer | None = None
         if traced is not None and self.device.timestamps[0]:
             self._timer = Timer(self.device)
+        self._stamps: Stamps | None = None
+        if clock is not None and traced is None and self.device.timestamps[0]:
+            self._stamps = Stamps(self.device, clock)
         self._at_once = traced is not None and self._timer is None
         """Whether what is asked for has happened when the step goes on: for stamps of the host's clock, where
         the device has none."""
@@ -137,6 +142,8 @@ class DeviceStep:
         self.device.lifetime.check()
         self.record[USED], self.failure = HEAD, None
         self._forget()
+        if self._stamps is not None:
+            self._stamps.begin_step()
         _active.step = self
         try:
             native()
@@ -191,7 +198,7 @@ class DeviceStep:
         alike = [piece for piece in known if piece.asks_the_same(words)]
         loose = len(alike) >= MOST_VARIANTS or any(piece.loose for piece in alike)
         # The commands of a step that is timed are recorded anew, as a whole.
-        loose = loose and self._timer is None
+        loose = loose and self._timer is None and self._stamps is None
         self._count += 1
         physical = self.device.physical
         window = self._window if loose else 0
@@ -274,6 +281,8 @@ class DeviceStep:
                 self._pool.free(recording)
         if self._timer is not None and self._traced is not None:
             self._traced.spans += self._timer.read(submitted, time.monotonic_ns())
+        if self._stamps is not None:
+            self._stamps.read(sum(len(asked.piece.calls) for asked in self._asked))
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
         while len(self._recorded) > MOST_RECORDED:
@@ -294,7 +303,7 @@ class DeviceStep:
         return self._kept(tuple([asked.piece.number for asked in self._asked]), self._record)
 
     def _record(self) -> Recording:
-        recording = self._pool.record(self._timer)
+        recording = self._pool.record(self._timer, self._stamps)
         for asked in self._asked:
             if self._timer is not None:
                 self._timer.asked = asked.at

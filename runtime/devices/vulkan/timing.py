@@ -9,9 +9,9 @@ from openinfer.runtime.devices.vulkan.logical import LogicalDevice
 
 ROOM: Final = 8192
 """Commands of a submission that are timed."""
-_LAST_STAGE: Final = 0x2000
+LAST_STAGE: Final = 0x2000
 """A timestamp is taken when everything in front of it has ended."""
-_WORDS_OF_64: Final = 1
+WORDS_OF_64: Final = 1
 
 
 class Span(NamedTuple):
@@ -72,7 +72,7 @@ class Timer:
     def __del__(self) -> None:
         if self._token is not None:
             handle, pool = self._device.handle, self._pool
-            self._device.lifetime.release(self._token, lambda: _destroy(handle, pool))
+            self._device.lifetime.release(self._token, lambda: destroy(handle, pool))
 
     def reset(self, commands: Any) -> None:
         """A command buffer begins, the only one of the next submission."""
@@ -92,7 +92,7 @@ class Timer:
         number = len(self._calls) - 1
         if number < ROOM:
             write = api().lib.vkCmdWriteTimestamp
-            write(commands, _LAST_STAGE, self._pool[0], 2 * number + side)
+            write(commands, LAST_STAGE, self._pool[0], 2 * number + side)
 
     def read(self, submitted: int, seen: int) -> list[Span]:
         """The commands of a submission that has ended, which the host began and saw ended then."""
@@ -102,9 +102,9 @@ class Timer:
         vk = api()
         found = vk.ffi.new("uint64_t[]", 2 * count)
         read = vk.lib.vkGetQueryPoolResults
-        given = (self._pool[0], 0, 2 * count, 16 * count, found, 8, _WORDS_OF_64)
+        given = (self._pool[0], 0, 2 * count, 16 * count, found, 8, WORDS_OF_64)
         check("vkGetQueryPoolResults", read(self._device.handle, *given))
-        times = _nanoseconds(list(found), *self._device.timestamps)
+        times = nanoseconds(list(found), *self._device.timestamps)
         first = self._clock.offset(times[0], times[-1], submitted, seen)
         return [
             Span(*call, first + start, end - start)
@@ -112,7 +112,7 @@ class Timer:
         ]
 
 
-def _nanoseconds(ticks: list[int], bits: int, period: float) -> list[int]:
+def nanoseconds(ticks: list[int], bits: int, period: float) -> list[int]:
     """Ticks of a counter that may begin anew between two of them, the latest last; never less than the one
     before."""
     found = [round(ticks[0] * period)]
@@ -123,6 +123,7 @@ def _nanoseconds(ticks: list[int], bits: int, period: float) -> list[int]:
     return found
 
 
-def _destroy(handle: Any, pool: Any) -> None:
+def destroy(handle: Any, pool: Any) -> None:
+    """Gives the timestamps back."""
     vk = api()
     vk.lib.vkDestroyQueryPool(handle, pool[0], vk.ffi.NULL)
