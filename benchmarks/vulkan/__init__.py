@@ -1,0 +1,1 @@
+"""The device half, measured: `python -m benchmarks.vulkan`."""
