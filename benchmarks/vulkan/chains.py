@@ -102,9 +102,7 @@ def matvec(size: int, matrices: int, counts: tuple[int, int]) -> Chain:
 
     def weights() -> dict[str, Array]:
         drawn = Drawn(size)
-        found = {
-            f"W.{i}": drawn.array("f2", size, size, scale=size**-0.5) for i in range(matrices)
-        }
+        found = {f"W.{i}": drawn.array("f2", size, size, scale=size**-0.5) for i in range(matrices)}
         return {"A": drawn.array("f2", 1, size), **found}
 
     return Chain(text, weights, lambda: {"s": Drawn(1).array("f2", 1, size)}, counts)

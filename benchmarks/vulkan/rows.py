@@ -115,7 +115,9 @@ def _attention(
         title,
         MICROSECONDS,
         lambda: chains.attention(*sizes, counts=(12, 60), causal=causal),
-        lambda: chains.attention(2, 1, few, 32 if queries < keys else few, 16, (1, 3), causal=causal),
+        lambda: chains.attention(
+            2, 1, few, 32 if queries < keys else few, 16, (1, 3), causal=causal
+        ),
         {
             **{"kind": "attention", "heads": heads, "groups": groups, "queries": queries},
             **{"keys": keys, "size": size, "causal": causal, "calls": 60},
@@ -190,7 +192,11 @@ def all_rows() -> list[Row]:
         _decoder(),
         _product(4096, 318, (2, 12), ["cm2_4096"]),
         _attention(
-            "attention-12x128x32", "f16 attention, 12 heads x 128 x 32", (12, 12, 128, 128, 32), 3.3, "att2"
+            "attention-12x128x32",
+            "f16 attention, 12 heads x 128 x 32",
+            (12, 12, 128, 128, 32),
+            3.3,
+            "att2",
         ),
         _encoder(64, 1170),
         _product(4096, 296, (2, 12), turned=True),
@@ -212,10 +218,18 @@ def all_rows() -> list[Row]:
             causal=True,
         ),
         _attention(
-            "query-512", "f16 attention, one query over 512, 32/8 heads of 64", (32, 8, 1, 512, 64), 4.1, "aC2_512"
+            "query-512",
+            "f16 attention, one query over 512, 32/8 heads of 64",
+            (32, 8, 1, 512, 64),
+            4.1,
+            "aC2_512",
         ),
         _attention(
-            "query-4096", "f16 attention, one query over 4096, 32/8 heads of 64", (32, 8, 1, 4096, 64), 7.2, "aC2_4096"
+            "query-4096",
+            "f16 attention, one query over 4096, 32/8 heads of 64",
+            (32, 8, 1, 4096, 64),
+            7.2,
+            "aC2_4096",
         ),
         _matvec(4096, 3.2, (8, 24), ["gemv_4096"]),
         _matvec(8192, 4.2, (2, 6)),
