@@ -86,20 +86,23 @@ def runs(chain: Chain, programs: list[oi.Program]) -> Iterator[list[Run]]:
         yield found
 
 
-def timed(chain: Chain, programs: list[oi.Program], seconds: float) -> dict[str, Any]:
-    """Seconds of a link, or of the whole step, on the device and for the host."""
+def timed(
+    chain: Chain, programs: list[oi.Program], seconds: float, spin_up: float = 0.0
+) -> dict[str, Any]:
+    """Seconds of a link, or of the whole step, on the device and for the host; it works for `spin_up`
+    seconds more before."""
     with runs(chain, programs) as found:
-        _alternate(found, seconds * WARM, 1)
+        _alternate(found, spin_up + seconds * WARM, 1, MOST * MOST)
         for run in found:
             run.forget()
         _alternate(found, seconds * (1 - WARM), LEAST)
         return _result(chain, found)
 
 
-def _alternate(found: list[Run], seconds: float, least: int) -> None:
+def _alternate(found: list[Run], seconds: float, least: int, most: int = MOST) -> None:
     """Steps of one program after the other, so that a drift of clocks meets all of them."""
     end, count = time.perf_counter() + seconds, 0
-    while count < least or (time.perf_counter() < end and count < MOST):
+    while count < least or (time.perf_counter() < end and count < most):
         for run in found:
             run.step()
         count += 1

@@ -31,6 +31,8 @@ class Row:
     """Operations or bytes of a link."""
     prototypes: Sequence[str] = ()
     """Kernels of the same work written by hand, by the names in `prototypes.py`."""
+    together: bool = False
+    """Whether it takes all of them, one after the other; else each does the whole work."""
 
     def value(self, seconds: float) -> float:
         """What is shown of a time."""
@@ -139,6 +141,7 @@ def _few_rows(form: str, title: str, goal: float, prototypes: Sequence[str]) -> 
         {"kind": "rows", "form": form, "length": 128, "width": 384, "inner": inner, "calls": 60},
         goal,
         prototypes=prototypes,
+        together=form == "both",
     )
 
 
