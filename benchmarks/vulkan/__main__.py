@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from benchmarks.vulkan import host, machine, ours, page, prototypes
 from benchmarks.vulkan.chains import Chain
 from benchmarks.vulkan.prepare import Prepared, prepare
 from benchmarks.vulkan.results import Results
-from benchmarks.vulkan.rows import Row, all_rows
+from benchmarks.vulkan.rows import MICROSECONDS, Row, all_rows
 from benchmarks.vulkan.torch_peer import peers
 from openinfer.runtime.errors import OpenInferError
 
@@ -93,7 +94,9 @@ def _run(arguments: argparse.Namespace, rows: Sequence[Row], with_host: bool) ->
             results.add(row.name, "prototypes", _prototypes(row, arguments))
             if not about["software"]:
                 results.add(row.name, "clock", {"MHz": machine.clock()})
-            print(f"{row.name}: {page.said(row, found)}", flush=True)
+            # Of tiny sizes only times can be said.
+            shown = replace(row, unit=MICROSECONDS) if arguments.small else row
+            print(f"{row.name}: {page.said(shown, found)}", flush=True)
     if with_host:
         results.begin(host.NAME, {"title": host.TITLE, **about})
         for part, found in host.measured(arguments.device, arguments.small, arguments.seconds):
@@ -101,7 +104,7 @@ def _run(arguments: argparse.Namespace, rows: Sequence[Row], with_host: bool) ->
             print(f"{host.NAME}, {part}: {found}", flush=True)
     for name, found in _peers(rows, arguments):
         results.add(name, "peers", found)
-        print(f"{name}, PyTorch: {page.peers_said(found)}", flush=True)
+        print(f"{name}: {page.peers_said(found)}", flush=True)
     print(f"{time.perf_counter() - start:.0f} s; {arguments.out}", flush=True)
     return 0
 

@@ -1,4 +1,4 @@
-"""One answer of a program on a device, in a process of its own: `first_answer PROGRAM PACKAGE DEVICE INPUTS`."""
+"""One answer of a program, in a process of its own: `first_answer PROGRAM PACKAGE DEVICE INPUTS`."""
 
 from __future__ import annotations
 

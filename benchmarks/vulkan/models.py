@@ -25,15 +25,20 @@ class Encoder:
     layers: int = 6
 
     def chain(self) -> Chain:
-        """A step."""
+        """A step, without the way of a row to the device and of the results back."""
         text = (PROGRAMS / "encoder_f16.oi").read_text(encoding="utf-8")
+        before, _, layers = text.partition("    loop layers")
+        base = before + layers[layers.index("    op slice(h, axis=1") :]
         widths = {"dim": self.width, "hidden": self.inner, "heads": self.heads}
         sizes = {**widths, "layers": self.layers, "B": self.batch, "L": self.length}
-        return Chain(lambda count: text, self._weights, self._inputs, sizes=sizes)
+        return Chain(lambda count: text, self._weights, self._inputs, sizes=sizes, base=base)
 
     def _weights(self) -> dict[str, Array]:
         drawn = Drawn(self.width)
-        found = {"A": drawn.array("f2", self.batch, self.length, self.width)}
+        found = {
+            "A": drawn.array("f2", self.batch, self.length, self.width),
+            "visible": np.ones((self.batch, 1, 1, self.length), np.bool_),
+        }
         matrices = {name: (self.width, self.width) for name in ("q", "k", "v", "out")}
         matrices |= {"up": (self.inner, self.width), "down": (self.width, self.inner)}
         for layer in range(self.layers):
@@ -46,8 +51,7 @@ class Encoder:
         return found
 
     def _inputs(self) -> dict[str, Array]:
-        visible = np.ones((self.batch, 1, 1, self.length), np.bool_)
-        return {"s": Drawn(1).array("f2", 1, self.width), "visible": visible}
+        return {"s": Drawn(1).array("f2", 1, self.width)}
 
 
 @dataclass(frozen=True)

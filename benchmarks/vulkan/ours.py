@@ -41,7 +41,7 @@ def texts(chain: Chain) -> list[str]:
     found = [chain.text(second), *([chain.text(first)] if first else [])]
     if chain.padded is not None:
         found += [chain.padded(second), chain.padded(first)]
-    return found
+    return found if chain.base is None else [*found, chain.base]
 
 
 @dataclass
@@ -116,7 +116,7 @@ def _result(chain: Chain, found: list[Run]) -> dict[str, Any]:
         """Seconds of a link, where `of` is what is made of the times of a program."""
         step = [of(run) for run in found]
         if not first:
-            return step[0] / second
+            return step[0] if chain.base is None else step[0] - step[1]
         plain = (step[0] - step[1]) / links
         # The padded chain has one copy more in each link, which the plain one has once.
         return plain if chain.padded is None else 2 * plain - (step[2] - step[3]) / links
@@ -141,5 +141,5 @@ def _result(chain: Chain, found: list[Run]) -> dict[str, Any]:
 def _per_link(chain: Chain, found: list[Run]) -> float:
     first, second = chain.counts
     if not first:
-        return found[0].commands
+        return found[0].commands - (0 if chain.base is None else found[1].commands)
     return (found[0].commands - found[1].commands) / (second - first)

@@ -31,7 +31,7 @@ def said(row: Row, found: Found) -> str:
 def peers_said(found: Found) -> str:
     """A row of PyTorch as a line."""
     parts = [
-        f"{name.removeprefix('PyTorch ')} {_reason(one) or format(one['seconds'] * 1e6, '.2f') + ' µs'}"
+        f"{name}: {_reason(one) or format(one['seconds'] * 1e6, '.2f') + ' µs'}"
         for name, one in found.items()
         if name != "about"
     ]

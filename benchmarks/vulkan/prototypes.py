@@ -51,6 +51,7 @@ class Prototype:
     links: int = 24
     """How many stand behind each other."""
     words: Sequence[int] = ()
+    entry: str = "main"
     fill: Callable[[RawDevice, list[list[Memory]]], None] | None = field(default=None)
     """Writes what is no drawn number."""
 
@@ -189,7 +190,7 @@ def measured(
     given = [[_memory(device, one, drawn) for _ in range(one.turns)] for one in prototype.given]
     if prototype.fill is not None:
         prototype.fill(device, given)
-    kernel = device.kernel(words)
+    kernel = device.kernel(words, prototype.entry)
     dispatches: list[Dispatch] = []
     for link in range(prototype.links):
         memories = [turns[link % len(turns)] for turns in given]
