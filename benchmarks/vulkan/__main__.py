@@ -8,6 +8,7 @@ rows that are not asked for stay in it as they are. `--page` writes the table of
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import tempfile
 import time
@@ -89,6 +90,7 @@ def _run(arguments: argparse.Namespace, rows: Sequence[Row], with_host: bool) ->
         for row in rows:
             results.begin(row.name, {"title": row.title, "unit": row.unit, **about})
             found = _ours(chains[row.name], made[row.name], arguments, spin_up)
+            gc.collect()  # What the device holds goes with the programs.
             spin_up = 0.0
             results.add(row.name, "ours", found)
             results.add(row.name, "prototypes", _prototypes(row, arguments))

@@ -51,8 +51,11 @@ class Drawn:
     def array(self, dtype: str, *shape: int, scale: float = 1.0, mean: float = 0.0) -> Array:
         """An array of that dtype."""
         count = int(np.prod(shape))
-        pool = np.roll(self._pool, int(self._random.integers(POOL)))
-        numbers = (pool * np.float32(scale) + np.float32(mean)).astype(dtype)
+        place = int(self._random.integers(POOL - min(count, POOL // 2)))
+        some = self._pool[place:][:count]
+        if count > some.size:
+            some = np.roll(self._pool, -place)
+        numbers = (some * np.float32(scale) + np.float32(mean)).astype(dtype)
         return np.resize(numbers, count).reshape(shape)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 import openinfer as oi
 from benchmarks.vulkan import ours
+from benchmarks.vulkan.chains import Chain
 from benchmarks.vulkan.models import PROGRAMS, Encoder
 from benchmarks.vulkan.recording import recorded
 from openinfer.runtime.errors import OpenInferError
@@ -36,8 +37,7 @@ def measured(device: str, small: bool, seconds: float) -> Iterator[tuple[str, di
         try:
             with oi.open_model(path) as package:
                 programs = ours.compiled(chain, package, device)
-                step = ours.timed(chain, programs, seconds)["step"]
-                yield "step", {**step, "beyond": step["wall"] - step["seconds"]}
+                yield "step", _step(chain, programs[0], seconds)
                 yield "recording", recorded(programs[0], chain)
         except OpenInferError as error:
             yield "step", {"error": str(error)[:500]}
@@ -45,6 +45,22 @@ def measured(device: str, small: bool, seconds: float) -> Iterator[tuple[str, di
         inputs = Path(folder) / "inputs.npz"
         np.savez(inputs, **chain.inputs())
         yield "first answer", _first_answers(path, inputs, device)
+
+
+def _step(chain: Chain, program: oi.Program, seconds: float) -> dict[str, Any]:
+    """Wall time of a step, and that of the device from another executor: a clock takes time of the host."""
+    wall: list[float] = []
+    with ours.runs(chain, [program]) as (timed,), program.make_executor() as plain:
+        plain.run(**timed.inputs)
+        timed.forget()
+        end = time.perf_counter() + seconds
+        while len(wall) < ours.LEAST or time.perf_counter() < end:
+            timed.step()
+            start = time.perf_counter()
+            plain.run(**timed.inputs)
+            wall.append(time.perf_counter() - start)
+        found = {"seconds": median(timed.device), "wall": median(wall), "least": min(wall)}
+        return {**found, "beyond": found["wall"] - found["seconds"], "commands": timed.commands}
 
 
 def _first_answers(package: Path, inputs: Path, device: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,14 @@ def prepare(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         asked = {name: pool.submit(_row, name, small, folder, device) for name in chains}
-        return {name: future.result() for name, future in asked.items()}
+        return {name: _result(future, folder / name) for name, future in asked.items()}
+
+
+def _result(future: Future[Prepared], path: Path) -> Prepared:
+    try:
+        return future.result()
+    except Exception as error:  # Of a process that ended, or whatever a pass raised.
+        return Prepared(path, f"{type(error).__name__}: {error}"[:500])
 
 
 def _row(name: str, small: bool, folder: Path, device: str) -> Prepared:

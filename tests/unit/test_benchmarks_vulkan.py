@@ -19,6 +19,7 @@ from benchmarks.vulkan.results import Results
 from benchmarks.vulkan.rows import Row, all_rows
 from benchmarks.vulkan.torch_peer import peers
 from openinfer.runtime.devices.vulkan.residence import words_of
+from openinfer.runtime.devices.vulkan.step import DeviceStep
 
 ROWS = {row.name: row for row in all_rows()}
 ABOUT = {"date": "2026-01-02T03:04:05+00:00", "device": "GPU", "driver": "driver 1", "commit": "c"}
@@ -64,6 +65,20 @@ def test_rows_run_to_their_end(
     assert "TFLOP/s" not in said
     assert main(["--page", "--out", str(out)]) == 2
     assert "computes on the processor" in capsys.readouterr().err
+
+
+def test_the_host_has_three_parts(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The native loop records as many dispatches as the step has kernels."""
+    monkeypatch.setattr(host, "ANSWERS", 2)
+    record = vars(DeviceStep)["_record"]
+    found = dict(host.measured("vulkan", True, 0.02))
+    assert vars(DeviceStep)["_record"] is record
+    assert found["step"]["beyond"] > 0
+    # A row goes to the device, and one comes back.
+    assert found["recording"]["dispatches"] == found["step"]["commands"] - 2
+    assert found["recording"]["native"] > 0
+    assert found["first answer"]["least"] > 0
+    assert len(list(host.lines(found))) == 3
 
 
 def test_every_row_has_a_name_and_kernels_that_are_there() -> None:
@@ -179,6 +194,64 @@ def test_a_process_that_ends_loses_one_row(tmp_path: Path) -> None:
     about = ("", {"torch": "1"})
     failed = ("bad", {"error": "the process ended: no memory"})
     assert found == [about, ("first", {}), failed, about, ("last", {})]
+
+
+PEERS = [
+    {"name": "product", "kind": "product", "size": 64, "turned": True, "dtype": "f16", "calls": 3},
+    {"name": "matvec", "kind": "matvec", "size": 64, "matrices": 3, "calls": 3},
+    *(
+        {
+            **{"name": f"attention-{queries}", "kind": "attention", "heads": 4, "groups": 2},
+            **{"queries": queries, "keys": 16, "size": 16, "causal": queries > 1, "calls": 2},
+        }
+        for queries in (1, 16)
+    ),
+    *(
+        {
+            "name": form,
+            "kind": "rows",
+            "form": form,
+            "length": 16,
+            "width": 32,
+            "inner": 96,
+            "calls": 2,
+        }
+        for form in ("out", "qkv", "up", "both")
+    ),
+    {"name": "elementwise", "kind": "elementwise", "length": 32, "width": 64, "calls": 2},
+    {"name": "softmax", "kind": "softmax", "length": 32, "width": 64, "calls": 2},
+    {
+        **{"name": "encoder", "kind": "encoder", "compile": True, "batch": 2, "length": 16},
+        **{"width": 32, "inner": 64, "heads": 2, "layers": 1},
+    },
+    {
+        **{
+            "name": "decoder",
+            "kind": "decoder",
+            "compile": True,
+            "width": 32,
+            "layers": 1,
+            "heads": 2,
+        },
+        **{"groups": 1, "inner": 64, "vocabulary": 40, "place": 8},
+    },
+]
+
+
+def test_pytorch_does_every_kind_of_row() -> None:
+    """On the processor, where there are no graphs. A kind that it does not know is an error of one row."""
+    pytest.importorskip("torch")
+    assert {row["kind"] for row in PEERS} == {row.peer["kind"] for row in ROWS.values()}
+    for row in ROWS.values():
+        tiny = next(peer for peer in PEERS if peer["kind"] == row.peer["kind"])
+        assert set(row.peer) == set(tiny) - {"name"}
+    asked = [{"name": "unknown", "kind": "unknown"}, *PEERS]
+    found = dict(peers(sys.executable, asked, 0.01, compiles=False, device="cpu"))
+    assert "_unknown" in found.pop("unknown")["error"]
+    assert set(found.pop("")) == {"torch", "cuda"}
+    assert set(found) == {peer["name"] for peer in PEERS}
+    for times in found.values():
+        assert times["PyTorch eager"]["seconds"] > 0
 
 
 def test_a_raw_device_runs_given_words(vulkan: None) -> None:
