@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.program import Program
-    from openinfer.runtime.tuning import Tuning
 
 PROGRAM_SUFFIXES = (".oi", ".json")
 
@@ -313,7 +312,8 @@ def compile(
     "avx512"); `observe` builds the program whose every node can be watched; `optimise=False` leaves
     out fusion and all other passes that only make a program faster, to find out whether one of them
     changes a result; `without` leaves out some of them by name, to see what each buys; `tuning` is a
-    file of measured schedules that `openinfer tune` wrote, or "cache" for those in the cache folder;
+    file of measured schedules that `openinfer tune` wrote for the device, or "cache" for those in the
+    cache folder;
     `fallback=False` makes it an error where the host would run an op that the device does not support.
 
     Raises ProgramError for a bad program, PackageError for a model that lacks something,
@@ -332,7 +332,7 @@ def compile(
     if not fallback:
         options = replace(options, fallback=False)
     if tuning is not None:
-        options = replace(options, tuning=_tuning(tuning, options))
+        options = _tuned(tuning, options)
     if strict:
         program.module_with(model, options.sizes)
     compiled = _compiled(program, model, options)
@@ -350,14 +350,21 @@ def compile(
     return compiled
 
 
-def _tuning(source: str | os.PathLike[str], options: PipelineOptions) -> Tuning | None:
-    """The measured schedules for the target of the options, where "host" is this machine's."""
-    from openinfer.runtime.tuning import tuning_for
+def _tuned(source: str | os.PathLike[str], options: PipelineOptions) -> PipelineOptions:
+    """With the measured schedules of a file: those of the device where it has some, else those for the target
+    of the options, where "host" is this machine's."""
+    from openinfer.runtime.tuning import CACHED, tuning_for
+    from openinfer.runtime.tuning_device import tiles_of
 
+    device = device_of(options.device)
+    identity = device.identity()
+    if identity is not None and os.fspath(source) != CACHED:
+        # What the cache folder has of a device holds without being asked for.
+        return replace(options, device_tiles=tiles_of(identity[0], source))
     target_name = options.target_name
     if target_name == "host":
-        target_name = device_of(options.device).host_target().name
-    return tuning_for(source, target_name)
+        target_name = device.host_target().name
+    return replace(options, tuning=tuning_for(source, target_name))
 
 
 def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -> Program:
@@ -407,7 +414,7 @@ def program_key(program: Graph, options: PipelineOptions) -> str:
         package.header_hash() if package is not None else "no package",
         *(f"{name}={options.sizes[name]}" for name in sorted(options.sizes)),
         f"device {kind_of(options.device)} fallback {options.fallback}",
-        f"of the device: {device_of(options.device).describe().key}",
+        f"of the device: {options.device_description().key}",
         f"target {target_identity(options.target_name)}",
         f"precision {options.precision}",
         f"strict {options.strict} math {options.strict_math} observe {options.observe}",

@@ -36,12 +36,16 @@ from openinfer.runtime.devices.description import PLAIN as PLAIN_DEVICE
 from openinfer.runtime.errors import CompileError, InputError
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 from openinfer.runtime.tuning import Tile
+from openinfer.runtime.tuning_device import MOST, DeviceProduct, DeviceTile, DeviceTiles
 
 PREFIX = "openinfer."
 DEVICE = "openinfer.device"
 """The machine that kernels are made for; absent for the CPU."""
 BF16_DOT = "openinfer.bf16_dot"
 """The target multiplies pairs of bf16 in one instruction: short for that feature."""
+
+DEVICE_TILES = "openinfer.device_tiles"
+"""Measured tiles of products on the device."""
 
 _PLAIN = TARGETS["generic"]
 _DESCRIBED = ("triple", "cpu", "last_cache", "features")
@@ -111,6 +115,11 @@ class Facts:
                 found[PREFIX + name] = IntegerAttr(getattr(described, name), i64)
         if described.matrices:
             found[PREFIX + "matrices"] = UnitAttr()
+        if described.tiles:
+            pairs = sorted(described.tiles.items())
+            found[DEVICE_TILES] = DictionaryAttr(
+                {str(p): DenseArrayBase.from_list(i64, tile.numbers) for p, tile in pairs}
+            )
         for name in _FLAGS:
             if getattr(self, name):
                 found[PREFIX + name] = UnitAttr()
@@ -190,7 +199,29 @@ def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
         invocations or fewest,
         _flag(said, "matrices"),
         alignment or coarsest,
+        tiles=_device_tiles(said),
     )
+
+
+def _device_tiles(said: dict[str, Attribute]) -> DeviceTiles:
+    """`{"128x384x1536 f16 transposed matrices" = array<i64: 32, 64, 192, 32, 16, 2>}`."""
+    value = said.pop("device_tiles", None)
+    found: dict[DeviceProduct, DeviceTile] = {}
+    for key, row in value.data.items() if isinstance(value, DictionaryAttr) else ():
+        product = DeviceProduct.of(key)
+        numbers = list(row.get_values()) if isinstance(row, DenseArrayBase) else None
+        tile = DeviceTile.of(numbers)
+        if product is None or tile is None:
+            break
+        found[product] = tile
+    else:
+        if value is None or isinstance(value, DictionaryAttr):
+            return found
+    fix = (
+        'write {"64x512x96 f32 transposed" = array<i64: 64, 32, 16, 4, 4>}: rows, columns and depth, '
+        f"rows and columns of each, from 1 to {MOST}"
+    )
+    raise _refused("device_tiles", f"is {value}", fix)
 
 
 def _refused(name: str, found: str, fix: str) -> InputError:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from openinfer.runtime.devices import device_of
+
 if TYPE_CHECKING:
+    from openinfer.runtime.devices.description import DeviceDescription
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.tuning import Tuning
+    from openinfer.runtime.tuning_device import DeviceTiles
 
 
 def _no_sizes() -> Mapping[str, int]:
@@ -49,10 +53,17 @@ class PipelineOptions:
     """Some of those passes, left out by name: to see what each of them buys."""
     tuning: Tuning | None = None
     """Measured tiles of products; None, and for products that it lacks, the default ones."""
+    device_tiles: DeviceTiles | None = None
+    """The same for kernels of the device; None: those that are known of it."""
     fallback: bool = True
     """Whether the host runs what the device does not support; otherwise that is an error."""
     precision: str | None = None
     """Float dtype to compute matmuls in, None for the declared one."""
+
+    def device_description(self) -> DeviceDescription:
+        """What kernels of the device may use, with the tiles that were chosen."""
+        found = device_of(self.device).describe()
+        return found if self.device_tiles is None else replace(found, tiles=self.device_tiles)
 
 
 CURRENT: ContextVar[PipelineOptions] = ContextVar("openinfer_pipeline_options")

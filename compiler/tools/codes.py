@@ -58,6 +58,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The attributes `openinfer.…` of a module are the facts that passes read (`lowering/facts.py`). One "
         "that no pass knows, or with a value that means nothing, is refused, since it would be ignored.",
     ),
+    "OI0532": (
+        "tile that cannot be",
+        "A table of measured tiles (`docs/vulkan.md`) has a tile for a product that a kernel of the device "
+        "cannot be made of: the message says why. It was written by hand, or for a device with other limits.",
+    ),
     "OI0525": (
         "wrong kind of argument",
         "A function of the Python interface was given something else than a program, an opened "

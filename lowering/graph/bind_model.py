@@ -46,7 +46,7 @@ from openinfer.lowering.program.sources import (
 )
 from openinfer.lowering.program.unfilled import unfilled_errors
 from openinfer.lowering.program.view import ProgramView
-from openinfer.runtime.devices import device_of, kind_of
+from openinfer.runtime.devices import kind_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.sizes import Size
@@ -107,7 +107,7 @@ def chosen_facts(options: PipelineOptions, target_name: str | None = None) -> Fa
         traced=options.trace,
         no_fallback=not options.fallback,
         device=kind_of(options.device),
-        device_description=device_of(options.device).describe(),
+        device_description=options.device_description(),
     )
 
 

@@ -340,6 +340,12 @@ class Device(ABC):
         has; a device that is missing here is described like that, too."""
         return PLAIN
 
+    def identity(self) -> tuple[str, str] | None:
+        """The device and its driver, as tables of measured tiles name them (`runtime/tuning_device.py`).
+        Optional: None, the default, where no tiles are measured. Raises UnsupportedError where it is
+        missing."""
+        return None
+
     # Which builds it can run
 
     @abstractmethod

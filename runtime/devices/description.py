@@ -6,9 +6,11 @@ what `Device.describe` says of the device of this machine; the plain one is what
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from openinfer.runtime.options import TIERS
+from openinfer.runtime.tuning_device import DeviceProduct, DeviceTile, identity_of
 
 SUBGROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of subgroups that Vulkan has."""
@@ -30,6 +32,10 @@ class DeviceDescription:
     """Whether a subgroup multiplies 16 x 16 matrices of f16 and adds them up in f32."""
     alignment: int = 256
     """A buffer is bound at a multiple of so many bytes; no device asks for more."""
+    tiles: Mapping[DeviceProduct, DeviceTile] = field(
+        default_factory=dict[DeviceProduct, DeviceTile], hash=False
+    )
+    """Those that were measured on such a device."""
 
     def within(self, tier: str) -> DeviceDescription:
         """What of it belongs to a tier of `TIERS`, or to one below."""
@@ -45,6 +51,7 @@ class DeviceDescription:
     def key(self) -> str:
         """A text that differs wherever kernels may differ."""
         return (
+            f"tiles {identity_of(self.tiles)} "
             f"subgroup {self.subgroup} shared {self.shared_memory} "
             f"invocations {self.invocations} matrices {self.matrices} alignment {self.alignment}"
         )

@@ -28,6 +28,7 @@ from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.program import HOST, Program
 from openinfer.runtime.target import TARGETS
 from openinfer.runtime.tuning import Tile, Tuning
+from openinfer.runtime.tuning_device import DeviceProduct, DeviceTile
 
 Capture = pytest.CaptureFixture[str]
 
@@ -358,7 +359,14 @@ def test_binding_keeps_the_facts_of_a_program(tmp_path: Path, capsys: Capture) -
 def test_facts_come_back_as_they_were_written() -> None:
     target = replace(TARGETS["avx512"], cpu="znver5", features="+a,-b", triple="t", last_cache=7)
     tiles = {"4x64x32 f32": Tile(2, 8, 0), "?x64x32 f32": Tile(1, 5), "9x64x32 f64": Tile(1, 1, 64)}
-    device = DeviceDescription(subgroup=32, shared_memory=49152, invocations=1024, matrices=True)
+    product = DeviceProduct(128, 384, 1536, "f16", transposed=True, matrices=True)
+    device = DeviceDescription(
+        subgroup=32,
+        shared_memory=49152,
+        invocations=1024,
+        matrices=True,
+        tiles={product: DeviceTile(32, 64, 192, 32, 16, 2)},
+    )
     for facts in (
         Facts(),
         Facts(target, True, "bf16", tiles, True, True),
@@ -396,6 +404,10 @@ def test_facts_follow_the_attributes() -> None:
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 3>}', "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 0, 1>}', "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<f32: 1.5, 1.0>}', "third number"),
+        ("openinfer.device_tiles = 3", "rows, columns and depth"),
+        ('openinfer.device_tiles = {"4x64 f32" = array<i64: 1, 1, 1, 1, 1>}', "rows, columns"),
+        ('openinfer.device_tiles = {"4x64x32 f32" = array<i64: 1, 1, 1, 1>}', "rows, columns"),
+        ('openinfer.device_tiles = {"4x64x32 f32" = array<i64: 1, 1, 1, 1, 0>}', "1 to 4096"),
     ],
 )
 def test_an_attribute_that_means_nothing_is_refused(attribute: str, said: str) -> None:

@@ -51,8 +51,11 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
 from openinfer.lowering.vulkan.schedules.matmul_tiles import TILES, Tile, Tiles, tile_counts
+from openinfer.lowering.vulkan.schedules.tile_choice import measured_matrix_tile, measured_tile
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
+MOST_LONG = 16
+"""Sums of an invocation where they go in blocks: what those add up to takes registers, too."""
 FEW = 16
 """Rows, columns or steps of which a tile would be mostly empty."""
 
@@ -69,11 +72,10 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         return _by_elements(found, epilogue)
     rows = typical_rows(op, found.rows)
     if fits_matrices(found):
-        by = matrix_tile(found, rows)
+        by = measured_matrix_tile(found, rows) or matrix_tile(found, rows)
         return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
-    tile = busy_tile(TILES, found.extents, rows)
-    if tile is TILES[0] and not is_short(found.depth):
-        # The sums of its blocks would not fit into the registers of an invocation.
+    tile = measured_tile(found, rows) or busy_tile(TILES, found.extents, rows)
+    if tile.each_row * tile.each_column > MOST_LONG and not is_short(found.depth):
         tile = TILES[1]
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 

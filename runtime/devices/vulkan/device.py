@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_tier
 from openinfer.runtime.slots import Slot, SlotKind
+from openinfer.runtime.tuning_device import tiles_of
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.base import Memory
@@ -77,11 +79,19 @@ class VulkanDevice(CpuDevice):
     def describe(self) -> DeviceDescription:
         """See `Device.describe`."""
         try:
-            return choose(self.which).description.within(vulkan_tier())
+            found = choose(self.which)
         except UnsupportedError:
             if self.which:
                 raise
             return PLAIN
+        return replace(found.description.within(vulkan_tier()), tiles=tiles_of(found.name))
+
+    def identity(self) -> tuple[str, str]:
+        """See `Device.identity`."""
+        from openinfer.runtime.devices.vulkan.properties import driver_of
+
+        found = choose(self.which)
+        return found.name, driver_of(found.handle)
 
     def load(self, program: Program) -> VulkanProgram:
         """See `Device.load`."""

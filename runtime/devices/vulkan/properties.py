@@ -17,7 +17,7 @@ def facts_of(device: PhysicalDevice) -> Mapping[str, str]:
         "name": device.name,
         "kind": device.kind,
         "api": ".".join(map(str, device.api)),
-        "driver": _driver(device.handle),
+        "driver": driver_of(device.handle),
         "uuid": device.uuid,
         "memory": _memory(device.handle),
         "numbers of kernels": ", ".join(["f32", "i32", *_numbers(device.handle)]),
@@ -30,7 +30,8 @@ def facts_of(device: PhysicalDevice) -> Mapping[str, str]:
     }
 
 
-def _driver(handle: Any) -> str:
+def driver_of(handle: Any) -> str:
+    """The driver and its version, for people."""
     vk = api()
     ffi = vk.ffi
     driver = ffi.new("VkPhysicalDeviceDriverProperties *")
