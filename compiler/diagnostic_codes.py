@@ -225,6 +225,11 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "needs. A program makes its kernels and weights anew on a new device; what executors kept on a lost "
         "one is gone, and they say so.",
     ),
+    "OI0776": (
+        "device without a clock",
+        "Tiles are measured by timestamps of the device, which it does not have. The defaults of its limits "
+        "hold.",
+    ),
     "OI0781": (
         "no native code on this machine",
         "llvmlite is missing or does not know this processor. The simulator runs everywhere.",

@@ -1,8 +1,10 @@
 """Measure the tiles of a program's matrix products, and keep those that are quicker than the default.
 
-The results go to the cache folder, or to a file that can be copied with the program. Nothing uses them
-unless it is asked to: `openinfer run --tuning cache`, `oi.compile(…, tuning="cache")` or the file's path.
-Measure on a machine that does nothing else.
+The results go to the cache folder, or to a file that can be copied with the program. Nothing uses those of
+the CPU unless it is asked to: `openinfer run --tuning cache`, `oi.compile(…, tuning="cache")` or the file's
+path. Those of a device (`--device vulkan`) in the cache folder hold from then on; a file is named. They are
+saved after each product, and what the file has of the same device and driver is not measured again. Measure
+on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,6 +26,7 @@ examples:
   openinfer tune decode.oi --size T=1 --threads 2 -o decode.tuning.json
   openinfer run mlp.oi --tuning cache          compiles with what was measured
   openinfer run decode.oi --tuning decode.tuning.json
+  openinfer tune mlp.oi --device vulkan --size B=64 --minutes 10
 """
 
 
@@ -40,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--threads", type=int, default=1, metavar="N", help="threads to measure with (default 1)")
     add("--seconds", type=float, default=1.0, metavar="S", help="for each race (default 1)")
+    add(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="begin no other product after that (default: all)",
+    )
     add("-o", "--output", type=Path, metavar="OUT", help="default: a file in the cache folder")
 
 
@@ -54,8 +64,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.program.is_compiled():
         raise UsageError(f"{args.program} is compiled already", "give the text of a program")
-    if not args.seconds > 0:
-        raise UsageError("--seconds takes a number above 0")
+    for name in ("seconds", "minutes"):
+        value = getattr(args, name)
+        if value is not None and not value > 0:
+            raise UsageError(f"--{name} takes a number above 0")
+    if device_of(args.device).identity() is not None:
+        return _run_on_device(args)
     threads = checked_threads(args.threads) or 1
     target = device_of(args.device).host_target()
     path = args.output if args.output is not None else cached_path(target.name)
@@ -68,7 +82,10 @@ def run(args: argparse.Namespace) -> int:
     shapes = shapes_of(args.program.graph(), package, options, sizes)
     found = []
     measuring = findings(shapes, target, threads, args.seconds)
+    end = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
     for number, shape in enumerate(shapes, 1):
+        if found and end is not None and time.monotonic() >= end:
+            break
         with waiting(f"measuring {shape.key}, {number} of {len(shapes)}"):
             found.append(next(measuring))
     measuring.close()
@@ -96,6 +113,69 @@ def run(args: argparse.Namespace) -> int:
         print("the program has no matrix product of floats to measure")
     else:
         print(table(found, target))
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _run_on_device(args: argparse.Namespace) -> int:
+    from openinfer.compiler.arguments import checked_sizes
+    from openinfer.compiler.tools.progress import waiting
+    from openinfer.compiler.tools.tuning_device import DeviceTuner, shapes_of, table
+    from openinfer.lowering.options import PipelineOptions
+    from openinfer.runtime.packages import open_model
+    from openinfer.runtime.tuning_device import DeviceTable, Measured, own_path, today
+
+    identity = device_of(args.device).identity()
+    assert identity is not None
+    device, driver = identity
+    path = args.output if args.output is not None else own_path(device)
+    known = DeviceTable.load(path) if path.is_file() else DeviceTable({})
+    model = args.model if args.model is not None else args.program.package_beside()
+    package = open_model(model) if model is not None else None
+    sizes = checked_sizes(parse_sizes(args.size))
+    options = PipelineOptions(package=package, device=args.device, sizes=sizes)
+    shapes = shapes_of(args.program.graph(), package, options)
+    rows = known.rows_of(device)
+    left = [s for s in shapes if s.product not in rows or rows[s.product].driver != driver]
+    tuner, found = DeviceTuner(options, args.seconds), []
+    end = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
+    for number, shape in enumerate(left, 1):
+        if found and end is not None and time.monotonic() >= end:
+            break
+        with waiting(f"measuring {shape.product}, {number} of {len(left)}"):
+            one = tuner.measure(shape)
+        found.append(one)
+        default, best = round(one.default, 2), round(one.best, 2)
+        row = Measured(one.tile, driver, today(), default, best)
+        # Read anew: somebody else may have measured other products meanwhile.
+        known = DeviceTable.load(path) if path.is_file() else DeviceTable({})
+        known.with_row(device, shape.product, row).save(path)
+    before, later = len(shapes) - len(left), len(left) - len(found)
+    if args.json:
+        products = [
+            {
+                "product": str(one.shape.product),
+                "default_us": one.default,
+                "best_us": one.best,
+                "gain": one.gain,
+                "tile": list(one.tile.numbers) if one.tile is not None else None,
+                "tried": one.tried,
+                "refused": {str(tile): reason for tile, reason in one.refused.items()},
+            }
+            for one in found
+        ]
+        said = {"device": device, "driver": driver, "output": str(path), "products": products}
+        print(json.dumps({**said, "known": before, "left": later}))
+        return 0
+    if not shapes:
+        print("the program has no matrix product of known sizes that the device computes in tiles")
+        print("sizes that only inputs fix are given with --size NAME=N")
+    if found:
+        print(table(found, f"{device}, {driver}"))
+    if before:
+        print(f"{before} of {len(shapes)} products were measured before")
+    if later:
+        print(f"{later} of {len(shapes)} products are left: the same command goes on with them")
     sys.stdout.write(f"{path}\n")
     return 0
 

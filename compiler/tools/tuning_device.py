@@ -1,0 +1,327 @@
+"""Measures tiles of the matrix products of a program on a device: `openinfer tune --device vulkan`.
+
+Each product is compiled by itself with every tile that a kernel can be made of, its result on a small
+problem is compared with a product in f64, and its kernel is timed by the clock of the device. The quickest
+run in turns with the default then. Only a tile that was clearly quicker is kept.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import product as all_of
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.compiler.backends import backend_of
+from openinfer.compiler.tools.tuning import WORTH
+from openinfer.lowering.linalg.choose_places import MOST_ELEMENTS
+from openinfer.lowering.options import PipelineOptions
+from openinfer.lowering.vulkan.schedules.matmul import FEW
+from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
+from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES, SUBGROUP
+from openinfer.lowering.vulkan.schedules.tile_choice import why_no_matrix_tile, why_no_tile
+from openinfer.runtime.devices.description import DeviceDescription
+from openinfer.runtime.errors import OpenInferError, UnsupportedError
+from openinfer.runtime.tuning_device import DeviceProduct, DeviceTile, DeviceTiles
+
+if TYPE_CHECKING:
+    from openinfer.compiler.api import Graph
+    from openinfer.dialects.nn import MatmulOp
+    from openinfer.runtime.executor import BaseExecutor
+    from openinfer.runtime.packages.base import Package
+
+FINALISTS = 4
+"""Tiles that run in turns with the default."""
+LEAST_ROUNDS = 5
+_TYPES: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_ROUNDING = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
+
+
+@dataclass(frozen=True)
+class DeviceShape:
+    """A product of a program that a tile can be chosen for."""
+
+    product: DeviceProduct
+    batch: int
+    """Rows of a batch: all of them where there is one."""
+
+
+@dataclass(frozen=True)
+class DeviceFinding:
+    """What was measured of a product: microseconds of the device, by default and with the best tile."""
+
+    shape: DeviceShape
+    default: float
+    best: float
+    tile: DeviceTile | None
+    """None: the default stays."""
+    tried: int
+    refused: Mapping[DeviceTile, str] = field(default_factory=dict[DeviceTile, str])
+    """Tiles that were not timed, and why: a wrong result, or an error of the driver."""
+
+    @property
+    def gain(self) -> float:
+        """How many times as quick the best one is."""
+        return self.default / self.best if self.best else 1.0
+
+
+def shapes_of(graph: Graph, package: Package | None, options: PipelineOptions) -> list[DeviceShape]:
+    """The products of a program that the device computes in tiles, each once.
+
+    Those of which the options leave an extent open are none. Raises what compiling raises.
+    """
+    from openinfer.compiler import pipeline, registry
+    from openinfer.dialects.nn import MatmulOp
+
+    module = graph.module_with(package, options.sizes).clone()
+    name = backend_of(options.device).pipeline
+    pipeline.run(module, registry.make_context(), name, stop="linalg", options=options)
+    device = options.device_description()
+    found: dict[DeviceProduct, DeviceShape] = {}
+    for op in module.walk():
+        shape = _shape_of(op, device) if isinstance(op, MatmulOp) else None
+        if shape is not None:
+            known = found.get(shape.product, shape)
+            found[shape.product] = replace(shape, batch=min(shape.batch, known.batch))
+    return list(found.values())
+
+
+def _shape_of(op: MatmulOp, device: DeviceDescription) -> DeviceShape | None:
+    from openinfer.dialects.nn import dims_of, element_of
+    from openinfer.lowering.places import on_host
+
+    left, right = op.inputs[0], op.inputs[1]
+    dtype = str(element_of(left))
+    if on_host(op) or op.transpose_a is not None or op.precision is not None:
+        return None
+    if dtype not in _TYPES or element_of(right) != element_of(left):
+        return None
+    if any(dim.constant != 1 for dim in dims_of(right)[:-2]):
+        return None
+    *batches, own, columns = (dim.constant for dim in dims_of(op.output))
+    depth = dims_of(left)[-1].constant
+    rows = own
+    for extent in batches:
+        rows = rows * extent if rows is not None and extent is not None else None
+    if rows is None or own is None or depth is None or columns is None:
+        return None
+    if min(own, depth, columns) < FEW or has_few_rows(own, depth):
+        return None
+    if rows * columns <= MOST_ELEMENTS:
+        return None
+    transposed = op.transpose_b is not None
+    matrices = (
+        (dtype == "f16" and device.matrices and device.subgroup == SUBGROUP)
+        and depth % LANES == 0
+        and (transposed or columns % LANES == 0)
+    )
+    return DeviceShape(DeviceProduct(rows, depth, columns, dtype, transposed, matrices), own)
+
+
+def tiles_for(shape: DeviceShape, device: DeviceDescription) -> list[DeviceTile]:
+    """The tiles of a product that kernels can be made of, and that are worth a measurement."""
+    asked = shape.product
+    bits = 64 if asked.dtype == "f64" else 32
+    found: dict[tuple[int, ...], list[DeviceTile]] = {}
+    for tile in _matrix_tiles() if asked.matrices else _tiles():
+        if tile.rows >= 2 * shape.batch or tile.columns >= 2 * asked.columns:
+            continue
+        if shape.batch != asked.rows and shape.batch % tile.rows:
+            continue
+        if tile.depth >= 2 * asked.depth or not _keeps_busy(asked, tile):
+            continue
+        if asked.matrices:
+            reason = why_no_matrix_tile(tile, asked.transposed, device)
+        else:
+            reason = why_no_tile(tile, bits, device)
+        if reason is None:
+            found.setdefault((*tile.numbers[:2], *tile.numbers[3:]), []).append(tile)
+    return [tile for tiles in found.values() for tile in _depths(tiles)]
+
+
+def _keeps_busy(asked: DeviceProduct, tile: DeviceTile) -> bool:
+    """Whether there are tiles enough for a device, and not so many that operands are read too often;
+    subgroups share steps where there are few."""
+    groups = -(-asked.rows // tile.rows) * -(-asked.columns // tile.columns)
+    most = 512 if tile.along > 1 else 4096
+    large = tile.rows * tile.columns >= 128 * 128
+    small = tile.rows * tile.columns <= 32 * 32
+    return (groups >= 48 or small) and (groups <= most or (large and tile.along == 1))
+
+
+def _depths(tiles: list[DeviceTile]) -> list[DeviceTile]:
+    """Of tiles that differ in the steps between barriers alone, two: of large tiles those of the fewest
+    steps, whose operands fit registers on their way, of small ones those of the most."""
+    found = sorted(tiles, key=lambda tile: tile.depth)
+    large = found[0].rows * found[0].columns >= 64 * 64
+    return found[:2] if large else found[-2:]
+
+
+def _matrix_tiles() -> Generator[DeviceTile]:
+    sides, counts = (16, 32, 48, 64), (1, 2, 4)
+    for each_row, each_column, down, across in all_of(sides, sides, counts, counts):
+        rows, columns = each_row * down, each_column * across
+        if max(rows, columns) > 2 * min(rows, columns) or each_row > 2 * each_column:
+            continue
+        for along, depth in all_of((1, 2, 4), (32, 64, 128, 192, 256)):
+            if 128 <= down * across * along * SUBGROUP <= 256 and (along < 4 or each_row == 16):
+                yield DeviceTile(rows, columns, depth, each_row, each_column, along)
+
+
+def _tiles() -> Generator[DeviceTile]:
+    sides, each, depths = (32, 64, 128), (2, 4, 8), (8, 16, 32)
+    for rows, columns, each_row, each_column, depth in all_of(sides, sides, each, each, depths):
+        tile = DeviceTile(rows, columns, depth, each_row, each_column)
+        alike = max(each_row, each_column) <= 2 * min(each_row, each_column)
+        near = max(rows, columns) <= 2 * min(rows, columns)
+        if alike and near and 64 <= rows // each_row * (columns // each_column) <= 256:
+            yield tile
+
+
+class DeviceTuner:
+    """Measures one product after the other."""
+
+    def __init__(self, options: PipelineOptions, seconds: float) -> None:
+        """`options`: of the program; `seconds`: for the last race of a product."""
+        self._device, self._seconds = options.device, seconds
+        self._description = options.device_description()
+
+    def measure(self, shape: DeviceShape) -> DeviceFinding:
+        """The best tile of a product."""
+        # First: where the device has no clock, nothing is compiled in vain.
+        self._race(shape.product, [None], 0.0)
+        tiles = tiles_for(shape, self._description)
+        refused: dict[DeviceTile, str] = {}
+        times: dict[DeviceTile, float] = {}
+        for tile in tiles:
+            try:
+                reason = self.why_wrong(shape.product, tile)
+                if reason is None:
+                    times[tile] = self._race(shape.product, [tile], 0.0)[tile]
+            except OpenInferError as error:
+                reason = error.message
+            if reason is not None:
+                refused[tile] = reason
+        best = sorted(times, key=lambda tile: times[tile])[:FINALISTS]
+        final = self._race(shape.product, [None, *best], self._seconds)
+        default = final.pop(None)
+        quickest = min(final, key=lambda tile: final[tile], default=None)
+        if quickest is None or final[quickest] > WORTH * default:
+            return DeviceFinding(shape, default, default, None, len(tiles), refused)
+        return DeviceFinding(shape, default, final[quickest], quickest, len(tiles), refused)
+
+    def why_wrong(self, asked: DeviceProduct, tile: DeviceTile) -> str | None:
+        """What is wrong with the result of a tile on a small problem that has its edges where the product
+        has them; None where it is right."""
+        problem = replace(
+            asked,
+            rows=_small(asked.rows, tile.rows),
+            depth=_small(asked.depth, tile.depth),
+            columns=_small(asked.columns, tile.columns),
+        )
+        inputs = _inputs(problem)
+        with self._executor(problem, tile) as executor:
+            found = np.asarray(executor.run(**inputs)["y"]).astype(np.float64)
+        left, right = (inputs[name].astype(np.float64) for name in ("x", "w"))
+        right = right.T if problem.transposed else right
+        expected, size = left @ right, np.abs(left) @ np.abs(right)
+        sums = _ROUNDING["f64" if asked.dtype == "f64" else "f32"]
+        bound = 2 * _ROUNDING[asked.dtype] * np.abs(expected) + 2 * problem.depth * sums * size
+        wrong = ~(np.abs(found - expected) <= bound)
+        if not wrong.any():
+            return None
+        return f"{int(wrong.sum())} of {wrong.size} elements of {problem} are wrong"
+
+    def _race(
+        self, asked: DeviceProduct, tiles: Sequence[DeviceTile | None], seconds: float
+    ) -> dict[Any, float]:
+        """Microseconds of each tile, run in turns: the median of rounds. None is the default."""
+        inputs = _inputs(asked)
+        with ExitStack() as stack:
+            executors = [stack.enter_context(self._executor(asked, tile)) for tile in tiles]
+            for executor in executors:
+                _kernel_time(executor, inputs)
+            rounds: list[list[float]] = [[] for _ in tiles]
+            end = time.perf_counter() + seconds
+            while len(rounds[0]) < LEAST_ROUNDS or time.perf_counter() < end:
+                for found, executor in zip(rounds, executors):
+                    found.append(_kernel_time(executor, inputs))
+        return {tile: statistics.median(found) for tile, found in zip(tiles, rounds)}
+
+    def _executor(self, asked: DeviceProduct, tile: DeviceTile | None) -> BaseExecutor:
+        """A program of nothing but a product, with a tile, or as it is by default."""
+        from openinfer.compiler.api import Graph
+        from openinfer.compiler.compile import compile_module
+
+        right = [asked.depth, asked.columns]
+        right = right[::-1] if asked.transposed else right
+        kind = asked.dtype
+        text = (
+            f"dynamic {{ x: {kind}[{asked.rows}, {asked.depth}]; w: {kind}[{right[0]}, {right[1]}]; }}"
+            f" volatile {{ y: {kind}[{asked.rows}, {asked.columns}]; }}"
+            f" block entry {{ op matmul(x, w{', transpose_b=true' if asked.transposed else ''})"
+            " >> y; return; }"
+        )
+        tiles: DeviceTiles = {asked: tile} if tile is not None else {}
+        options = PipelineOptions(device=self._device, device_tiles=tiles, trace=True)
+        program = compile_module(Graph(text, "<product>"), None, options)
+        program.device = self._device
+        return program.make_executor(1, trace=True)
+
+
+def _small(extent: int, side: int) -> int:
+    """An extent of a small problem: of two tiles, the second one as far as it goes at the edge."""
+    return extent if extent <= 2 * side else side + (extent % side or side)
+
+
+def _inputs(asked: DeviceProduct) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    right = (asked.depth, asked.columns)
+    kind = _TYPES[asked.dtype]
+    return {
+        "x": random.standard_normal((asked.rows, asked.depth), np.float32).astype(kind),
+        "w": random.standard_normal(right[::-1] if asked.transposed else right, np.float32).astype(
+            kind
+        ),
+    }
+
+
+def _kernel_time(executor: BaseExecutor, inputs: Mapping[str, Any]) -> float:
+    """Microseconds of the kernel of a step, by the clock of the device."""
+    executor.clear_trace()
+    executor.insert(**inputs)
+    executor.step()
+    times = [
+        event.duration_ns
+        for event in executor.trace()
+        if event.lane == "device" and event.kind == "OpExecute"
+    ]
+    if not times:
+        raise UnsupportedError(
+            "OI0776",
+            "the device has no timestamps: its kernels cannot be timed",
+            hint="`openinfer devices` says which devices have them",
+        )
+    return sum(times) / 1000
+
+
+def table(found: Sequence[DeviceFinding], device: str) -> str:
+    """Product, default, best and gain, one product a row."""
+    width = max([len(str(finding.shape.product)) for finding in found] + [7])
+    lines = [f"{'product':{width}} {'default':>11} {'best':>11} {'gain':>6} {'tried':>6}  tile"]
+    for finding in found:
+        lines.append(
+            f"{finding.shape.product!s:{width}} {finding.default:8.1f} us {finding.best:8.1f} us "
+            f"{finding.gain:6.3f} {finding.tried:6}  {finding.tile or 'as by default'}"
+        )
+        if finding.refused:
+            tile, reason = next(iter(finding.refused.items()))
+            lines.append(f"  {len(finding.refused)} tiles refused, as {tile}: {reason}")
+    kept = sum(finding.tile is not None for finding in found)
+    lines.append(f"{kept} of {len(found)} products have a quicker tile on {device}")
+    return "\n".join(lines)

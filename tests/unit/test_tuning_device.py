@@ -1,0 +1,425 @@
+"""Measured tiles of devices: tables, what a tile must satisfy, their way into kernels, the measurement."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.compiler.api import program_key
+from openinfer.compiler.tools import tuning_device
+from openinfer.compiler.tools.openinfer import main
+from openinfer.compiler.tools.tuning_device import (
+    DeviceFinding,
+    DeviceShape,
+    DeviceTuner,
+    shapes_of,
+    table,
+    tiles_for,
+)
+from openinfer.lowering.options import PipelineOptions
+from openinfer.lowering.vulkan.schedules.tile_choice import why_no_matrix_tile, why_no_tile
+from openinfer.runtime.devices import device_of
+from openinfer.runtime.devices.description import PLAIN, DeviceDescription
+from openinfer.runtime.tuning_device import (
+    COMMITTED,
+    DeviceProduct,
+    DeviceTable,
+    DeviceTile,
+    Measured,
+    identity_of,
+    own_path,
+    tiles_of,
+)
+
+Capture = pytest.CaptureFixture[str]
+
+H200 = DeviceDescription(subgroup=32, shared_memory=49152, invocations=1024, matrices=True)
+ASKED = DeviceProduct(64, 96, 80, "f32")
+TILE = DeviceTile(32, 32, 16, 4, 4)
+OTHER = DeviceTile(64, 32, 8, 8, 4)
+PROGRAM = """
+dynamic { x: f32[B, 96]; w: f32[96, 80]; v: f32[64, 80]; }
+volatile { z: f32[B, 64]; }
+block entry {
+    assign h: f32[B, 80];
+    op matmul(x, w) >> h;
+    op matmul(h, v, transpose_b=true) >> z;
+    return;
+}
+"""
+
+
+def row(tile: DeviceTile | None, driver: str = "a driver") -> Measured:
+    return Measured(tile, driver, "2026-11-24", 2.5, 1.5, "as seen")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of its own."""
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+# Tables.
+
+
+def test_a_file_says_what_was_saved(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    other = DeviceProduct(128, 384, 1536, "f16", transposed=True, matrices=True)
+    found = DeviceTable({"a": {ASKED: row(TILE), other: row(None)}, 'b "c"': {}})
+    found.save(path)
+    assert DeviceTable.load(path) == found
+    assert DeviceTable.load(path).rows_of("none") == {}
+    more = found.with_row("a", other, row(OTHER)).with_row("d", ASKED, row(TILE))
+    assert more.rows_of("a") == {ASKED: row(TILE), other: row(OTHER)}
+    assert more.rows_of("d") == {ASKED: row(TILE)}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "the file is no object"),
+        ("{}", "has format None"),
+        ('{"format": 1, "devices": []}', "`devices` is no object"),
+        ('{"format": 1, "devices": {"a": 3}}', "the rows of 'a' is no object"),
+        ('{"format": 1, "devices": {"a": {"4x4 f32": {}}}}', "names no product: '4x4 f32'"),
+        ('{"format": 1, "devices": {"a": {"04x4x4 f32": {}}}}', "names no product"),
+        ('{"format": 1, "devices": {"a": {"4x4x4 f32": {}}}}', "5 or 6 numbers"),
+        ('{"format": 1, "devices": {"a": {"4x4x4 f32": {"tile": [1, 2, 3, 4, 0]}}}}', "from 1 to"),
+        ('{"format": 1, "devices": {"a": {"4x4x4 f32": {"tile": [1, 2, 3, 4, true]}}}}', "from 1"),
+        ('{"format": 1, "devices": {"a": {"4x4x4 f32": {"tile": null}}}}', "are texts"),
+        (
+            '{"format": 1, "devices": {"a": {"4x4x4 f32":'
+            ' {"tile": null, "driver": "", "date": "", "best_us": NaN}}}}',
+            "no time",
+        ),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    with pytest.raises(oi.InputError) as caught:
+        DeviceTable.load(path)
+    assert caught.value.code == "OI0556"
+    assert words in caught.value.message
+
+
+def test_a_row_of_the_device_and_the_rows_of_its_user_which_win(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, third = replace(ASKED, rows=128), replace(ASKED, rows=256)
+    committed = DeviceTable({"a": {ASKED: row(TILE), second: row(TILE), third: row(TILE)}})
+    monkeypatch.setattr("openinfer.runtime.tuning_device._committed", lambda: committed)
+    assert tiles_of("a") == {ASKED: TILE, second: TILE, third: TILE}
+    assert tiles_of("unknown") == {}
+    # What was measured here wins, also where that was the default.
+    DeviceTable({"a": {ASKED: row(OTHER), second: row(None)}, "b": {}}).save(own_path("a"))
+    assert tiles_of("a") == {ASKED: OTHER, third: TILE}
+    file = folder / "more.json"
+    DeviceTable({"a": {third: row(OTHER)}, "unknown": {ASKED: row(TILE)}}).save(file)
+    assert tiles_of("a", file) == {ASKED: OTHER, third: OTHER}
+    assert tiles_of("unknown", file) == {ASKED: TILE}
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    assert tiles_of("a") == {ASKED: TILE, second: TILE, third: TILE}
+    assert own_path("a") != own_path("A")
+
+
+def test_what_openinfer_has_of_devices_can_be() -> None:
+    rows = DeviceTable.load(COMMITTED).rows_of("NVIDIA H200")
+    assert {(p.rows, p.depth, p.columns) for p in rows} >= {(8192, 384, 1536), (128, 1536, 384)}
+    for product, one in rows.items():
+        assert one.driver
+        assert one.date
+        assert one.tile is not None
+        assert product.matrices
+        assert why_no_matrix_tile(one.tile, product.transposed, H200) is None
+
+
+# What a tile must satisfy.
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((128, 128, 32, 64, 64), None),
+        ((128, 192, 32, 64, 48), None),
+        ((16, 32, 128, 16, 16, 4), None),
+        ((128, 128, 32, 48, 64), "no multiples of 48x64"),
+        ((32, 32, 64, 8, 16), "no multiples of 16"),
+        ((32, 32, 48, 16, 16, 2), "48 steps over 2 subgroups"),
+        ((32, 32, 40, 16, 16), "40 steps over 1 subgroups"),
+        ((256, 256, 32, 32, 32), "it takes 2048 invocations, the device has 1024"),
+        ((96, 64, 32, 32, 32), "its 192 invocations are no power of two"),
+        (
+            (16, 128, 32, 16, 32, 2),
+            "16 rows by 32 steps in accesses of 8 are no multiple of its 256",
+        ),
+        ((128, 16, 32, 32, 16, 2), "16 columns by 32 steps"),
+        ((128, 128, 128, 64, 64), "bytes of shared memory of 49152"),
+        ((128, 128, 32, 128, 64), "more than 24 matrices"),
+        ((64, 96, 64, 32, 48, 2), None),
+    ],
+)
+def test_tiles_of_matrices(numbers: tuple[int, ...], words: str | None) -> None:
+    reason = why_no_matrix_tile(DeviceTile(*numbers), True, H200)
+    assert (reason is None) == (words is None)
+    assert words is None or words in str(reason)
+
+
+def test_how_the_right_operand_lies_decides_whether_a_tile_fits() -> None:
+    tile = DeviceTile(32, 64, 192, 32, 16, 2)
+    assert why_no_matrix_tile(tile, True, H200) is None
+    assert "50688 bytes of shared memory" in str(why_no_matrix_tile(tile, False, H200))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((128, 128, 16, 8, 8), "16640 bytes of shared memory of 16384"),
+        ((64, 64, 8, 4, 4), None),
+        ((32, 32, 16, 4, 4), None),
+        ((32, 32, 16, 4, 4, 2), "do not share sums"),
+        ((32, 36, 16, 4, 8), "no multiples of 4x8"),
+        ((32, 48, 16, 4, 4), "its 96 invocations are no power of two"),
+        ((128, 64, 8, 4, 4), "it takes 512 invocations, the device has 256"),
+        ((64, 64, 16, 16, 8), "more than 64 sums"),
+        ((16, 256, 4, 4, 8), "16 rows by 4 steps are no multiple of its 128"),
+    ],
+)
+def test_tiles_without_matrices(numbers: tuple[int, ...], words: str | None) -> None:
+    """On what every device has."""
+    reason = why_no_tile(DeviceTile(*numbers), 32, PLAIN)
+    assert (reason is None) == (words is None)
+    assert words is None or words in str(reason)
+
+
+@pytest.mark.parametrize(("device", "matrices"), [(PLAIN, False), (H200, False), (H200, True)])
+def test_what_is_tried_can_be(device: DeviceDescription, matrices: bool) -> None:
+    asked = DeviceProduct(8192, 384, 1536, "f16", True, matrices)
+    for batch in (128, 8192):
+        tiles = tiles_for(DeviceShape(asked, batch), device)
+        assert len(tiles) > 8
+        assert len(set(tiles)) == len(tiles)
+        assert all(batch % tile.rows == 0 or batch == asked.rows for tile in tiles)
+        for tile in tiles:
+            if matrices:
+                assert why_no_matrix_tile(tile, True, device) is None
+            else:
+                assert why_no_tile(tile, 32, device) is None
+    tried = tiles_for(DeviceShape(asked, 128), H200)
+    assert (DeviceTile(128, 192, 32, 64, 48) in tried) == matrices
+
+
+# Into kernels.
+
+
+def test_tiles_are_part_of_the_key() -> None:
+    graph = oi.graph(PROGRAM)
+    choices: list[dict[DeviceProduct, DeviceTile]] = [{}, {ASKED: TILE}, {ASKED: OTHER}]
+    keys = {
+        program_key(graph, PipelineOptions(device="null", device_tiles=tiles)) for tiles in choices
+    }
+    assert len(keys) == 3
+    assert len({identity_of(tiles) for tiles in choices}) == 3
+    both = {ASKED: TILE, replace(ASKED, rows=9): OTHER}
+    assert identity_of(both) == identity_of(dict(reversed(both.items())))
+    assert replace(H200, tiles={ASKED: TILE}).key != H200.key
+    assert replace(H200, tiles={ASKED: TILE}).within("scalar").tiles == {ASKED: TILE}
+
+
+def products(rows: int) -> dict[str, Any]:
+    random = np.random.default_rng(rows)
+    shapes = {"x": (rows, 96), "w": (96, 80), "v": (64, 80)}
+    return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+
+
+def test_a_file_of_the_user_changes_the_kernel(folder: Path, vulkan: None) -> None:
+    identity = device_of("vulkan").identity()
+    assert identity is not None
+    device = identity[0]
+    default = oi.compile(PROGRAM, device="vulkan", sizes={"B": 64})
+    file = folder / "t.json"
+    DeviceTable({device: {ASKED: row(OTHER)}}).save(file)
+    by_file = oi.compile(PROGRAM, device="vulkan", sizes={"B": 64}, tuning=file)
+    DeviceTable({device: {ASKED: row(TILE)}}).save(own_path(device))
+    own = oi.compile(PROGRAM, device="vulkan", sizes={"B": 64})
+    programs = (default, by_file, own)
+    assert len({program.parts["matmul_0.spv"] for program in programs}) == 3
+    assert len({program.parts["matmul_1.spv"] for program in programs}) == 1
+    given = products(64)
+    expected = given["x"] @ given["w"] @ given["v"].T
+    for program in programs:
+        with program.make_executor() as executor:
+            found = executor.run(**given)["z"]
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_a_wrong_row_is_refused_and_not_run(folder: Path, vulkan: None) -> None:
+    identity = device_of("vulkan").identity()
+    assert identity is not None
+    wrong = DeviceTile(32, 48, 16, 4, 4)
+    DeviceTable({identity[0]: {ASKED: row(wrong)}}).save(own_path(identity[0]))
+    with pytest.raises(oi.InputError) as caught:
+        oi.compile(PROGRAM, device="vulkan", sizes={"B": 64})
+    assert caught.value.code == "OI0532"
+    assert "32x48 by 16, each 4x4 of the product 64x96x80 f32" in caught.value.message
+    own_path(identity[0]).write_text("{}")
+    with pytest.raises(oi.InputError, match="OI0556"):
+        oi.compile(PROGRAM, device="vulkan", sizes={"B": 64})
+
+
+# The measurement.
+
+
+def options(sizes: dict[str, int]) -> PipelineOptions:
+    return PipelineOptions(device="vulkan", sizes=sizes)
+
+
+def test_products_of_a_program(vulkan: None) -> None:
+    second = DeviceProduct(64, 80, 64, "f32", transposed=True)
+    found = shapes_of(oi.graph(PROGRAM), None, options({"B": 64}))
+    assert found == [DeviceShape(ASKED, 64), DeviceShape(second, 64)]
+    # Of unknown rows, and of few.
+    assert shapes_of(oi.graph(PROGRAM), None, options({})) == []
+    assert shapes_of(oi.graph(PROGRAM), None, options({"B": 8})) == []
+
+
+def test_batches_that_share_the_right_operand_are_rows(vulkan: None) -> None:
+    text = """
+    dynamic { x: f32[4, 32, 96]; w: f32[96, 80]; m: f32[4, 96, 80]; }
+    volatile { y: f32[4, 32, 80]; z: f32[4, 32, 80]; }
+    block entry { op matmul(x, w) >> y; op matmul(x, m) >> z; return; }
+    """
+    found = shapes_of(oi.graph(text), None, options({}))
+    assert found == [DeviceShape(replace(ASKED, rows=128), 32)]
+
+
+@pytest.mark.parametrize("asked", [ASKED, DeviceProduct(70, 90, 77, "f16", True)])
+@pytest.mark.parametrize("tile", [TILE, OTHER, DeviceTile(32, 64, 32, 2, 4)])
+def test_tiles_are_right_on_a_device(vulkan: None, asked: DeviceProduct, tile: DeviceTile) -> None:
+    """With edges and without."""
+    assert DeviceTuner(options({}), 0.01).why_wrong(asked, tile) is None
+
+
+class Wrong:
+    """An executor that computes one element wrongly."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> Wrong:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._inner.close()
+
+    def run(self, **inputs: Any) -> dict[str, Any]:
+        y = np.array(self._inner.run(**inputs)["y"])
+        y[-1, -1] += 0.01
+        return {"y": y}
+
+
+def test_a_wrong_result_is_not_timed(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = DeviceTuner._executor  # pyright: ignore[reportPrivateUsage]
+
+    def executor(self: DeviceTuner, asked: DeviceProduct, tile: DeviceTile | None) -> Any:
+        made = make(self, asked, tile)
+        return Wrong(made) if tile == OTHER else made
+
+    monkeypatch.setattr(DeviceTuner, "_executor", executor)
+    monkeypatch.setattr(tuning_device, "tiles_for", lambda *_: [OTHER, TILE])
+    found = DeviceTuner(options({}), 0.01).measure(DeviceShape(ASKED, 64))
+    assert found.refused == {OTHER: "1 of 3072 elements of 64x16x48 f32 are wrong"}
+    assert found.tile in (None, TILE)
+    assert found.default > 0
+    assert found.tried == 2
+
+
+def test_the_command_goes_on_where_it_stopped(
+    folder: Path, vulkan: None, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    asked: list[str] = []
+    stopping = [True]
+
+    def measure(self: DeviceTuner, shape: DeviceShape) -> DeviceFinding:
+        if len(asked) == 1 and stopping[0]:
+            raise KeyboardInterrupt
+        asked.append(str(shape.product))
+        return DeviceFinding(shape, 4.0, 2.0, TILE, 1)
+
+    monkeypatch.setattr(DeviceTuner, "measure", measure)
+    path, output = folder / "p.oi", folder / "t.json"
+    path.write_text(PROGRAM)
+    line = ["tune", str(path), "--device", "vulkan", "--size", "B=64", "-o", str(output)]
+    assert main(line) not in (0, 1, 2)
+    assert asked == ["64x96x80 f32"]
+    assert len(next(iter(DeviceTable.load(output).devices.values()))) == 1
+    stopping[0] = False
+    capsys.readouterr()
+    assert main([*line, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["known"], data["left"]) == (1, 0)
+    assert asked == ["64x96x80 f32", "64x80x64 f32 transposed"]
+    assert main(line) == 0
+    assert "2 of 2 products were measured before" in capsys.readouterr().out
+    # Another driver has other times.
+    text = output.read_text().replace('"driver": "', '"driver": "old ')
+    output.write_text(text)
+    assert main(line) == 0
+    assert len(asked) == 4
+
+
+def test_the_command_on_a_device(
+    folder: Path, vulkan: None, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(tuning_device, "tiles_for", lambda *_: [TILE, OTHER])
+    path = folder / "p.oi"
+    path.write_text(PROGRAM)
+    line = ["tune", str(path), "--device", "vulkan", "--size", "B=64"]
+    line += ["--seconds", "0.01", "--minutes", "0.0001"]
+    assert main([*line, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    device, driver = device_of("vulkan").identity() or ("", "")
+    assert (data["device"], data["driver"]) == (device, driver)
+    (one,) = data["products"]
+    assert (one["product"], one["tried"], one["refused"]) == (str(ASKED), 2, {})
+    # One product in any case; the other one is for the next call.
+    assert (data["known"], data["left"]) == (0, 1)
+    found = DeviceTable.load(own_path(device)).rows_of(device)
+    assert list(found) == [ASKED]
+    assert found[ASKED].driver == driver
+    assert found[ASKED].tile == DeviceTile.of(one["tile"])
+    assert main(line) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 products were measured before" in said
+    assert "64x80x64 f32 transposed" in said
+    assert main([*line[:4], "--seconds", "0.01"]) == 0
+    assert "no matrix product of known sizes" in capsys.readouterr().out
+    assert main([*line, "--minutes", "0"]) == 2
+    assert "--minutes takes a number above 0" in capsys.readouterr().err
+
+
+def test_a_device_without_a_clock(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openinfer.runtime.executor.BaseExecutor.trace", lambda _: [])
+    with pytest.raises(oi.UnsupportedError, match="OI0776"):
+        DeviceTuner(options({}), 0.01).measure(DeviceShape(ASKED, 64))
+
+
+def test_the_table() -> None:
+    shape = DeviceShape(ASKED, 64)
+    found = [
+        DeviceFinding(shape, 10.0, 8.0, TILE, 9, {OTHER: "3 of 9 elements are wrong"}),
+        DeviceFinding(shape, 5.0, 5.0, None, 2),
+    ]
+    text = table(found, "a device")
+    assert "10.0 us      8.0 us  1.250      9  32x32 by 16, each 4x4" in text
+    assert "1 tiles refused, as 64x32 by 8, each 8x4: 3 of 9 elements are wrong" in text
+    assert "as by default" in text
+    assert "1 of 2 products have a quicker tile on a device" in text
