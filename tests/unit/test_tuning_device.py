@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import AllocaOp
 
 import openinfer as oi
+from openinfer.compiler import pipeline, registry
 from openinfer.compiler.api import program_key
 from openinfer.compiler.tools import tuning_device
 from openinfer.compiler.tools.openinfer import main
@@ -23,6 +28,7 @@ from openinfer.compiler.tools.tuning_device import (
     tiles_for,
 )
 from openinfer.lowering.options import PipelineOptions
+from openinfer.lowering.places import KNOWN_BLOCK_SIZE
 from openinfer.lowering.vulkan.schedules.tile_choice import why_no_matrix_tile, why_no_tile
 from openinfer.runtime.devices import device_of
 from openinfer.runtime.devices.description import PLAIN, DeviceDescription
@@ -234,6 +240,76 @@ def test_tiles_are_part_of_the_key() -> None:
     assert replace(H200, tiles={ASKED: TILE}).within("scalar").tiles == {ASKED: TILE}
 
 
+def kernels_on(device: DeviceDescription, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The functions of the kernels of a program for a device that need not be here."""
+    monkeypatch.setattr(PipelineOptions, "device_description", lambda _: device)
+    chosen = options({})
+    module = oi.graph(text).module_with(None, {}).clone()
+    pipeline.run(module, registry.make_context(), "vulkan", stop="kernels", options=chosen)
+    return [f for f in module.walk() if isinstance(f, FuncOp) and KNOWN_BLOCK_SIZE in f.attributes]
+
+
+def shared_of(kernel: FuncOp) -> list[str]:
+    """The shapes of its shared buffers."""
+    buffers = [op.memref.type for op in kernel.walk() if isinstance(op, AllocaOp)]
+    return ["x".join(map(str, kind.get_shape())) for kind in buffers]
+
+
+@pytest.mark.parametrize(
+    ("batches", "first", "second"),
+    [
+        (64, {"128x5", "192x5"}, {"128x5", "192x5"}),
+        (1, {"32x25", "64x25"}, {"16x33", "32x33"}),
+        # Nobody has measured this: 32 x 32 and 16 x 32, as by default.
+        (2, {"32x9"}, {"16x17", "32x17"}),
+    ],
+)
+def test_rows_of_openinfer_reach_the_products_of_minilm(
+    batches: int, first: set[str], second: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"""
+    dynamic {{ x: f16[{batches}, 128, 384]; v: f16[1536, 384]; w: f16[384, 1536]; }}
+    volatile {{ y: f16[{batches}, 128, 384]; }}
+    block entry {{
+        assign h: f16[{batches}, 128, 1536];
+        op matmul(x, v, transpose_b=true) >> h;
+        op gelu(h) >> h;
+        op matmul(h, w, transpose_b=true) >> y;
+        return;
+    }}
+    """
+    device = replace(H200, tiles=tiles_of("NVIDIA H200"))
+    found = [shared_of(kernel) for kernel in kernels_on(device, text, monkeypatch)]
+    assert [set(shapes) >= wanted for shapes, wanted in zip(found, (first, second))] == [True] * 2
+
+
+def test_tiles_that_are_tried_take_no_more_shared_memory_than_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a schedule allocates is what the check counts with."""
+    asked = DeviceProduct(128, 384, 1536, "f16", True, True)
+    text = """
+    dynamic { x: f16[128, 384]; w: f16[1536, 384]; } volatile { y: f16[128, 1536]; }
+    block entry { op matmul(x, w, transpose_b=true) >> y; return; }
+    """
+    tiles = tiles_for(DeviceShape(asked, 128), H200)[::6]
+    for tile in [*tiles, DeviceTile(128, 192, 32, 64, 48)]:
+        (kernel,) = kernels_on(replace(H200, tiles={asked: tile}), text, monkeypatch)
+        buffers = [op.memref.type for op in kernel.walk() if isinstance(op, AllocaOp)]
+        assert f"{tile.rows}x{tile.depth // 8 + 1}" in shared_of(kernel)
+        assert sum(nbytes_of(kind) for kind in buffers) <= H200.shared_memory
+
+
+def nbytes_of(kind: Any) -> int:
+    element = kind.element_type
+    size = (
+        prod(element.get_shape()) * element.element_type.size
+        if isinstance(element, VectorType)
+        else element.size
+    )
+    return prod(kind.get_shape()) * size
+
+
 def products(rows: int) -> dict[str, Any]:
     random = np.random.default_rng(rows)
     shapes = {"x": (rows, 96), "w": (96, 80), "v": (64, 80)}
@@ -404,6 +480,9 @@ def test_the_command_on_a_device(
     assert "no matrix product of known sizes" in capsys.readouterr().out
     assert main([*line, "--minutes", "0"]) == 2
     assert "--minutes takes a number above 0" in capsys.readouterr().err
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    assert main(line) == 2
+    assert "name a file with -o" in capsys.readouterr().err
 
 
 def test_a_device_without_a_clock(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,12 +122,15 @@ def _run_on_device(args: argparse.Namespace) -> int:
     from openinfer.compiler.tools.progress import waiting
     from openinfer.compiler.tools.tuning_device import DeviceTuner, shapes_of, table
     from openinfer.lowering.options import PipelineOptions
+    from openinfer.runtime.cache import default_cache
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.tuning_device import DeviceTable, Measured, own_path, today
 
     identity = device_of(args.device).identity()
     assert identity is not None
     device, driver = identity
+    if args.output is None and not default_cache().enabled:
+        raise UsageError("OPENINFER_CACHE=off: there is no cache folder", "name a file with -o")
     path = args.output if args.output is not None else own_path(device)
     known = DeviceTable.load(path) if path.is_file() else DeviceTable({})
     model = args.model if args.model is not None else args.program.package_beside()
