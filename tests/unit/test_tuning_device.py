@@ -476,8 +476,11 @@ def test_the_command_on_a_device(
     said = capsys.readouterr().out
     assert "1 of 2 products were measured before" in said
     assert "64x80x64 f32 transposed" in said
-    assert main([*line[:4], "--seconds", "0.01"]) == 0
-    assert "no matrix product of known sizes" in capsys.readouterr().out
+    unwritten = ["-o", str(folder / "unwritten.json")]
+    assert main([*line[:4], "--seconds", "0.01", *unwritten]) == 0
+    said = capsys.readouterr().out
+    assert "no matrix product of known sizes" in said
+    assert "unwritten.json" not in said
     assert main([*line, "--minutes", "0"]) == 2
     assert "--minutes takes a number above 0" in capsys.readouterr().err
     monkeypatch.setenv("OPENINFER_CACHE", "off")

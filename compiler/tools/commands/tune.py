@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=N",
-        help="the sizes to measure at; what only inputs fix is 8 otherwise",
+        help="the sizes to measure at; what only inputs fix is 8 otherwise, and on a device not measured",
     )
     add("--threads", type=int, default=1, metavar="N", help="threads to measure with (default 1)")
     add("--seconds", type=float, default=1.0, metavar="S", help="for each race (default 1)")
@@ -179,7 +179,8 @@ def _run_on_device(args: argparse.Namespace) -> int:
         print(f"{before} of {len(shapes)} products were measured before")
     if later:
         print(f"{later} of {len(shapes)} products are left: the same command goes on with them")
-    sys.stdout.write(f"{path}\n")
+    if path.is_file():
+        sys.stdout.write(f"{path}\n")
     return 0
 
 
