@@ -98,10 +98,11 @@ class Part:
         return self.subgroups * self.side * self.line * self.words * f32.size
 
     def within(self, free: int) -> Part:
-        """The same with the longest strips that fit in some bytes of shared memory."""
+        """The same with the longest strips that invocations share out evenly, and that fit in some bytes of
+        shared memory."""
         for strip in range(self.across, 1, -1):
             part = replace(self, strip=strip)
-            if self.across % strip == 0 and part.bytes <= free:
+            if self.across % strip == 0 and part.is_even and part.bytes <= free:
                 return part
         return replace(self, strip=1)
 
@@ -109,6 +110,11 @@ class Part:
     def together(self) -> int:
         """Neighbours that an invocation finishes at once."""
         return min(MOST, self.side * self.width // (self.lanes * self.along))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all invocations have equally many results of a strip."""
+        return self.side * self.width % (self.lanes * self.along * self.together) == 0
 
     @property
     def turns(self) -> int:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, MemRefType
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.vulkan.schedules.forms import forms_of
-from openinfer.lowering.vulkan.schedules.matmul_finish import Part
+from openinfer.lowering.vulkan.schedules.matmul_finish import WORDS, Part
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     LANES,
     SIDE,
@@ -57,17 +57,16 @@ def why_no_matrix_tile(tile: DeviceTile, transposed: bool, device: DeviceDescrip
             )
     lines = [(rows, depth), (columns, depth) if transposed else (depth, columns)]
     operands = sum(first * (second // LANES + 1) * BYTES for first, second in lines)
-    part = Part(
-        SIDE, each_row // SIDE, each_column // SIDE, along, found.subgroups, SUBGROUP
-    ).within(device.shared_memory - operands)
-    if part.down * part.across > MOST_MATRICES:
+    down, across = each_row // SIDE, each_column // SIDE
+    if down * across > MOST_MATRICES:
         return f"{each_row}x{each_column} are more than {MOST_MATRICES} matrices for a subgroup"
-    if reason := _why_no_room(operands + part.bytes, device):
-        return reason
-    together = part.together
-    at_once = SUBGROUP * along * together
-    if together not in (1, 2, 4, 8) or SIDE * part.width % at_once:
-        return f"strips of {part.width} columns do not share out over {along} subgroups"
+    for words in (1, WORDS):
+        part = Part(SIDE, down, across, along, found.subgroups, SUBGROUP, words)
+        part = part.within(device.shared_memory - operands)
+        if reason := _why_no_room(operands + part.bytes, device):
+            return reason
+        if part.together not in (1, 2, 4, 8) or not part.is_even:
+            return f"strips of {part.width} columns do not share out over {along} subgroups"
     return None
 
 
