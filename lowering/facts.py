@@ -53,6 +53,8 @@ _DESCRIBED = ("triple", "cpu", "last_cache", "features")
 longest text comes last."""
 _OF_DEVICE = ("subgroup", "shared_memory", "invocations", "alignment")
 """Numbers of a device description that a module says where they are not the plain ones."""
+_MAY = ("matrices", "f64")
+"""What a device description says that kernels may do."""
 _FLAGS = ("strict_math", "observed", "traced", "no_fallback")
 
 
@@ -113,8 +115,9 @@ class Facts:
         for name in _OF_DEVICE:
             if getattr(described, name) != getattr(PLAIN_DEVICE, name):
                 found[PREFIX + name] = IntegerAttr(getattr(described, name), i64)
-        if described.matrices:
-            found[PREFIX + "matrices"] = UnitAttr()
+        for name in _MAY:
+            if getattr(described, name):
+                found[PREFIX + name] = UnitAttr()
         if described.tiles:
             pairs = sorted(described.tiles.items())
             found[DEVICE_TILES] = DictionaryAttr(
@@ -199,7 +202,8 @@ def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
         invocations or fewest,
         _flag(said, "matrices"),
         alignment or coarsest,
-        tiles=_device_tiles(said),
+        _flag(said, "f64"),
+        _device_tiles(said),
     )
 
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     Float16Type,
     Float32Type,
+    Float64Type,
     IndexType,
     IntegerType,
     MemRefType,
@@ -28,16 +29,16 @@ from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
+from openinfer.runtime.devices.description import DeviceDescription
 
 _INTEGERS = (8, 16, 32, 64)
+_NO_FUNCTIONS = "the device has no functions of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _FUNCTIONS = frozenset(EXPANSIONS) | frozenset(TURNS)
 _COMPUTED = CONVERTED | _FUNCTIONS
 
-_WITH_FUNCTIONS = (
-    *(nn.SoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.AttentionOp),
-    *(nn.LstmOp, nn.GruOp, nn.FourierOp),
-)
+_OF_FUNCTIONS = (nn.SoftmaxOp, nn.AttentionOp, nn.LstmOp, nn.GruOp, nn.FourierOp)
+_WITH_FUNCTIONS = (*_OF_FUNCTIONS, nn.LayerNormOp, nn.RmsNormOp)
 
 
 class VulkanDemands(Demands):
@@ -53,10 +54,13 @@ class VulkanDemands(Demands):
         """Why the device cannot run an op that has some buffers."""
         if op.name not in RULES:
             return "the device has no kernel for it"
+        described = Facts.of(op).device_description
         for value in buffers:
             element = nn.element_of(value)
-            if not _is_stored(element):
+            if not _is_stored(element, described):
                 return f"the device does not store {element}"
+            if isinstance(element, Float64Type) and isinstance(op, _OF_FUNCTIONS):
+                return _NO_FUNCTIONS
         if isinstance(op, nn.MatmulOp) and (op.layout is not None or op.precision is not None):
             return "the device has no kernel for products with weights in a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
@@ -74,7 +78,7 @@ class VulkanDemands(Demands):
             for inner in region.walk():
                 if strict and inner.name in _FUNCTIONS:
                     return _STRICT
-                if (reason := _refused(inner)) is not None:
+                if (reason := _refused(inner, described)) is not None:
                     return reason
         return None
 
@@ -82,7 +86,8 @@ class VulkanDemands(Demands):
         # Where this is asked a mask still has bools, which become bytes; i1 in memory are packed bits.
         stored = [v for v in op.inputs if nn.element_of(v) != i1]
         if isinstance(op, nn.RotaryOp):
-            return all(_is_stored(nn.element_of(value)) for value in stored)
+            described = Facts.of(op).device_description
+            return all(_is_stored(nn.element_of(value), described) for value in stored)
         return not Facts.of(op).strict_math and self._refuses(op, stored) is None
 
     def matvec(self, product: nn.MatmulOp) -> bool:
@@ -114,26 +119,34 @@ def _is_buffer(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType | MemRefType)
 
 
-def _is_stored(element: Attribute) -> bool:
-    """Whether a buffer may hold an element: integers of whole bytes, f32 and f16."""
+def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
+    """Whether a buffer may hold an element: integers of whole bytes, f32, f16, f64 of some devices."""
     if isinstance(element, IntegerType):
         return element.width.data in _INTEGERS
-    return isinstance(element, Float32Type | Float16Type)
+    return _is_float(element, device)
 
 
-def _is_value(type_: Attribute) -> bool:
+def _is_float(type_: Attribute, device: DeviceDescription) -> bool:
+    if isinstance(type_, Float64Type):
+        return device.f64
+    return isinstance(type_, Float32Type | Float16Type)
+
+
+def _is_value(type_: Attribute, device: DeviceDescription) -> bool:
     if isinstance(type_, IntegerType):
         return type_.width.data in (1, *_INTEGERS)
-    return isinstance(type_, Float32Type | Float16Type | IndexType)
+    return isinstance(type_, IndexType) or _is_float(type_, device)
 
 
-def _refused(op: Operation) -> str | None:
+def _refused(op: Operation, device: DeviceDescription) -> str | None:
     """Why an op of a body cannot be computed; None where it can."""
     if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
         return None
     if op.name not in _COMPUTED:
         return f"the device does not compute {op.name}"
     for value in (*op.operands, *op.results):
-        if not _is_value(value.type):
+        if not _is_value(value.type, device):
             return f"the device does not compute with {value.type}"
+        if isinstance(value.type, Float64Type) and op.name in _FUNCTIONS:
+            return _NO_FUNCTIONS
     return None

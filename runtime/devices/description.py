@@ -32,6 +32,8 @@ class DeviceDescription:
     """Whether a subgroup multiplies 16 x 16 matrices of f16 and adds them up in f32."""
     alignment: int = 256
     """A buffer is bound at a multiple of so many bytes; no device asks for more."""
+    f64: bool = False
+    """Whether kernels compute in f64, with infinities, NaN and signs of zeros as they should be."""
     tiles: Mapping[DeviceProduct, DeviceTile] = field(
         default_factory=dict[DeviceProduct, DeviceTile], hash=False
     )
@@ -45,6 +47,7 @@ class DeviceDescription:
             subgroup=self.subgroup if level else 1,
             matrices=self.matrices and level == 2,
             alignment=self.alignment if level else 256,
+            f64=self.f64 and level > 0,
         )
 
     @property
@@ -53,7 +56,8 @@ class DeviceDescription:
         return (
             f"tiles {identity_of(self.tiles)} "
             f"subgroup {self.subgroup} shared {self.shared_memory} "
-            f"invocations {self.invocations} matrices {self.matrices} alignment {self.alignment}"
+            f"invocations {self.invocations} matrices {self.matrices} alignment {self.alignment} "
+            f"f64 {self.f64}"
         )
 
 

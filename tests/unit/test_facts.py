@@ -365,6 +365,7 @@ def test_facts_come_back_as_they_were_written() -> None:
         shared_memory=49152,
         invocations=1024,
         matrices=True,
+        f64=True,
         tiles={product: DeviceTile(32, 64, 192, 32, 16, 2)},
     )
     for facts in (
@@ -400,6 +401,7 @@ def test_facts_follow_the_attributes() -> None:
         ("openinfer.shared_memory = 100 : i64", "write 16384 to"),
         ("openinfer.invocations = 128 : i64", "write 256 to"),
         ("openinfer.matrices = 1 : i64", "without a value"),
+        ("openinfer.f64 = true", "without a value"),
         ("openinfer.tiles = 3", "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 3>}', "third number"),
         ('openinfer.tiles = {"4x64x32 f32" = array<i64: 0, 1>}', "third number"),

@@ -3,7 +3,8 @@
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
-    elements          an invocation computes an element: small products
+    elements          an invocation computes an element: small products, and those of 64 bits whose tiles
+                      do not fit shared memory
 
 Before:
     nn.matmul(%x, %w) outs(%y) : (memref<?x64xf32>, memref<64x32xf32>, memref<?x32xf32>) -> ()
@@ -50,7 +51,13 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
-from openinfer.lowering.vulkan.schedules.matmul_tiles import TILES, Tile, Tiles, tile_counts
+from openinfer.lowering.vulkan.schedules.matmul_tiles import (
+    TILES,
+    Tile,
+    Tiles,
+    shared_bytes,
+    tile_counts,
+)
 from openinfer.lowering.vulkan.schedules.tile_choice import measured_matrix_tile, measured_tile
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
@@ -77,6 +84,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     tile = measured_tile(found, rows) or busy_tile(TILES, found.extents, rows)
     if tile.each_row * tile.each_column > MOST_LONG and not is_short(found.depth):
         tile = TILES[1]
+    if shared_bytes(tile, found.sums) > b.facts.device_description.shared_memory:
+        return _by_elements(found, epilogue)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import FixedBitwidthType
+from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
@@ -48,6 +49,18 @@ MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 BANKS_APART = 32
 TILES = LARGE, MEDIUM, SMALL
+
+
+def _pad(tile: Tile) -> int:
+    """What lies between steps: neighbouring invocations that write different ones meet in no bank of shared
+    memory."""
+    return max(1, BANKS_APART // tile.depth)
+
+
+def shared_bytes(tile: Tile, sums: Attribute) -> int:
+    """The shared memory of a workgroup."""
+    assert isinstance(sums, FixedBitwidthType)
+    return tile.depth * (tile.rows + tile.columns + 2 * _pad(tile)) * sums.size
 
 
 def tile_counts(
@@ -89,8 +102,7 @@ class Tiles:
     def __init__(self, product: Product, epilogue: Epilogue, tile: Tile, group: Workgroup) -> None:
         b = self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
-        # Neighbouring invocations that write different steps meet in no bank of shared memory.
-        pad = max(1, BANKS_APART // tile.depth)
+        pad = _pad(tile)
         self.shared = [
             shared_buffer(b, product.sums, [tile.depth, count + pad], name)
             for count, name in ((tile.rows, "left"), (tile.columns, "right"))

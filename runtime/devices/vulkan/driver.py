@@ -208,7 +208,9 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
     sizes.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
     more = ffi.new("VkPhysicalDeviceMaintenance4Properties *")
     more.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES
-    ids.pNext, groups.pNext, sizes.pNext = groups, sizes, more
+    controls = ffi.new("VkPhysicalDeviceFloatControlsProperties *")
+    controls.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES
+    ids.pNext, groups.pNext, sizes.pNext, more.pNext = groups, sizes, more, controls
     both.sType, both.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, ids
     lib.vkGetPhysicalDeviceProperties2(handle, both)
     found, limits = both.properties, both.properties.limits
@@ -230,6 +232,7 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             _invocations(limits),
             _multiplies_matrices(instance, handle),
             limits.minStorageBufferOffsetAlignment,
+            _computes_in_f64(handle, controls),
         ),
         min(sizes.maxMemoryAllocationSize, more.maxBufferSize),
         limits.maxMemoryAllocationCount,
@@ -241,6 +244,14 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             bytes(found.pipelineCacheUUID),
         ),
     )
+
+
+def _computes_in_f64(handle: Any, controls: Any) -> bool:
+    """Whether kernels have f64, of which infinities, NaN and signs of zeros are what they should be."""
+    vk = api()
+    found = vk.ffi.new("VkPhysicalDeviceFeatures *")
+    vk.lib.vkGetPhysicalDeviceFeatures(handle, found)
+    return bool(found.shaderFloat64 and controls.shaderSignedZeroInfNanPreserveFloat64)
 
 
 def _invocations(limits: Any) -> int:

@@ -23,6 +23,7 @@ CAPABILITIES_OF_ALL = frozenset(
 )
 CAPABILITIES_OF_SUBGROUPS = frozenset({"GroupNonUniform", "GroupNonUniformShuffle"})
 CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
+CAPABILITIES_OF_F64 = frozenset({"Float64"})
 """What kernels may need of a device, by what it was asked for."""
 MOST_THREADS: Final = 8
 """How many threads a driver is asked by at the same time: it takes up to 250 ms for a kernel."""
@@ -117,6 +118,8 @@ class Kernels:
             given |= CAPABILITIES_OF_SUBGROUPS
         if self.physical.description.matrices:
             given |= CAPABILITIES_OF_MATRICES
+        if self.physical.description.f64:
+            given |= CAPABILITIES_OF_F64
         names = {code: capability for capability, (code, _) in CAPABILITIES.items()}
         for one in module.instructions:
             if one.row.name != "Capability":

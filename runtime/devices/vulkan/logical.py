@@ -130,6 +130,7 @@ class LogicalDevice:
             )
         wanted = ffi.new("VkPhysicalDeviceFeatures *")
         wanted.shaderInt16 = wanted.shaderInt64 = 1
+        wanted.shaderFloat64 = int(self.physical.description.f64)
         all_of.features = wanted[0]
         half.uniformAndStorageBuffer16BitAccess = half.storagePushConstant16 = 0
         half.storageInputOutput16 = 0

@@ -48,6 +48,18 @@ func.func private @narrow_0(%x: memref<4xi8>, %y: memref<4xi64>) attributes {gpu
   func.return
 }
 // -----
+// f64 is declared, and so is that its infinities and NaN are kept.
+// CHECK: spirv.module @double_0 {{.*}}[Float64, Shader, SignedZeroInfNanPreserve], [SPV_KHR_float_controls]>
+// CHECK: spirv.FMul %{{.*}}, %{{.*}} {no_contraction} : f64
+// CHECK: spirv.ExecutionMode @double_0 "SignedZeroInfNanPreserve", 64
+func.func private @double_0(%x: memref<4xf64>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %x[%c0] : memref<4xf64>
+  %w = arith.mulf %v, %v : f64
+  memref.store %w, %x[%c0] : memref<4xf64>
+  func.return
+}
+// -----
 // Functions of the host are not touched.
 // CHECK: func.func @host
 // CHECK-NOT: spirv.

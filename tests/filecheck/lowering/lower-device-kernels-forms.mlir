@@ -81,3 +81,39 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// A tile of f64 is more than what every device shares: an invocation has an element.
+// CHECK-LABEL: func.func private @double_0
+// CHECK-NOT: memref.alloca
+// CHECK: math.fma %{{.*}} : f64
+// CHECK: memref.store %{{.*}} : memref<128x128xf64>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.f64} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<128x64xf64>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<64x128xf64>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<128x128xf64>
+    func.call @double_0(%x, %w, %y) : (memref<128x64xf64>, memref<64x128xf64>, memref<128x128xf64>) -> ()
+    func.return
+  }
+  func.func private @double_0(%x: memref<128x64xf64>, %w: memref<64x128xf64>, %y: memref<128x128xf64>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<128x64xf64>, memref<64x128xf64>, memref<128x128xf64>) -> ()
+    func.return
+  }
+}
+// -----
+// Where a device shares more, a workgroup has a tile.
+// CHECK-LABEL: func.func private @double_1
+// CHECK: memref.alloca() : memref<16x66xf64, #gpu.address_space<workgroup>>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.f64, openinfer.shared_memory = 32768 : i64} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<2048x64xf64>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<64x2048xf64>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<2048x2048xf64>
+    func.call @double_1(%x, %w, %y) : (memref<2048x64xf64>, memref<64x2048xf64>, memref<2048x2048xf64>) -> ()
+    func.return
+  }
+  func.func private @double_1(%x: memref<2048x64xf64>, %w: memref<64x2048xf64>, %y: memref<2048x2048xf64>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<2048x64xf64>, memref<64x2048xf64>, memref<2048x2048xf64>) -> ()
+    func.return
+  }
+}
