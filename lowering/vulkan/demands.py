@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -120,7 +121,7 @@ def _is_buffer(value: SSAValue) -> bool:
 
 
 def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
-    """Whether a buffer may hold an element: integers of whole bytes, f32, f16, f64 of some devices."""
+    """Whether a buffer may hold an element: integers of whole bytes, f32, f16, bf16, f64 of some devices."""
     if isinstance(element, IntegerType):
         return element.width.data in _INTEGERS
     return _is_float(element, device)
@@ -129,7 +130,7 @@ def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
 def _is_float(type_: Attribute, device: DeviceDescription) -> bool:
     if isinstance(type_, Float64Type):
         return device.f64
-    return isinstance(type_, Float32Type | Float16Type)
+    return isinstance(type_, Float32Type | Float16Type | BFloat16Type)
 
 
 def _is_value(type_: Attribute, device: DeviceDescription) -> bool:

@@ -133,3 +133,17 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return %s : tensor<512xf64>
   }
 }
+// -----
+// bf16 stays: every device stores integers of 16 bits. Attention that is rounded to
+// bf16 does not.
+// CHECK: func.func @step
+// CHECK: nn.softmax(%x) {axis = 0 : i64} : (tensor<512xbf16>)
+// CHECK: nn.attention({{.*}}) {{.*}}openinfer.place = "host"
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x", "q"]}
+  func.func @step(%x: tensor<512xbf16>, %q: tensor<1x2x40x64xbf16>) -> (tensor<512xbf16>, tensor<1x2x40x64xf32>) {
+    %s = nn.softmax(%x) {axis = 0 : i64} : (tensor<512xbf16>) -> tensor<512xbf16>
+    %a = nn.attention(%q, %q, %q) {scale = 0.125 : f64, precision = "bf16", layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x2x40x64xbf16>, tensor<1x2x40x64xbf16>, tensor<1x2x40x64xbf16>) -> tensor<1x2x40x64xf32>
+    func.return %s, %a : tensor<512xbf16>, tensor<1x2x40x64xf32>
+  }
+}
