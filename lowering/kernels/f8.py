@@ -12,7 +12,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.extensions.arith import ExtFOp, ExtUIOp, TruncIOp
+from openinfer.dialects.extensions.arith import ExtFOp, ExtUIOp, SIToFPOp, TruncIOp
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import compare_integers, element_type, like, select
 
@@ -56,6 +56,28 @@ def widen(b: LoopBuilder, value: SSAValue) -> SSAValue:
     magnitude = select(b, is_nan, b.constant(0x7FC00000, wide.type), magnitude)
     sign = _left(b, _both(b, wide, 0x80), 24)
     return b.insert(arith.BitcastOp(b.insert(arith.OrIOp(magnitude, sign)), moved.type))
+
+
+def widen_exactly(b: LoopBuilder, value: SSAValue) -> SSAValue:
+    """The same on machines that may take subnormal numbers of f32 and f16 for zeros: none comes up on the way."""
+    element = element_type(value)
+    form = _FORMATS[type(element)]
+    wide = b.insert(ExtUIOp(b.insert(arith.BitcastOp(value, like(value, i8))), like(value, i32)))
+    size = _both(b, wide, 0x7F)
+    normal = _plus(b, _left(b, size, 23 - form.mantissa), (127 - form.bias) << 23)
+    # A whole number of the smallest steps.
+    count = b.insert(SIToFPOp(size, like(value, f32)))
+    step = b.constant(2.0 ** (1 - form.bias - form.mantissa), count.type)
+    subnormal = b.insert(arith.BitcastOp(b.insert(arith.MulfOp(count, step)), wide.type))
+    is_small = compare_integers(b, "ult", size, b.constant(1 << form.mantissa, wide.type))
+    magnitude = select(b, is_small, subnormal, normal)
+    # Infinity, or NaN where there is none, and what lies behind it.
+    special = _left(b, size, 23 - form.mantissa)
+    special = b.insert(arith.OrIOp(special, _number(b, _INFINITY, wide.type)))
+    is_special = compare_integers(b, "uge", size, b.constant(form.overflow, wide.type))
+    magnitude = select(b, is_special, special, magnitude)
+    sign = _left(b, _both(b, wide, 0x80), 24)
+    return b.insert(arith.BitcastOp(b.insert(arith.OrIOp(magnitude, sign)), count.type))
 
 
 def narrow(b: LoopBuilder, value: SSAValue, element: Attribute) -> SSAValue:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -33,6 +35,7 @@ from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 from openinfer.runtime.devices.description import DeviceDescription
 
 _INTEGERS = (8, 16, 32, 64)
+_FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
 _NO_FUNCTIONS = "the device has no functions of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _FUNCTIONS = frozenset(EXPANSIONS) | frozenset(TURNS)
@@ -121,7 +124,7 @@ def _is_buffer(value: SSAValue) -> bool:
 
 
 def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
-    """Whether a buffer may hold an element: integers of whole bytes, f32, f16, bf16, f64 of some devices."""
+    """Whether a buffer may hold an element: integers of whole bytes, floats, f64 of some devices."""
     if isinstance(element, IntegerType):
         return element.width.data in _INTEGERS
     return _is_float(element, device)
@@ -130,7 +133,7 @@ def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
 def _is_float(type_: Attribute, device: DeviceDescription) -> bool:
     if isinstance(type_, Float64Type):
         return device.f64
-    return isinstance(type_, Float32Type | Float16Type | BFloat16Type)
+    return isinstance(type_, _FLOATS)
 
 
 def _is_value(type_: Attribute, device: DeviceDescription) -> bool:

@@ -134,7 +134,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
-// bf16 stays: every device stores integers of 16 bits. Attention that is rounded to
+// bf16 and 8-bit floats stay: every device stores integers of 16 and 8 bits. Attention that is rounded to
 // bf16 does not.
 // CHECK: func.func @step
 // CHECK: nn.softmax(%x) {axis = 0 : i64} : (tensor<512xbf16>)

@@ -49,8 +49,26 @@ func.func private @double_0(%x: memref<?xbf16>, %y: memref<?xf64>) attributes {g
   func.return
 }
 // -----
+// 8-bit floats are bytes. A subnormal one is a number of steps, never a subnormal f32.
+// CHECK-LABEL: func.func private @eight_0(%x: memref<?xi8>, %y: memref<?xf32>)
+// CHECK: %[[W:\S+]] = arith.extui %a : i8 to i32
+// CHECK: %[[N:\S+]] = arith.sitofp %{{\S+}} : i32 to f32
+// CHECK: arith.mulf %[[N]], %{{\S+}} : f32
+// CHECK: arith.cmpi ult
+// CHECK: arith.select
+// CHECK: arith.cmpi uge
+// CHECK: arith.select
+// CHECK-NOT: f8E4M3FN
+func.func private @eight_0(%x: memref<?xf8E4M3FN>, %y: memref<?xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %a = memref.load %x[%c0] : memref<?xf8E4M3FN>
+  %b = arith.extf %a : f8E4M3FN to f32
+  memref.store %b, %y[%c0] : memref<?xf32>
+  func.return
+}
+// -----
 // Functions of the host are not touched.
-// CHECK-LABEL: func.func @host(%x: memref<?xbf16>)
-func.func @host(%x: memref<?xbf16>) {
+// CHECK-LABEL: func.func @host(%x: memref<?xbf16>, %y: memref<?xf8E5M2>)
+func.func @host(%x: memref<?xbf16>, %y: memref<?xf8E5M2>) {
   func.return
 }
