@@ -229,10 +229,10 @@ def _vulkan(phase: Phase) -> Phase:
     if phase.name == "threads":
         steps.insert(0, Step("share-loops{alone=true}", "the calling thread runs the host half"))
     if phase.name == "llvm":
-        steps.insert(
-            0,
+        steps[:0] = [
+            Step("expand-packed", "the device has no memory of less than a byte"),
             Step("expand-narrow-floats", "what the device only stores; its conversions are shifts"),
-        )
+        ]
         after = [step.name for step in steps].index("expand-math") + 1
         steps.insert(after, Step("convert-to-spirv", "functions are expanded; the rest is LLVM's"))
     leaves = phase.leaves

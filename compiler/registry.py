@@ -80,6 +80,7 @@ PASSES: dict[str, str] = {
     "add-trace": "openinfer.lowering.cpu.add_trace:AddTrace",
     "add-entry": "openinfer.lowering.cpu.add_entry:AddEntry",
     "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",
+    "expand-packed": "openinfer.lowering.vulkan.expand_packed:ExpandPacked",
     "expand-narrow-floats": "openinfer.lowering.vulkan.expand_narrow_floats:ExpandNarrowFloats",
     "expand-f8": "openinfer.lowering.cpu.expand_f8:ExpandF8",
     "expand-math": "openinfer.lowering.kernels.expand_math:ExpandMath",

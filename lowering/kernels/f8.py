@@ -59,7 +59,7 @@ def widen(b: LoopBuilder, value: SSAValue) -> SSAValue:
 
 
 def widen_exactly(b: LoopBuilder, value: SSAValue) -> SSAValue:
-    """The same on machines that may take subnormal numbers of f32 and f16 for zeros: none comes up on the way."""
+    """The same where subnormal numbers of f32 and f16 may be taken for zeros: none comes up on the way."""
     element = element_type(value)
     form = _FORMATS[type(element)]
     wide = b.insert(ExtUIOp(b.insert(arith.BitcastOp(value, like(value, i8))), like(value, i32)))

@@ -18,10 +18,12 @@ from xdsl.dialects.builtin import (
     TensorType,
     i1,
 )
-from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.demands import Composite, Demands
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TURNS
@@ -34,7 +36,9 @@ from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 from openinfer.runtime.devices.description import DeviceDescription
 
-_INTEGERS = (8, 16, 32, 64)
+_INTEGERS = (1, 2, 4, 8, 16, 32, 64)
+_PACKING = (FillOp, nn.SliceOp, nn.ConcatOp, nn.GatherOp, nn.ScatterOp, nn.MatmulOp)
+"""Ops whose kernels have an invocation for each word of a result whose elements share bytes."""
 _FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
 _NO_FUNCTIONS = "the device has no functions of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
@@ -59,6 +63,8 @@ class VulkanDemands(Demands):
         if op.name not in RULES:
             return "the device has no kernel for it"
         described = Facts.of(op).device_description
+        if any(is_packed(nn.element_of(v)) for v in op.results) and not _packs(op):
+            return "the device has no kernel of it for results that share bytes"
         for value in buffers:
             element = nn.element_of(value)
             if not _is_stored(element, described):
@@ -107,6 +113,18 @@ class VulkanDemands(Demands):
         return rows is not None and depth is not None and has_few_rows(rows, depth)
 
 
+def _packs(op: Operation) -> bool:
+    """Whether elements of a result that share a byte are computed by one invocation."""
+    if not isinstance(op, GenericOp):
+        return isinstance(op, _PACKING)
+    # An invocation has neighbours in the order of the dimensions.
+    for written in list(op.indexing_maps)[len(op.inputs) :]:
+        places = [part.position for part in written.data.results if isinstance(part, AffineDimExpr)]
+        if len(places) < len(written.data.results) or places != sorted(set(places)):
+            return False
+    return True
+
+
 def _is_short(op: nn.SortOp) -> bool:
     """Whether the lines of a sort are known to be short enough: the work grows with their square."""
     length = nn.dims_of(op.inputs[0])[op.axis.value.data].constant
@@ -124,7 +142,7 @@ def _is_buffer(value: SSAValue) -> bool:
 
 
 def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
-    """Whether a buffer may hold an element: integers of whole bytes, floats, f64 of some devices."""
+    """Whether a buffer may hold an element: integers, floats, f64 of some devices."""
     if isinstance(element, IntegerType):
         return element.width.data in _INTEGERS
     return _is_float(element, device)
@@ -138,7 +156,7 @@ def _is_float(type_: Attribute, device: DeviceDescription) -> bool:
 
 def _is_value(type_: Attribute, device: DeviceDescription) -> bool:
     if isinstance(type_, IntegerType):
-        return type_.width.data in (1, *_INTEGERS)
+        return type_.width.data in _INTEGERS
     return isinstance(type_, IndexType) or _is_float(type_, device)
 
 

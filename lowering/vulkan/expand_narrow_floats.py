@@ -36,8 +36,8 @@ class ExpandNarrowFloats(ModulePass):
         %1 = arith.shli %0, %c16 : i32
         %b = arith.bitcast %1 : i32 to f32
 
-    A narrower result is rounded once, to nearest even; NaN and subnormal numbers are kept, also where the device
-    takes subnormal numbers of f32 for zeros. No kernel needs more of a device than integers in memory.
+    A narrower result is rounded once, to nearest even; NaN and subnormal numbers are kept, also where the
+    device takes subnormal numbers of f32 for zeros. No kernel needs more of a device than integers in memory.
 
     Requires: `lower-device-kernels`. Leaves: none of these types in kernels of the device; functions of the
     host as they are.

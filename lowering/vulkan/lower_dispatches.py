@@ -160,7 +160,8 @@ def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
     for number, value in enumerate(given):
         if isinstance(value.type, MemRefType):
             places.append(EXACT_PLACE if number in exact else len(parts))
-            elements.append(width_of(value.type.element_type) // 8)
+            # Of packed elements it is bytes that count.
+            elements.append(max(1, width_of(value.type.element_type) // 8))
             if number not in exact:
                 parts.append(None)
             parts += [(value, axis) for axis in open_dims(value.type)]
@@ -220,14 +221,16 @@ def _address(b: LoopBuilder, buffer: SSAValue) -> Index:
     if isinstance(part, memref.ReinterpretCastOp):
         (offset,) = part.offsets
         begin = _address(b, part.source)
-        return b.add(b.index(begin), b.mul(offset, _element_bytes(buffer)))
+        return b.add(b.index(begin), _bytes_of_elements(b, buffer, offset))
     return b.insert(memref.ExtractAlignedPointerAsIndexOp.get(buffer))
 
 
-def _element_bytes(buffer: SSAValue) -> int:
+def _bytes_of_elements(b: LoopBuilder, buffer: SSAValue, count: Index) -> Index:
+    """The bytes of some elements; packed ones fill whole bytes."""
     kind = buffer.type
     assert isinstance(kind, MemRefType)
-    return width_of(kind.element_type) // 8
+    bits = width_of(kind.element_type)
+    return times(b, count, bits // 8) if bits >= 8 else b.ceil_div(count, 8 // bits)
 
 
 def _bytes_of(b: LoopBuilder, buffer: SSAValue) -> Index:
@@ -241,10 +244,10 @@ def _bytes_of(b: LoopBuilder, buffer: SSAValue) -> Index:
         sizes = owner.sizes
     if sizes is not None and all(isinstance(size.owner, nn.SizeOp) for size in sizes):
         return _bytes(b, bytes_of(buffer))
-    total: Index = _element_bytes(buffer)
+    total: Index = 1
     for axis in range(kind.get_num_dims()):
         total = times(b, total, b.dim(buffer, axis))
-    return total
+    return _bytes_of_elements(b, buffer, total)
 
 
 def _bytes(b: LoopBuilder, size: Size) -> Index:

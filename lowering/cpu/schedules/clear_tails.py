@@ -18,6 +18,7 @@ from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.packed_loops import is_store, stored_buffer
 from openinfer.lowering.kernels.runs import extent_of
+from openinfer.lowering.places import is_device_kernel
 
 _VIEWS = (
     memref.CastOp,
@@ -46,14 +47,17 @@ class ClearTails(ModulePass):
     So equal values have equal bytes, wherever they come from.
 
     Requires: schedules lowered to loops.
-    Leaves: buffers whose size is known to be whole bytes, and those with gaps.
+    Leaves: buffers whose size is known to be whole bytes, and those with gaps; kernels of a device.
     """
 
     name: ClassVar[str] = "clear-tails"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
+            # Invocations of a device clear theirs themselves.
+            if isinstance(function, FuncOp) and not (
+                function.is_declaration or is_device_kernel(function)
+            ):
                 _clear(function)
 
 

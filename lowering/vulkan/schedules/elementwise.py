@@ -33,8 +33,12 @@ from openinfer.lowering.vulkan.schedules.elements_at_once import elements_at_onc
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
-    grid_for,
+    cleared,
+    elements_grid,
     numbered,
+    owned,
+    packed_bits,
+    padded,
     product,
     split,
 )
@@ -65,7 +69,8 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
         outside = nest_of(host, op, [value_of(operand) for operand in operands])
         return product(host, [outside.extents[d].value(host) for d in parallel])
 
-    if is_shared_out(b, emitter):
+    bits = min(filter(None, map(packed_bits, op.outputs)), default=0)
+    if is_shared_out(b, emitter) and not bits:
         return reduce_in_groups(b, emitter, results)
     extents = [nest.extents[dim].value(b) for dim in parallel]
     lanes = lanes_of(emitter, aligned_operands(op))
@@ -81,8 +86,23 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
         else:
             emitter.scalar_point()
 
-    numbered(b, product(b, extents), element)
-    return Grid(lambda host, value_of: grid_for(host, results(host, value_of)))
+    count = product(b, extents)
+
+    def clear(place: SSAValue) -> None:
+        """Behind the last element of what is packed; of those of more bits, the byte ends sooner."""
+        for out in op.outputs:
+            own = packed_bits(out)
+            if own == bits:
+                cleared(b, out)(place)
+            elif own:
+                inside = b.compare("ult", place, padded(b, count, own))
+                b.when(inside, lambda out=out: cleared(b, out)(place))
+
+    if bits:
+        owned(b, count, bits, element, clear)
+    else:
+        numbered(b, count, element)
+    return Grid(lambda host, value_of: elements_grid(host, results(host, value_of), bits))
 
 
 def lower_fill(b: LoopBuilder, op: Operation) -> Grid:
@@ -96,5 +116,13 @@ def lower_fill(b: LoopBuilder, op: Operation) -> Grid:
         return product(builder, [builder.dim(target, axis) for axis in axes])
 
     flat = collapse(b, buffer, [list(axes)])
-    numbered(b, count(b, buffer), lambda i: b.store(value, flat, [i]))
-    return Grid(lambda host, value_of: grid_for(host, count(host, value_of(buffer))))
+    bits = packed_bits(buffer)
+
+    def one(number: SSAValue) -> None:
+        b.store(value, flat, [number])
+
+    if bits:
+        owned(b, count(b, buffer), bits, one, cleared(b, buffer))
+    else:
+        numbered(b, count(b, buffer), one)
+    return Grid(lambda host, value_of: elements_grid(host, count(host, value_of(buffer)), bits))

@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import IntegerType, MemRefType
 from xdsl.ir import SSAValue
 
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.numeric import element_type
+from openinfer.lowering.kernels.runs import collapse
 
 WORKGROUP = 64
 """Invocations of a workgroup along x: a multiple of every subgroup size in use (4 to 64)."""
+WORD = 32
+"""Bits of a result that one invocation stores, where elements share bytes."""
 MOST_GROUPS = 65535
 """Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
 
@@ -61,6 +66,46 @@ def numbered(
     b.when(b.compare("ult", number, count), lambda: body(number))
 
 
+def owned(
+    b: LoopBuilder,
+    count: Index,
+    bits: int,
+    body: Callable[[SSAValue], None],
+    clear: Callable[[SSAValue], None],
+) -> None:
+    """The same where elements of some bits share bytes: an invocation has all elements of a word of the
+    result, so that no two invocations write the same word. `clear` is for what stands behind the last element
+    in its byte, by numbers from `count` on."""
+    in_word, whole = WORD // bits, padded(b, count, bits)
+
+    def word(number: SSAValue) -> None:
+        first = b.mul(number, in_word)
+
+        def one(place: SSAValue) -> None:
+            if whole == count:
+                body(place)
+            else:
+                b.when(b.compare("ult", place, count), lambda: body(place), lambda: clear(place))
+
+        b.loop(first, b.minimum(b.add(first, in_word), whole), 1, one, hint="e")
+
+    numbered(b, b.ceil_div(count, in_word), word)
+
+
+def padded(b: LoopBuilder, count: Index, bits: int) -> Index:
+    """The elements of some bits that fill whole bytes."""
+    each = 8 // bits
+    groups = b.ceil_div(count, each)
+    return groups * each if isinstance(groups, int) else b.mul(groups, each)
+
+
+def packed_bits(buffer: SSAValue) -> int:
+    """The bits of an element of a buffer whose elements share bytes; 0 where they do not."""
+    assert isinstance(buffer.type, MemRefType)
+    element = buffer.type.element_type
+    return element.bitwidth if isinstance(element, IntegerType) and is_packed(element) else 0
+
+
 def each_group(b: LoopBuilder, count: Index, body: Callable[[SSAValue], None]) -> None:
     """`body` with the number of the workgroup, where that is below `count`."""
     number = group_number(b)
@@ -82,7 +127,7 @@ def each_element(
             found[-1] //= lanes
         return found
 
-    inside = extents(b, target)
+    inside, bits = extents(b, target), packed_bits(target)
 
     def one(number: SSAValue) -> None:
         place = split(b, number, inside)
@@ -90,10 +135,27 @@ def each_element(
             place[-1] = b.mul(place[-1], lanes)
         body(place)
 
-    numbered(b, product(b, inside), one)
+    if bits:
+        owned(b, product(b, inside), bits, one, cleared(b, target))
+    else:
+        numbered(b, product(b, inside), one)
     return Grid(
-        lambda host, value_of: grid_for(host, product(host, extents(host, value_of(target))))
+        lambda host, value_of: elements_grid(
+            host, product(host, extents(host, value_of(target))), bits
+        )
     )
+
+
+def cleared(b: LoopBuilder, target: SSAValue) -> Callable[[SSAValue], None]:
+    """Stores 0 in an element of a packed buffer, by its number."""
+    assert isinstance(target.type, MemRefType)
+    flat = collapse(b, target, [list(range(target.type.get_num_dims()))])
+    return lambda place: b.store(b.constant(0, element_type(target)), flat, [place])
+
+
+def elements_grid(host: LoopBuilder, count: Index, bits: int) -> tuple[Index, Index, Index]:
+    """The workgroups for `count` elements; `bits`: of those that share bytes, else 0."""
+    return grid_for(host, host.ceil_div(count, WORD // bits) if bits else count)
 
 
 def grid_for(host: LoopBuilder, count: Index, size: int = WORKGROUP) -> tuple[Index, Index, Index]:

@@ -3,8 +3,8 @@
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
-    elements          an invocation computes an element: small products, and those of 64 bits whose tiles
-                      do not fit shared memory
+    elements          an invocation computes an element: small products, those of 64 bits whose tiles do not
+                      fit shared memory, and, a word at a time, those whose results share bytes
 
 Before:
     nn.matmul(%x, %w) outs(%y) : (memref<?x64xf32>, memref<64x32xf32>, memref<?x32xf32>) -> ()
@@ -35,10 +35,13 @@ from openinfer.lowering.vulkan.schedules.forms import typical_rows
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
+    cleared,
     each_group,
-    grid_for,
+    elements_grid,
     groups_for,
     numbered,
+    owned,
+    packed_bits,
     product,
     split,
 )
@@ -72,6 +75,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, MatmulOp)
     found = Product(b, op)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    if packed_bits(found.output):
+        return _by_elements(found, epilogue)
     if fits_few_rows(found) and not b.facts.strict_math:
         return few_rows(found, epilogue)
     small = any(isinstance(n, int) and n < FEW for n in (found.rows, found.columns, found.depth))
@@ -137,9 +142,14 @@ def _by_elements(found: Product, epilogue: Epilogue) -> Grid:
         (total,) = b.reduce(0, found.depth, 1, [found.zero()], step, hint="k")
         epilogue.store(total, Place((*batch, row, column), None))
 
-    numbered(b, product(b, found.extents), element)
+    count, bits = product(b, found.extents), packed_bits(found.output)
+    if bits:
+        owned(b, count, bits, element, cleared(b, found.output))
+    else:
+        numbered(b, count, element)
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        return grid_for(host, product(host, _extents(host, value_of(found.output), rank)))
+        outside = product(host, _extents(host, value_of(found.output), rank))
+        return elements_grid(host, outside, bits)
 
     return Grid(groups)

@@ -30,7 +30,13 @@ from xdsl.ir import Operation, SSAValue
 from openinfer.dialects.nn import ScatterOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import is_float
-from openinfer.lowering.vulkan.schedules.grid import Grid, each_element, product, split
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    each_element,
+    packed_bits,
+    product,
+    split,
+)
 from openinfer.lowering.vulkan.schedules.indices import checked_index
 from openinfer.lowering.vulkan.schedules.lines import Lines
 from openinfer.lowering.vulkan.schedules.matmul_operands import both
@@ -44,7 +50,7 @@ def lower_scatter(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, ScatterOp)
     scatter = _Scatter(b, op)
     row = product(b, scatter.extents[scatter.axis + 1 :])
-    if isinstance(row, int) and row >= WIDE:
+    if isinstance(row, int) and row >= WIDE and not packed_bits(op.output):
         return scatter.by_rows()
     return scatter.by_elements()
 

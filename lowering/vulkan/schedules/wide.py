@@ -21,6 +21,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from openinfer.dialects import nn
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.buffers.uses import SAME_MEMORY
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
@@ -40,6 +41,8 @@ def mark_aligned(kernel: Operation, function: FuncOp, calls: Sequence[CallOp]) -
     for number, operand in enumerate(kernel.operands):
         place = arguments.get(operand)
         if place is None or not isinstance(operand.type, MemRefType):
+            continue
+        if is_packed(operand.type.element_type):
             continue
         if all(_begins_at(call.operands[place], BYTES) for call in calls):
             found.append(number)

@@ -147,3 +147,25 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return %s, %a : tensor<512xbf16>, tensor<1x2x40x64xf32>
   }
 }
+// -----
+// Elements that share bytes: of results where one invocation has all of a byte. Which does not hold for a line
+// along the first axis, nor where the order is another one. They may be read by any kernel.
+// CHECK: func.func @step
+// CHECK: nn.slice(%x) {{.*}}steps = array<i64: 2>} : (tensor<1024xi4>)
+// CHECK: nn.cumsum(%{{.*}}) {axis = 0 : i64} attrs {openinfer.place = "host"} : (tensor<512xi4>)
+// CHECK: linalg.generic {{.*}} attrs = {{.*}}openinfer.place = "host"} {
+// CHECK: nn.reduce(%m) {axes = array<i64: 1>, kind = "argmax"} : (tensor<64x32xi4>)
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x", "m"]}
+  func.func @step(%x: tensor<1024xi4>, %m: tensor<64x32xi4>) -> (tensor<512xi4>, tensor<32x64xi4>, tensor<64xi64>) {
+    %s = nn.slice(%x) {starts = [#graph.size<0>], steps = array<i64: 2>} : (tensor<1024xi4>) -> tensor<512xi4>
+    %c = nn.cumsum(%s) {axis = 0 : i64} : (tensor<512xi4>) -> tensor<512xi4>
+    %e = tensor.empty() : tensor<32x64xi4>
+    %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>], iterator_types = ["parallel", "parallel"]} ins(%m : tensor<64x32xi4>) outs(%e : tensor<32x64xi4>) {
+    ^bb0(%v: i4, %o: i4):
+      linalg.yield %v : i4
+    } -> tensor<32x64xi4>
+    %a = nn.reduce(%m) {axes = array<i64: 1>, kind = "argmax"} : (tensor<64x32xi4>) -> tensor<64xi64>
+    func.return %c, %t, %a : tensor<512xi4>, tensor<32x64xi4>, tensor<64xi64>
+  }
+}

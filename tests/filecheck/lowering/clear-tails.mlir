@@ -40,3 +40,12 @@ func.func @whole(%x: memref<5xi4>, %y: memref<?x6xi4>, %z: memref<5xi8>, %i: ind
   memref.store %w, %z[%i] : memref<5xi8>
   func.return
 }
+
+// Nor do kernels of a device, of which every invocation would clear it.
+// CHECK-LABEL: func.func private @device_0
+// CHECK-NOT: reinterpret_cast
+func.func private @device_0(%y: memref<5xi4>, %v: i4) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  memref.store %v, %y[%c0] : memref<5xi4>
+  func.return
+}

@@ -74,3 +74,29 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Elements that share bytes: an invocation has the eight of a word, one after the other, and clears what
+// stands behind the last one in its byte.
+// CHECK-LABEL: func.func private @negate_packed_0
+// CHECK: scf.for %e = %{{\S+}} to %{{\S+}} step
+// CHECK: %[[IN:\S+]] = arith.cmpi ult, %e, %{{\S+}} : index
+// CHECK: scf.if %[[IN]] {
+// CHECK: memref.load %x[%e] : memref<?xi4>
+// CHECK: memref.store %{{\S+}}, %y[%e] : memref<?xi4>
+// CHECK: } else {
+// CHECK: memref.store %{{\S+}}, %y[%e] : memref<?xi4>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step(%n: index) {
+    %x = memref.alloc(%n) {openinfer.memory = "device"} : memref<?xi4>
+    %y = memref.alloc(%n) {openinfer.memory = "device"} : memref<?xi4>
+    func.call @negate_packed_0(%x, %y) : (memref<?xi4>, memref<?xi4>) -> ()
+    func.return
+  }
+  func.func private @negate_packed_0(%x: memref<?xi4>, %y: memref<?xi4>) {
+    linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : memref<?xi4>) outs(%y : memref<?xi4>) {
+    ^bb0(%v: i4, %o: i4):
+      linalg.yield %v : i4
+    }
+    func.return
+  }
+}
