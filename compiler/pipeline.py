@@ -227,12 +227,12 @@ def _vulkan(phase: Phase) -> Phase:
         names = {step.name for step in first}
         steps = first + [step for step in steps if step.name not in names]
     if phase.name == "threads":
-        steps.insert(0, Step("share-loops{alone=true}", "the calling thread runs the host half"))
-    if phase.name == "llvm":
         steps[:0] = [
+            Step("share-loops{alone=true}", "the calling thread runs the host half"),
             Step("expand-packed", "the device has no memory of less than a byte"),
             Step("expand-narrow-floats", "what the device only stores; its conversions are shifts"),
         ]
+    if phase.name == "llvm":
         after = [step.name for step in steps].index("expand-math") + 1
         steps.insert(after, Step("convert-to-spirv", "functions are expanded; the rest is LLVM's"))
     leaves = phase.leaves

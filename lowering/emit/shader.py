@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType, i1
 from xdsl.ir import Attribute
 
 from openinfer.lowering.emit.expressions import Expression, name, number
@@ -125,6 +125,9 @@ class Shader:
 
     def buffer(self, binding: int, kind: MemRefType, wanted: str, *, exact: bool) -> Buffer:
         """A buffer that the host binds; `exact`: at its first element."""
+        if kind.element_type == i1:
+            # A bool of GLSL is none of the bits that packed elements are.
+            raise no_text(f"memory of {i1}")
         array = self.names.new(wanted)
         first = None if exact else self.next_word(f"{array}_first")
         # The names of extents are given when they are used, by their numbers.

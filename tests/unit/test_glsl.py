@@ -94,7 +94,7 @@ def test_kernels_of_schedules_compile(
 ) -> None:
     """Also those of devices that tests have not; glslc of 2023 does not know matrices."""
     target = tmp_path / "kernels.comp"
-    given = [str(path), "--split-input-file", "-p", "lower-device-kernels,cse,dce", "-t", "glsl"]
+    given = [str(path), "--split-input-file", "-p", PASSES, "-t", "glsl"]
     optimise([*given, "-o", str(target)])
     # Some parts of the files have no kernel of the device: nothing else may be wrong with them.
     assert set(re.findall(r"OI\d+", capsys.readouterr().err)) <= {"OI0764"}
@@ -151,6 +151,24 @@ EXACT = {
         "a: f32[B, 8];",
         "op mul(x, y) >> a; op add(a, z) >> a; op mul(a, x) >> a; op sub(a, y) >> a;",
     ),
+    "doubles": (
+        "dynamic { x: f64[B, 7]; y: f64[B, 7]; }",
+        "a: f64[B, 7]; b: f64[B, 7]; c: f64[B, 7]; d: f32[B, 7]; e: f16[B, 7];",
+        "op mul(x, y) >> a; op add(a, x) >> a; op abs(y) >> b; op sqrt(b) >> c; op cast(x, to=f32) >> d; "
+        "op cast(y, to=f16) >> e;",
+    ),
+    "stored floats": (
+        "dynamic { x: f32[B, 8]; y: f32[B, 8]; }",
+        "a: bf16[B, 8]; b: f8[B, 8]; c: f8e4m3[B, 8]; d: bf16[B, 8]; e: f32[B, 8];",
+        "op cast(x, to=bf16) >> a; op cast(x, to=f8) >> b; op cast(y, to=f8e4m3) >> c; op add(a, a) >> d; "
+        "op cast(c, to=f32) >> e;",
+    ),
+    "packed integers": (
+        "dynamic { i: i8[B, 7]; j: i8[B, 7]; }",
+        "a: i4[B, 7]; b: i4[B, 7]; c: u2[B, 7]; d: i1[B, 7]; e: i4[B, 7]; f: i32[B, 7]; g: i4[7, B];",
+        "op cast(i, to=i4, saturate=false) >> a; op cast(j, to=i4) >> b; op cast(i, to=u2) >> c; "
+        "op cast(j, to=i1) >> d; op add(a, b) >> e; op cast(e, to=i32) >> f; op transpose(e) >> g;",
+    ),
     "moves": (
         "dynamic { x: f32[B, 5, 6]; }",
         "a: f32[6, B, 5]; b: f32[B, 3, 6]; c: f32[B, 10, 6];",
@@ -182,7 +200,9 @@ NEAR = {
         "op attention(q, k, k) >> a;",
     ),
 }
+PASSES = "lower-device-kernels,expand-packed,expand-narrow-floats,cse,dce"
 KINDS = {
+    "f64": np.float64,
     "f32": np.float32,
     "f16": np.float16,
     "i8": np.int8,

@@ -23,3 +23,12 @@ func.func private @copy_0(%x: memref<4xbf16>, %i: index) attributes {gpu.known_b
   memref.store %v, %x[%i] : memref<4xbf16>
   func.return
 }
+
+// -----
+
+// CHECK: error[OI0765]: memory of i1 has no text in GLSL
+func.func private @bits_0(%x: memref<4xi1>, %i: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %v = memref.load %x[%i] : memref<4xi1>
+  memref.store %v, %x[%i] : memref<4xi1>
+  func.return
+}
