@@ -67,8 +67,6 @@ class ExpandPacked(ModulePass):
 
 def _expand(function: FuncOp) -> None:
     plans = [plan for op in function.walk() if (plan := _plan_of(op)) is not None]
-    if not plans:
-        return
     for value in list(_values(function)):
         kind = _changed(value.type)
         if kind != value.type:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, Float64Type
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import CumsumOp, element_of
@@ -56,7 +56,8 @@ class _Sums:
         self.exclusive = op.exclusive is not None
         self.element = element_of(op.output)
         self.exact: ExactSum | None = None
-        if isinstance(self.element, AnyFloat) and not b.facts.strict_math:
+        narrow = isinstance(self.element, AnyFloat) and not isinstance(self.element, Float64Type)
+        if narrow and not b.facts.strict_math:
             self.exact = ExactSum(b, wide_type(self.element))
 
     def first(self) -> list[SSAValue]:

@@ -66,6 +66,12 @@ func.func private @bits_0(%x: memref<?xi1>) attributes {gpu.known_block_size = a
   func.return
 }
 // -----
+// A buffer that nobody reads has bytes, too.
+// CHECK-LABEL: func.func private @unread_0(%x: memref<?xi8>, %y: memref<?xi8>)
+func.func private @unread_0(%x: memref<?xi4>, %y: memref<?xi8>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  func.return
+}
+// -----
 // Functions of the host, and truth values that are in no memory, are not touched.
 // CHECK-LABEL: func.func @host(%x: memref<?xi4>)
 // CHECK: func.func private @truth_0(%x: memref<?xi8>)
