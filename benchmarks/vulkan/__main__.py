@@ -107,6 +107,8 @@ def _run(arguments: argparse.Namespace, rows: Sequence[Row], with_host: bool) ->
     for name, found in _peers(rows, arguments):
         results.add(name, "peers", found)
         print(f"{name}: {page.peers_said(found)}", flush=True)
+    if not about["software"] and not arguments.small:
+        print("\n".join(page.tables(results.rows, all_rows())))
     print(f"{time.perf_counter() - start:.0f} s; {arguments.out}", flush=True)
     return 0
 
@@ -121,7 +123,7 @@ def _ours(
         with oi.open_model(made.package) as package:
             programs = ours.compiled(chain, package, arguments.device)
             return ours.timed(chain, programs, arguments.seconds, spin_up)
-    except (OpenInferError, MemoryError) as error:
+    except (OpenInferError, MemoryError, ValueError) as error:
         return {"error": f"{type(error).__name__}: {error}"[:500]}
     finally:
         made.package.unlink(missing_ok=True)

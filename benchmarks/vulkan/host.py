@@ -39,7 +39,7 @@ def measured(device: str, small: bool, seconds: float) -> Iterator[tuple[str, di
                 programs = ours.compiled(chain, package, device)
                 yield "step", _step(chain, programs[0], seconds)
                 yield "recording", recorded(programs[0], chain)
-        except OpenInferError as error:
+        except (OpenInferError, ValueError) as error:
             yield "step", {"error": str(error)[:500]}
             return
         inputs = Path(folder) / "inputs.npz"

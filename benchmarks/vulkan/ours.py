@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 import openinfer as oi
 from benchmarks.vulkan.chains import Array, Chain
 from openinfer.runtime.devices.vulkan.step_clock import StepClock
@@ -56,6 +58,13 @@ class Run:
     commands: int = 0
     submissions: int = 0
 
+    def check(self) -> None:
+        """Runs the first step. Raises ValueError for results that no right kernel has."""
+        with self.clock:
+            found = np.asarray(self.executor.run(**self.inputs)["y"])
+        if not np.isfinite(found).all() or not found.any():
+            raise ValueError("its results are zeros, infinite or no numbers")
+
     def step(self) -> None:
         """Runs a step."""
         start = time.perf_counter()
@@ -80,8 +89,7 @@ def runs(chain: Chain, programs: list[oi.Program]) -> Iterator[list[Run]]:
             if chain.start is not None:
                 chain.start(executor)
             run = Run(executor, StepClock(), chain.inputs(), [], [])
-            with run.clock:
-                run.step()
+            run.check()
             found.append(run)
         yield found
 

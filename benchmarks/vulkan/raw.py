@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.vulkan.chains import Array
 from openinfer.runtime.devices.vulkan.driver import (
     PhysicalDevice,
+    VulkanFailure,
     api,
     check,
     extensions_of,
@@ -113,6 +114,10 @@ class RawDevice:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, VulkanFailure):
+            # Work may go on for ever: what it uses stays.
+            self._stack.pop_all()
+            return
         api().lib.vkDeviceWaitIdle(self.handle)
         self._stack.close()
 

@@ -9,6 +9,7 @@ On another device than "cuda", for tests, they are those of the clock, and there
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -71,6 +72,7 @@ class Bench:
 
     def forget(self) -> None:
         """Gives back what a row had."""
+        gc.collect()
         if self.cuda:
             self.torch.cuda.synchronize()
             self.torch.cuda.empty_cache()

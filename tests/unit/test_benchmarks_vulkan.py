@@ -73,7 +73,7 @@ def test_the_host_has_three_parts(vulkan: None, monkeypatch: pytest.MonkeyPatch)
     record = vars(DeviceStep)["_record"]
     found = dict(host.measured("vulkan", True, 0.02))
     assert vars(DeviceStep)["_record"] is record
-    assert found["step"]["beyond"] > 0
+    assert found["step"]["wall"] > 0
     # A row goes to the device, and one comes back.
     assert found["recording"]["dispatches"] == found["step"]["commands"] - 2
     assert found["recording"]["native"] > 0
@@ -127,6 +127,19 @@ def test_a_row_that_fails_says_why(
     found = run(tmp_path / "results.json", "minilm-1x128,query-512", "--no-torch")
     assert found["minilm-1x128"]["ours"] == {"error": "MemoryError: no room"}
     assert found["query-512"]["ours"]["commands"] == 1
+
+
+def test_results_that_are_no_numbers_are_no_measurement(vulkan: None, tmp_path: Path) -> None:
+    """Whatever a kernel that is wrong leaves, its time is not shown."""
+    chain = ROWS["query-512"].small()
+    weights = chain.weights()
+    weights["V"][:] = np.nan
+    wrong = replace(chain, weights=lambda: weights)
+    ours.write_weights(wrong, tmp_path / "wrong.oinf")
+    with oi.open_model(tmp_path / "wrong.oinf") as package:
+        programs = ours.compiled(wrong, package, "vulkan")
+        with pytest.raises(ValueError, match="no numbers"):
+            ours.timed(wrong, programs, 0.01)
 
 
 def test_the_page_has_ratios(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
