@@ -28,7 +28,7 @@ from openinfer.runtime.errors import OpenInferError
 
 RESULTS = Path(__file__).resolve().parent.parent / "results-vulkan.json"
 SPIN_UP = 1.5
-"""Seconds of work in front of the first row: the clock of an idle device takes so long to come up."""
+"""Seconds of work behind a pause: the clock of an idle device takes so long to come up."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -91,7 +91,6 @@ def _run(arguments: argparse.Namespace, rows: Sequence[Row], with_host: bool) ->
             results.begin(row.name, {"title": row.title, "unit": row.unit, **about})
             found = _ours(chains[row.name], made[row.name], arguments, spin_up)
             gc.collect()  # What the device holds goes with the programs.
-            spin_up = 0.0
             results.add(row.name, "ours", found)
             results.add(row.name, "prototypes", _prototypes(row, arguments))
             if not about["software"]:
@@ -145,7 +144,7 @@ def _peers(
         return
     asked = [{**row.peer, "name": row.name} for row in rows]
     compiles, about = not arguments.no_compile, {}
-    given = peers(arguments.torch_python, asked, arguments.seconds / 2, compiles=compiles)
+    given = peers(arguments.torch_python, asked, arguments.seconds, compiles=compiles)
     for name, found in given:
         if not name:
             about = found

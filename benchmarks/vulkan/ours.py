@@ -19,6 +19,8 @@ from openinfer.runtime.packages.oinf_writer import OinfContent
 
 LEAST, MOST = 5, 400
 """Timed steps of each program."""
+PAUSE = 2.0
+"""Seconds that a clock stays up without work, and some less."""
 WARM = 0.4
 """The part of the seconds that goes to bringing clocks up."""
 
@@ -97,14 +99,26 @@ def runs(chain: Chain, programs: list[oi.Program]) -> Iterator[list[Run]]:
 def timed(
     chain: Chain, programs: list[oi.Program], seconds: float, spin_up: float = 0.0
 ) -> dict[str, Any]:
-    """Seconds of a link, or of the whole step, on the device and for the host; it works for `spin_up`
-    seconds more before."""
+    """Seconds of a link, or of the whole step, on the device and for the host. Where the device has not
+    been timed for some seconds, it works for `spin_up` seconds more before."""
     with runs(chain, programs) as found:
+        if time.monotonic() < _working.until + PAUSE:
+            spin_up = 0.0
         _alternate(found, spin_up + seconds * WARM, 1, MOST * MOST)
         for run in found:
             run.forget()
         _alternate(found, seconds * (1 - WARM), LEAST)
+        _working.until = time.monotonic()
         return _result(chain, found)
+
+
+class _Working:
+    """When the device was last timed, on the monotonic clock."""
+
+    until = float("-inf")
+
+
+_working = _Working()
 
 
 def _alternate(found: list[Run], seconds: float, least: int, most: int = MOST) -> None:

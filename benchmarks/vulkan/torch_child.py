@@ -21,6 +21,8 @@ from typing import Any
 
 LEAST, MOST = 5, 400
 WARM = 0.4
+SPIN_UP, PAUSE = 1.5, 2.0
+"""Seconds of work behind a pause of so many: the clock of an idle device takes so long to come up."""
 MODE = "max-autotune-no-cudagraphs"
 
 
@@ -60,6 +62,8 @@ class Bench:
         self.torch, self.device = torch, device
         self.cuda = device == "cuda"
         torch.manual_seed(0)
+        self._worked = float("-inf")
+        """When the device had work last."""
         # Products of f32 have all bits, as ours.
         torch.backends.cuda.matmul.allow_tf32 = False
 
@@ -115,14 +119,25 @@ class Bench:
     def _timed(self, run: Callable[[], Any], calls: int, seconds: float) -> dict[str, Any]:
         device: list[float] = []
         wall: list[float] = []
+        if self.cuda and time.monotonic() > self._worked + PAUSE:
+            self._spin_up()
         self._repeat(run, seconds * WARM, 2, [], [])
         self._repeat(run, seconds * (1 - WARM), LEAST, device, wall)
+        self._worked = time.monotonic()
         return {
             "seconds": median(device) / calls,
             "least": min(device) / calls,
             "wall": median(wall) / calls,
             "steps": len(device),
         }
+
+    def _spin_up(self) -> None:
+        some = self._drawn(4096, 4096)
+        end = time.monotonic() + SPIN_UP
+        while time.monotonic() < end:
+            for _ in range(20):
+                some @ some
+            self.torch.cuda.synchronize()
 
     def _repeat(
         self,
