@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +82,7 @@ class Run:
 
 
 @contextmanager
-def runs(chain: Chain, programs: list[oi.Program]) -> Iterator[list[Run]]:
+def runs(chain: Chain, programs: list[oi.Program]) -> Generator[list[Run]]:
     """Executors of the programs of a chain, after their first step."""
     found: list[Run] = []
     with ExitStack() as stack:

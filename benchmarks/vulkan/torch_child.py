@@ -34,6 +34,8 @@ def main() -> None:
         pipe.write(json.dumps(line) + "\n")
         pipe.flush()
 
+    # The files beside this one are nobody's modules here.
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     order = json.loads(sys.stdin.read())
     try:
         import torch
@@ -136,7 +138,7 @@ class Bench:
         end = time.monotonic() + SPIN_UP
         while time.monotonic() < end:
             for _ in range(20):
-                some @ some
+                self.torch.mm(some, some)
             self.torch.cuda.synchronize()
 
     def _repeat(
