@@ -109,7 +109,7 @@ def timed(
             run.forget()
         _alternate(found, seconds * (1 - WARM), LEAST)
         _working.until = time.monotonic()
-        return _result(chain, found)
+        return result_of(chain, found)
 
 
 class _Working:
@@ -130,7 +130,8 @@ def _alternate(found: list[Run], seconds: float, least: int, most: int = MOST) -
         count += 1
 
 
-def _result(chain: Chain, found: list[Run]) -> dict[str, Any]:
+def result_of(chain: Chain, found: list[Run]) -> dict[str, Any]:
+    """What the times of the programs of a chain, in the order of `texts`, say of a link."""
     first, second = chain.counts
     links = second - first
 

@@ -20,6 +20,7 @@ from benchmarks.vulkan.rows import Row, all_rows
 from benchmarks.vulkan.torch_peer import peers
 from openinfer.runtime.devices.vulkan.residence import words_of
 from openinfer.runtime.devices.vulkan.step import DeviceStep
+from openinfer.runtime.devices.vulkan.step_clock import StepClock
 
 ROWS = {row.name: row for row in all_rows()}
 ABOUT = {"date": "2026-01-02T03:04:05+00:00", "device": "GPU", "driver": "driver 1", "commit": "c"}
@@ -127,6 +128,34 @@ def test_a_row_that_fails_says_why(
     found = run(tmp_path / "results.json", "minilm-1x128,query-512", "--no-torch")
     assert found["minilm-1x128"]["ours"] == {"error": "MemoryError: no room"}
     assert found["query-512"]["ours"]["commands"] == 1
+
+
+def spent(commands: int, *seconds: float) -> ours.Run:
+    """A program whose steps took so long."""
+    unused: Any = None
+    return ours.Run(unused, StepClock(), {}, [*seconds], [*seconds], commands, 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "spent_by", "seconds", "least", "commands"),
+    [
+        # Of three links and of one: two links more take 4 s, or 5 s.
+        ("query-512", [(5, 7.0, 8.0, 9.0), (3, 2.0, 4.0, 6.0)], 2.0, 2.5, 1.0),
+        # A link is work and copy, a padded one has two copies: 3 = 2 + 1, 4 = 2 + 2.
+        ("elementwise", [(9, 10.0), (5, 4.0), (12, 13.0), (6, 5.0)], 2.0, 2.0, 2.0),
+        # A whole step, less what it does beside the work.
+        ("minilm-1x128", [(13, 5.0, 6.0, 7.0), (4, 1.0, 1.5, 2.0)], 4.5, 4.0, 9),
+        ("decode", [(20, 5.0, 6.0, 7.0)], 6.0, 5.0, 20),
+    ],
+)
+def test_the_time_of_a_link(
+    row: str, spent_by: list[Any], seconds: float, least: float, commands: float
+) -> None:
+    chain = ROWS[row].small()
+    assert len(spent_by) == len(ours.texts(chain))
+    found = ours.result_of(chain, [spent(*one) for one in spent_by])
+    assert (found["seconds"], found["least"], found["wall"]) == (seconds, least, seconds)
+    assert found["commands"] == commands
 
 
 def test_results_that_are_no_numbers_are_no_measurement(vulkan: None, tmp_path: Path) -> None:
