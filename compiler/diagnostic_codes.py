@@ -217,7 +217,8 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     "OI0773": (
         "beyond a limit of the Vulkan device",
         "A buffer is larger than what a kernel may be given, or a kernel has too many workgroups, or needs "
-        "what the device does not have: the program was compiled for another one.",
+        "what the device does not have or more than it has (invocations of a workgroup, shared memory, push "
+        "constants, buffers): the program was compiled for another one, or edited.",
     ),
     "OI0774": (
         "call of the Vulkan driver failed",

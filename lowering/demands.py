@@ -54,9 +54,12 @@ class Demands:
     holds_states = False
     """Whether persistent values may lie in its memory: it moves what a step keeps of them."""
 
+    most_buffers: int | None = None
+    """Buffers that a kernel may have; None for any number."""
+
     def supports(self, op: Operation) -> str | None:
         """Why the machine cannot run an op of level `linalg`; None where it can. What is fused of ops that
-        it can run, it can run too."""
+        it can run, in up to `most_buffers`, it can run too."""
         return None
 
     def whole(self, op: Composite) -> bool:

@@ -17,18 +17,15 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
     from xdsl.rewriter import Rewriter
 
     from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
-    from openinfer.lowering.vulkan.serialize import serialize
-    from openinfer.runtime.spirv.check_words import check_words
+    from openinfer.lowering.vulkan.checked_words import checked_words
 
     kernels: dict[str, bytes] = {}
     with measured("spirv", "(write words)"):
         for op in list(module.body.ops):
             if isinstance(op, SpirvModuleOp):
                 assert op.sym_name is not None
-                words = serialize(op)
                 # What is refused here would never reach a driver on the machine that loads it.
-                check_words(words)
-                kernels[part_of(op.sym_name.data)] = words
+                kernels[part_of(op.sym_name.data)] = checked_words(op)
                 Rewriter.erase_op(op)
     host = CPU.emit(module, measured)
 

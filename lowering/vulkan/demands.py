@@ -34,7 +34,7 @@ from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
-from openinfer.runtime.devices.description import DeviceDescription
+from openinfer.runtime.devices.description import MOST_BUFFERS, DeviceDescription
 
 _INTEGERS = (1, 2, 4, 8, 16, 32, 64)
 _PACKING = (FillOp, nn.SliceOp, nn.ConcatOp, nn.GatherOp, nn.ScatterOp, nn.MatmulOp)
@@ -53,6 +53,7 @@ class VulkanDemands(Demands):
     """The schedules of `lowering/vulkan/schedules/` answer."""
 
     holds_states = True
+    most_buffers = MOST_BUFFERS
 
     def supports(self, op: Operation) -> str | None:
         buffers = [v for v in (*op.operands, *op.results) if _is_buffer(v)]
@@ -62,6 +63,8 @@ class VulkanDemands(Demands):
         """Why the device cannot run an op that has some buffers."""
         if op.name not in RULES:
             return "the device has no kernel for it"
+        if len(set(buffers)) > MOST_BUFFERS:
+            return f"a kernel has up to {MOST_BUFFERS} buffers"
         described = Facts.of(op).device_description
         if any(is_packed(nn.element_of(v)) for v in op.results) and not _packs(op):
             return "the device has no kernel of it for results that share bytes"

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
-from openinfer.lowering.vulkan.serialize import serialize
+from openinfer.lowering.vulkan.checked_words import checked_words
 from openinfer.lowering.vulkan.spirv_text import print_text
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.spirv.check_words import check_words
@@ -22,7 +22,8 @@ class SpirvTarget(Target):
     Write the one `spirv.module` of a module as words, as a driver takes them.
 
     Raises UnsupportedError (OI0762) where there is not one, ArtefactError (OI0761) where its words
-    would be no module that a driver takes.
+    would be no module that a driver takes, UnsupportedError (OI0773) where the module around it says that
+    its device has less than it asks for.
     """
 
     name: ClassVar[str] = "spirv"
@@ -79,6 +80,4 @@ def _checked(module: SpirvModuleOp) -> bytes:
             "a 'spirv.module' that does not say which version it needs has no words",
             hint="write `requires #spirv.vce<v1.3, [Shader], []>` behind its memory model",
         )
-    words = serialize(module)
-    check_words(words)
-    return words
+    return checked_words(module)

@@ -16,6 +16,8 @@ SUBGROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of subgroups that Vulkan has."""
 MOST_SHARED = 1 << 20
 MOST_INVOCATIONS = 1 << 12
+MOST_BUFFERS = 29
+"""Buffers of a kernel beside its numbers: devices give 30 (Vulkan's roadmap of 2022), many 32."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.parts import part_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError, UnsupportedError
+from openinfer.runtime.spirv.check_limits import Limits
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.oi"))
 LAYER = """
@@ -344,7 +345,8 @@ def test_two_devices_at_once(vulkan: None, tmp_path: Path) -> None:
 
 def test_a_processor_is_taken_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(driver.CHOICE, raising=False)
-    soft = driver.PhysicalDevice(0, None, "llvmpipe", "CPU", (1, 3, 0), "00", 64, 64, 16, 128)
+    limits = Limits(64, (64, 64, 64), 16384, 30)
+    soft = driver.PhysicalDevice(0, None, "llvmpipe", "CPU", (1, 3, 0), "00", limits, 64, 16)
 
     class Instance:
         devices = [soft]

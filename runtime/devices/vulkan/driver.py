@@ -20,6 +20,7 @@ from openinfer.runtime.devices.description import (
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_validation
+from openinfer.runtime.spirv.check_limits import Limits
 
 PACKAGE = "the package `vulkan` is not installed"
 HINT = "pip install 'openinfer[vulkan]', and a driver: `apt-get install libvulkan1` and that of the GPU"
@@ -63,13 +64,12 @@ class PhysicalDevice:
     """"discrete GPU", "CPU" (a driver that computes on the processor), …"""
     api: tuple[int, int, int]
     uuid: str
-    workgroup: int
-    """The most invocations of a workgroup."""
+    limits: Limits
+    """What a kernel may ask for."""
     largest_binding: int
     """The most bytes of a buffer that a kernel is given (`maxStorageBufferRange`)."""
     alignment: int
     """Where a buffer that a kernel is given may begin (`minStorageBufferOffsetAlignment`)."""
-    push_constants: int
     description: DeviceDescription = PLAIN
     """What kernels may use of it."""
     largest_allocation: int = 1 << 30
@@ -210,7 +210,10 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
     more.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES
     controls = ffi.new("VkPhysicalDeviceFloatControlsProperties *")
     controls.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES
+    pushed = ffi.new("VkPhysicalDevicePushDescriptorPropertiesKHR *")
+    pushed.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR
     ids.pNext, groups.pNext, sizes.pNext, more.pNext = groups, sizes, more, controls
+    controls.pNext = pushed
     both.sType, both.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, ids
     lib.vkGetPhysicalDeviceProperties2(handle, both)
     found, limits = both.properties, both.properties.limits
@@ -222,10 +225,24 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
         _KINDS[found.deviceType] if found.deviceType < len(_KINDS) else "other",
         (version >> 22 & 127, version >> 12 & 1023, version & 4095),
         bytes(ids.deviceUUID).hex(),
-        limits.maxComputeWorkGroupInvocations,
+        Limits(
+            limits.maxComputeWorkGroupInvocations,
+            (
+                limits.maxComputeWorkGroupSize[0],
+                limits.maxComputeWorkGroupSize[1],
+                limits.maxComputeWorkGroupSize[2],
+            ),
+            limits.maxComputeSharedMemorySize,
+            min(
+                limits.maxPerStageDescriptorStorageBuffers,
+                limits.maxDescriptorSetStorageBuffers,
+                limits.maxPerStageResources,
+                pushed.maxPushDescriptors,
+            ),
+            limits.maxPushConstantsSize,
+        ),
         limits.maxStorageBufferRange,
         limits.minStorageBufferOffsetAlignment,
-        limits.maxPushConstantsSize,
         DeviceDescription(
             groups.subgroupSize if _exchanges(handle, groups) else 1,
             min(limits.maxComputeSharedMemorySize, MOST_SHARED),

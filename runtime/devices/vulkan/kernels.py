@@ -13,6 +13,7 @@ from openinfer.runtime.devices.vulkan.lifetime import Lifetime
 from openinfer.runtime.devices.vulkan.pipeline_cache import PipelineCache
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.options import available_cpus
+from openinfer.runtime.spirv.check_limits import Interface, check_limits, check_start
 from openinfer.runtime.spirv.check_words import check_words
 from openinfer.runtime.spirv.instructions import CAPABILITIES
 from openinfer.runtime.spirv.words import Module
@@ -28,6 +29,7 @@ CAPABILITIES_OF_F64 = frozenset({"Float64"})
 MOST_THREADS: Final = 8
 """How many threads a driver is asked by at the same time: it takes up to 250 ms for a kernel."""
 
+ANEW: Final = "compile the program on this machine, or with OPENINFER_VULKAN_TIER=scalar"
 MOST_KEPT: Final = 1024
 """Kernels that are kept for the programs to come; the first ones go first."""
 
@@ -79,9 +81,9 @@ class Kernels:
     def make(self, wanted: Sequence[Words]) -> list[Kernel]:
         """The pipelines of some modules.
 
-        Raises ArtefactError OI0760, OI0761 for words that are no module, UnsupportedError OI0773 for
-        those that need what the device was not asked for: a driver may crash on them. Raises
-        VulkanFailure.
+        Raises ArtefactError OI0760, OI0761 for words that are no module, or not what the program calls,
+        UnsupportedError OI0773 for those that need what the device was not asked for, or more than it has:
+        a driver may crash on them. Raises VulkanFailure.
         """
         keys = [one.key for one in wanted]
         token = self.lifetime.hold()
@@ -100,7 +102,7 @@ class Kernels:
 
     def _make_all(self, missing: Mapping[bytes, Words]) -> dict[bytes, Kernel]:
         for one in missing.values():
-            self._check_capabilities(check_words(one.words), one.name)
+            self._check(check_words(one.words), one)
             self._layout(one.bindings)
         cache = PipelineCache(self.physical, self._device, sorted(missing))
         try:
@@ -111,6 +113,12 @@ class Kernels:
             return found
         finally:
             cache.close()
+
+    def _check(self, module: Module, wanted: Words) -> None:
+        """What the driver is not to be asked."""
+        self._check_capabilities(module, wanted.name)
+        check_limits(module, self.physical.limits, wanted.name, self.physical.name, ANEW)
+        check_start(module, Interface(wanted.name, wanted.bindings))
 
     def _check_capabilities(self, module: Module, name: str) -> None:
         given = set(CAPABILITIES_OF_ALL)
@@ -129,7 +137,7 @@ class Kernels:
                 raise UnsupportedError(
                     "OI0773",
                     f"the kernel {name} needs {capability}, which {self.physical.name} does not offer",
-                    hint="compile the program on this machine, or with OPENINFER_VULKAN_TIER=scalar",
+                    hint=ANEW,
                 )
 
     def _layout(self, bindings: int) -> Any:
