@@ -74,7 +74,18 @@ def check_interface(
     for capability in sorted(capabilities):
         if module.version < _FROM.get(capability, 0):
             fail(module.instructions[0], f"{capability} needs a later version of SPIR-V")
+    _check_model(module, capabilities, fail)
     _check_entries(module, defined, decorations, fail)
+
+
+def _check_model(module: Module, capabilities: set[str], fail: Fail) -> None:
+    """Vulkan's memory model is declared and used; matrices ask for it."""
+    (one,) = (one for one in module.instructions if one.row.name == "MemoryModel")
+    vulkan = one.of("MemoryModel")[0] == ENUMERATIONS["MemoryModel"]["Vulkan"][0]
+    if vulkan != ("VulkanMemoryModel" in capabilities):
+        fail(one, "is Vulkan where, and only where, the capability VulkanMemoryModel is declared")
+    if {"CooperativeMatrixKHR", "Shader"} <= capabilities and not vulkan:
+        fail(one, "is not Vulkan, which CooperativeMatrixKHR needs")
 
 
 def _decorations(module: Module) -> dict[tuple[int, int | None, str], int]:

@@ -37,6 +37,7 @@ from openinfer.dialects.spirv.control_flow_ops import (
     SelectionOp,
 )
 from openinfer.dialects.spirv.control_flow_ops import ReturnOp as SpirvReturnOp
+from openinfer.dialects.spirv.enums import MemoryAccessAttr
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp, StoreOp, VariableOp
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
@@ -88,7 +89,10 @@ def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModu
     Raises CompileError OI0935 for an op that has no conversion.
     """
     subgroup = Facts.of(function).device_description.subgroup
-    body = _Body(KernelModule(function.sym_name.data), unrolls=subgroup >= WIDE_SUBGROUP)
+    kernel = KernelModule(function.sym_name.data)
+    if any(isinstance(op, _OF_MATRICES) for op in function.walk()):
+        kernel.use_matrices()
+    body = _Body(kernel, unrolls=subgroup >= WIDE_SUBGROUP)
     body.function(function)
     return body.kernel.finished([], workgroup), body.kernel.words
 
@@ -138,7 +142,8 @@ class _Body:
         elif isinstance(op, scf.IfOp):
             self.condition(op)
         elif isinstance(op, memref.LoadOp):
-            found = self.put(LoadOp(self.element(op.memref, op.indices)))
+            pointer = self.element(op.memref, op.indices)
+            found = self.put(LoadOp(pointer, self.access(op.memref)))
             if isinstance(kind := op.res.type, VectorType):
                 # What is read and written as a whole lies in words.
                 count = width_of(kind) // 32
@@ -150,7 +155,8 @@ class _Body:
             if op.value in self.wide:
                 words = with_type(self.arithmetic, self.wide[op.value], i32)
                 self.values[op.value] = vector_of(self.arithmetic, words)
-            self.block.add_op(StoreOp(pointer, self.values[op.value]))
+            access = self.access(op.memref)
+            self.block.add_op(StoreOp(pointer, self.values[op.value], access))
         elif isinstance(op, _OF_MATRICES):
             self.matrices(op)
         elif isinstance(op, vector.LoadOp):
@@ -229,6 +235,19 @@ class _Body:
             return self.put(AccessChainOp(buffer.pointer, [place]))
         return self.put(AccessChainOp(buffer.pointer, [self.kernel.number(0), place]))
 
+    def access(self, memory: SSAValue) -> str | None:
+        """How memory is accessed, other than plainly: shared memory in Vulkan's memory model, where others
+        see what is not private, behind a barrier."""
+        shared = self.buffers[memory].first is None
+        return "NonPrivatePointer" if shared and self.kernel.matrices else None
+
+    def accessed(self, op: Operation, memory: SSAValue) -> Operation:
+        """A load or store of a matrix, which says how memory is accessed."""
+        access = self.access(memory)
+        if access is not None:
+            op.properties["memory_operand"] = MemoryAccessAttr.of(access)
+        return op
+
     # Neighbours in one access: words of 32 bits, which elements are taken out of
 
     @staticmethod
@@ -282,11 +301,14 @@ class _Body:
         """All invocations of the workgroup, or of the subgroup, have come here, and see what the others wrote
         to shared memory."""
         scope = "Subgroup" if of_subgroup else "Workgroup"
+        semantics = "AcquireRelease|WorkgroupMemory"
+        if self.kernel.matrices:
+            semantics += "|MakeAvailable|MakeVisible"
         self.block.add_op(
             VALUE_OPS["ControlBarrier"].make(
                 execution_scope=scope,
                 memory_scope=scope,
-                memory_semantics="AcquireRelease|WorkgroupMemory",
+                memory_semantics=semantics,
             )
         )
 
@@ -299,23 +321,19 @@ class _Body:
 
     def matrices(self, op: Operation) -> None:
         """What a subgroup does with matrices that it holds."""
-        self.kernel.capabilities.add("CooperativeMatrixKHR")
-        self.kernel.extensions.add("SPV_KHR_cooperative_matrix")
         if isinstance(op, SubgroupMmaLoadMatrixOp):
             pointer = self.element(op.source, op.indices)
             stride = self.kernel.number(op.lead_dimension.value.data)
             layout = "RowMajor" if op.transpose is None else "ColumnMajor"
-            self.values[op.result] = self.put(
-                VALUE_OPS["KHR.CooperativeMatrixLoad"].make(
-                    pointer, stride, result=lowered_type(op.result.type), matrix_layout=layout
-                )
-            )
+            load, kind = VALUE_OPS["KHR.CooperativeMatrixLoad"], lowered_type(op.result.type)
+            loaded = load.make(pointer, stride, result=kind, matrix_layout=layout)
+            self.values[op.result] = self.put(self.accessed(loaded, op.source))
         elif isinstance(op, SubgroupMmaStoreMatrixOp):
             pointer = self.element(op.target, op.indices)
             stride = self.kernel.number(op.lead_dimension.value.data)
             store = VALUE_OPS["KHR.CooperativeMatrixStore"]
-            value = self.values[op.value]
-            self.block.add_op(store.make(pointer, value, stride, matrix_layout="RowMajor"))
+            stored = store.make(pointer, self.values[op.value], stride, matrix_layout="RowMajor")
+            self.block.add_op(self.accessed(stored, op.target))
         elif isinstance(op, SubgroupMmaComputeOp):
             operands = [self.values[value] for value in op.operands]
             kind = lowered_type(op.result.type)

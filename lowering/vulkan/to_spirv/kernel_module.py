@@ -108,9 +108,18 @@ class KernelModule:
     builtins: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     words: int = 0
     """Words that the host has to pass."""
+    matrices: bool = False
+    """Whether subgroups multiply matrices."""
     _views: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     _first: SSAValue | None = None
     _parameters: SSAValue | None = None
+
+    def use_matrices(self) -> None:
+        """Declares matrices of a subgroup, and Vulkan's memory model, which they ask for: what invocations
+        share is not private there, and barriers make it visible."""
+        self.matrices = True
+        self.capabilities |= {"CooperativeMatrixKHR", "VulkanMemoryModel"}
+        self.extensions |= {"SPV_KHR_cooperative_matrix", "SPV_KHR_vulkan_memory_model"}
 
     def put(self, op: Operation) -> SSAValue:
         """An op of the first block."""
@@ -238,4 +247,5 @@ class KernelModule:
             ]
         )
         needs = VersionAttr.of(VERSION, sorted(self.capabilities), sorted(self.extensions))
-        return SpirvModuleOp(Region(body), needs, sym_name=self.name)
+        model = "Vulkan" if self.matrices else "GLSL450"
+        return SpirvModuleOp(Region(body), needs, memory_model=model, sym_name=self.name)

@@ -23,7 +23,7 @@ CAPABILITIES_OF_ALL = frozenset(
     | {"Int8", "Int16", "Int64", "Float16"}
 )
 CAPABILITIES_OF_SUBGROUPS = frozenset({"GroupNonUniform", "GroupNonUniformShuffle"})
-CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR"})
+CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR", "VulkanMemoryModel"})
 CAPABILITIES_OF_F64 = frozenset({"Float64"})
 """What kernels may need of a device, by what it was asked for."""
 MOST_THREADS: Final = 8

@@ -141,8 +141,12 @@ class LogicalDevice:
         matrices = ffi.new("VkPhysicalDeviceCooperativeMatrixFeaturesKHR *")
         matrices.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR
         matrices.cooperativeMatrix, matrices.pNext = 1, all_of.pNext
-        all_of.pNext = matrices
-        return all_of, (*kept, matrices)
+        # Every device of version 1.3 has it, and kernels with matrices ask for it.
+        model = ffi.new("VkPhysicalDeviceVulkanMemoryModelFeatures *")
+        model.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES
+        model.vulkanMemoryModel, model.pNext = 1, matrices
+        all_of.pNext = model
+        return all_of, (*kept, matrices, model)
 
     def lose(self, running: Callable[[], bool] | None = None) -> None:
         """The driver has given it up, or it does not end what it works at, of which `running` says whether it

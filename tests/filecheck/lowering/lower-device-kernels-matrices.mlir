@@ -23,13 +23,15 @@
 // CHECK-NOT: memref.load %finished
 // CHECK: scf.if
 // CHECK: vector.store %{{.*}}, %y{{.*}} vector<2xf16>
-// SPIRV: spirv.module @matrices_0 {{.*}}CooperativeMatrixKHR{{.*}}SPV_KHR_cooperative_matrix
+// SPIRV: spirv.module @matrices_0 Logical Vulkan {{.*}}CooperativeMatrixKHR{{.*}}VulkanMemoryModel{{.*}}SPV_KHR_cooperative_matrix{{.*}}SPV_KHR_vulkan_memory_model
 // SPIRV: !spirv.ptr<!spirv.array<544 x vector<4xi32>>, Workgroup>
 // SPIRV: spirv.CompositeConstruct %{{.*}} : (f32) -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
-// SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor> : !spirv.ptr<vector<4xi32>, Workgroup>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <ColumnMajor> : {{.*}} MatrixB>
+// SPIRV: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
+// SPIRV: spirv.Store "Workgroup" %{{.*}}, %{{.*}} ["NonPrivatePointer"] : vector<4xi32>
+// SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor>, <NonPrivatePointer> : !spirv.ptr<vector<4xi32>, Workgroup>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+// SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <ColumnMajor>, <NonPrivatePointer> : {{.*}} MatrixB>
 // SPIRV: spirv.KHR.CooperativeMatrixMulAdd
-// SPIRV: spirv.KHR.CooperativeMatrixStore %{{.*}}, <RowMajor> : !spirv.ptr<vector<2xi32>, Workgroup>
+// SPIRV: spirv.KHR.CooperativeMatrixStore %{{.*}}, <RowMajor>, <NonPrivatePointer> : !spirv.ptr<vector<2xi32>, Workgroup>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<70x512xf16>
@@ -129,7 +131,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // CHECK: scf.for %key =
 // CHECK: vector.store %{{.*}}, %o
 // SPIRV: spirv.module @many_0 {{.*}}CooperativeMatrixKHR
-// SPIRV: spirv.ControlBarrier <Subgroup>, <Subgroup>, <AcquireRelease|WorkgroupMemory>
+// SPIRV: spirv.ControlBarrier <Subgroup>, <Subgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
 // SPIRV: spirv.GL.Exp2
 // SPIRV: spirv.FMul %{{.*}}, %{{.*}} : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // Few queries: eight subgroups have the same 16, and other keys.

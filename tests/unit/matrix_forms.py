@@ -1,0 +1,84 @@
+"""Programs whose kernels multiply matrices on a device that has them, and their words."""
+
+from __future__ import annotations
+
+from functools import cache
+from unittest.mock import patch
+
+import openinfer as oi
+from openinfer.runtime.devices.description import DeviceDescription
+from openinfer.runtime.devices.vulkan.device import VulkanDevice
+
+H200 = DeviceDescription(32, 49152, 1024, matrices=True, alignment=16)
+"""What kernels may use of an NVIDIA H200."""
+
+
+def attention(batches: int, heads: int, groups: int, queries: int, keys: int, size: int) -> str:
+    """With a mask of numbers, one of truths, causal in a window, and plainly."""
+    shape = f"f16[{batches}, {heads}, {queries}, {size}]"
+    return (
+        f"dynamic {{ q: {shape}; k: f16[{batches}, {groups}, {keys}, {size}]; "
+        f"v: f16[{batches}, {groups}, {keys}, {size}]; m: f16[1, 1, 1, {keys}]; "
+        f"n: bool[1, 1, {queries}, {keys}]; }} "
+        f"block entry {{ assign a: {shape}; assign b: {shape}; assign c: {shape}; assign d: {shape}; "
+        "op attention(q, k, v, m) >> a; op attention(q, k, v, n) >> b; "
+        f"op attention(q, k, v, causal=true, window={keys * 3 // 4}) >> c; "
+        "op attention(q, k, v) >> d; return a, b, c, d; }"
+    )
+
+
+def product(left: str, right: str, result: str, rest: str = "", given: str = "") -> str:
+    """With the right operand as it stands where its rows are those of the result, else turned."""
+    depth = left.rpartition(",")[2].strip()
+    turned = ", transpose_b=true" if right.rpartition(",")[2].strip() == depth else ""
+    return (
+        f"dynamic {{ x: f16[{left}]; w: f16[{right}]; {given} }} block entry {{ assign y: f16[{result}]; "
+        f"op matmul(x, w{turned}) >> y; {rest} return y; }}"
+    )
+
+
+BIAS = "op add(y, b) >> y; "
+FORMS = {
+    "product": product("96, 96", "96, 128", "96, 128"),
+    "turned product": product("128, 64", "256, 64", "128, 256"),
+    "large product": product("1024, 512", "512, 2048", "1024, 2048"),
+    "large turned product": product("1024, 512", "2048, 512", "1024, 2048"),
+    "product of no whole tiles": product("130, 72", "200, 72", "130, 200"),
+    "few tiles": product("128, 1536", "384, 1536", "128, 384", BIAS, "b: f16[384];"),
+    "batch": product("12, 128, 64", "12, 64, 80", "12, 128, 80"),
+    "bias and gelu": product(
+        "128, 384", "1536, 384", "128, 1536", BIAS + "op gelu(y) >> y;", "b: f16[1536];"
+    ),
+    "residual": product(
+        "8192, 384",
+        "384, 384",
+        "8192, 384",
+        BIAS + "op add(y, r) >> y;",
+        "b: f16[384]; r: f16[8192, 384];",
+    ),
+    "norm": product("128, 384", "1152, 384", "128, 1152", "op layer_norm(y, eps=1e-5) >> y;"),
+    "rows of a step": product("M, 256", "512, 256", "M, 512", BIAS, "b: f16[512];"),
+    "f32 result": (
+        "dynamic { x: f16[256, 128]; w: f16[384, 128]; } block entry { assign y: f16[256, 384]; "
+        "assign z: f32[256, 384]; op matmul(x, w, transpose_b=true) >> y; op cast(y, to=f32) >> z; "
+        "return z; }"
+    ),
+    "attention whose queries are shared": attention(1, 12, 12, 128, 128, 32),
+    "attention of groups": attention(2, 4, 2, 77, 201, 64),
+    "attention of size 16": attention(1, 2, 2, 5, 300, 16),
+    "attention of size 128": attention(1, 3, 1, 33, 70, 128),
+    "attention of size 80": attention(5, 20, 20, 20, 33, 80),
+    "attention of a batch": attention(9, 12, 4, 66, 70, 64),
+}
+
+
+@cache
+def kernels_of(form: str) -> dict[str, bytes]:
+    """The kernels of a program, as they are for an H200. No driver is needed to compile it."""
+
+    def described(_: VulkanDevice) -> DeviceDescription:
+        return H200
+
+    with patch.object(VulkanDevice, "describe", described):
+        program = oi.compile(FORMS[form], device="vulkan", fallback=False)
+    return {name: words for name, words in program.parts.items() if name.endswith(".spv")}
