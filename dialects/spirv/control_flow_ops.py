@@ -6,10 +6,19 @@ A region of `spirv.mlir.selection` and `spirv.mlir.loop` ends with a block of no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -21,6 +30,7 @@ from xdsl.irdl import (
     successor_def,
     traits_def,
     var_operand_def,
+    var_successor_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -130,6 +140,119 @@ class BranchConditionalOp(IRDLOperation):
         parser.parse_punctuation(",")
         false_target, false_operands = parse_target(parser)
         op = cls(condition, true_target, false_target, true_operands, false_operands, weights)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class SwitchOp(IRDLOperation):
+    """`spirv.Switch %n : i32, [ default: ^other, 0: ^first(%x : f32), 7: ^second ]`."""
+
+    name = "spirv.Switch"
+
+    selector = operand_def(IntegerType)
+    default_operands = var_operand_def()
+    target_operands = var_operand_def()
+    literals = opt_prop_def(DenseIntOrFPElementsAttr)
+    case_operand_segments = prop_def(DenseArrayBase[IntegerType])
+    default_target = successor_def()
+    targets = var_successor_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    traits = traits_def(IsTerminator())
+
+    def __init__(
+        self,
+        selector: SSAValue | Operation,
+        default_target: Block,
+        default_operands: Sequence[SSAValue | Operation] = (),
+        cases: Sequence[tuple[int, Block, Sequence[SSAValue | Operation]]] = (),
+    ):
+        """`cases`: a number, where it leads to, and what it gives there."""
+        type_ = SSAValue.get(selector).type
+        literals: Attribute | None = None
+        if cases and isinstance(type_, IntegerType):
+            listed = VectorType(type_, [len(cases)])
+            literals = DenseIntOrFPElementsAttr.from_list(listed, [number for number, *_ in cases])
+        given = [value for _, _, operands in cases for value in operands]
+        counts = DenseArrayBase.from_list(i32, [len(operands) for _, _, operands in cases])
+        super().__init__(
+            operands=[selector, default_operands, given],
+            successors=[default_target, [block for _, block, _ in cases]],
+            properties={"literals": literals, "case_operand_segments": counts},
+        )
+
+    @property
+    def numbers(self) -> list[int]:
+        """Those of the cases."""
+        found = self.literals.get_attrs() if self.literals is not None else ()
+        return [one.value.data for one in found if isinstance(one, IntegerAttr)]
+
+    @property
+    def cases(self) -> Iterator[tuple[int, Block, Sequence[SSAValue]]]:
+        """A number, where it leads to, and what it gives there."""
+        place = 0
+        counts = map(int, self.case_operand_segments.get_values())
+        for number, block, count in zip(self.numbers, self.targets, counts):
+            yield number, block, self.target_operands[place : place + count]
+            place += count
+
+    def verify_(self) -> None:
+        type_ = self.selector.type
+        if not isinstance(type_, IntegerType) or type_.width.data not in {8, 16, 32}:
+            raise VerifyException("'spirv.Switch' selects by an integer of 8, 16 or 32 bits")
+        numbers, counts = self.numbers, self.case_operand_segments.get_values()
+        if not len(numbers) == len(counts) == len(self.targets):
+            raise VerifyException("'spirv.Switch' has a number and a block for each case")
+        if sum(counts) != len(self.target_operands):
+            raise VerifyException("'spirv.Switch' does not say which case gives what")
+        if self.literals is not None and self.literals.get_element_type() != type_:
+            raise VerifyException(f"'spirv.Switch' by {type_} has cases of another type")
+        if len(set(numbers)) != len(numbers):
+            raise VerifyException("'spirv.Switch' has a number twice")
+        _check_target(self, self.default_target, self.default_operands)
+        known: dict[Block, list[SSAValue]] = {self.default_target: list(self.default_operands)}
+        for _, block, operands in self.cases:
+            _check_target(self, block, operands)
+            if known.setdefault(block, list(operands)) != list(operands):
+                raise VerifyException("'spirv.Switch' gives one block different values")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.selector)
+        printer.print_string(" : ")
+        printer.print_attribute(self.selector.type)
+        printer.print_string(", [")
+        rows = [("default", self.default_target, self.default_operands), *self.cases]
+        with printer.indented():
+            for place, (number, block, operands) in enumerate(rows):
+                printer.print_string("," if place else "")
+                # MLIR leaves no space at the ends of these lines.
+                printer.print_string("\n")
+                printer.print_string(f"{number}: ")
+                print_target(printer, block, operands)
+        printer.print_string("\n")
+        printer.print_string("]")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SwitchOp:
+        selector = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        parser.parse_punctuation(",")
+        parser.parse_punctuation("[")
+        parser.parse_keyword("default")
+        parser.parse_punctuation(":")
+        block, operands = parse_target(parser)
+        cases: list[tuple[int, Block, Sequence[SSAValue]]] = []
+        while parser.parse_optional_punctuation(","):
+            number = parser.parse_integer(allow_boolean=False)
+            parser.parse_punctuation(":")
+            cases.append((number, *parse_target(parser)))
+        parser.parse_punctuation("]")
+        op = cls(parser.resolve_operand(selector, type_), block, operands, cases)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -317,6 +440,7 @@ class LoopOp(IRDLOperation):
 CONTROL_FLOW_OPS = (
     BranchOp,
     BranchConditionalOp,
+    SwitchOp,
     ReturnOp,
     ReturnValueOp,
     UnreachableOp,

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
+    VectorType,
     i32,
     i64,
 )
@@ -49,7 +50,7 @@ from openinfer.dialects.spirv.enums import (
     FunctionControlAttr,
     MemoryModelAttr,
 )
-from openinfer.dialects.spirv.types import PointerType
+from openinfer.dialects.spirv.types import ArrayType, PointerType, StructType
 from openinfer.runtime.spirv.instructions import CAPABILITIES, ENUMERATIONS
 
 VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3", "v1.4", "v1.5", "v1.6")
@@ -312,6 +313,66 @@ class SpecConstantOp(IRDLOperation):
 
 
 @irdl_op_definition
+class SpecConstantCompositeOp(IRDLOperation):
+    """`spirv.SpecConstantComposite @sizes (@x, @y) : vector<2xi32>`: made of specialization constants."""
+
+    name = "spirv.SpecConstantComposite"
+
+    type = prop_def(Attribute)
+    sym_name = prop_def(SymbolNameConstraint())
+    constituents = prop_def(ArrayAttr[SymbolRefAttr])
+
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(self, name: str, type_: Attribute, constituents: Sequence[str]):
+        parts = ArrayAttr(SymbolRefAttr(part) for part in constituents)
+        super().__init__(
+            properties={"type": type_, "sym_name": StringAttr(name), "constituents": parts}
+        )
+
+    def verify_(self) -> None:
+        wanted = _part_types(self.type)
+        if wanted is None or len(wanted) != len(self.constituents):
+            count = len(self.constituents)
+            raise VerifyException(f"'{self.name}': {self.type} does not consist of {count} parts")
+        for part, type_ in zip(self.constituents, wanted):
+            found = _looked_up(self, part)
+            if not isinstance(found, SpecConstantOp):
+                raise VerifyException(f"'{self.name}': {part} is no specialization constant")
+            if found.default_value.type != type_:
+                raise VerifyException(
+                    f"'{self.name}': {part} is of {found.default_value.type}, expected {type_}"
+                )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(" ")
+        with printer.in_parens():
+            printer.print_list(self.constituents, printer.print_attribute)
+        printer.print_string(" : ")
+        printer.print_attribute(self.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecConstantCompositeOp:
+        name = parser.parse_symbol_name()
+        parts = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_symbol_name)
+        parser.parse_punctuation(":")
+        return cls(name.data, parser.parse_type(), [part.data for part in parts])
+
+
+def _part_types(type_: Attribute) -> list[Attribute] | None:
+    """The types of the parts of a vector, an array or a struct."""
+    if isinstance(type_, StructType):
+        return [member.type for member in type_.members]
+    if isinstance(type_, ArrayType):
+        return [type_.element_type] * type_.count.data
+    if isinstance(type_, VectorType):
+        return [type_.element_type] * type_.element_count()
+    return None
+
+
+@irdl_op_definition
 class ReferenceOfOp(IRDLOperation):
     """`spirv.mlir.referenceof @tile : i32`: the value of a specialization constant."""
 
@@ -329,13 +390,14 @@ class ReferenceOfOp(IRDLOperation):
 
     def verify_(self) -> None:
         found = _looked_up(self, self.spec_const)
-        if not isinstance(found, SpecConstantOp):
+        if not isinstance(found, SpecConstantOp | SpecConstantCompositeOp):
             raise VerifyException(
                 f"'spirv.mlir.referenceof': {self.spec_const} is no specialization constant"
             )
-        if found.default_value.type != self.reference.type:
+        type_ = found.default_value.type if isinstance(found, SpecConstantOp) else found.type
+        if type_ != self.reference.type:
             raise VerifyException(
-                f"'spirv.mlir.referenceof' of {found.default_value.type} gives {self.reference.type}"
+                f"'spirv.mlir.referenceof' of {type_} gives {self.reference.type}"
             )
 
 
@@ -582,6 +644,7 @@ class ExecutionModeOp(IRDLOperation):
 MODULE_OPS = (
     GlobalVariableOp,
     SpecConstantOp,
+    SpecConstantCompositeOp,
     SpirvFuncOp,
     EntryPointOp,
     ExecutionModeOp,

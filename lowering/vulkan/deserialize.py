@@ -12,6 +12,7 @@ from itertools import count
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    FloatAttr,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
@@ -31,6 +32,7 @@ from openinfer.dialects.spirv.structure_ops import (
     EntryPointOp,
     ExecutionModeOp,
     GlobalVariableOp,
+    SpecConstantCompositeOp,
     SpecConstantOp,
     SpirvModuleOp,
     VersionAttr,
@@ -114,6 +116,8 @@ class _Reader:
                 declared.append(self.variable(one))
             elif name in {"SpecConstant", "SpecConstantTrue", "SpecConstantFalse"}:
                 declared.append(self.spec_constant(one))
+            elif name == "SpecConstantComposite":
+                declared += self.spec_composite(one)
             elif name in {"Undef", "ConstantTrue", "ConstantFalse", "Constant"} or name in {
                 *("ConstantComposite", "ConstantNull"),
             }:
@@ -148,13 +152,21 @@ class _Reader:
         if len(set(entries.values())) < len(entries):
             cannot_hold(None, "two entry points of one name")
         taken = set(entries.values())
+        parts = {
+            part
+            for one in self.module.instructions
+            if one.row.name == "SpecConstantComposite"
+            for part in one.of("id")
+        }
         inside = False
         unnamed: list[int] = []
         for one in self.module.instructions:
             kind, name = one.row.name, one.result
             if kind in {"Function", "FunctionEnd"}:
                 inside = kind == "Function"
-            elif inside or (kind != "Variable" and not kind.startswith("SpecConstant")):
+            elif inside or name is None:
+                continue
+            elif kind != "Variable" and not kind.startswith("SpecConstant") and name not in parts:
                 continue
             if name is None:
                 continue
@@ -199,6 +211,26 @@ class _Reader:
         self.kinds[name] = value.type
         number_ = found.value.data if isinstance(found, IntegerAttr) else None
         return SpecConstantOp(self.symbols[name], value, number_)
+
+    def spec_composite(self, one: Instruction) -> list[Operation]:
+        """A specialization constant of several, and in front of it those that nobody may give."""
+        name = one.of("result")[0]
+        type_ = self.globals.type(one.of("type")[0], one)
+        if self.globals.attributes(one):
+            cannot_hold(one, "the dialect has no decorated constants")
+        found: list[Operation] = []
+        for part in one.of("id"):
+            if part in self.globals.constants and part not in self.kinds:
+                value, _ = self.globals.constants[part]
+                if not isinstance(value, IntegerAttr | FloatAttr):
+                    cannot_hold(one, f"its part %{part} is no number")
+                self.kinds[part] = value.type
+                found.append(SpecConstantOp(self.symbols[part], value))
+            if part not in self.symbols:
+                cannot_hold(one, f"its part %{part} is no constant")
+        self.kinds[name] = type_
+        parts = [self.symbols[part] for part in one.of("id")]
+        return [*found, SpecConstantCompositeOp(self.symbols[name], type_, parts)]
 
     def note_local_size(self, one: Instruction) -> None:
         """A constant that is the WorkgroupSize is what `LocalSize` says otherwise."""

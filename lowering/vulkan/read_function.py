@@ -17,6 +17,7 @@ from openinfer.dialects.spirv.control_flow_ops import (
     ReturnOp,
     ReturnValueOp,
     SelectionOp,
+    SwitchOp,
     UnreachableOp,
 )
 from openinfer.dialects.spirv.enums import (
@@ -241,7 +242,7 @@ class FunctionReader:
                 if self.merge_of(target, "SelectionMerge") and not self.phis[target]:
                     return target
             self.put(self.branching(label, one))
-        elif name == "BranchConditional":
+        elif name in {"BranchConditional", "Switch"}:
             self.put(self.branching(label, one))
         elif name == "Return":
             self.put(ReturnOp())
@@ -269,26 +270,29 @@ class FunctionReader:
 
     def branching(
         self, label: int, one: Instruction, scope: _Scope | None = None
-    ) -> BranchOp | BranchConditionalOp:
+    ) -> BranchOp | BranchConditionalOp | SwitchOp:
         """The branch of a block to blocks of a region, and in front of it what merge blocks are given."""
         scope = scope or self.scope
         operands: list[list[SSAValue]] = []
         condition = None
-        if one.row.name == "BranchConditional":
+        if one.row.name != "Branch":
             condition = self.value(one.of("id")[0], one)
-        elif one.row.name != "Branch":
-            cannot_hold(one, "the dialect lacks it")
         targets = _targets(one)
-        for target in targets:
+        for place, target in enumerate(targets):
             given = self.given(label, target)
             if target in self.merge_variables and target == scope.merge:
-                for variable, value in zip(self.merge_variables[target], given):
+                stored = () if target in targets[:place] else self.merge_variables[target]
+                for variable, value in zip(stored, given):
                     self.put(StoreOp(variable, value))
                 given = []
             operands.append(given)
         blocks = [self.target(target, one, scope) for target in targets]
         if condition is None:
             return BranchOp(blocks[0], operands[0])
+        if one.row.name == "Switch":
+            numbers = self.globals.literals(condition.type, one)
+            cases = list(zip(numbers, blocks[1:], operands[1:]))
+            return SwitchOp(condition, blocks[0], operands[0], cases)
         found = BranchConditionalOp(condition, blocks[0], blocks[1], operands[0], operands[1])
         weights = one.of("word")
         if len(weights) not in {0, 2}:

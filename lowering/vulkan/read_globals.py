@@ -273,9 +273,7 @@ class Globals:
             return IntegerAttr(int(one.row.name.endswith("True")), i1)
         bits = number(one.parts[-1])
         if isinstance(type_, IntegerType) and type_ != i1:
-            width = type_.width.data
-            bits &= (1 << width) - 1
-            return IntegerAttr(bits - (1 << width) if bits >> width - 1 else bits, type_)
+            return IntegerAttr(_signed(bits, type_.width.data), type_)
         if not isinstance(type_, AnyFloat):
             cannot_hold(one, f"a number of {type_}")
         width = type_.bitwidth
@@ -288,6 +286,12 @@ class Globals:
         if struct.unpack(integer, struct.pack(real, value))[0] != bits:
             cannot_hold(one, f"{bits:#x} of {type_} is no number that text keeps")
         return FloatAttr(value, type_)
+
+    def literals(self, type_: Attribute, one: Instruction) -> list[int]:
+        """The numbers of the cases of a switch."""
+        if not isinstance(type_, IntegerType) or type_.width.data > 32:
+            cannot_hold(one, f"cases of {type_}")
+        return [_signed(word, type_.width.data) for word in one.of("word")]
 
     def declare_constant(self, one: Instruction) -> None:
         """Takes the instruction of a constant or an undefined value."""
@@ -343,6 +347,12 @@ class Globals:
             parts = [self.zero(element, one, left) for _ in range(count)]
             return self.composite(type_, parts, [element] * count, one)
         cannot_hold(one, f"the dialect has no zero of {type_}")
+
+
+def _signed(bits: int, width: int) -> int:
+    """The number of some bits, of which the first is the sign."""
+    bits &= (1 << width) - 1
+    return bits - (1 << width) if bits >> width - 1 else bits
 
 
 def _parts_of(one: Instruction) -> list[int]:

@@ -39,6 +39,7 @@ from openinfer.dialects.spirv.control_flow_ops import (
     LoopOp,
     MergeOp,
     SelectionOp,
+    SwitchOp,
 )
 from openinfer.dialects.spirv.enums import EnumAttr
 from openinfer.dialects.spirv.forms import FormOp
@@ -51,6 +52,7 @@ from openinfer.dialects.spirv.structure_ops import (
     FunctionCallOp,
     GlobalVariableOp,
     ReferenceOfOp,
+    SpecConstantCompositeOp,
     SpecConstantOp,
     SpirvFuncOp,
     SpirvModuleOp,
@@ -319,6 +321,13 @@ class _Serializer:
         spec_id = op.attributes.get("spec_id")
         if isinstance(spec_id, IntegerAttr):
             self.decorate(name, "SpecId", spec_id.value.data)
+        self.symbols[op.sym_name.data] = name
+        self.put("names", "Name", name, *_string(op.sym_name.data))
+
+    def spec_composite(self, op: SpecConstantCompositeOp) -> None:
+        type_id, name = self.type(op.type), self.new_id()
+        parts = [self.symbols[part.string_value()] for part in op.constituents]
+        self.put("globals", "SpecConstantComposite", type_id, name, *parts)
         self.symbols[op.sym_name.data] = name
         self.put("names", "Name", name, *_string(op.sym_name.data))
 
@@ -593,6 +602,15 @@ class _Serializer:
         words += [weight.value.data for weight in op.branch_weights or ()]
         self.put(self.body, "BranchConditional", *words)
 
+    def switch(self, op: SwitchOp) -> None:
+        type_ = op.selector.type
+        assert isinstance(type_, IntegerType)
+        words = [self.values[op.selector], self.block_id(op.default_target)]
+        for number, block, _ in op.cases:
+            (literal,) = _number_words(IntegerAttr(number, type_))
+            words += [literal, self.block_id(block)]
+        self.put(self.body, "Switch", *words)
+
     def function_call(self, op: FunctionCallOp) -> None:
         result = op.return_value
         type_id = self.type(NoneType() if result is None else result.type)
@@ -647,6 +665,11 @@ def _given(source: Block, target: Block) -> Sequence[SSAValue]:
     last = source.last_op
     if isinstance(last, BranchOp):
         return last.block_arguments
+    if isinstance(last, SwitchOp):
+        # A block that several cases lead to is given the same by each.
+        cases = ((block, operands) for _, block, operands in last.cases)
+        rows = [(last.default_target, last.default_operands), *cases]
+        return next(operands for block, operands in rows if block is target)
     assert isinstance(last, BranchConditionalOp)
     if last.true_target is target:
         return last.true_target_operands
@@ -676,6 +699,7 @@ def _last_label(block: Block) -> Block:
 _MODULE: dict[type[Operation], Callable[[_Serializer, Any], None]] = {
     GlobalVariableOp: _Serializer.global_variable,
     SpecConstantOp: _Serializer.spec_constant,
+    SpecConstantCompositeOp: _Serializer.spec_composite,
     SpirvFuncOp: _Serializer.function,
     EntryPointOp: _Serializer.entry_point,
     ExecutionModeOp: _Serializer.execution_mode,
@@ -695,6 +719,7 @@ _OPS: dict[type[Operation], Callable[[_Serializer, Any], None]] = {
     ReferenceOfOp: _Serializer.reference_of,
     SelectionOp: _Serializer.selection,
     StoreOp: _Serializer.access,
+    SwitchOp: _Serializer.switch,
     VariableOp: _Serializer.variable,
     VectorShuffleOp: _Serializer.indexed,
     VALUE_OPS["Undef"]: _Serializer.undef,

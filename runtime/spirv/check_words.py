@@ -49,6 +49,16 @@ _MERGED: Final = {
     "LoopMerge": {"Branch", "BranchConditional"},
 }
 _ARITHMETIC: Final = frozenset(row.name for code, row in ROWS.items() if 126 <= code <= 141)
+_COMPUTES: Final = frozenset({
+    *("SConvert", "UConvert", "FConvert", "SNegate", "Not", "IAdd", "ISub", "IMul", "UDiv", "SDiv"),
+    *("UMod", "SRem", "SMod", "ShiftRightLogical", "ShiftRightArithmetic", "ShiftLeftLogical"),
+    *("BitwiseOr", "BitwiseXor", "BitwiseAnd", "VectorShuffle", "CompositeExtract"),
+    *("CompositeInsert", "LogicalOr", "LogicalAnd", "LogicalNot", "LogicalEqual"),
+    *("LogicalNotEqual", "Select", "IEqual", "INotEqual", "ULessThan", "SLessThan"),
+    *("UGreaterThan", "SGreaterThan", "ULessThanEqual", "SLessThanEqual", "UGreaterThanEqual"),
+    *("SGreaterThanEqual", "QuantizeToF16"),
+})  # fmt: skip
+"""What a specialization constant may be computed by."""
 _GLOBAL_NAMES: Final = frozenset(
     row.name
     for row in ROWS.values()
@@ -263,6 +273,10 @@ class _Checker:
     def types(self, one: Instruction) -> None:
         """What memory and arithmetic say of their types."""
         name, ids = one.row.name, one.of("id")
+        if name == "SpecConstantOp":
+            name = ROWS[one.of("opcode")[0]].name
+            if name not in _COMPUTES:
+                self.fail(one, f"is computed by Op{name}")
         if name in {"Load", "Store", "AccessChain", "InBoundsAccessChain"}:
             pointer = self.type_of(ids[0])
             if pointer is None or pointer.row.name != "TypePointer":
@@ -285,6 +299,10 @@ class _Checker:
             width = type_.of("word")[0] if type_.row.name in {"TypeInt", "TypeFloat"} else 0
             if width not in {8, 16, 32, 64} or bool(one.of("wide")) != (width == 64):
                 self.fail(one, "has not the words of a number of its type")
+        elif name == "Switch":
+            type_ = self.type_of(ids[0])
+            if type_ is None or type_.row.name != "TypeInt" or type_.of("word")[0] > 32:
+                self.fail(one, f"%{ids[0]} is no integer of up to 32 bits")
         elif name == "TypeVector":
             if self.defined[ids[0]].row.name not in {"TypeInt", "TypeFloat", "TypeBool"}:
                 self.fail(one, f"%{ids[0]} is no scalar type")

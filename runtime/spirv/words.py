@@ -161,10 +161,22 @@ class _Reader:
         elif kind == "edge":
             yield Part("id", self.word(kind))
             yield Part("id", self.word(kind))
+        elif kind == "opcode":
+            yield from self.computed()
         elif kind in ENUMERATIONS:
             yield from self.enumerant(kind)
         else:
             yield Part(kind, self.word(kind))
+
+    def computed(self) -> Iterator[Part]:
+        """The instruction that a specialization constant is computed by, with its operands."""
+        place = self.place
+        row = ROWS.get(self.word("opcode"))
+        front = [one.kind for one in row.operands[:2]] if row is not None else []
+        if row is None or front != ["type", "result"] or row.name == "SpecConstantOp":
+            raise damaged(place, "no constant is computed by this opcode")
+        yield Part("opcode", row.opcode)
+        yield from self.read(row.operands[2:])
 
     def enumerant(self, kind: str) -> Iterator[Part]:
         """A number of an enumeration, or the bits of a mask, with the operands of each."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from openinfer.lowering.vulkan.deserialize import deserialize
 from openinfer.lowering.vulkan.serialize import serialize
 from openinfer.runtime.errors import OpenInferError
 from openinfer.runtime.spirv.check_words import check_words
+from openinfer.runtime.spirv.words import Part, number, read_words, write_words
 from tests.unit.spirv_modules import Drawn
 from tests.unit.test_spirv_dialect import FILES, parsed
 
@@ -120,6 +123,25 @@ void main() {
   }
 }
 """,
+    "cases": """
+layout(constant_id = 3) const float k = 2.0;
+layout(constant_id = 4) const int which = 1;
+void main() {
+  vec2 pair = vec2(k, 3.0);
+  vec2 again = vec2(3.0, k);
+  float table[3] = float[3](k, 1.0, k);
+  for (uint i = 0; i < n; ++i) {
+    switch (int(n) - which) {
+      case -2: b[i] = pair.x; break;
+      case 0:
+      case 7: a[i] = 1.0;
+      case 3: if (a[i] > 0.5) { b[i] = table[i % 3]; } else { b[i] = again.y; } break;
+      default: break;
+    }
+    if (a[i] > 2.0) { switch (i) { case 1: a[i] = 0.0; break; default: a[i] = 5.0; } }
+  }
+}
+""",
 }
 FRONT = """#version 450
 layout(local_size_x = 64) in;
@@ -128,6 +150,9 @@ layout(set = 0, binding = 1) buffer B { float b[]; };
 layout(push_constant) uniform P { uint n; };
 shared float s[64];
 """
+
+
+COMPUTED = "layout(constant_id = 3) const int k = 2; void main() { b[0] = float(k + 1); }"
 
 
 def compiled(shader: str, level: str, folder: Path) -> bytes:
@@ -157,7 +182,9 @@ def test_shaders_come_back(name: str, level: str, tmp_path: Path) -> None:
     ("shader", "says"),
     [
         ("void main() { for (uint k = 0; k < n; ++k) if (a[k] > 1.0) break; }", "out of its construct"),
-        ("void main() { switch (n) { case 3: b[0] = 1.0; break; default: b[1] = 2.0; } }", "lacks it"),
+        ("void main() { for (uint k = 0; k < n; ++k) switch (k) { case 3: continue; } }", "of its construct"),
+        ("layout(local_size_x_id = 7) in; void main() { b[0] = gl_WorkGroupSize.x; }", "decorated constants"),
+        (COMPUTED, "lacks this instruction"),
     ],
 )  # fmt: skip
 def test_what_the_dialect_lacks_is_named(shader: str, says: str, tmp_path: Path) -> None:
@@ -166,6 +193,84 @@ def test_what_the_dialect_lacks_is_named(shader: str, says: str, tmp_path: Path)
     with pytest.raises(OpenInferError, match=says) as raised:
         deserialize(words)
     assert raised.value.code == "OI0763"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        # Of the constant: the sum becomes a comparison or a sum of floats, and no instruction of values.
+        ((6 << 16 | 52, 128), (6 << 16 | 52, 184), "OI0761"),
+        ((6 << 16 | 52, 128), (6 << 16 | 52, 129), "OI0761"),
+        ((6 << 16 | 52, 128), (6 << 16 | 52, 52), "OI0760"),
+        ((6 << 16 | 52, 128), (6 << 16 | 52, 999), "OI0760"),
+    ],
+)
+def test_computed_constants_are_checked(
+    old: tuple[int, int], new: tuple[int, int], says: str, tmp_path: Path
+) -> None:
+    words = compiled(COMPUTED, "-O0", tmp_path)
+    assert write_words(check_words(words)) == words
+    given = list(struct.unpack(f"<{len(words) // 4}I", words))
+    (place,) = (n for n, word in enumerate(given) if word == old[0] and given[n + 3] == old[1])
+    given[place + 3] = new[1]
+    with pytest.raises(OpenInferError) as raised:
+        check_words(struct.pack(f"<{len(given)}I", *given))
+    assert raised.value.code == says
+
+
+def test_a_switch_selects_by_an_integer(tmp_path: Path) -> None:
+    words = compiled(SHADERS["cases"], "-O", tmp_path)
+    module = check_words(words)
+    kind = next(one.result for one in module.instructions if one.row.name == "TypeFloat")
+    zero = next(
+        one for one in module.instructions if one.row.name == "Constant" and one.type == kind
+    )
+    changed = [
+        replace(one, parts=(Part("id", zero.of("result")[0]), *one.parts[1:]))
+        if one.row.name == "Switch"
+        else one
+        for one in module.instructions
+    ]
+    with pytest.raises(OpenInferError, match="is no integer of up to 32 bits") as raised:
+        check_words(write_words(replace(module, instructions=tuple(changed))))
+    assert raised.value.code == "OI0761"
+
+
+def switches(words: bytes) -> list[tuple[int, ...]]:
+    """The numbers of the cases of each switch."""
+    found = (one for one in read_words(words).instructions if one.row.name == "Switch")
+    return [tuple(one.of("word")) for one in found]
+
+
+def spec_composites(words: bytes) -> list[str]:
+    """Specialization constants of several parts: each part with its number, if it may be given."""
+    module = read_words(words)
+    ids = {
+        number(one.parts[0]): number(one.parts[2])
+        for one in module.instructions
+        if one.row.name == "Decorate" and len(one.parts) == 3 and number(one.parts[1]) == 1
+    }
+    made = {one.result: one for one in module.instructions}
+    return [
+        ", ".join(
+            f"{ids.get(part, '-')}: {number(made[part].parts[-1]):#x}" for part in one.of("id")
+        )
+        for one in module.instructions
+        if one.row.name == "SpecConstantComposite"
+    ]
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O"])
+def test_cases_and_composites_keep_their_numbers(level: str, tmp_path: Path) -> None:
+    words = compiled(SHADERS["cases"], level, tmp_path)
+    again = serialize(deserialize(words))
+    assert switches(again) == switches(words)
+    assert ((-2) % (1 << 32), 0, 7, 3) in switches(words)
+    assert spec_composites(again) == spec_composites(words)
+    assert "3: 0x40000000, -: 0x40400000" in spec_composites(words)
+    text = printed_module(deserialize(words))
+    assert re.search(r"spirv.Switch %\w+ : si32, \[\s+default: \S+,\s+-2: ", text)
+    assert "spec_id(3) = 2.000000e+00 : f32" in text
 
 
 def nested(depth: int) -> bytes:

@@ -12,7 +12,7 @@ func.func @f(%a: !cA, %b: !cB, %c: !cC, %pp : !spirv.ptr<!spirv.struct<foo, (f32
   %x = spirv.CompositeExtract %k2[1 : i32] : !spirv.array<2xf32>
   return
 }
-spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.6, [Shader], []> {
+spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel], []> {
   spirv.SpecConstant @sc spec_id(3) = 5 : i32
   spirv.SpecConstant @sd = 1.5 : f32
   spirv.GlobalVariable @g initializer(@sd) : !spirv.ptr<f32, Private>
@@ -36,7 +36,7 @@ spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.6, [Shader], 
 // CHECK: {{%.*}} = spirv.Constant [dense<1.000000e+00> : vector<2xf32>, dense<2.000000e+00> : vector<2xf32>] : !spirv.array<2 x vector<2xf32>>
 // CHECK: {{%.*}} = spirv.Constant [1.000000e+00 : f32, 2.000000e+00 : f32] : !spirv.array<2 x f32>
 // CHECK: {{%.*}} = spirv.CompositeExtract {{%.*}}[1 : i32] : !spirv.array<2 x f32>
-// CHECK: spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.6, [Shader], []> {
+// CHECK: spirv.module PhysicalStorageBuffer64 Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel], []> {
 // CHECK: spirv.SpecConstant @sc spec_id(3) = 5 : i32
 // CHECK: spirv.SpecConstant @sd = 1.500000e+00 : f32
 // CHECK: spirv.GlobalVariable @g initializer(@sd) : !spirv.ptr<f32, Private>

@@ -9,6 +9,11 @@ spirv.module @m Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Float16, Int6
   spirv.GlobalVariable @push : !spirv.ptr<!spirv.struct<(i32 [0], i32 [4])>, PushConstant>
   spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<256 x f32>, Workgroup>
   spirv.SpecConstant @sc spec_id(3) = 5 : i32
+  spirv.SpecConstant @sd spec_id(4) = true
+  spirv.SpecConstant @se = 0.5 : f32
+  spirv.SpecConstantComposite @pair (@sc, @sc) : vector<2xi32>
+  spirv.SpecConstantComposite @list (@se, @se, @se) : !spirv.array<3 x f32>
+  spirv.SpecConstantComposite @mixed (@sc, @sd, @se) : !spirv.struct<(i32, i1, f32)>
   spirv.func @main() "None" {
     %var = spirv.Variable : !spirv.ptr<f32, Function>
     %p = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
@@ -18,6 +23,7 @@ spirv.module @m Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Float16, Int6
     %t = spirv.Constant true
     %vec = spirv.Constant dense<[1.0, 2.0]> : vector<2xf32>
     %spec = spirv.mlir.referenceof @sc : i32
+    %pair = spirv.mlir.referenceof @pair : vector<2xi32>
     %in = spirv.mlir.addressof @in : !buffer
     %a = spirv.AccessChain %in[%zero, %i] : !buffer, i32, i32
     %x = spirv.Load "StorageBuffer" %a ["Aligned", 4] : f32
@@ -73,6 +79,11 @@ spirv.module @m Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Float16, Int6
 // CHECK: spirv.GlobalVariable @push : !spirv.ptr<!spirv.struct<(i32 [0], i32 [4])>, PushConstant>
 // CHECK: spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<256 x f32>, Workgroup>
 // CHECK: spirv.SpecConstant @sc spec_id(3) = 5 : i32
+// CHECK: spirv.SpecConstant @sd spec_id(4) = true
+// CHECK: spirv.SpecConstant @se = 5.000000e-01 : f32
+// CHECK: spirv.SpecConstantComposite @pair (@sc, @sc) : vector<2xi32>
+// CHECK: spirv.SpecConstantComposite @list (@se, @se, @se) : !spirv.array<3 x f32>
+// CHECK: spirv.SpecConstantComposite @mixed (@sc, @sd, @se) : !spirv.struct<(i32, i1, f32)>
 // CHECK: spirv.func @main() "None" {
 // CHECK: {{%.*}} = spirv.Variable : !spirv.ptr<f32, Function>
 // CHECK: {{%.*}} = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
@@ -82,6 +93,7 @@ spirv.module @m Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Float16, Int6
 // CHECK: {{%.*}} = spirv.Constant true
 // CHECK: {{%.*}} = spirv.Constant dense<[1.000000e+00, 2.000000e+00]> : vector<2xf32>
 // CHECK: {{%.*}} = spirv.mlir.referenceof @sc : i32
+// CHECK: {{%.*}} = spirv.mlir.referenceof @pair : vector<2xi32>
 // CHECK: {{%.*}} = spirv.mlir.addressof @in : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>
 // CHECK: {{%.*}} = spirv.AccessChain {{%.*}}[{{%.*}}, {{%.*}}] : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>, i32, i32
 // CHECK: {{%.*}} = spirv.Load "StorageBuffer" {{%.*}} ["Aligned", 4] : f32

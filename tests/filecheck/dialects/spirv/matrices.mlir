@@ -7,7 +7,7 @@
 !cA = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 !cB = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
 !cC = !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
-spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int16, Float16, Float64, CooperativeMatrixKHR, GroupNonUniformClustered, GroupNonUniformArithmetic, GroupNonUniformBallot, GroupNonUniformShuffleRelative, DotProduct, DotProductInput4x8BitPacked, VulkanMemoryModel, StorageBuffer8BitAccess, StorageBuffer16BitAccess], [SPV_KHR_cooperative_matrix]> {
+spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int16, Float16, Float64, CooperativeMatrixKHR, GroupNonUniformClustered, GroupNonUniformArithmetic, GroupNonUniformBallot, GroupNonUniformShuffleRelative, DotProduct, DotProductInput4x8BitPacked, VulkanMemoryModel, StorageBuffer8BitAccess, StorageBuffer16BitAccess], [SPV_KHR_cooperative_matrix]> {
   spirv.GlobalVariable @a bind(0, 3) : !buf
   spirv.GlobalVariable @h bind(0, 4) {restrict} : !hb
   spirv.GlobalVariable @t : !spirv.ptr<!spirv.struct<(!spirv.array<64 x vector<4xf32>, stride=16> [0], i32 [1024])>, Workgroup>
@@ -106,7 +106,7 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int
   spirv.ExecutionMode @main "LocalSize", 64, 1, 1
 }
 
-// CHECK: spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int16, Float16, Float64, CooperativeMatrixKHR, GroupNonUniformClustered, GroupNonUniformArithmetic, GroupNonUniformBallot, GroupNonUniformShuffleRelative, DotProduct, DotProductInput4x8BitPacked, VulkanMemoryModel, StorageBuffer8BitAccess, StorageBuffer16BitAccess], [SPV_KHR_cooperative_matrix]> {
+// CHECK: spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Int8, Int64, Int16, Float16, Float64, CooperativeMatrixKHR, GroupNonUniformClustered, GroupNonUniformArithmetic, GroupNonUniformBallot, GroupNonUniformShuffleRelative, DotProduct, DotProductInput4x8BitPacked, VulkanMemoryModel, StorageBuffer8BitAccess, StorageBuffer16BitAccess], [SPV_KHR_cooperative_matrix]> {
 // CHECK: spirv.GlobalVariable @a bind(0, 3) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i8, stride=1> [0, NonWritable])>, StorageBuffer>
 // CHECK: spirv.GlobalVariable @h bind(0, 4) {restrict} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
 // CHECK: spirv.GlobalVariable @t : !spirv.ptr<!spirv.struct<(!spirv.array<64 x vector<4xf32>, stride=16> [0], i32 [1024])>, Workgroup>
