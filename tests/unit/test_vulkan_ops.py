@@ -99,6 +99,41 @@ def test_an_index_outside_is_the_error_of_the_cpu(dtype: str, everything_on_vulk
     assert "index" in found[0]
 
 
+MANY = """
+dynamic {{ x: f32[4, 5]; k: i64[M]; u: f32[4, M]; }}
+block entry {{ assign y: f32[{shape}]; assign z: f32[{behind}]; {nodes} return y, z; }}
+"""
+ROWS, COLUMNS = ("gather(x, k, axis=0)", "M, 5", 4), ("gather(x, k, axis=1)", "4, M", 5)
+JOINED = ('scatter(x, k, u, axis=1, mode="add")', "4, 5", 5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "vulkan"])
+@pytest.mark.parametrize("count", [9, 6000])
+@pytest.mark.parametrize(
+    ("first", "then"), [(ROWS, COLUMNS), (COLUMNS, ROWS), (JOINED, ROWS)], ids=["rows", "columns", "joined"]
+)  # fmt: skip
+def test_of_many_wrong_indices_the_first_is_named(
+    first: tuple[str, str, int],
+    then: tuple[str, str, int],
+    count: int,
+    device: str,
+    everything_on_vulkan: None,
+) -> None:
+    """Of all nodes, and whatever the order is in which threads and invocations come to them."""
+    text = MANY.format(
+        shape=first[1], behind=then[1], nodes=f"op {first[0]} >> y; op {then[0]} >> z;"
+    )
+    executor = oi.compile(text, device=device).make_executor(threads=4)
+    k = np.full(count, 1)
+    k[3:] = np.arange(count - 3) + 100
+    x, u = np.ones((4, 5), np.float32), np.ones((4, count), np.float32)
+    for _ in range(25):
+        with pytest.raises(oi.StepError) as raised:
+            executor.run(x=x, k=k, u=u)
+        said = f">> y: index 100 at position [3] of the indices is outside 0..{first[2]}"
+        assert said in str(raised.value)
+
+
 def test_an_empty_table(everything_on_vulkan: None) -> None:
     program = oi.compile(TABLE % ("i64", "gather(x, k)"), device="vulkan", fallback=False)
     executor = program.make_executor()

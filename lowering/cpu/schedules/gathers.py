@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, i64
 from xdsl.ir import SSAValue
@@ -14,8 +15,31 @@ from openinfer.lowering.kernels.numeric import compare_integers, index_to, selec
 from openinfer.lowering.kernels.runs import Extent, collapse, each, extent_of, view_around
 from openinfer.runtime.devices.failures import PLACE
 
-Report = Callable[[SSAValue, Index, SSAValue], None]
-"""Builds what notes a wrong index: its value, the bound, and which one of the indices it is."""
+
+@dataclass(frozen=True)
+class Report:
+    """Builds what notes a wrong index: its value, the bound, and which one of the indices it is."""
+
+    b: LoopBuilder
+    errors: SSAValue
+    node: int
+
+    def __call__(self, index: SSAValue, bound: Index, j: SSAValue) -> None:
+        b = self.b
+
+        def record() -> None:
+            b.store(index_to(b, index, i64), self.errors, [1])
+            b.store(index_to(b, b.index(bound), i64), self.errors, [2])
+            b.store(index_to(b, b.mul(b.add(j, 1), PLACE), i64), self.errors, [3])
+            b.store(b.constant(1 + self.node, i64), self.errors, [0])
+
+        self.unless_noted(record)
+
+    def unless_noted(self, build: Callable[[], None]) -> None:
+        """What is done where there is no error yet."""
+        b = self.b
+        first = b.load(self.errors, [0])
+        b.when(compare_integers(b, "eq", first, b.constant(0, i64)), build)
 
 
 def gather(
@@ -31,8 +55,8 @@ def gather(
 ) -> None:
     """`target[outer, j…, inner] = table[outer, indices[j…], inner]`.
 
-    An index outside of the table reads row 0, and `report(index, bound, j)` is built for it. `unsigned`
-    says that the indices have no sign.
+    An index outside of the table reads row 0, and the first such index is reported. `unsigned` says that
+    the indices have no sign.
     """
     assert isinstance(table.type, MemRefType)
     assert isinstance(indices.type, MemRefType)
@@ -44,9 +68,19 @@ def gather(
     count = extent_of(b, indices, range(index_rank))
     bound = rows.count.value(b)
 
+    together = rows.outer.static == 1
+    """Whether threads share the indices."""
+
+    def tell_of_the_first(_index: SSAValue, bound: Index, _j: SSAValue) -> None:
+        # Threads come to wrong indices in any order: each looks for the first one, and notes the same.
+        tell = report
+        assert tell is not None
+        tell.unless_noted(lambda: check_indices(b, flat, bound, tell, unsigned=unsigned))
+
     def element(outer: SSAValue, j: SSAValue) -> None:
         index = as_index(b, b.load(flat, [j] if index_rank else []), unsigned)
-        row = _checked(b, index, bound, j, report)
+        shared = tell_of_the_first if together and index_rank and report is not None else report
+        row = _checked(b, index, bound, j, shared)
         copy_run(
             b,
             rows.inner,
@@ -56,11 +90,10 @@ def gather(
         )
 
     def all_elements() -> None:
-        many = rows.outer.static != 1
         each(
             b,
             rows.outer,
-            lambda outer: each(b, count, lambda j: element(outer, j), parallel=not many),
+            lambda outer: each(b, count, lambda j: element(outer, j), parallel=together),
             parallel=True,
         )
         check_of_none(b, rows.outer, flat, bound, report, unsigned=unsigned)
@@ -127,7 +160,11 @@ def check_of_none(
 
 
 def _checked(
-    b: LoopBuilder, index: SSAValue, bound: Index, j: SSAValue, report: Report | None
+    b: LoopBuilder,
+    index: SSAValue,
+    bound: Index,
+    j: SSAValue,
+    report: Callable[[SSAValue, Index, SSAValue], None] | None,
 ) -> SSAValue:
     """The index if it lies in the table, else 0 and a report (unsigned: below 0 is too large)."""
     outside = b.compare("uge", index, bound)
@@ -145,15 +182,4 @@ def as_index(b: LoopBuilder, raw: SSAValue, unsigned: bool) -> SSAValue:
 def report_into(b: LoopBuilder, errors: SSAValue, node: int) -> Report:
     """Records a wrong index as `[1 + node, index, bound, PLACE * (1 + j)]`, unless there is an error
     already."""
-
-    def report(index: SSAValue, bound: Index, j: SSAValue) -> None:
-        def record() -> None:
-            b.store(index_to(b, index, i64), errors, [1])
-            b.store(index_to(b, b.index(bound), i64), errors, [2])
-            b.store(index_to(b, b.mul(b.add(j, 1), PLACE), i64), errors, [3])
-            b.store(b.constant(1 + node, i64), errors, [0])
-
-        first = b.load(errors, [0])
-        b.when(compare_integers(b, "eq", first, b.constant(0, i64)), record)
-
-    return report
+    return Report(b, errors, node)

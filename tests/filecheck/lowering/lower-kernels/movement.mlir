@@ -78,7 +78,7 @@ func.func @concat(%a: memref<?x16xf32>, %b: memref<?x32xf32>, %y: memref<?x48xf3
   func.return
 }
 
-// A wrong index is recorded with the node (plus 1), and row 0 is read instead.
+// A wrong index reads row 0. Whoever comes to one looks for the first one, and records it with the node (plus 1).
 
 // CHECK-LABEL: func.func @gather
 // CHECK:       scf.for %[[J:.*]] =
@@ -86,9 +86,14 @@ func.func @concat(%a: memref<?x16xf32>, %b: memref<?x32xf32>, %y: memref<?x48xf3
 // CHECK:         %[[INDEX:.*]] = arith.index_cast %[[ID]] : i64 to index
 // CHECK:         %[[BAD:.*]] = arith.cmpi uge, %[[INDEX]], %c100 : index
 // CHECK:         scf.if %[[BAD]]
-// CHECK:           memref.store %{{.*}}, %errors[%c1]
-// CHECK:           %[[NODE:.*]] = arith.constant 8 : i64
-// CHECK-NEXT:      memref.store %[[NODE]], %errors[%c0]
+// CHECK:           %[[NOTED:.*]] = memref.load %errors[%c0]
+// CHECK:           %[[NONE:.*]] = arith.cmpi eq, %[[NOTED]]
+// CHECK-NEXT:      scf.if %[[NONE]]
+// CHECK:             scf.for
+// CHECK:               arith.cmpi uge
+// CHECK:               memref.store %{{.*}}, %errors[%c1]
+// CHECK:               %[[NODE:.*]] = arith.constant 8 : i64
+// CHECK-NEXT:          memref.store %[[NODE]], %errors[%c0]
 // CHECK:         %[[ROW:.*]] = arith.select %[[BAD]], %c0, %[[INDEX]] : index
 // CHECK:         vector.load %table[%[[ROW]],
 // CHECK:       } {openinfer.parallel}
