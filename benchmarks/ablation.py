@@ -122,7 +122,10 @@ class _Row:
         return found, noise
 
     def _pool(self) -> Pool:
-        return Pool(self.folder, self.scratch, THREADS, device=self.choices.device)
+        choices = self.choices
+        return Pool(
+            self.folder, self.scratch, THREADS, device=choices.device, fallback=choices.fallback
+        )
 
     def _package(self) -> Package:
         return oi.open_model(self.workload.package(self.folder))
@@ -130,7 +133,10 @@ class _Row:
     def _compiled(self, model: Package, *without: str) -> Program:
         graph = oi.graph_file(self.workload.program)
         sizes = self.workload.sizes() or None
-        return compiled(graph, model, self.choices.device, sizes, without=without)
+        choices = self.choices
+        return compiled(
+            graph, model, choices.device, sizes, without=without, fallback=choices.fallback
+        )
 
     def _full(self, model: Package) -> tuple[Program, float]:
         """The program with all passes, and the seconds that it takes to compile."""
@@ -226,7 +232,7 @@ def _costs(workload: Workload, full: Program, less: Program) -> dict[str, float]
 def _prepare(pool: Pool, peer: str, key: str, workload: Workload, *without: str) -> None:
     """Raises WorkerError when the answer is not the simulator's."""
     answer = answer_file(workload, key, pool.scratch)
-    options = {"without": without, "device": pool.device}
+    options = {"without": without, "device": pool.device, "fallback": pool.fallback}
     order = {"prepare": workload.name, "answer": str(answer), "options": options}
     pool.worker(peer, key).ask(**order)
     if peer != REFERENCE:

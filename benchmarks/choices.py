@@ -45,6 +45,8 @@ class Choices:
     """The target that programs are compiled for, and peers are held to."""
     device: str = DEFAULT_DEVICE
     """The device that our programs run on."""
+    fallback: bool = True
+    """Whether the host runs what that device does not support."""
 
     def peers_of(self, workload: Workload) -> list[str]:
         """The peers of a row; those with a reason of their own not to run it say so later."""
@@ -77,6 +79,7 @@ def chosen(args: argparse.Namespace) -> Choices:
         start=not args.no_start and args.workload is None and target == HOST,
         target=target,
         device=args.device,
+        fallback=not args.no_fallback,
     )
 
 

@@ -134,7 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--limit", type=float, default=1.02, metavar="R", help="what is called slower (1.02)")
     add("--folder", type=Path, metavar="DIR", help="for weights (default: cache)")
     add("--traceback", action="store_true", help="show Python tracebacks")
-    parser.set_defaults(peers=["none"], quick=False, no_start=True, device=DEFAULT_DEVICE)
+    parser.set_defaults(peers=["none"], quick=False, no_start=True)
+    parser.set_defaults(device=DEFAULT_DEVICE, no_fallback=False)
     args = parser.parse_args(arguments)
     return guard(lambda: run(args), traceback=args.traceback)
 

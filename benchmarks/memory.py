@@ -65,6 +65,7 @@ def planned(asked: Asked) -> Told:
     with oi.open_model(workload.package(setting.folder)) as model:
         sizes = workload.sizes() or None
         options: dict[str, Any] = {"precision": setting.precision} if setting.precision else {}
+        options["fallback"] = setting.fallback
         program = compiled(oi.graph_file(workload.program), model, setting.device, sizes, **options)
         dynamic: dict[str, int] = {}
         if program.manifest.dynamic_sizes:

@@ -40,6 +40,8 @@ class Setting:
     """The target that programs are compiled for, and peers are held to."""
     device: str = DEFAULT_DEVICE
     """The device that our programs run on."""
+    fallback: bool = True
+    """Whether the host runs what that device does not support."""
 
 
 Make = Callable[[Workload, Setting], Run]

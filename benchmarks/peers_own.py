@@ -19,6 +19,8 @@ def openinfer(workload: Workload, setting: Setting) -> Run:
     options: dict[str, Any] = {"without": setting.without} if setting.without else {}
     if setting.target != HOST:
         options["target"] = setting.target
+    if not setting.fallback:
+        options["fallback"] = False
     if setting.precision is not None:
         options["precision"] = setting.precision
     program = compiled(graph, model, setting.device, sizes=sizes, **options)

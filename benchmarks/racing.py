@@ -107,12 +107,15 @@ class Pool:
         threads: int,
         target: str = HOST,
         device: str = DEFAULT_DEVICE,
+        *,
+        fallback: bool = True,
     ) -> None:
         self.folder = folder
         self.scratch = scratch
         self.threads = threads
         self.target = target
         self.device = device
+        self.fallback = fallback
         self._workers: dict[str, Worker] = {}
 
     def __enter__(self) -> Pool:
@@ -240,7 +243,7 @@ def rivals(running: Iterable[str]) -> list[str]:
 def _ask(pool: Pool, peer: str, workload: Workload) -> float:
     """Seconds until a peer had its first answer, which lies in a file then."""
     answer = str(answer_file(workload, peer, pool.scratch))
-    options = {"device": pool.device}
+    options: dict[str, Any] = {"device": pool.device, "fallback": pool.fallback}
     if peer == "openinfer-bf16":
         options["precision"] = "bf16"
     worker = pool.worker(peer)

@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
     status = 0
     with scratch_folder() as scratch:
         for threads in choices.threads:
-            with Pool(folder, scratch, threads, choices.target, choices.device) as pool:
+            device, fallback = choices.device, choices.fallback
+            with Pool(folder, scratch, threads, choices.target, device, fallback=fallback) as pool:
                 for row in _races(args, choices, data, pool):
                     data["rows"].append(row | {"target": data["environment"]["target"]})
                     _write(args.json, data)

@@ -115,6 +115,7 @@ class Session:
             options.get("precision"),
             self._target,
             options.get("device", DEFAULT_DEVICE),
+            options.get("fallback", True),
         )
         start = time.perf_counter()
         run = self._peer.make(workload, setting)

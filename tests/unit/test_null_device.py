@@ -241,10 +241,61 @@ def test_without_fallback_an_op_that_the_device_does_not_support_is_an_error() -
     oi.compile(asked, device="null", fallback=False)
 
 
+class Tables:
+    """A workload of the benchmarks."""
+
+    result = "z"
+
+    def __init__(self, folder: Path) -> None:
+        self.program = folder / "tables.oi"
+        self.program.write_text(TABLES % "")
+
+    def package(self, folder: Path) -> Path:
+        package = folder / "tables.oinf"
+        oi.write_oinf(oi.OinfContent(tensors={"unused": np.zeros(1, np.float32)}), package)
+        return package
+
+    def sizes(self) -> dict[str, int]:
+        return {}
+
+    def start(self, executor: object) -> None:
+        pass
+
+
+def test_no_fallback_of_a_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its command line says is what its programs are compiled with."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    from benchmarks.choices import chosen
+    from benchmarks.peers import Setting
+    from benchmarks.peers_own import openinfer as ours
+    from openinfer.compiler.tools.arguments import CommandParser
+    from openinfer.compiler.tools.commands import bench
+
+    parser = CommandParser()
+    bench.add_arguments(parser)
+    line = ["--workload", "W3", "--peers", "none", "--device", "null"]
+    workload: Any = Tables(tmp_path)
+    for more, fallback in ([], True), (["--no-fallback"], False):
+        choices = chosen(parser.parse_args([*line, *more]))
+        assert choices.fallback == fallback
+        setting = Setting(tmp_path, 1, device=choices.device, fallback=choices.fallback)
+        if fallback:
+            ours(workload, setting)
+            continue
+        with pytest.raises(oi.UnsupportedError) as raised:
+            ours(workload, setting)
+        assert raised.value.code == "OI0738"
+
+
 def test_no_fallback_on_the_command_line_and_in_a_dump(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "tables.oi"
     path.write_text(TABLES % "")
-    for command in (["run"], ["compile", "-o", str(tmp_path / "t.oip")]):
+    for command in (
+        ["run"],
+        ["compile", "-o", str(tmp_path / "t.oip")],
+        ["inspect", "--kernels"],
+        ["inspect", "--plan"],
+    ):
         command = [command[0], str(path), *command[1:], "--device", "null"]
         assert main(command) == 0
         capsys.readouterr()
@@ -252,6 +303,9 @@ def test_no_fallback_on_the_command_line_and_in_a_dump(tmp_path: Path, capsys: C
         said = capsys.readouterr().err
         assert "OI0738" in said
         assert "Traceback" not in said
+    for file, says in (("tables.oi", "add --plan or --kernels"), ("t.oip", "openinfer compile")):
+        assert main(["inspect", str(tmp_path / file), "--no-fallback"]) != 0
+        assert says in capsys.readouterr().err
     assert (
         optimise([str(path), "--pipeline", "null", "--to", "nn", "-o", str(tmp_path / "t.mlir")])
         == 0

@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from openinfer.compiler.tools.arguments import add_device
+from openinfer.compiler.tools.arguments import add_device, add_no_fallback
 from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.errors import UnsupportedError
 
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compile for an older processor (avx2, generic) and hold peers to its instructions",
     )
     add_device(parser, default=DEFAULT_DEVICE)
+    add_no_fallback(parser)
     add("--rounds", type=int, metavar="N", help="rounds of turns (default 7)")
     add("--slice", type=float, metavar="S", help="seconds of a turn (default 0.1)")
     add("--quick", action="store_true", help="2 rounds of 0.02 s: shows that everything works")

@@ -15,7 +15,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.tools.arguments import add_device, add_model, parse_sizes
+from openinfer.compiler.tools.arguments import (
+    add_device,
+    add_model,
+    add_no_fallback,
+    parse_sizes,
+)
 from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.compiler.tools.report import (
     BAD_INPUT,
@@ -59,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model(parser)
     add_device(parser)
+    add_no_fallback(parser)
     add("--dot", action="store_true", help="control flow in Graphviz's language")
     add("--mermaid", action="store_true", help="control flow as a Mermaid flowchart")
     add("--svg", type=Path, metavar="FILE", help="control flow drawn by Graphviz")
@@ -67,15 +73,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.no_fallback and args.file.is_compiled():
+        raise UsageError(
+            "--no-fallback is decided when a program is compiled", "give it to `openinfer compile`"
+        )
+    if args.no_fallback and not args.plan and not args.kernels:
+        raise UsageError("--no-fallback is about what is compiled", "add --plan or --kernels")
     if args.file.suffix in _PROGRAMS:
         return _program(args)
     if args.file.is_compiled():
         return _compiled(args)
     pictures = args.dot or args.mermaid or args.svg
-    compiled = args.device is not None or args.plan or args.kernels
+    compiled = args.device is not None or args.plan or args.kernels or args.no_fallback
     if args.model is not None or args.size or pictures or compiled:
         raise UsageError(
-            "--model, --size, --device, --dot, --mermaid, --svg, --plan and --kernels are about programs",
+            "--model, --size, --device, --no-fallback, --dot, --mermaid, --svg, --plan and --kernels are "
+            "about programs",
             f"{args.file.name} is taken for a model package; programs end in .oi, .json or .oip",
         )
     from openinfer.runtime.packages import open_model
@@ -160,7 +173,9 @@ def _show(
         from openinfer.compiler.tools.inspecting.kernels import kernels_json, kernels_text
         from openinfer.compiler.tools.inspecting.plan import compiled_program, plan_json
 
-        program = compiled_program(graph, package, sizes, args.device or DEFAULT_DEVICE)
+        program = compiled_program(
+            graph, package, sizes, args.device or DEFAULT_DEVICE, fallback=not args.no_fallback
+        )
         if args.plan:
             facts["plan"] = plan_json(program)
             compiled.append(f"{program.plan_text()}\n")

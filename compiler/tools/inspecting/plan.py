@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 
 def compiled_program(
-    graph: Graph, package: Package | None, sizes: Mapping[str, int], device: str
+    graph: Graph,
+    package: Package | None,
+    sizes: Mapping[str, int],
+    device: str,
+    *,
+    fallback: bool = True,
 ) -> Program:
     """The compiled program, from the cache when it is there. Raises what `compile` raises."""
     check_available(device, "leave out --plan and --kernels")
     with waiting(f"compiling {graph.file}"):
-        return compile(graph, package, device, sizes)
+        return compile(graph, package, device, sizes, fallback=fallback)
 
 
 def plan_json(program: Program) -> dict[str, Any]:
