@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from unittest.mock import patch
 
@@ -72,13 +74,20 @@ FORMS = {
 }
 
 
-@cache
-def kernels_of(form: str) -> dict[str, bytes]:
-    """The kernels of a program, as they are for an H200. No driver is needed to compile it."""
+@contextmanager
+def as_for_an_h200() -> Generator[None]:
+    """What is compiled for Vulkan here is for that device; no driver is needed."""
 
     def described(_: VulkanDevice) -> DeviceDescription:
         return H200
 
     with patch.object(VulkanDevice, "describe", described):
+        yield
+
+
+@cache
+def kernels_of(form: str) -> dict[str, bytes]:
+    """The kernels of a program, as they are for an H200."""
+    with as_for_an_h200():
         program = oi.compile(FORMS[form], device="vulkan", fallback=False)
     return {name: words for name, words in program.parts.items() if name.endswith(".spv")}

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matrix_forms import FORMS, as_for_an_h200, kernels_of
+from slangpy_library import compiled as compiled_newer
+from slangpy_library import complaints, require_library
 from test_vulkan_kernels import MATRICES, PROGRAMS
 
 import openinfer as oi
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.lowering.vulkan import serialize as words
+from openinfer.runtime.spirv.check_limits import asked_of
+from openinfer.runtime.spirv.words import read_words
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCHEDULES = Path(__file__).parents[1] / "filecheck/lowering"
@@ -92,7 +97,8 @@ def test_kernels_of_forms_compile(
 def test_kernels_of_schedules_compile(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also those of devices that tests have not; glslc of 2023 does not know matrices."""
+    """Also those of devices that tests have not; glslc of 2023 does not know matrices, what slangpy holds
+    does."""
     target = tmp_path / "kernels.comp"
     given = [str(path), "--split-input-file", "-p", PASSES, "-t", "glsl"]
     optimise([*given, "-o", str(target)])
@@ -102,9 +108,37 @@ def test_kernels_of_schedules_compile(
         one for text in target.read_text().split("// -----\n") for one in shaders(text).values()
     ]
     assert found
+    of_matrices = [shader for shader in found if "coopmat" in shader]
     for shader in found:
-        if "coopmat" not in shader:
+        if shader not in of_matrices:
             compiled(shader)
+    if of_matrices:
+        require_library()
+        assert [said for _, said in compiled_newer(of_matrices, tmp_path)] == [""] * len(
+            of_matrices
+        )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_kernels_with_matrices_compile(form: str, tmp_path: Path) -> None:
+    """As for an H200: a valid module, with the workgroup, the bindings and the shared memory of our words."""
+    require_library()
+    with as_for_an_h200():
+        path = tmp_path / "form.oi"
+        path.write_text(FORMS[form])
+        found = glsl_of(path, tmp_path)
+    ours = kernels_of(form)
+    assert {f"{name}.spv" for name in found} == set(ours)
+    made = compiled_newer(list(found.values()), tmp_path)
+    assert [said for _, said in made] == [""] * len(found)
+    assert complaints([module for module, _ in made], tmp_path) == [""] * len(found)
+    assert any("coopMatMulAdd(" in shader for shader in found.values())
+    for name, (module, _) in zip(found, made):
+        theirs, mine = (asked_of(read_words(one)) for one in (module, ours[f"{name}.spv"]))
+        assert theirs.workgroup == mine.workgroup
+        assert theirs.shared_memory == mine.shared_memory
+        assert not theirs.matrices
+        assert set(mine.bindings) <= set(theirs.bindings)
 
 
 def test_matrices_are_those_of_the_extension(tmp_path: Path) -> None:
