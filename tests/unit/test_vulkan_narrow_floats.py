@@ -153,6 +153,21 @@ def test_sums(rows: int, columns: int, dtype: str, everything_on_vulkan: None) -
 
 
 @pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_rows(rows: int, dtype: str, everything_on_vulkan: None) -> None:
+    """A product of them leaves the norm, which is rounded, to a kernel of its own."""
+    text = f"""
+dynamic {{ x: {dtype}[{rows}, 512]; n: {dtype}[512]; w: {dtype}[300, 512]; }}
+block entry {{
+    assign h: {dtype}[{rows}, 512]; assign y: {dtype}[{rows}, 300];
+    op rms_norm(x, n) >> h; op matmul(h, w, transpose_b=true) >> y; op relu(y) >> y; return y;
+}}
+"""
+    inputs = {"x": drawn(dtype, rows, 512), "n": drawn(dtype, 512, seed=1)}
+    agree(text, {**inputs, "w": drawn(dtype, 300, 512, seed=2)}, UNIT[dtype])
+
+
+@pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("queries", [1, 21])
 def test_attention(queries: int, dtype: str, everything_on_vulkan: None) -> None:
     text = f"""

@@ -107,3 +107,15 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return %u : tensor<1x64xf32>
   }
 }
+// -----
+// Of bf16 the norm stays: what it rounds would show.
+// CHECK-LABEL: func.func @step(%h: tensor<1x128xbf16>
+// CHECK: nn.rms_norm
+// CHECK-NOT: nn.matvec
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step(%h: tensor<1x128xbf16>, %w: tensor<128xbf16>, %gate: tensor<64x128xbf16>) -> tensor<1x64xbf16> {
+    %n = nn.rms_norm(%h, %w) {eps = 1.0e-05 : f64} : (tensor<1x128xbf16>, tensor<128xbf16>) -> tensor<1x128xbf16>
+    %u = nn.matmul(%n, %gate) {transpose_b} : (tensor<1x128xbf16>, tensor<64x128xbf16>) -> tensor<1x64xbf16>
+    func.return %u : tensor<1x64xbf16>
+  }
+}
