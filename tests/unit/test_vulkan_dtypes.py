@@ -180,3 +180,16 @@ def test_a_device_without_f64_leaves_it_to_the_host(
     assert F64.within("matrix").f64
     assert not F64.within("scalar").f64
     assert F64.key != F64.within("scalar").key
+
+
+def test_a_program_with_f64_is_refused_by_a_device_without_it(
+    vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openinfer.runtime.devices.vulkan import kernels
+
+    text = "dynamic { x: f64[41, 43]; } block entry { assign y: f64[41, 43]; op neg(x) >> y; return y; }"
+    program = oi.compile(text, device="vulkan", fallback=False)
+    monkeypatch.setattr(kernels, "CAPABILITIES_OF_F64", frozenset[str]())
+    with pytest.raises(oi.UnsupportedError, match="needs Float64") as raised:
+        program.make_executor()
+    assert raised.value.code == "OI0773"
