@@ -128,3 +128,13 @@ def test_lines_are_unpacked_first(op: str, everything_on_vulkan: None) -> None:
         f"op {op}; return y; }}"
     )
     agree(text, {"x": draw("i4", (40, 41))})
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1"])
+@pytest.mark.parametrize("count", [0, 9])
+def test_a_scalar_and_no_elements(count: int, dtype: str, everything_on_vulkan: None) -> None:
+    text = (
+        f"dynamic {{ x: {dtype}[N]; s: {dtype}; }} "
+        f"block entry {{ assign a: {dtype}[N]; op xor(x, s) >> a; return a; }}"
+    )
+    agree(text, {"x": draw(dtype, (count,)), "s": draw(dtype, ())})
