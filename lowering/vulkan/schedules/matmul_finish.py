@@ -36,18 +36,11 @@ from openinfer.lowering.vulkan.schedules.workgroup import (
 )
 
 WORDS = 4
-"""Sums that are read from shared memory at once after a short sum: 16 bytes. After a long one they are read
-one by one: where the memory of the sums has the type of that of the operands, the H200's driver (580.159)
-makes a slower loop of the sum, 4096 cubed takes 783 us and not 507."""
-LONG = 1024
-"""Steps of a long sum."""
+"""Sums that are read from shared memory at once: 16 bytes."""
+LONG, VERY_LONG = 1024, 2048
+"""Steps of sums after which they are read one by one, and after which there are no strips."""
 MOST = 8
 """Results that an invocation finishes at once: 16 bytes of f16."""
-
-
-def widest(depth: Index) -> int:
-    """How many sums of `depth` steps are read from shared memory at once."""
-    return WORDS if isinstance(depth, int) and depth < LONG else 1
 
 
 Rows = list[list[SSAValue]]
@@ -69,6 +62,8 @@ class Part:
     """Invocations of a subgroup."""
     widest: int
     """Sums that are read from shared memory at once, if an invocation finishes as many."""
+    most: int
+    """Results that an invocation finishes at once, if it has as many of a strip."""
     strip: int = 1
     """Matrices that are finished together; a divisor of those in a row."""
 
@@ -100,7 +95,7 @@ class Part:
     def within(self, free: int) -> Part:
         """The same with the longest strips that invocations share out evenly, and that fit in some bytes of
         shared memory."""
-        for strip in range(self.across, 1, -1):
+        for strip in range(self.across if self.most > 1 else 1, 1, -1):
             part = replace(self, strip=strip)
             if self.across % strip == 0 and part.is_even and part.bytes <= free:
                 return part
@@ -109,7 +104,7 @@ class Part:
     @property
     def together(self) -> int:
         """Neighbours that an invocation finishes at once."""
-        return min(MOST, self.side * self.width // (self.lanes * self.along))
+        return min(self.most, self.side * self.width // (self.lanes * self.along))
 
     @property
     def is_even(self) -> bool:
@@ -120,6 +115,18 @@ class Part:
     def turns(self) -> int:
         """How often an invocation does that for a strip."""
         return self.side * self.width // (self.lanes * self.along * self.together)
+
+
+def widest_and_most(depth: Index) -> tuple[int, int]:
+    """How a part ends after sums of `depth` steps, as `Part` has it.
+
+    After very long ones a matrix is finished by itself, and each result: on an H200 (driver 580.159.04)
+    4096 cubed takes 461 us with that, and 789 us with strips, of whatever accesses. What the driver says of
+    both (registers, memory) does not explain it; and the longer a sum is, the less its end matters.
+    """
+    if not isinstance(depth, int) or depth >= VERY_LONG:
+        return 1, 1
+    return (WORDS if depth < LONG else 1), MOST
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,12 @@ from openinfer.dialects.extensions.gpu import (
 )
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue
-from openinfer.lowering.vulkan.schedules.matmul_finish import Finish, Part, Where, widest
+from openinfer.lowering.vulkan.schedules.matmul_finish import (
+    Finish,
+    Part,
+    Where,
+    widest_and_most,
+)
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import (
     busy_tile,
@@ -184,8 +189,8 @@ class MatrixTiles:
         ]
         own = tile.each_row // SIDE, tile.each_column // SIDE
         free = b.facts.device_description.shared_memory - sum(map(_bytes_of, self.shared))
-        wide = widest(product.depth)
-        part = Part(SIDE, *own, tile.along, tile.subgroups, SUBGROUP, wide).within(free)
+        ends = widest_and_most(product.depth)
+        part = Part(SIDE, *own, tile.along, tile.subgroups, SUBGROUP, *ends).within(free)
         self.finish = Finish(b, product.op, epilogue, part)
         self.subgroup = b.insert(gpu.SubgroupIdOp())
         self.lane = b.insert(gpu.LaneIdOp())

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, MemRefType
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.vulkan.schedules.forms import forms_of
-from openinfer.lowering.vulkan.schedules.matmul_finish import WORDS, Part
+from openinfer.lowering.vulkan.schedules.matmul_finish import LONG, VERY_LONG, Part, widest_and_most
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     LANES,
     SIDE,
@@ -60,8 +60,8 @@ def why_no_matrix_tile(tile: DeviceTile, transposed: bool, device: DeviceDescrip
     down, across = each_row // SIDE, each_column // SIDE
     if down * across > MOST_MATRICES:
         return f"{each_row}x{each_column} are more than {MOST_MATRICES} matrices for a subgroup"
-    for words in (1, WORDS):
-        part = Part(SIDE, down, across, along, found.subgroups, SUBGROUP, words)
+    for ends in map(widest_and_most, (1, LONG, VERY_LONG)):
+        part = Part(SIDE, down, across, along, found.subgroups, SUBGROUP, *ends)
         part = part.within(device.shared_memory - operands)
         if reason := _why_no_room(operands + part.bytes, device):
             return reason
