@@ -38,8 +38,9 @@ class FuseElementwise(ModulePass):
 
     Requires: level `linalg` on tensors.
     Leaves: values with several users, across a barrier, with a hint against it, or watched
-        (`nn.observe`); what would be a kernel of more buffers than the machine gives one; and expensive ones that the loops of the user would compute again and again;
-        places (`linalg.index`) where there is more than one loop.
+        (`nn.observe`); what would be a kernel of more buffers than the machine gives one; and
+        expensive ones that the loops of the user would compute again and again; places
+        (`linalg.index`) where there is more than one loop.
     """
 
     name: ClassVar[str] = "fuse-elementwise"
