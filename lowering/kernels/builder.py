@@ -42,8 +42,8 @@ Index = SSAValue | int
 PARALLEL = "openinfer.parallel"
 """Marks a loop whose rounds may run on several threads."""
 SUMS = "openinfer.sums"
-"""What a loop adds up, for `block-sums`: "products", "long products" (a part of a long sum), or
-"marks", of which only NaN matters."""
+"""What a loop adds up, for passes that put sums in blocks: "products", "long products" (a part of a long
+sum), "marks", of which only NaN matters, or what a kernel of the device has to add "in order"."""
 BESIDE = "openinfer.beside"
 """How many parts of one sum a loop adds up side by side, for passes that put sums in blocks."""
 ROUNDS = "openinfer.rounds"

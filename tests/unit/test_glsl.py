@@ -19,7 +19,7 @@ from test_vulkan_kernels import MATRICES, PROGRAMS
 import openinfer as oi
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
-from openinfer.lowering.vulkan import serialize as words
+from openinfer.lowering.vulkan import checked_words
 from openinfer.runtime.spirv.check_limits import asked_of
 from openinfer.runtime.spirv.words import read_words
 
@@ -299,7 +299,7 @@ def by_both(
             used.append(name)
             return with_entry(compiled(kernels[name]), name)
 
-        monkeypatch.setattr(words, "serialize", shader_words)
+        monkeypatch.setattr(checked_words, "serialize", shader_words)
         theirs = results()
         assert sorted(used) == sorted(kernels)
         return own, theirs

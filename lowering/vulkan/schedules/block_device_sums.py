@@ -49,8 +49,8 @@ class BlockDeviceSums(ModulePass):
     A loop around a loop whose rounds only the run knows has a block for each of its rounds.
 
     Requires: schedules of the device lowered to loops.
-    Leaves: sums known to be short, of integers, of matrices of a subgroup; all sums of strict mathematics;
-    the processor's kernels.
+    Leaves: sums that are known to be short, that a schedule wants in order, of integers, of matrices of a
+    subgroup; all sums of strict mathematics; the processor's kernels.
     """
 
     name: ClassVar[str] = "block-device-sums"
@@ -77,11 +77,15 @@ class _Plan:
     """Of a block."""
 
 
+_LEFT = StringAttr("marks"), StringAttr("in order")
+"""Notes of schedules on sums that stay one loop."""
+
+
 def _plan(loop: scf.ForOp) -> _Plan | None:
     sums = sums_of(loop)
     if not sums or not constant_of(loop.step):
         return None
-    if any(inner.attributes.get(SUMS) == StringAttr("marks") for inner in loop.walk()):
+    if any(inner.attributes.get(SUMS) in _LEFT for inner in loop.walk()):
         return None
     lengths = _lengths(loop)
     each = max(chain.known for chain in sums.values())

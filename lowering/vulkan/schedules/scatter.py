@@ -105,7 +105,8 @@ class _Scatter:
                 return b.when(here, join, lambda: old, [old[0].type])
 
             first = b.load(self.source, place)
-            (value,) = b.reduce(0, product(b, self.shape), 1, [first], update, hint="n")
+            count = product(b, self.shape)
+            (value,) = b.reduce(0, count, 1, [first], update, hint="n", sums="in order")
             b.store(value, self.op.output, place)
 
         return each_element(b, self.op.output, element)

@@ -75,13 +75,13 @@ func.func @around(%x: memref<8x?xf32>, %n: index) -> f32 attributes {gpu.known_b
   func.return %s : f32
 }
 // -----
-// Not: sums that are known to be short, as their bounds or their schedule say, of integers, what is more than a
+// Not: sums that are known to be short, as their bounds or their schedule say, or to be in order, of integers, what is more than a
 // sum, and kernels of the processor.
 // CHECK-LABEL: func.func @short
 // CHECK-NOT: scf.for %block
 // CHECK-LABEL: func.func @on_the_processor
 // CHECK-NOT: scf.for %block
-func.func @short(%x: memref<?xf32>, %y: memref<?xi32>, %n: index) -> (f32, f32, f32, i32, f32) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @short(%x: memref<?xf32>, %y: memref<?xi32>, %n: index) -> (f32, f32, f32, i32, f32, f32) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %none = arith.constant 0 : index
   %one = arith.constant 1 : index
   %few = arith.constant 64 : index
@@ -103,6 +103,11 @@ func.func @short(%x: memref<?xf32>, %y: memref<?xi32>, %n: index) -> (f32, f32, 
     %new = arith.addf %old, %v : f32
     scf.yield %new : f32
   } {openinfer.rounds = 64 : index}
+  %o = scf.for %k = %none to %n step %one iter_args(%old = %zero) -> (f32) {
+    %v = memref.load %x[%k] : memref<?xf32>
+    %new = arith.addf %old, %v : f32
+    scf.yield %new : f32
+  } {openinfer.sums = "in order"}
   %d = scf.for %k = %none to %n step %one iter_args(%old = %izero) -> (i32) {
     %v = memref.load %y[%k] : memref<?xi32>
     %new = arith.addi %old, %v : i32
@@ -114,7 +119,7 @@ func.func @short(%x: memref<?xf32>, %y: memref<?xi32>, %n: index) -> (f32, f32, 
     %new = arith.addf %half, %v : f32
     scf.yield %new : f32
   }
-  func.return %a, %b, %c, %d, %e : f32, f32, f32, i32, f32
+  func.return %a, %b, %c, %d, %e, %o : f32, f32, f32, i32, f32, f32
 }
 func.func @on_the_processor(%x: memref<?xf32>, %n: index) -> f32 {
   %none = arith.constant 0 : index
