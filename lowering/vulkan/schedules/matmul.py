@@ -86,9 +86,11 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     if fits_matrices(found):
         by = measured_matrix_tile(found, rows) or matrix_tile(found, rows)
         return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
-    tile = measured_tile(found, rows) or busy_tile(TILES, found.extents, rows)
-    if tile.each_row * tile.each_column > MOST_LONG and not is_short(found.depth):
-        tile = TILES[1]
+    tile = measured_tile(found, rows)
+    if tile is None:
+        tile = busy_tile(TILES, found.extents, rows)
+        if tile.each_row * tile.each_column > MOST_LONG and not is_short(found.depth):
+            tile = TILES[1]
     if shared_bytes(tile, found.sums) > b.facts.device_description.shared_memory:
         return _by_elements(found, epilogue)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))

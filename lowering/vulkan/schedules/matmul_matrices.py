@@ -6,8 +6,7 @@ A workgroup computes a tile of the result, each of its subgroups a smaller one, 
         rows of the left operand and columns of the right one go to shared memory, as they lie in memory
         the next steps are read from memory, each invocation keeps what it read
         for each 16 of the 32 steps: a subgroup loads matrices of its rows and columns, and multiplies them
-    matrix by matrix: sums go to shared memory, each invocation finishes some of them (the epilogue), and
-    stores them
+    the epilogue, and stores, of some matrices at a time (`matmul_finish.py`)
 
 Where there are few tiles, several subgroups have the same rows and columns and a part of the steps each, and
 what they have found is added up at the end.
