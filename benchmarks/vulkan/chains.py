@@ -233,30 +233,20 @@ def _matrices(form: str, width: int, inner: int) -> dict[str, tuple[int, ...]]:
 
 
 def elementwise(length: int, width: int, counts: tuple[int, int]) -> Chain:
-    """The sum of two arrays and a row, written to memory; its first row is that of the next one."""
+    """The sum of two arrays, written to memory, again and again; barriers keep the sums apart."""
     shape, row = f"f32[{length}, {width}]", f"f32[1, {width}]"
 
-    def text(count: int, *, twice: bool = False) -> str:
-        body = _lines(f"assign x: {shape};", f"assign m: f32[2, {width}];", f"assign r: {row};")
-        body += _lines("op mul(s, s) >> r;")
-        link = _lines("op add(A, r) >> x;", "op add(x, B) >> x;")
-        if twice:
-            link += _lines("op slice(x, axis=0, start=0, stop=2) >> m;")
-        link += _lines(f"op slice({'m' if twice else 'x'}, axis=0, start=0, stop=1) >> r;")
-        body += link * count + _lines("op slice(r, axis=0, start=0, stop=1) >> y;")
+    def text(count: int) -> str:
+        body = _lines(f"assign x: {shape};", "op add(A, s) >> x;")
+        body += _lines("barrier;", "op add(x, B) >> x;") * count
+        body += _lines("op slice(x, axis=0, start=0, stop=1) >> y;")
         return _program(f"s: {row};", f"A: {shape}; B: {shape};", row, body)
 
     def weights() -> dict[str, Array]:
         drawn = Drawn(width)
         return {name: drawn.array("f4", length, width) for name in "AB"}
 
-    return Chain(
-        text,
-        weights,
-        lambda: {"s": Drawn(1).array("f4", 1, width)},
-        counts,
-        padded=lambda count: text(count, twice=True),
-    )
+    return Chain(text, weights, lambda: {"s": Drawn(1).array("f4", 1, width)}, counts)
 
 
 def softmax(length: int, width: int, counts: tuple[int, int]) -> Chain:

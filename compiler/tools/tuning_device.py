@@ -174,7 +174,7 @@ def _matrix_tiles() -> Generator[DeviceTile]:
 
 
 def _tiles() -> Generator[DeviceTile]:
-    sides, each, depths = (32, 64, 128), (2, 4, 8), (8, 16, 32)
+    sides, each, depths = (32, 64, 128, 256), (2, 4, 8, 16), (8, 16, 32)
     for rows, columns, each_row, each_column, depth in all_of(sides, sides, each, each, depths):
         tile = DeviceTile(rows, columns, depth, each_row, each_column)
         alike = max(each_row, each_column) <= 2 * min(each_row, each_column)

@@ -142,7 +142,7 @@ def spent(commands: int, *seconds: float) -> ours.Run:
         # Of three links and of one: two links more take 4 s, or 5 s.
         ("query-512", [(5, 7.0, 8.0, 9.0), (3, 2.0, 4.0, 6.0)], 2.0, 2.5, 1.0),
         # A link is work and copy, a padded one has two copies: 3 = 2 + 1, 4 = 2 + 2.
-        ("elementwise", [(9, 10.0), (5, 4.0), (12, 13.0), (6, 5.0)], 2.0, 2.0, 2.0),
+        ("rows-qkv", [(9, 10.0), (5, 4.0), (12, 13.0), (6, 5.0)], 2.0, 2.0, 2.0),
         # A whole step, less what it does beside the work.
         ("minilm-1x128", [(13, 5.0, 6.0, 7.0), (4, 1.0, 1.5, 2.0)], 4.5, 4.0, 9),
         ("decode", [(20, 5.0, 6.0, 7.0)], 6.0, 5.0, 20),

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import MatmulOp, MatvecOp
@@ -91,7 +92,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         tile = busy_tile(TILES, found.extents, rows)
         if tile.each_row * tile.each_column > MOST_LONG and not is_short(found.depth):
             tile = TILES[1]
-    if shared_bytes(tile, found.sums) > b.facts.device_description.shared_memory:
+    assert isinstance(found.sums, FixedBitwidthType)
+    if shared_bytes(tile, found.sums.bitwidth) > b.facts.device_description.shared_memory:
         return _by_elements(found, epilogue)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 

@@ -1,22 +1,26 @@
 """`nn.matmul` in tiles: a workgroup computes a tile of the result, an invocation a smaller one of it.
 
     for each 16 steps of the sum:
-        rows of the left operand and columns of the right one go to shared memory, once for the workgroup
+        rows of the left operand and columns of the right one go to shared memory, as they lie in memory
         the next steps are read from memory, each invocation keeps what it read
-        for each of the 16 steps: an invocation reads 4 of each, and adds 16 products to its sums
-    the epilogue, and a store, for each of the 16 sums
+        for each 4 of the 16 steps: an invocation reads its rows and columns, and adds products to its sums
+    the epilogue, and a store, for each of its sums
 
-Elements of an invocation lie a stride apart, so that neighbouring invocations read neighbours.
-What lies beyond an edge is read as 0, and not stored.
+Shared memory is written and read in accesses of 16 bytes: 4 steps of a row or column where steps are
+neighbours in memory, else 4 neighbouring rows or columns at a step. What an invocation has lies a stride
+apart, so that neighbouring invocations read neighbours. What lies beyond an edge is read as 0, and not
+stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd, prod
 
-from xdsl.dialects.builtin import FixedBitwidthType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import FixedBitwidthType, VectorType
+from xdsl.ir import SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
@@ -47,20 +51,35 @@ class Tile:
 LARGE = Tile(128, 128, 8, 8, 8)
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
-BANKS_APART = 32
 TILES = LARGE, MEDIUM, SMALL
+WIDEST = 128
+"""Bits of an access of shared memory."""
 
 
-def _pad(tile: Tile) -> int:
-    """What lies between steps: neighbouring invocations that write different ones meet in no bank of shared
-    memory."""
-    return max(1, BANKS_APART // tile.depth)
+def shared_bytes(tile: Tile, bits: int) -> int:
+    """The most shared memory of a workgroup, for sums of some bits, however the operands lie."""
+    return sum(
+        max(
+            prod(_lines(tile.depth, count, each, bits, along=along)) * bits // 8
+            for along in (True, False)
+        )
+        for count, each in ((tile.rows, tile.each_row), (tile.columns, tile.each_column))
+    )
 
 
-def shared_bytes(tile: Tile, sums: Attribute) -> int:
-    """The shared memory of a workgroup."""
-    assert isinstance(sums, FixedBitwidthType)
-    return tile.depth * (tile.rows + tile.columns + 2 * _pad(tile)) * sums.size
+def _wide(depth: int, each: int, bits: int, *, along: bool) -> int:
+    """How many elements are one access of shared memory: steps, or rows or columns of an invocation."""
+    if bits not in (32, 64):
+        return 1
+    return gcd(WIDEST // bits, depth if along else each)
+
+
+def _lines(depth: int, count: int, each: int, bits: int, *, along: bool) -> tuple[int, int, int]:
+    """Lines of shared memory, accesses of a line, and elements of an access. There is an access more than
+    there are elements for, so that lines do not meet in a bank."""
+    wide = _wide(depth, each, bits, along=along)
+    lines, elements = (count, depth) if along else (depth, count)
+    return lines, elements // wide + 1, wide
 
 
 def tile_counts(
@@ -83,17 +102,88 @@ class _Side:
     first: SSAValue
     """The first of the rows or columns."""
     count: int
+    depth: int
+    each: int
+    """Rows or columns of an invocation."""
+    own: SSAValue
+    """The number of the invocation among those that have other rows or columns."""
     buffer: SSAValue
+    wide: int
+    """Elements of an access of shared memory."""
     lanes: int
-    """Neighbours that are read at once."""
+    """Neighbours that are read from memory at once."""
 
-    def place(self, b: LoopBuilder, thread: SSAValue, depth: int) -> tuple[SSAValue, SSAValue]:
-        """The row or column, and the step, of what an invocation reads."""
-        along = self.operand.along
-        line = (depth if along else self.count) // self.lanes
-        near, far = b.rem(thread, line), b.floordiv(thread, line)
-        near = b.mul(near, self.lanes) if self.lanes > 1 else near
-        return (far, near) if along else (near, far)
+    @property
+    def piece(self) -> int:
+        """Neighbours that an invocation takes at once."""
+        return max(self.wide, self.lanes)
+
+    def pieces(self, size: int) -> range:
+        """What an invocation reads: the numbers of pieces, without that of the invocation."""
+        return range(0, self.count * self.depth // self.piece, size)
+
+    def split(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The line of a piece, and where it begins in the line."""
+        line = (self.depth if self.operand.along else self.count) // self.piece
+        near = b.rem(number, line)
+        return b.floordiv(number, line), b.mul(near, self.piece) if self.piece > 1 else near
+
+    def fetch(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
+        """A piece of the steps from `k` on."""
+        far, near = self.split(b, number)
+        block = (self.count, self.depth)
+        found: list[SSAValue] = []
+        for start in range(0, self.piece, self.lanes):
+            at = b.add(near, start) if start else near
+            place, step = (far, at) if self.operand.along else (at, far)
+            places = b.add(self.first, place), b.add(k, step)
+            found += self.operand.load_within(*places, block, self.lanes)
+        return found
+
+    def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
+        """Writes a piece to shared memory."""
+        line, near = self.split(b, number)
+        for start in range(0, self.piece, self.wide):
+            some = values[start : start + self.wide]
+            value = some[0] if self.wide == 1 else b.from_elements(some)
+            at = b.add(near, start) if start else near
+            b.store(value, self.buffer, [line, b.floordiv(at, self.wide)])
+
+    def at(self, b: LoopBuilder, number: int) -> SSAValue:
+        """The row or column of the tile that an invocation has by this number. Neighbours of an access are
+        neighbours there, too."""
+        together = 1 if self.operand.along else self.wide
+        others = self.count // self.each
+        place = b.add(self.own, number // together * others)
+        return b.add(b.mul(place, together), number % together) if together > 1 else place
+
+    def load(self, b: LoopBuilder, step: SSAValue, count: int) -> list[list[SSAValue]]:
+        """Of each of some steps, the elements of the rows or columns of an invocation."""
+        if self.operand.along:
+            lines = [
+                [
+                    element
+                    for start in range(0, count, self.wide)
+                    for element in self._elements(b, self.at(b, n), b.add(step, start))
+                ]
+                for n in range(self.each)
+            ]
+            return [[line[k] for line in lines] for k in range(count)]
+        return [
+            [
+                element
+                for n in range(0, self.each, self.wide)
+                for element in self._elements(b, b.add(step, k), self.at(b, n))
+            ]
+            for k in range(count)
+        ]
+
+    def _elements(self, b: LoopBuilder, line: SSAValue, near: SSAValue) -> list[SSAValue]:
+        """What an access reads."""
+        found = b.load(self.buffer, [line, b.floordiv(near, self.wide)])
+        if self.wide == 1:
+            return [found]
+        return [b.insert(vector.ExtractOp(found, [n], self.operand.sums)) for n in range(self.wide)]
 
 
 class Tiles:
@@ -102,26 +192,40 @@ class Tiles:
     def __init__(self, product: Product, epilogue: Epilogue, tile: Tile, group: Workgroup) -> None:
         b = self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
-        pad = _pad(tile)
+        assert isinstance(product.sums, FixedBitwidthType)
+        self._bits = product.sums.bitwidth
         self.shared = [
-            shared_buffer(b, product.sums, [tile.depth, count + pad], name)
-            for count, name in ((tile.rows, "left"), (tile.columns, "right"))
+            self._shared(tile.rows, tile.each_row, product.left_along, "left"),
+            self._shared(tile.columns, tile.each_column, product.right_along, "right"),
         ]
-        self.down, self.across = tile.rows // tile.each_row, tile.columns // tile.each_column
-        self.y, self.x = b.floordiv(group.thread, self.across), b.rem(group.thread, self.across)
+        across = tile.columns // tile.each_column
+        self.own = b.floordiv(group.thread, across), b.rem(group.thread, across)
+
+    def _shared(self, count: int, each: int, along: bool, name: str) -> SSAValue:
+        sums = self.product.sums
+        *shape, wide = _lines(self.tile.depth, count, each, self._bits, along=along)
+        kind = sums if wide == 1 else VectorType(sums, [wide])
+        return shared_buffer(self.b, kind, shape, name)
 
     def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
         """The tile of a number along rows and one along columns."""
         b, tile, product = self.b, self.tile, self.product
         firsts = b.mul(row, tile.rows), b.mul(column, tile.columns)
-        sides = [
-            _Side(operand, first, count, buffer, self._lanes(operand, count))
-            for operand, first, count, buffer in zip(
-                product.operands(batch), firsts, (tile.rows, tile.columns), self.shared
-            )
-        ]
+        left, right = product.operands(batch)
+        sides = (
+            self._side(left, firsts[0], tile.rows, tile.each_row, 0),
+            self._side(right, firsts[1], tile.columns, tile.each_column, 1),
+        )
         depth, ahead = product.depth, b.minus(product.depth, tile.depth)
         count = tile.each_row * tile.each_column
+        together = max((side.wide for side in sides if side.operand.along), default=1)
+
+        def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            rows, columns = (side.load(b, step, together) for side in sides)
+            for xs, ys in zip(rows, columns):
+                pairs = [(x, y) for x in xs for y in ys]
+                sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
+            return sums
 
         def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             sums, values = carried[:count], carried[count:]
@@ -134,73 +238,57 @@ class Tiles:
             if isinstance(depth, int) and depth % tile.depth == 0:
                 following = b.index(b.minimum(following, ahead))
             coming = self._fetch(sides, following)
-            return [*b.reduce(0, tile.depth, 1, sums, self._step, hint="d"), *coming]
+            return [*b.reduce(0, tile.depth, together, sums, products, hint="d"), *coming]
 
         self.epilogue.prepare(None)
         start = [*[product.zero()] * count, *self._fetch(sides, b.index(0))]
         sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
-        self._store(sums[:count], batch, firsts)
+        self._store(sums[:count], batch, sides)
 
-    def _lanes(self, operand: Operand, count: int) -> int:
+    def _side(self, operand: Operand, first: SSAValue, count: int, each: int, number: int) -> _Side:
+        depth, own, shared = self.tile.depth, self.own[number], self.shared[number]
+        wide = _wide(depth, each, self._bits, along=operand.along)
+        side = _Side(operand, first, count, depth, each, own, shared, wide, 1)
+        return replace(side, lanes=self._lanes(side))
+
+    def _lanes(self, side: _Side) -> int:
         """How many neighbours of an operand an invocation reads at once, so that all of them have some."""
-        depth, lanes = self.tile.depth, self.product.lanes_of(operand)
-        line = depth if operand.along else count
-        while lanes > 1 and (count * depth % (self.group.size * lanes) or line % lanes):
+        operand, lanes = side.operand, self.product.lanes_of(side.operand)
+        line = side.depth if operand.along else side.count
+        while lanes > 1 and (
+            side.count * side.depth % (self.group.size * max(lanes, side.wide)) or line % lanes
+        ):
             lanes //= 2
         return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
 
     def _fetch(self, sides: Sequence[_Side], k: SSAValue) -> list[SSAValue]:
         """The steps from `k` on that an invocation reads of both operands."""
-        b, depth, size = self.b, self.tile.depth, self.group.size
-        found: list[SSAValue] = []
-        for side in sides:
-            for start in range(0, side.count * depth // side.lanes, size):
-                place, step = side.place(b, b.add(self.group.thread, start), depth)
-                found += side.operand.load_within(
-                    b.add(side.first, place), b.add(k, step), (side.count, depth), side.lanes
-                )
-        return found
+        b, group = self.b, self.group
+        return [
+            value
+            for side in sides
+            for start in side.pieces(group.size)
+            for value in side.fetch(b, b.add(group.thread, start), k)
+        ]
 
     def _put(self, sides: Sequence[_Side], values: Sequence[SSAValue]) -> None:
         """Writes what was read to shared memory."""
-        b, depth, size = self.b, self.tile.depth, self.group.size
-        left = iter(values)
+        b, group, place = self.b, self.group, 0
         for side in sides:
-            for start in range(0, side.count * depth // side.lanes, size):
-                place, step = side.place(b, b.add(self.group.thread, start), depth)
-                for lane in range(side.lanes):
-                    at = [place, b.add(step, lane)]
-                    if not side.operand.along:
-                        at = [b.add(place, lane), step]
-                    b.store(next(left), side.buffer, [at[1], at[0]])
-
-    def _step(self, step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """One step of the sums of an invocation."""
-        b, tile = self.b, self.tile
-        left, right = self.shared
-        rows = [b.load(left, [step, b.add(self.y, i * self.down)]) for i in range(tile.each_row)]
-        columns = [
-            b.load(right, [step, b.add(self.x, j * self.across)]) for j in range(tile.each_column)
-        ]
-        pairs = [(x, y) for x in rows for y in columns]
-        return [self.product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
+            for start in side.pieces(group.size):
+                side.put(b, b.add(group.thread, start), values[place : place + side.piece])
+                place += side.piece
 
     def _store(
-        self,
-        sums: Sequence[SSAValue],
-        batch: Sequence[Index],
-        firsts: tuple[SSAValue, SSAValue],
+        self, sums: Sequence[SSAValue], batch: Sequence[Index], sides: Sequence[_Side]
     ) -> None:
-        b, tile, product = self.b, self.tile, self.product
-        rows = [b.add(firsts[0], b.add(self.y, i * self.down)) for i in range(tile.each_row)]
-        columns = [
-            b.add(firsts[1], b.add(self.x, j * self.across)) for j in range(tile.each_column)
-        ]
-        number = 0
-        for row in rows:
-            for column in columns:
-                self._store_one(sums[number], (*batch, row, column), product)
-                number += 1
+        b = self.b
+        rows, columns = (
+            [b.add(side.first, side.at(b, n)) for n in range(side.each)] for side in sides
+        )
+        places = [(row, column) for row in rows for column in columns]
+        for total, (row, column) in zip(sums, places):
+            self._store_one(total, (*batch, row, column), self.product)
 
     def _store_one(self, total: SSAValue, place: tuple[Index, ...], product: Product) -> None:
         b, tile = self.b, self.tile

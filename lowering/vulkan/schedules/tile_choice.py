@@ -25,13 +25,13 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import product_of_known
-from openinfer.lowering.vulkan.schedules.matmul_tiles import BANKS_APART, Tile
+from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, shared_bytes
 from openinfer.lowering.vulkan.schedules.wide import BYTES
 from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.tuning_device import DeviceProduct, DeviceTile
 
-MOST_SUMS = 64
+MOST_SUMS = 128
 """Sums of an invocation,"""
 MOST_MATRICES = 24
 """and matrices of sums of a subgroup, that fit registers."""
@@ -85,8 +85,7 @@ def why_no_tile(tile: DeviceTile, bits: int, device: DeviceDescription) -> str |
     for what, count in (("rows", rows), ("columns", columns)):
         if count * depth % size:
             return f"{count} {what} by {depth} steps are no multiple of its {size} invocations"
-    pad = max(1, BANKS_APART // depth)
-    return _why_no_room(depth * (rows + columns + 2 * pad) * bits // 8, device)
+    return _why_no_room(shared_bytes(Tile(*tile.numbers[:5]), bits), device)
 
 
 def _why_no_parts(tile: DeviceTile) -> str | None:

@@ -103,7 +103,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // -----
 // Where a device shares more, a workgroup has a tile.
 // CHECK-LABEL: func.func private @double_1
-// CHECK: memref.alloca() : memref<8x132xf64, #gpu.address_space<workgroup>>
+// CHECK: memref.alloca() : memref<8x65xvector<2xf64>, #gpu.address_space<workgroup>>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.f64, openinfer.shared_memory = 32768 : i64} {
   func.func @step() {
     %x = memref.alloc() {openinfer.memory = "device"} : memref<2048x64xf64>

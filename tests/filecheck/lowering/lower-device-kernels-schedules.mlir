@@ -215,11 +215,11 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 }
 // -----
 // A product in tiles: both operands through shared memory, 32 steps at a time, read while the sums of the
-// steps before them grow.
+// steps before them grow. Shared memory has 4 steps of a row, and 2 columns of an invocation, in an access.
 // CHECK-LABEL: func.func private @tiles_0
 // CHECK-SAME: array<i32: 256, 1, 1>
-// CHECK-DAG: %left = memref.alloca() : memref<32x33xf32, #gpu.address_space<workgroup>>
-// CHECK-DAG: %right = memref.alloca() : memref<32x33xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %left = memref.alloca() : memref<32x9xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %right = memref.alloca() : memref<32x17xvector<2xf32>, #gpu.address_space<workgroup>>
 // CHECK: memref.load %x
 // CHECK: scf.for %k =
 // CHECK: "gpu.barrier"
@@ -227,7 +227,9 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // CHECK: "gpu.barrier"
 // CHECK: memref.load %x
 // CHECK: scf.for %d =
-// CHECK-COUNT-4: math.fma
+// CHECK-COUNT-2: memref.load %left{{.*}}vector<4xf32>
+// CHECK-COUNT-4: memref.load %right{{.*}}vector<2xf32>
+// CHECK-COUNT-16: math.fma
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<70x70xf32>

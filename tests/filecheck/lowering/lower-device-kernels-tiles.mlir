@@ -3,8 +3,8 @@
 // A tile that was measured on the device is taken: 64 x 32 results of a workgroup, 8 x 4 of an invocation.
 // CHECK-LABEL: func.func private @measured_0
 // CHECK-SAME: array<i32: 64, 1, 1>
-// CHECK-DAG: %left = memref.alloca() : memref<16x66xf32, #gpu.address_space<workgroup>>
-// CHECK-DAG: %right = memref.alloca() : memref<16x34xf32, #gpu.address_space<workgroup>>
+// CHECK-DAG: %left = memref.alloca() : memref<64x5xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %right = memref.alloca() : memref<32x5xvector<4xf32>, #gpu.address_space<workgroup>>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.device_tiles = {"256x512x96 f32 transposed" = array<i64: 64, 32, 16, 8, 4>}} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<256x512xf32>
@@ -22,7 +22,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // Not for other rows, nor for a right operand that lies the other way: the default of the device's limits.
 // CHECK-LABEL: func.func private @other_0
 // CHECK-SAME: array<i32: 256, 1, 1>
-// CHECK: %left = memref.alloca() : memref<32x33xf32, #gpu.address_space<workgroup>>
+// CHECK: %left = memref.alloca() : memref<32x9xvector<4xf32>, #gpu.address_space<workgroup>>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.device_tiles = {"255x512x96 f32" = array<i64: 64, 32, 16, 8, 4>, "256x512x96 f32 transposed" = array<i64: 64, 32, 16, 8, 4>}} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<256x512xf32>
@@ -40,7 +40,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // Batches that share the right operand are rows: 4 x 64 of them, which a tile of 64 rows divides.
 // CHECK-LABEL: func.func private @batches_0
 // CHECK-SAME: array<i32: 64, 1, 1>
-// CHECK: %left = memref.alloca() : memref<16x66xf32, #gpu.address_space<workgroup>>
+// CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>, #gpu.address_space<workgroup>>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.device_tiles = {"256x512x96 f32 transposed" = array<i64: 64, 32, 16, 8, 4>}} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<4x64x512xf32>
@@ -96,13 +96,13 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // first, the second beyond 1280.
 // CHECK-LABEL: func.func private @some_0_of_320
 // CHECK-SAME: array<i32: 64, 1, 1>
-// CHECK: %left = memref.alloca() : memref<16x66xf32
+// CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>
 // CHECK-LABEL: func.func private @some_0_of_1280
 // CHECK-SAME: array<i32: 256, 1, 1>
-// CHECK: %left = memref.alloca() : memref<16x66xf32
+// CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>
 // CHECK-LABEL: func.func private @some_0(
 // CHECK-SAME: array<i32: 128, 1, 1>
-// CHECK: %left = memref.alloca() : memref<8x132xf32
+// CHECK: %left = memref.alloca() : memref<128x3xvector<4xf32>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.device_tiles = {"256x384x1536 f32 transposed" = array<i64: 64, 32, 16, 8, 4>, "4096x384x1536 f32 transposed" = array<i64: 128, 64, 8, 8, 8>}} {
   func.func @step(%n: index) {
     %a = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x384xf32>
