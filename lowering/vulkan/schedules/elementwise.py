@@ -15,7 +15,8 @@ After:
       memref.store %r, %y_flat[%i] : memref<?xf32>
     }
 
-Short reductions are loops of the invocation, long ones are shared out (`reduce.py`).
+Short reductions are loops of the invocation, long ones are shared out (`reduce.py`). Neighbours that are no
+neighbours in the result come through shared memory (`transpose.py`).
 Requires: bufferised; inputs are buffers or scalars; every dimension walks some axis alone.
 """
 
@@ -43,6 +44,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.reduce import is_shared_out, reduce_in_groups
+from openinfer.lowering.vulkan.schedules.transpose import by_turning, turn_of
 from openinfer.lowering.vulkan.schedules.wide import aligned_operands
 
 
@@ -65,9 +67,12 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
     emitter = NestEmitter(b, kernel)
     parallel = list(emitter.parallel)
 
+    def outside(host: LoopBuilder, value_of: HostValue) -> list[Index]:
+        there = nest_of(host, op, [value_of(operand) for operand in operands])
+        return [there.extents[d].value(host) for d in parallel]
+
     def results(host: LoopBuilder, value_of: HostValue) -> Index:
-        outside = nest_of(host, op, [value_of(operand) for operand in operands])
-        return product(host, [outside.extents[d].value(host) for d in parallel])
+        return product(host, outside(host, value_of))
 
     bits = min(filter(None, map(packed_bits, op.outputs)), default=0)
     if is_shared_out(b, emitter) and not bits:
@@ -76,6 +81,8 @@ def lower_generic(b: LoopBuilder, op: Operation) -> Grid:
     lanes = lanes_of(emitter, aligned_operands(op))
     if lanes > 1:
         return elements_at_once(b, emitter, lanes, results)
+    if not bits and (turn := turn_of(b, emitter)) is not None:
+        return by_turning(b, emitter, turn, outside)
 
     def element(number: Index) -> None:
         for dim, place in zip(parallel, split(b, b.index(number), extents)):
