@@ -57,7 +57,7 @@ class Phase:
     """Whether the module is checked when the phase ends, also where the next one follows at once."""
 
 
-_BELOW_KERNELS = "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs"
+_BELOW_KERNELS = "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes"
 """Ops of ours that schedules build, and the program's interface: they end in `convert-to-llvm`."""
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {

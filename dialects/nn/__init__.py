@@ -11,6 +11,7 @@ from openinfer.dialects.nn.attributes import (
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
 from openinfer.dialects.nn.block_types import BlockType
+from openinfer.dialects.nn.byte_ops import DotBytesOp
 from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
@@ -116,6 +117,7 @@ NN = Dialect(
         ProductsOp,
         MatvecOp,
         ConvOp,
+        DotBytesOp,
         DotPairsOp,
         RoundPairsOp,
         ReduceOp,
@@ -156,6 +158,7 @@ __all__ = [
     "CumsumOp",
     "DefineSizeOp",
     "DimsAttr",
+    "DotBytesOp",
     "DotPairsOp",
     "DtypeType",
     "ElementwiseOp",

@@ -24,6 +24,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaStoreMatrixOp,
     is_shared,
 )
+from openinfer.dialects.nn import DotBytesOp
 from openinfer.lowering.emit.expressions import (
     Expression,
     binary,
@@ -368,6 +369,17 @@ class _Writer:
         self.lanes[op.result] = found = list(self.lanes[op.dest])
         found[_position(op.static_position)] = op.source
 
+    def dot(self, op: DotBytesOp) -> None:
+        """The products of two vectors of bytes one by one: not every compiler knows the function for it."""
+        kind = self.shader.type(IntegerType(8))
+        found = self.use(op.sum)
+        for x, y in zip(self.lanes[op.a], self.lanes[op.b]):
+            pair = [self.lane(value, repeated=True) for value in (x, y)]
+            if op.unsigned is not None:
+                pair = [call(f"u{kind}", value) for value in pair]
+            found = binary("+", found, binary("*", *(call("int", value) for value in pair)))
+        self.define(op.result, found, op)
+
     # What invocations do together
 
     def barrier(self, op: gpu.BarrierOp) -> None:
@@ -593,6 +605,7 @@ _row(vector.StoreOp, _Writer.store_wide)
 _row(vector.ExtractOp, _Writer.extract)
 _row(vector.BroadcastOp, _Writer.broadcast)
 _row(vector.InsertOp, _Writer.insert)
+_row(DotBytesOp, _Writer.dot)
 _row(gpu.BarrierOp, _Writer.barrier)
 _row(ShuffleOp, _Writer.shuffle)
 _row(SubgroupMmaLoadMatrixOp, _Writer.load_matrix)

@@ -384,6 +384,7 @@ HINTS: Final = {
     "arith.truncf": "rounded",
     "math.exp": "power",
     "math.fma": "total",
+    "nn.dot_bytes": "total",
     "memref.load": "value",
     "vector.load": "values",
     "gpu.shuffle": "other",

@@ -30,6 +30,7 @@ from xdsl.dialects.math import SqrtOp
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import MatvecOp
+from openinfer.dialects.nn.byte_ops import LANES
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
@@ -96,6 +97,8 @@ def _grid(found: Product, columns: int, size: int) -> Grid:
 def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     b = found.b
     lanes = found.lanes_along()
+    if lanes % LANES == 0:
+        found.use_dots()
     group = Workgroup(b, _invocations(b, found.depth, lanes))
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
@@ -121,10 +124,10 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
                     first = row * len(matrices)
                     if weight is not None:
                         square = len(rows) * len(matrices) + row
-                        sums[square] = _products(found, ours, ours, sums[square])
+                        sums[square] = found.more_steps(ours, ours, sums[square])
                         ours = [b.insert(arith.MulfOp(x, w)) for x, w in zip(ours, weight)]
                     for place_of_sum, right in enumerate(elements, first):
-                        sums[place_of_sum] = _products(found, ours, right, sums[place_of_sum])
+                        sums[place_of_sum] = found.more_steps(ours, right, sums[place_of_sum])
             return sums
 
         epilogue.prepare(None)
@@ -183,14 +186,6 @@ def _invocations(b: LoopBuilder, depth: Index, lanes: int) -> int:
 def _beside(depth: Index, reach: int) -> int:
     """How many loads an invocation has under way: `reach` steps of the sum are read by all at once."""
     return 2 if isinstance(depth, int) and depth % (2 * reach) == 0 else 1
-
-
-def _products(
-    found: Product, left: Sequence[SSAValue], right: Sequence[SSAValue], total: SSAValue
-) -> SSAValue:
-    for x, y in zip(left, right):
-        total = found.more(x, y, total)
-    return total
 
 
 def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, VectorType, i8, i32
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.nn import MatmulOp, MatvecOp
+from openinfer.dialects.nn import DotBytesOp, MatmulOp, MatvecOp
+from openinfer.dialects.nn.byte_ops import LANES
 from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
@@ -32,6 +33,7 @@ class Operand:
     """Rows or columns."""
     depth: Index
     sums: Attribute
+    """What elements are multiplied as."""
     unsigned: bool
 
     def load(self, place: Index, k: Index) -> SSAValue:
@@ -107,8 +109,16 @@ class Product:
         self.extents = [b.dim(self.output, axis) for axis in range(rank)]
         self.extents[-2] = rows_of(op, self.extents[-2])
         self.rows, self.columns = self.extents[-2:]
+        self.dots = False
+        """Whether steps are multiplied by fours (`nn.dot_bytes`)."""
         axes = len(_memory(self.left).get_shape())
         self.depth = b.dim(self.left, axes - 1 if self.left_along else axes - 2)
+
+    def use_dots(self) -> None:
+        """Has steps multiplied by fours, where both operands have them side by side, as bytes. The schedule
+        adds up by `more_steps`, or gives `more` vectors."""
+        along = self.left_along and self.right_along and not self.boolean
+        self.dots = along and self.sums == i32 and self.is_of(i8)
 
     def is_of(self, element: Attribute) -> bool:
         """Whether both operands hold elements of a type."""
@@ -141,16 +151,35 @@ class Product:
         self, buffer: SSAValue, along: bool, count: Index, batch: Sequence[Index]
     ) -> Operand:
         leading = broadcast_place(self.b, _memory(buffer).get_shape()[:-2], batch)
-        return Operand(self.b, buffer, leading, along, count, self.depth, self.sums, self.unsigned)
+        kept = i8 if self.dots else self.sums
+        return Operand(self.b, buffer, leading, along, count, self.depth, kept, self.unsigned)
 
     def more(self, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:
         """total + left · right. Products of floats are not rounded by themselves, where mathematics are not
         strict."""
         b = self.b
+        if isinstance(left.type, VectorType):
+            return b.insert(DotBytesOp(total, left, right, unsigned=self.unsigned))
         if is_float(total) and not b.facts.strict_math:
             return b.insert(FmaOp(left, right, total))
         product = multiply(b, left, right, boolean=self.boolean)
         return add(b, total, product, boolean=self.boolean)
+
+    def more_steps(
+        self, left: Sequence[SSAValue], right: Sequence[SSAValue], total: SSAValue
+    ) -> SSAValue:
+        """The same for some steps of a row and a column."""
+        if self.dots:
+            left, right = (self._bytes(values) for values in (left, right))
+        for x, y in zip(left, right):
+            total = self.more(x, y, total)
+        return total
+
+    def _bytes(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """Bytes by fours, zeros behind the last of them."""
+        b = self.b
+        padded = [*values, *[b.constant(0, i8)] * (-len(values) % LANES)]
+        return [b.from_elements(padded[n : n + LANES]) for n in range(0, len(padded), LANES)]
 
     def join(self, one: SSAValue, other: SSAValue) -> SSAValue:
         """Two parts of a sum."""

@@ -7,9 +7,9 @@
     the epilogue, and a store, for each of its sums
 
 Shared memory is written and read in accesses of 16 bytes: 4 steps of a row or column where steps are
-neighbours in memory, else 4 neighbouring rows or columns at a step. What an invocation has lies a stride
-apart, so that neighbouring invocations read neighbours. What lies beyond an edge is read as 0, and not
-stored.
+neighbours in memory, else 4 neighbouring rows or columns at a step. Bytes that are added up in 32 bits lie
+there as words of 4 steps, which are multiplied at once. What an invocation has lies a stride apart, so that
+neighbouring invocations read neighbours. What lies beyond an edge is read as 0, and not stored.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import FixedBitwidthType, VectorType
+from xdsl.dialects.builtin import FixedBitwidthType, VectorType, i8
 from xdsl.ir import SSAValue
 
+from openinfer.dialects.nn.byte_ops import LANES
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.vulkan.schedules.grid import product as product_of
@@ -60,7 +61,10 @@ def shared_bytes(tile: Tile, bits: int) -> int:
     """The most shared memory of a workgroup, for sums of some bits, however the operands lie."""
     return sum(
         max(
-            prod(_lines(tile.depth, count, each, bits, along=along)) * bits // 8
+            prod(_shape(tile.depth, count, _wide(tile.depth, each, bits, along=along), along=along))
+            * _wide(tile.depth, each, bits, along=along)
+            * bits
+            // 8
             for along in (True, False)
         )
         for count, each in ((tile.rows, tile.each_row), (tile.columns, tile.each_column))
@@ -74,12 +78,11 @@ def _wide(depth: int, each: int, bits: int, *, along: bool) -> int:
     return gcd(WIDEST // bits, depth if along else each)
 
 
-def _lines(depth: int, count: int, each: int, bits: int, *, along: bool) -> tuple[int, int, int]:
-    """Lines of shared memory, accesses of a line, and elements of an access. There is an access more than
-    there are elements for, so that lines do not meet in a bank."""
-    wide = _wide(depth, each, bits, along=along)
+def _shape(depth: int, count: int, wide: int, *, along: bool) -> tuple[int, int]:
+    """Lines of shared memory, and accesses of a line: one more than there are elements for, so that lines do
+    not meet in a bank."""
     lines, elements = (count, depth) if along else (depth, count)
-    return lines, elements // wide + 1, wide
+    return lines, elements // wide + 1
 
 
 def tile_counts(
@@ -112,6 +115,8 @@ class _Side:
     """Elements of an access of shared memory."""
     lanes: int
     """Neighbours that are read from memory at once."""
+    dots: bool
+    """Whether four steps are multiplied at once."""
 
     @property
     def piece(self) -> int:
@@ -158,7 +163,8 @@ class _Side:
         return b.add(b.mul(place, together), number % together) if together > 1 else place
 
     def load(self, b: LoopBuilder, step: SSAValue, count: int) -> list[list[SSAValue]]:
-        """Of each of some steps, the elements of the rows or columns of an invocation."""
+        """Of each of some steps, the elements of the rows or columns of an invocation. Steps that are
+        multiplied at once are one vector."""
         if self.operand.along:
             lines = [
                 [
@@ -168,7 +174,7 @@ class _Side:
                 ]
                 for n in range(self.each)
             ]
-            return [[line[k] for line in lines] for k in range(count)]
+            return [list(step) for step in zip(*lines)]
         return [
             [
                 element
@@ -181,7 +187,7 @@ class _Side:
     def _elements(self, b: LoopBuilder, line: SSAValue, near: SSAValue) -> list[SSAValue]:
         """What an access reads."""
         found = b.load(self.buffer, [line, b.floordiv(near, self.wide)])
-        if self.wide == 1:
+        if self.wide == 1 or self.dots:
             return [found]
         return [b.insert(vector.ExtractOp(found, [n], self.operand.sums)) for n in range(self.wide)]
 
@@ -192,8 +198,7 @@ class Tiles:
     def __init__(self, product: Product, epilogue: Epilogue, tile: Tile, group: Workgroup) -> None:
         b = self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
-        assert isinstance(product.sums, FixedBitwidthType)
-        self._bits = product.sums.bitwidth
+        product.use_dots()
         self.shared = [
             self._shared(tile.rows, tile.each_row, product.left_along, "left"),
             self._shared(tile.columns, tile.each_column, product.right_along, "right"),
@@ -202,10 +207,18 @@ class Tiles:
         self.own = b.floordiv(group.thread, across), b.rem(group.thread, across)
 
     def _shared(self, count: int, each: int, along: bool, name: str) -> SSAValue:
-        sums = self.product.sums
-        *shape, wide = _lines(self.tile.depth, count, each, self._bits, along=along)
-        kind = sums if wide == 1 else VectorType(sums, [wide])
+        wide = self._wide(each, along=along)
+        kept = i8 if self.product.dots else self.product.sums
+        kind = kept if wide == 1 else VectorType(kept, [wide])
+        shape = _shape(self.tile.depth, count, wide, along=along)
         return shared_buffer(self.b, kind, shape, name)
+
+    def _wide(self, each: int, *, along: bool) -> int:
+        sums = self.product.sums
+        assert isinstance(sums, FixedBitwidthType)
+        return (
+            LANES if self.product.dots else _wide(self.tile.depth, each, sums.bitwidth, along=along)
+        )
 
     def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
         """The tile of a number along rows and one along columns."""
@@ -247,8 +260,8 @@ class Tiles:
 
     def _side(self, operand: Operand, first: SSAValue, count: int, each: int, number: int) -> _Side:
         depth, own, shared = self.tile.depth, self.own[number], self.shared[number]
-        wide = _wide(depth, each, self._bits, along=operand.along)
-        side = _Side(operand, first, count, depth, each, own, shared, wide, 1)
+        wide, dots = self._wide(each, along=operand.along), self.product.dots
+        side = _Side(operand, first, count, depth, each, own, shared, wide, 1, dots)
         return replace(side, lanes=self._lanes(side))
 
     def _lanes(self, side: _Side) -> int:

@@ -28,6 +28,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaStoreMatrixOp,
     is_shared,
 )
+from openinfer.dialects.nn import DotBytesOp
 from openinfer.dialects.spirv.composite_ops import CompositeConstructOp
 from openinfer.dialects.spirv.control_flow_ops import (
     BranchConditionalOp,
@@ -157,6 +158,8 @@ class _Body:
                 self.values[op.value] = vector_of(self.arithmetic, words)
             access = self.access(op.memref)
             self.block.add_op(StoreOp(pointer, self.values[op.value], access))
+        elif isinstance(op, DotBytesOp):
+            self.values[op.result] = self.dot(op)
         elif isinstance(op, _OF_MATRICES):
             self.matrices(op)
         elif isinstance(op, vector.LoadOp):
@@ -277,6 +280,14 @@ class _Body:
         address, _ = self.wide_address(op.base, op.indices, op.vector)
         words = with_type(self.arithmetic, self.wide[op.vector], i32)
         self.block.add_op(StoreOp(address, vector_of(self.arithmetic, words)))
+
+    def dot(self, op: DotBytesOp) -> SSAValue:
+        """A sum and a product of vectors of bytes."""
+        self.kernel.use_dots()
+        pair = [vector_of(self.arithmetic, self.wide[value]) for value in (op.a, op.b)]
+        name = "SDot" if op.unsigned is None else "UDot"
+        found = self.put(VALUE_OPS[name].make(*pair, result=i32))
+        return self.arithmetic.op("IAdd", self.values[op.sum], found)
 
     def dim(self, op: memref.DimOp) -> SSAValue:
         axis = op.index.owner

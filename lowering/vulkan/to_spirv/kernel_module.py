@@ -121,6 +121,11 @@ class KernelModule:
         self.capabilities |= {"CooperativeMatrixKHR", "VulkanMemoryModel"}
         self.extensions |= {"SPV_KHR_cooperative_matrix", "SPV_KHR_vulkan_memory_model"}
 
+    def use_dots(self) -> None:
+        """Declares products of vectors of four bytes."""
+        self.capabilities |= {"DotProduct", "DotProductInput4x8Bit"}
+        self.extensions |= {"SPV_KHR_integer_dot_product"}
+
     def put(self, op: Operation) -> SSAValue:
         """An op of the first block."""
         self.entry.add_op(op)
@@ -195,7 +200,8 @@ class KernelModule:
         element = type_.element_type
         if isinstance(element, VectorType):
             # What is written and read as a whole lies in words.
-            element = VectorType(i32, [width_of(element) // 32])
+            words = width_of(element) // 32
+            element = i32 if words == 1 else VectorType(i32, [words])
         self.need(element)
         count = prod(type_.get_shape())
         pointer = PointerType.to(ArrayType(IntAttr(count), element, IntAttr(0)), "Workgroup")

@@ -21,6 +21,7 @@ from openinfer.runtime.spirv.words import Module
 CAPABILITIES_OF_ALL = frozenset(
     {"Shader", "SignedZeroInfNanPreserve", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess"}
     | {"Int8", "Int16", "Int64", "Float16"}
+    | {"DotProduct", "DotProductInput4x8Bit"}
 )
 CAPABILITIES_OF_SUBGROUPS = frozenset({"GroupNonUniform", "GroupNonUniformShuffle"})
 CAPABILITIES_OF_MATRICES = frozenset({"CooperativeMatrixKHR", "VulkanMemoryModel"})

@@ -113,8 +113,12 @@ class LogicalDevice:
         groups = ffi.new("VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures *")
         groups.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES
         groups.pNext = small
+        # Every device of version 1.3 has it.
+        dots = ffi.new("VkPhysicalDeviceShaderIntegerDotProductFeatures *")
+        dots.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES
+        dots.pNext = groups
         all_of = ffi.new("VkPhysicalDeviceFeatures2 *")
-        all_of.sType, all_of.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, groups
+        all_of.sType, all_of.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, dots
         lib.vkGetPhysicalDeviceFeatures2(self.physical.handle, all_of)
         there = (
             narrow.storageBuffer8BitAccess,
@@ -135,7 +139,7 @@ class LogicalDevice:
         half.uniformAndStorageBuffer16BitAccess = half.storagePushConstant16 = 0
         half.storageInputOutput16 = 0
         narrow.uniformAndStorageBuffer8BitAccess = narrow.storagePushConstant8 = 0
-        kept = (groups, small, half, narrow, wanted)
+        kept = (dots, groups, small, half, narrow, wanted)
         if not self.physical.description.matrices:
             return all_of, kept
         matrices = ffi.new("VkPhysicalDeviceCooperativeMatrixFeaturesKHR *")

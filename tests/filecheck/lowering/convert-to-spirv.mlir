@@ -85,3 +85,19 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Four bytes at once are an integer dot product; words of shared memory hold them.
+// CHECK: spirv.module @bytes_0 {{.*}}DotProduct, DotProductInput4x8Bit{{.*}}SPV_KHR_integer_dot_product
+// CHECK: spirv.GlobalVariable @memory_shared_0 : !spirv.ptr<!spirv.array<8 x i32>, Workgroup>
+// CHECK: %[[A:.*]] = spirv.CompositeConstruct {{.*}} -> vector<4xi8>
+// CHECK: %[[D:.*]] = spirv.UDot %{{.*}}, %{{.*}} : vector<4xi8> -> i32
+// CHECK: spirv.IAdd %{{.*}}, %[[D]] : i32
+func.func private @bytes_0(%x: memref<8xi32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %memory = memref.alloca() : memref<8xvector<4xi8>, #gpu.address_space<workgroup>>
+  %c0 = arith.constant 0 : index
+  %a = memref.load %memory[%c0] : memref<8xvector<4xi8>, #gpu.address_space<workgroup>>
+  %s = memref.load %x[%c0] : memref<8xi32>
+  %d = nn.dot_bytes unsigned %s, %a, %a : vector<4xi8>
+  memref.store %d, %x[%c0] : memref<8xi32>
+  func.return
+}
