@@ -1,8 +1,9 @@
 """Measures tiles of the matrix products of a program on a device: `openinfer tune --device vulkan`.
 
 Each product is compiled by itself with every tile that a kernel can be made of, its result on a small
-problem is compared with a product in f64, and its kernel is timed by the clock of the device. The quickest
-run in turns with the default then. Only a tile that was clearly quicker is kept.
+problem is compared with a product in f64, and its kernel is timed by the clock of the device, in a step that
+does the product again and again on operands that lie there: a device that rests between two of them lets its
+clock fall. The quickest run in turns with the default then. Only a tile that was clearly quicker is kept.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product as all_of
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +29,10 @@ from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES, SUBGROUP
 from openinfer.lowering.vulkan.schedules.tile_choice import why_no_matrix_tile, why_no_tile
 from openinfer.runtime.devices.description import DeviceDescription
+from openinfer.runtime.devices.vulkan.step_clock import StepClock
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
+from openinfer.runtime.packages import open_model
+from openinfer.runtime.packages.oinf_writer import write_oinf
 from openinfer.runtime.tuning_device import DeviceProduct, DeviceTile, DeviceTiles
 
 if TYPE_CHECKING:
@@ -34,10 +40,15 @@ if TYPE_CHECKING:
     from openinfer.dialects.nn import MatmulOp
     from openinfer.runtime.executor import BaseExecutor
     from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.program import Program
 
 FINALISTS = 4
 """Tiles that run in turns with the default."""
 LEAST_ROUNDS = 5
+BUSY = 4000.0
+"""Microseconds that the device works at a step that is timed,"""
+MOST_PRODUCTS = 500
+"""and the most products of one."""
 _TYPES: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 _ROUNDING = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 
@@ -241,37 +252,106 @@ class DeviceTuner:
         self, asked: DeviceProduct, tiles: Sequence[DeviceTile | None], seconds: float
     ) -> dict[Any, float]:
         """Microseconds of each tile, run in turns: the median of rounds. None is the default."""
-        inputs = _inputs(asked)
         with ExitStack() as stack:
-            executors = [stack.enter_context(self._executor(asked, tile)) for tile in tiles]
-            for executor in executors:
-                _kernel_time(executor, inputs)
+            package = stack.enter_context(_operands(asked))
+            timed = [stack.enter_context(self._timed(asked, tile, package)) for tile in tiles]
             rounds: list[list[float]] = [[] for _ in tiles]
             end = time.perf_counter() + seconds
             while len(rounds[0]) < LEAST_ROUNDS or time.perf_counter() < end:
-                for found, executor in zip(rounds, executors):
-                    found.append(_kernel_time(executor, inputs))
+                for found, one in zip(rounds, timed):
+                    found.append(one.microseconds())
         return {tile: statistics.median(found) for tile, found in zip(tiles, rounds)}
 
-    def _executor(self, asked: DeviceProduct, tile: DeviceTile | None) -> BaseExecutor:
-        """A program of nothing but a product, with a tile, or as it is by default."""
+    def _program(
+        self, asked: DeviceProduct, tile: DeviceTile | None, text: str, package: Package | None
+    ) -> Program:
         from openinfer.compiler.api import Graph
         from openinfer.compiler.compile import compile_module
 
-        right = [asked.depth, asked.columns]
-        right = right[::-1] if asked.transposed else right
-        kind = asked.dtype
-        text = (
-            f"dynamic {{ x: {kind}[{asked.rows}, {asked.depth}]; w: {kind}[{right[0]}, {right[1]}]; }}"
-            f" volatile {{ y: {kind}[{asked.rows}, {asked.columns}]; }}"
-            f" block entry {{ op matmul(x, w{', transpose_b=true' if asked.transposed else ''})"
-            " >> y; return; }"
-        )
         tiles: DeviceTiles = {asked: tile} if tile is not None else {}
-        options = PipelineOptions(device=self._device, device_tiles=tiles, trace=True)
-        program = compile_module(Graph(text, "<product>"), None, options)
+        options = PipelineOptions(device=self._device, device_tiles=tiles)
+        program = compile_module(Graph(text, "<product>"), package, options)
         program.device = self._device
-        return program.make_executor(1, trace=True)
+        return program
+
+    def _executor(self, asked: DeviceProduct, tile: DeviceTile | None) -> BaseExecutor:
+        """A program of nothing but a product, with a tile, or as it is by default."""
+        left, right, result = _declared(asked)
+        text = (
+            f"dynamic {{ x: {left}; w: {right}; }} volatile {{ y: {result}; }}"
+            f" block entry {{ {_product(asked)} return; }}"
+        )
+        return self._program(asked, tile, text, None).make_executor(1)
+
+    @contextmanager
+    def _timed(
+        self, asked: DeviceProduct, tile: DeviceTile | None, package: Package
+    ) -> Generator[_Timed]:
+        """A program that does a product as often as it is told."""
+        left, right, result = _declared(asked)
+        text = (
+            f"dynamic {{ n: i32; }} constant {{ x: {left}; w: {right}; }}"
+            f" volatile {{ z: {asked.dtype}[1, {asked.columns}]; }}"
+            f" block entry {{ assign y: {result}; loop products (i in 0..n) {{ {_product(asked)} }}"
+            " op slice(y, axis=0, start=0, stop=1) >> z; return; }"
+        )
+        program = self._program(asked, tile, text, package)
+        with StepClock() as clock, program.make_executor(1) as executor:
+            yield _Timed(executor, clock)
+
+
+class _Timed:
+    """A step of some products, and the clock of its device."""
+
+    def __init__(self, executor: BaseExecutor, clock: StepClock) -> None:
+        """Runs the first steps: they find how many products keep the device busy for long enough."""
+        self._executor, self._clock = executor, clock
+        self._count = 1
+        self._step(1)
+        for _ in range(2):
+            self._count = max(1, min(MOST_PRODUCTS, round(BUSY / self.microseconds())))
+        self.microseconds()
+
+    def _step(self, count: int) -> float:
+        """Microseconds of the device for so many products."""
+        self._executor.insert(n=np.int32(count))
+        self._executor.step()
+        if not self._clock.nanoseconds:
+            raise UnsupportedError(
+                "OI0776",
+                "the device has no timestamps: its kernels cannot be timed",
+                hint="`openinfer devices` says which devices have them",
+            )
+        return self._clock.nanoseconds / 1000
+
+    def microseconds(self) -> float:
+        """Those of a product."""
+        return self._step(self._count) / self._count
+
+
+@contextmanager
+def _operands(asked: DeviceProduct) -> Generator[Package]:
+    """Both operands of a product as a package."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "operands.oinf"
+        write_oinf(_inputs(asked), path)
+        with open_model(path) as package:
+            yield package
+
+
+def _declared(asked: DeviceProduct) -> tuple[str, str, str]:
+    """The types of the operands and of the result, as programs write them."""
+    right = (asked.depth, asked.columns)
+    if asked.transposed:
+        right = right[::-1]
+    shapes = (asked.rows, asked.depth), right, (asked.rows, asked.columns)
+    one, other, result = (f"{asked.dtype}[{rows}, {columns}]" for rows, columns in shapes)
+    return one, other, result
+
+
+def _product(asked: DeviceProduct) -> str:
+    """`op matmul(…) >> y;`"""
+    return f"op matmul(x, w{', transpose_b=true' if asked.transposed else ''}) >> y;"
 
 
 def _small(extent: int, side: int) -> int:
@@ -289,25 +369,6 @@ def _inputs(asked: DeviceProduct) -> dict[str, Any]:
             kind
         ),
     }
-
-
-def _kernel_time(executor: BaseExecutor, inputs: Mapping[str, Any]) -> float:
-    """Microseconds of the kernel of a step, by the clock of the device."""
-    executor.clear_trace()
-    executor.insert(**inputs)
-    executor.step()
-    times = [
-        event.duration_ns
-        for event in executor.trace()
-        if event.lane == "device" and event.kind == "OpExecute"
-    ]
-    if not times:
-        raise UnsupportedError(
-            "OI0776",
-            "the device has no timestamps: its kernels cannot be timed",
-            hint="`openinfer devices` says which devices have them",
-        )
-    return sum(times) / 1000
 
 
 def table(found: Sequence[DeviceFinding], device: str) -> str:

@@ -164,9 +164,11 @@ def grid_for(host: LoopBuilder, count: Index, size: int = WORKGROUP) -> tuple[In
 
 
 def groups_for(host: LoopBuilder, groups: Index) -> tuple[Index, Index, Index]:
-    """Some workgroups, as many along x as every device starts."""
-    across = host.maximum(host.minimum(groups, MOST_GROUPS), 1)
-    return across, host.ceil_div(groups, across), 1
+    """Some workgroups, no more along x than every device starts, and hardly more than are needed: empty ones
+    take time, too."""
+    down = host.ceil_div(groups, MOST_GROUPS)
+    across = host.ceil_div(groups, host.maximum(down, 1))
+    return across, down, 1
 
 
 def product(b: LoopBuilder, extents: Sequence[Index]) -> Index:

@@ -56,6 +56,8 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
 from openinfer.lowering.vulkan.schedules.matmul_tiles import (
+    LARGE,
+    SHORT,
     TILES,
     Tile,
     Tiles,
@@ -93,7 +95,10 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         if tile.each_row * tile.each_column > MOST_LONG and not is_short(found.depth):
             tile = TILES[1]
     assert isinstance(found.sums, FixedBitwidthType)
-    if shared_bytes(tile, found.sums.bitwidth) > b.facts.device_description.shared_memory:
+    bits, most = found.sums.bitwidth, b.facts.device_description.shared_memory
+    if tile == LARGE and shared_bytes(tile, bits) > most:
+        tile = SHORT
+    if shared_bytes(tile, bits) > most:
         return _by_elements(found, epilogue)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 

@@ -91,6 +91,7 @@ class MatrixTile:
 
 
 LARGE = MatrixTile(128, 128, 32, 64, 64)
+BROAD = MatrixTile(128, 64, 64, 32, 32)
 MEDIUM = MatrixTile(64, 64, 32, 32, 32)
 SMALL = MatrixTile(32, 32, 64, 16, 16)
 SHARED = MatrixTile(16, 32, 128, 16, 16, along=4)
@@ -101,7 +102,7 @@ FEW_TILES = 256
 
 def matrix_tile(found: Product, rows: int | None) -> MatrixTile:
     """The tile of a product; `rows` as `busy_tile` has them."""
-    tile = busy_tile((LARGE, MEDIUM, SMALL), found.extents, rows)
+    tile = busy_tile((LARGE, BROAD, MEDIUM, SMALL), found.extents, rows)
     *batches, _, columns = found.extents
     if tile is not SMALL or rows is None or not isinstance(columns, int):
         return tile

@@ -26,19 +26,17 @@ class Sides(Protocol):
 AnyTile = TypeVar("AnyTile", bound=Sides)
 
 
-def busy_tile(
-    tiles: tuple[AnyTile, AnyTile, AnyTile], extents: Sequence[Index], rows: int | None
-) -> AnyTile:
-    """The largest of three tiles, large ones first, of which a device has enough to do. `rows` are those that
-    a kernel is made for; None where there may be few."""
-    large, medium, small = tiles
+def busy_tile(tiles: Sequence[AnyTile], extents: Sequence[Index], rows: int | None) -> AnyTile:
+    """The largest of some tiles, large ones first, of which a device has enough to do. `rows` are those that
+    a kernel is made for; None where there may be few: then it is one of the last two."""
+    *_, medium, small = tiles
     *batches, _, columns = extents
     if not isinstance(columns, int):
         return medium
     if rows is None:
         return small if columns <= FEW_COLUMNS else medium
     many = product_of_known(batches)
-    for tile in (large, medium):
+    for tile in tiles[:-1]:
         if many * groups_across(rows, tile.rows) * groups_across(columns, tile.columns) >= BUSY:
             return tile
     return small

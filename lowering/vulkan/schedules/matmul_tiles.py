@@ -49,7 +49,9 @@ class Tile:
         return self.rows // self.each_row * (self.columns // self.each_column)
 
 
-LARGE = Tile(128, 128, 8, 8, 8)
+LARGE = Tile(128, 128, 16, 8, 8)
+SHORT = Tile(128, 128, 8, 8, 8)
+"""Where shared memory does not hold the large one."""
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 TILES = LARGE, MEDIUM, SMALL

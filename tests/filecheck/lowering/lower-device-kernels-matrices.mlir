@@ -208,3 +208,22 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Where tiles of 128 x 128 leave a part of a large device idle, tiles of 128 x 64 do not: eight subgroups have 32 x 32
+// each, and 64 steps lie between two barriers.
+// CHECK-LABEL: func.func private @broad_0
+// CHECK-SAME: array<i32: 256, 1, 1>
+// CHECK-DAG: %left = memref.alloca() : memref<128x9xvector<8xf16>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %right = memref.alloca() : memref<64x9xvector<8xf16>, #gpu.address_space<workgroup>>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<1024x1024xf16>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<1024x1024xf16>
+    func.call @broad_0(%x, %x, %y) : (memref<1024x1024xf16>, memref<1024x1024xf16>, memref<1024x1024xf16>) -> ()
+    func.return
+  }
+  func.func private @broad_0(%x: memref<1024x1024xf16>, %w: memref<1024x1024xf16>, %y: memref<1024x1024xf16>) {
+    nn.matmul(%x, %w) outs(%y) {transpose_b} : (memref<1024x1024xf16>, memref<1024x1024xf16>, memref<1024x1024xf16>) -> ()
+    func.return
+  }
+}

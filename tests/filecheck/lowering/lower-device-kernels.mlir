@@ -6,8 +6,10 @@
 // CHECK: %[[N:.*]] = memref.dim %[[X]]
 // CHECK: arith.muli %[[N]], %{{.*}}
 // CHECK: arith.divui %{{.*}}, %c64
-// CHECK: arith.minsi %{{.*}}, %c65535
-// CHECK: "gpu.launch_func"({{.*}}kernel = @softmax_0
+// CHECK: %[[DOWN:.*]] = arith.divui %{{.*}}, %c65535
+// CHECK: %[[SOME:.*]] = arith.maxsi %[[DOWN]], %c1
+// CHECK: %[[ACROSS:.*]] = arith.divui %{{.*}}, %[[SOME]]
+// CHECK: "gpu.launch_func"(%[[ACROSS]], %[[DOWN]], {{.*}}kernel = @softmax_0
 // CHECK-NOT: func.call @softmax_0
 // CHECK: func.func private @softmax_0{{.*}} attributes {gpu.known_block_size = array<i32: 64, 1, 1>}
 // CHECK: "gpu.grid_dim"() <{dimension = #gpu<dim x>}>
