@@ -2,7 +2,7 @@
 
 Each product is compiled by itself with every tile that a kernel can be made of, its result on a small
 problem is compared with a product in f64, and its kernel is timed by the clock of the device, in a step that
-does the product again and again on operands that lie there: a device that rests between two of them lets its
+does the product again and again on operands that lie there, behind some work: a device that rests lets its
 clock fall. The quickest run in turns with the default then. Only a tile that was clearly quicker is kept.
 """
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 FINALISTS = 4
 """Tiles that run in turns with the default."""
+AT_ONCE = 8
+"""Tiles that are timed in turns before that."""
 LEAST_ROUNDS = 5
 BUSY = 4000.0
 """Microseconds that the device works at a step that is timed,"""
@@ -197,6 +199,9 @@ def _tiles() -> Generator[DeviceTile]:
 class DeviceTuner:
     """Measures one product after the other."""
 
+    spin_up = 1.0
+    """Seconds of work in front of a race: the clock of an idle device takes so long to come up."""
+
     def __init__(self, options: PipelineOptions, seconds: float) -> None:
         """`options`: of the program; `seconds`: for the last race of a product."""
         self._device, self._seconds = options.device, seconds
@@ -208,16 +213,17 @@ class DeviceTuner:
         self._race(shape.product, [None], 0.0)
         tiles = tiles_for(shape, self._description)
         refused: dict[DeviceTile, str] = {}
-        times: dict[DeviceTile, float] = {}
         for tile in tiles:
             try:
                 reason = self.why_wrong(shape.product, tile)
-                if reason is None:
-                    times[tile] = self._race(shape.product, [tile], 0.0)[tile]
             except OpenInferError as error:
                 reason = error.message
             if reason is not None:
                 refused[tile] = reason
+        left = [tile for tile in tiles if tile not in refused]
+        times: dict[Any, float] = {}
+        for start in range(0, len(left), AT_ONCE):
+            times |= self._race(shape.product, left[start : start + AT_ONCE], 0.0)
         best = sorted(times, key=lambda tile: times[tile])[:FINALISTS]
         final = self._race(shape.product, [None, *best], self._seconds)
         default = final.pop(None)
@@ -255,6 +261,9 @@ class DeviceTuner:
         with ExitStack() as stack:
             package = stack.enter_context(_operands(asked))
             timed = [stack.enter_context(self._timed(asked, tile, package)) for tile in tiles]
+            warm = time.perf_counter() + self.spin_up
+            while time.perf_counter() < warm:
+                timed[0].microseconds()
             rounds: list[list[float]] = [[] for _ in tiles]
             end = time.perf_counter() + seconds
             while len(rounds[0]) < LEAST_ROUNDS or time.perf_counter() < end:

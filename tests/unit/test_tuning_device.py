@@ -46,6 +46,13 @@ from openinfer.runtime.tuning_device import (
 
 Capture = pytest.CaptureFixture[str]
 
+
+@pytest.fixture(autouse=True)
+def short_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device of the tests has no clock that comes up."""
+    monkeypatch.setattr(DeviceTuner, "spin_up", 0.0)
+
+
 H200 = DeviceDescription(subgroup=32, shared_memory=49152, invocations=1024, matrices=True)
 ASKED = DeviceProduct(64, 96, 80, "f32")
 TILE = DeviceTile(32, 32, 16, 4, 4)
