@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from openinfer.compiler.frontend import ParseResult
     from openinfer.runtime.executor import BaseExecutor
     from openinfer.runtime.outline import Outline
-    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.packages.base import ModelLike, Package
     from openinfer.runtime.program import Program
 
 PROGRAM_SUFFIXES = (".oi", ".json")
@@ -244,11 +244,11 @@ class Simulator:
     def __init__(
         self,
         graph: Graph | str | os.PathLike[str],
-        model: Package | None = None,
+        model: ModelLike | None = None,
         sizes: Mapping[str, int] | None = None,
         strict: bool = False,
     ) -> None:
-        """Parses the program and binds it to the model (None: a program that needs none).
+        """Parses the program and binds it to the model: an opened package, or arrays by name.
 
         With `strict`, unknown hints and attributes, and constants that nothing fills, are errors;
         the latter are a ModelWarning else. Raises ProgramError, InputError for a size that
@@ -287,7 +287,7 @@ class Simulator:
 
 def compile(
     graph: Graph | str | os.PathLike[str],
-    model: Package | None = None,
+    model: ModelLike | None = None,
     device: str = DEFAULT_DEVICE,
     sizes: Mapping[str, int] | None = None,
     precision: str | None = None,
@@ -303,11 +303,11 @@ def compile(
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache when nothing changed.
 
-    `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of products
-    to bf16 and adds up in f32, everything else stays as declared; `strict` makes unknown hints
-    errors, and constants that nothing fills, which a ModelWarning tells of otherwise;
-    `strict_math` forbids reassociation, contraction and approximate functions (`docs/numerics.md`),
-    and so `precision="bf16"`;
+    `model` is an opened package, or arrays by name. `sizes` fix sizes that the model leaves open;
+    `precision="bf16"` rounds the operands of products to bf16 and adds up in f32, everything else stays
+    as declared; `strict` makes unknown hints errors, and constants that nothing fills, which a
+    ModelWarning tells of otherwise; `strict_math` forbids reassociation, contraction and approximate
+    functions (`docs/numerics.md`), and so `precision="bf16"`;
     `target` names a CPU other than this one ("generic", "avx2",
     "avx512"); `observe` builds the program whose every node can be watched; `optimise=False` leaves
     out fusion and all other passes that only make a program faster, to find out whether one of them

@@ -133,16 +133,22 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def open_model(path: str | os.PathLike[str], *, copy: bool = False) -> Package:
-    """Opens a model package: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
+def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) -> Package:
+    """Opens a model package, or makes one of arrays by name.
 
-    The file is mapped into memory; no tensor is read yet, and nobody may write into the file while it
-    is in use: replace it by renaming a new one. With `copy` it is read into memory as a whole, and
-    may be changed. Raises PackageError for a file that is missing, damaged or of no known format.
+    A path is that of a `.oinf` or `.safetensors` file, of the index of a model in several files
+    (`model.safetensors.index.json`), or of a folder with one model. The file is mapped into memory; no
+    tensor is read yet, and nobody may write into the file while it is in use: replace it by renaming a
+    new one. With `copy` it is read into memory as a whole, and may be changed.
+
+    Anything else is content as `write_oinf` takes it, as `{"W": array}` or the `state_dict` of a PyTorch
+    module: arrays are borrowed (with `copy` copied), whatever library made them, in memory of the
+    processor. Raises PackageError for a file that is missing, damaged or of no known format, and for an
+    entry that is no part of a package.
     """
     from openinfer.runtime.packages import open_model as implementation
 
-    return implementation(path, copy=copy)
+    return implementation(model, copy=copy)
 
 
 def graph(text: str) -> Graph:
@@ -177,7 +183,7 @@ def graph_json(source: str | os.PathLike[str]) -> Graph:
 
 def compile(
     graph: Graph | str | os.PathLike[str],
-    model: Package | None = None,
+    model: Package | Mapping[str, Any] | None = None,
     device: str = "cpu",
     sizes: Mapping[str, int] | None = None,
     precision: str | None = None,
@@ -191,6 +197,7 @@ def compile(
     """Compiles a program for a device, or takes it from the cache on disk.
 
     `graph` is what `graph` or `graph_file` gave, a text, or the path of a program as a `Path`.
+    `model` is what `open_model` gave, or arrays by name, as `{"W": array}` or a `state_dict`.
     `device` is a row of `openinfer devices`, as "cpu" or "vulkan:1".
     `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of
     products to bf16 and adds up in f32; `strict` makes unknown hints errors; `strict_math` forbids
@@ -219,12 +226,16 @@ def compile(
 
 
 def load(
-    path: str | os.PathLike[str], model: Package | None = None, *, copy: bool = False
+    path: str | os.PathLike[str],
+    model: Package | Mapping[str, Any] | None = None,
+    *,
+    copy: bool = False,
 ) -> Program:
     """A compiled program that `Program.save` wrote, with the package of its weights.
 
     A compiled program is native code: load only what you trust. Works without xDSL; linking the
-    code when the first executor is made needs llvmlite. Without `model`, the package is the one in
+    code when the first executor is made needs llvmlite. `model` is an opened package, or arrays by name.
+    Without it, the package is the one in
     the file, else the one that the program was compiled with, where it was or beside the file; `copy`
     reads it into memory, as `open_model` does.
 
@@ -246,8 +257,8 @@ def to_oinf_bytes(content: object) -> bytes:
 def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
     """Writes a package of weights: `write_oinf({"W": array, "b": array}, "layer.oinf")`.
 
-    In a mapping from names to values, arrays are tensors, integers are sizes, anything else is
-    metadata. A dataclass instance, an `OinfContent` or an opened package can be given, too
+    In a mapping from names to values, arrays (of any library with DLPack) are tensors, integers are sizes,
+    anything else is metadata. A dataclass instance, an `OinfContent` or an opened package can be given, too
     (`docs/packages.md`). Raises PackageError for what the format does not hold.
     """
     from openinfer.runtime.packages.oinf_writer import write_oinf as implementation

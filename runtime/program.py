@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from openinfer.runtime.devices import device_of, kind_of
 from openinfer.runtime.errors import ArtefactError, UnsupportedError, reason_of
 from openinfer.runtime.locks import new_lock
-from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.manifest import IN_MEMORY, Manifest
 from openinfer.runtime.options import checked_threads, default_threads
 from openinfer.runtime.sizes import THREADS, Size
 from openinfer.runtime.trace import TraceLog
@@ -250,11 +250,15 @@ class Program:
         if wanted is None or not (required or self.needs_package):
             return
         if self.package is None:
+            path = self.manifest.package_path
+            hint = f"give it: `--model {path}`, or open_model({path!r}) from Python"
+            if path == IN_MEMORY:
+                hint = "its weights were arrays in memory: give them to load, as model={NAME: array}, or "
+                hint += "save it with embed_weights=True"
             raise ArtefactError(
                 "OI0804",
                 "the program needs the model package that it was compiled with",
-                hint=f"give it: `--model {self.manifest.package_path}`, or "
-                f"open_model({self.manifest.package_path!r}) from Python",
+                hint=hint,
             )
         if self.package.header_hash() != wanted:
             raise ArtefactError(

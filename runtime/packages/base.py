@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
@@ -215,14 +215,26 @@ class Package(ABC):
         return f"<{self.format} package {os.fspath(self.path)!r}: {len(self.tensors)} tensors>"
 
 
+ModelLike: TypeAlias = "Package | Mapping[str, Any]"
+"""What serves as a model: an opened package, or arrays by name."""
+
+
 def checked_package(model: object) -> Package | None:
-    """The package, or None. Raises InputError OI0525 for what is neither."""
+    """The package, that of a mapping from names to arrays, or None.
+
+    Raises InputError OI0525 for anything else, PackageError OI0412 for an entry that is no weight.
+    """
     if model is None or isinstance(model, Package):
         return model
+    if isinstance(model, Mapping):
+        from openinfer.runtime.packages.memory import MemoryPackage
+
+        return MemoryPackage(cast("object", model))
+    hint = "open it with open_model: openinfer.open_model(path), or give arrays by name"
+    if hasattr(model, "state_dict"):
+        hint = "give its tensors by name: model.state_dict()"
     raise InputError(
-        "OI0525",
-        f"model is a {type(model).__name__}, not an opened package",
-        hint="open it with open_model: openinfer.open_model(path)",
+        "OI0525", f"model is a {type(model).__name__}, not an opened package", hint=hint
     )
 
 
