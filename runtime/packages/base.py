@@ -16,10 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
-from openinfer.runtime.storage import AnyArray, element_count
+from openinfer.runtime.storage import AnyArray, element_count, to_storage
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor
 
@@ -181,6 +183,19 @@ class Package(ABC):
         storage = self.read(name)
         info = self.info(name)
         return Tensor(info.dtype, info.shape, storage)
+
+    def tensor_as(self, name: str, dtype: DType) -> Tensor:
+        """Tensor or metadata array `name` with its values in another dtype, floats rounded once.
+
+        A view of the file where it holds that dtype. Only for dtypes that `holds_all_of` allows.
+        """
+        found = self.tensor(name)
+        if found.dtype == dtype:
+            return found
+        values = found.values()
+        if dtype.packed and values.dtype.kind == "b":
+            values = values.astype(np.uint8)
+        return Tensor(dtype, found.shape, to_storage(dtype, values))
 
     def header_hash(self) -> str:
         """SHA-256 of all that a compiler may look at: sizes, metadata, names, dtypes, shapes.

@@ -34,7 +34,7 @@ from openinfer.runtime.packages.values import (
     TensorSpec,
     UninitializedTensor,
 )
-from openinfer.runtime.storage import clear_tail, storage_dtype
+from openinfer.runtime.storage import clear_tail, storage_dtype, to_storage
 from openinfer.runtime.tensors import Tensor, dtype_of, is_array, taken
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+")
@@ -42,10 +42,14 @@ _KEY = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Blob:
-    """A payload: its exact length and what gives its bytes when it is written."""
+    """A payload: its exact length, and its bytes, or what makes them when they are written."""
 
     nbytes: int
     data: Any
+
+    def content(self) -> Any:
+        """The bytes, as something with the buffer protocol."""
+        return self.data() if callable(self.data) else self.data
 
 
 @dataclass(frozen=True)
@@ -165,12 +169,30 @@ def described(name: str, value: Any) -> Described:
     return Described(row, shape, tensor, value.quant)
 
 
-def tensor_entry(name: str, value: Any) -> Entry:
-    """The entry for a `TensorSpec`, `UninitializedTensor`, `Tensor`, array or list."""
+def tensor_entry(name: str, value: Any, floats: DType | None = None) -> Entry:
+    """The entry for a `TensorSpec`, `UninitializedTensor`, `Tensor`, array or list.
+
+    `floats` is what float values are rounded to when they are written; a quantised tensor stays.
+    """
     found = described(name, value)
-    data = tensor_blob(found.tensor) if found.tensor is not None else None
+    row = found.dtype
+    if floats is not None and row.is_float and found.quant is None:
+        row = floats
+    data = None
+    if found.tensor is not None:
+        stored = found.tensor
+        data = tensor_blob(stored) if row == stored.dtype else _rounded_blob(stored, row)
     quant = quant_blob(name, found.quant, found.shape)
-    return Entry(_written_dtype(name, found.dtype), found.shape, data, quant)
+    return Entry(_written_dtype(name, row), found.shape, data, quant)
+
+
+def _rounded_blob(tensor: Tensor, dtype: DType) -> Blob:
+    """The bytes of a tensor in another float dtype, made when they are asked for."""
+
+    def data() -> Any:
+        return tensor_blob(Tensor(dtype, tensor.shape, to_storage(dtype, tensor.values()))).data
+
+    return Blob(dtype.nbytes(tensor.size), data)
 
 
 def quant_blob(name: str, quant: QuantParams | None, shape: tuple[int, ...]) -> Blob | None:
