@@ -20,6 +20,7 @@ from openinfer.compiler.arguments import (
     not_a_text,
     require_compiler,
 )
+from openinfer.compiler.levels import level_of
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import cache_key, default_cache
@@ -347,6 +348,7 @@ def compile(
         traced = replace(options, trace=True)
         compiled.make_traced = lambda: _compiled(program, model, traced)
         compiled.make_outline = lambda: program.outline
+    compiled.make_level = lambda level: level_of(program, options, level)
     return compiled
 
 

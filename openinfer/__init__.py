@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openinfer.compiler.api import Graph, Simulator
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.executor import BaseExecutor as Executor
+    from openinfer.runtime.level import Level
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.packages.oinf_writer import OinfContent
     from openinfer.runtime.packages.values import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         UninitializedTensor,
     )
     from openinfer.runtime.program import Program
+    from openinfer.runtime.signature import SizeRow, ValueRow
     from openinfer.runtime.state import State
     from openinfer.runtime.stepping import Stepper
     from openinfer.runtime.tensors import Tensor
@@ -63,6 +65,7 @@ __all__ = [
     "Executor",
     "Graph",
     "InputError",
+    "Level",
     "Location",
     "ModelWarning",
     "OinfContent",
@@ -76,6 +79,7 @@ __all__ = [
     "QuantZeroPoint",
     "ScalarValue",
     "Simulator",
+    "SizeRow",
     "SizeVar",
     "State",
     "StepError",
@@ -84,11 +88,13 @@ __all__ = [
     "TensorSpec",
     "UninitializedTensor",
     "UnsupportedError",
+    "ValueRow",
     "compile",
     "graph",
     "graph_file",
     "graph_json",
     "load",
+    "load_level",
     "open_model",
     "to_oinf_bytes",
     "write_oinf",
@@ -101,6 +107,7 @@ _LAZY = {
     "Breakpoint": "openinfer.runtime.breakpoints:Breakpoint",
     "Executor": "openinfer.runtime.executor:BaseExecutor",
     "Graph": "openinfer.compiler.api:Graph",
+    "Level": "openinfer.runtime.level:Level",
     "OinfContent": "openinfer.runtime.packages.oinf_writer:OinfContent",
     "Package": "openinfer.runtime.packages.base:Package",
     "Program": "openinfer.runtime.program:Program",
@@ -109,12 +116,14 @@ _LAZY = {
     "QuantZeroPoint": "openinfer.runtime.packages.values:QuantZeroPoint",
     "ScalarValue": "openinfer.runtime.packages.values:ScalarValue",
     "Simulator": "openinfer.compiler.api:Simulator",
+    "SizeRow": "openinfer.runtime.signature:SizeRow",
     "SizeVar": "openinfer.runtime.packages.values:SizeVar",
     "State": "openinfer.runtime.state:State",
     "Stepper": "openinfer.runtime.stepping:Stepper",
     "Tensor": "openinfer.runtime.tensors:Tensor",
     "TensorSpec": "openinfer.runtime.packages.values:TensorSpec",
     "UninitializedTensor": "openinfer.runtime.packages.values:UninitializedTensor",
+    "ValueRow": "openinfer.runtime.signature:ValueRow",
 }
 
 
@@ -245,6 +254,23 @@ def load(
     from openinfer.runtime.program_io import load_program as implementation
 
     return implementation(path, model, copy=copy)
+
+
+def load_level(
+    path: str | os.PathLike[str] | Level, model: Package | Mapping[str, Any] | None = None
+) -> Program:
+    """The program that a level of the IR describes, compiled from there on.
+
+    `path` is a file that `openinfer-opt --dump-dir` or `str(program.show(LEVEL))` wrote, perhaps edited, or
+    a `Level` itself; `model` has the weights, as an opened package or arrays by name. The options of the
+    compilation are those that the level was made with.
+
+    Raises InputError for a file that holds no level, ProgramError with the place of what is wrong in it,
+    ArtefactError where the model is missing or has other tensors.
+    """
+    from openinfer.compiler.levels import load_level as implementation
+
+    return implementation(path, model)
 
 
 def to_oinf_bytes(content: object) -> bytes:
