@@ -33,6 +33,7 @@ from openinfer.runtime.errors import (
 
 if TYPE_CHECKING:
     from openinfer.compiler.api import Graph, Simulator
+    from openinfer.compiler.graph_builder import GraphBuilder
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.executor import BaseExecutor as Executor
     from openinfer.runtime.level import Level
@@ -64,6 +65,7 @@ __all__ = [
     "Diagnostic",
     "Executor",
     "Graph",
+    "GraphBuilder",
     "InputError",
     "Level",
     "Location",
@@ -107,6 +109,7 @@ _LAZY = {
     "Breakpoint": "openinfer.runtime.breakpoints:Breakpoint",
     "Executor": "openinfer.runtime.executor:BaseExecutor",
     "Graph": "openinfer.compiler.api:Graph",
+    "GraphBuilder": "openinfer.compiler.graph_builder:GraphBuilder",
     "Level": "openinfer.runtime.level:Level",
     "OinfContent": "openinfer.runtime.packages.oinf_writer:OinfContent",
     "Package": "openinfer.runtime.packages.base:Package",
