@@ -23,7 +23,7 @@ from openinfer.compiler.arguments import (
 from openinfer.compiler.levels import level_of
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.cache import cache_key, default_cache
+from openinfer.runtime.cache import About, cache_key, default_cache
 from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of, kind_of
 from openinfer.runtime.errors import (
     ArtefactError,
@@ -395,8 +395,10 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
     compiled = compile_module(program, model, options)
     compiled.device = options.device
     compiled.source = SourceText(program.file, program.text, program.form)
-    watched = ", observed" if options.observe else ", traced" if options.trace else ""
-    cache.put(key, compiled.to_bytes(), f"{program.file} for {options.device}{watched}")
+    build = "observed" if options.observe else "traced" if options.trace else "plain"
+    target = compiled.manifest.target.partition(";")[0]
+    about = About(program.file, options.device, target, build)
+    cache.put(key, compiled.to_bytes(), about)
     return compiled
 
 

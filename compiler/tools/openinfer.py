@@ -13,7 +13,7 @@ from openinfer.compiler.tools.streams import prepare_streams
 
 COMMANDS = {
     "bench": "race programs against other runtimes, beside the machine's limits",
-    "cache": "list or clear the compiled programs on disk",
+    "cache": "list, remove or clear the compiled programs on disk",
     "compare": "run the simulator and the compiled program side by side",
     "compile": "compile a program into a file that runs without the compiler",
     "debug": "step through a program: breakpoints, values, watches",
