@@ -299,7 +299,9 @@ def test_one_entry_of_the_cache_is_removed(
     assert [entry.key for entry in cache.entries()] == [keys[1]]
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "debug", "inspect", "devices", "cache"])
+@pytest.mark.parametrize(
+    "command", ["run", "compare", "debug", "inspect", "devices", "cache", "fmt", "check"]
+)
 def test_help_teaches_by_example(command: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
