@@ -20,9 +20,10 @@ from openinfer.compiler.arguments import (
     not_a_text,
     require_compiler,
 )
+from openinfer.compiler.levels import level_of
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.cache import cache_key, default_cache
+from openinfer.runtime.cache import About, cache_key, default_cache
 from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of, kind_of
 from openinfer.runtime.errors import (
     ArtefactError,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from openinfer.compiler.frontend import ParseResult
     from openinfer.runtime.executor import BaseExecutor
     from openinfer.runtime.outline import Outline
-    from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.packages.base import ModelLike, Package
     from openinfer.runtime.program import Program
 
 PROGRAM_SUFFIXES = (".oi", ".json")
@@ -244,11 +245,11 @@ class Simulator:
     def __init__(
         self,
         graph: Graph | str | os.PathLike[str],
-        model: Package | None = None,
+        model: ModelLike | None = None,
         sizes: Mapping[str, int] | None = None,
         strict: bool = False,
     ) -> None:
-        """Parses the program and binds it to the model (None: a program that needs none).
+        """Parses the program and binds it to the model: an opened package, or arrays by name.
 
         With `strict`, unknown hints and attributes, and constants that nothing fills, are errors;
         the latter are a ModelWarning else. Raises ProgramError, InputError for a size that
@@ -287,7 +288,7 @@ class Simulator:
 
 def compile(
     graph: Graph | str | os.PathLike[str],
-    model: Package | None = None,
+    model: ModelLike | None = None,
     device: str = DEFAULT_DEVICE,
     sizes: Mapping[str, int] | None = None,
     precision: str | None = None,
@@ -303,11 +304,11 @@ def compile(
 ) -> Program:
     """Compiles a program for a device, or takes it from the cache when nothing changed.
 
-    `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of products
-    to bf16 and adds up in f32, everything else stays as declared; `strict` makes unknown hints
-    errors, and constants that nothing fills, which a ModelWarning tells of otherwise;
-    `strict_math` forbids reassociation, contraction and approximate functions (`docs/numerics.md`),
-    and so `precision="bf16"`;
+    `model` is an opened package, or arrays by name. `sizes` fix sizes that the model leaves open;
+    `precision="bf16"` rounds the operands of products to bf16 and adds up in f32, everything else stays
+    as declared; `strict` makes unknown hints errors, and constants that nothing fills, which a
+    ModelWarning tells of otherwise; `strict_math` forbids reassociation, contraction and approximate
+    functions (`docs/numerics.md`), and so `precision="bf16"`;
     `target` names a CPU other than this one ("generic", "avx2",
     "avx512"); `observe` builds the program whose every node can be watched; `optimise=False` leaves
     out fusion and all other passes that only make a program faster, to find out whether one of them
@@ -347,6 +348,7 @@ def compile(
         traced = replace(options, trace=True)
         compiled.make_traced = lambda: _compiled(program, model, traced)
         compiled.make_outline = lambda: program.outline
+    compiled.make_level = lambda level: level_of(program, options, level)
     return compiled
 
 
@@ -393,8 +395,10 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
     compiled = compile_module(program, model, options)
     compiled.device = options.device
     compiled.source = SourceText(program.file, program.text, program.form)
-    watched = ", observed" if options.observe else ", traced" if options.trace else ""
-    cache.put(key, compiled.to_bytes(), f"{program.file} for {options.device}{watched}")
+    build = "observed" if options.observe else "traced" if options.trace else "plain"
+    target = compiled.manifest.target.partition(";")[0]
+    about = About(program.file, options.device, target, build)
+    cache.put(key, compiled.to_bytes(), about)
     return compiled
 
 

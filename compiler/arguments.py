@@ -75,7 +75,7 @@ def checked_sizes(sizes: object) -> dict[str, int]:
 
 
 def check_model(model: object) -> Package | None:
-    """The package, or None. Raises InputError OI0525 for what is neither."""
+    """The package, that of arrays by name, or None. Raises InputError OI0525 for anything else."""
     if model is None:
         return None
     from openinfer.runtime.packages.base import checked_package

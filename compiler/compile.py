@@ -17,6 +17,7 @@ from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.program import Program
 
 if TYPE_CHECKING:
+    from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
     from openinfer.runtime.manifest import Manifest
@@ -54,21 +55,70 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
     return program
 
 
+def lowered_to(
+    graph: HasModule, options: PipelineOptions, name: str, level: str
+) -> tuple[ModuleOp, Context]:
+    """The module of a program at a level of a pipeline, and the context that prints it.
+
+    Raises ProgramError, PackageError, UnsupportedError.
+    """
+    with _no_collection(), _lowering:
+        module = graph.module.clone()
+        context = registry.make_context()
+        pipeline.run(module, context, name, stop=level, options=options)
+    return module, context
+
+
+def compile_lowered(
+    module: ModuleOp,
+    context: Context,
+    options: PipelineOptions,
+    name: str,
+    start: str,
+    file: str,
+) -> Program:
+    """Compiles a module that is at level `start` of a pipeline; `file` is what it was read from.
+
+    Raises InputError for options that contradict it, and what the passes raise.
+    """
+    with _no_collection():
+        with _lowering:
+            finish, manifest = _emitted(module, context, options, name, start, file, None)
+        parts = finish(current_timings().measured, lambda: gc.collect(0))
+    program = Program(manifest, parts)
+    program.compiled = True
+    return program
+
+
 def _lowered(
     graph: HasModule, package: Package | None, options: PipelineOptions
 ) -> tuple[Finish, Manifest]:
     """What makes the parts of a program, and what its runtime has to know."""
-    from openinfer.compiler.manifest_of import manifest_of
-
     timings, backend = current_timings(), backend_of(options.device)
     with timings.measured("", "(frontend)"):
         module = graph.module.clone()
         context = registry.make_context()
     name = backend.pipeline_for(options)
-    pipeline.run(module, context, name, options=options, timings=timings, emitted=True)
+    return _emitted(module, context, options, name, None, graph.file, package)
+
+
+def _emitted(
+    module: ModuleOp,
+    context: Context,
+    options: PipelineOptions,
+    name: str,
+    start: str | None,
+    file: str,
+    package: Package | None,
+) -> tuple[Finish, Manifest]:
+    """The same of a module from level `start` on (None: as the frontend built it)."""
+    from openinfer.compiler.manifest_of import manifest_of
+
+    timings, backend = current_timings(), backend_of(options.device)
+    pipeline.run(module, context, name, start, options=options, timings=timings, emitted=True)
     finish = backend.emit(module, timings.measured)
     with timings.measured("object", "(manifest)"):
-        manifest = manifest_of(module, backend.name, graph.file, package)
+        manifest = manifest_of(module, backend.name, file, package)
     return finish, manifest
 
 

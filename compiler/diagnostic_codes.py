@@ -44,8 +44,8 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0411": ("package closed", "Tensors are read before the package is closed."),
     "OI0412": (
-        "package cannot be written",
-        "An entry has a name, type or value that the format does not hold.",
+        "no part of a package",
+        "An entry has a name, type or value that packages do not hold.",
     ),
     "OI0413": (
         "file of a defective writer",
@@ -61,6 +61,17 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
     "OI0415": (
         "package cannot be copied into memory",
         "`copy=True` reads the whole file into memory, which has no room for it.",
+    ),
+    "OI0416": (
+        "unusable index of a model in several files",
+        "`model.safetensors.index.json` says in which file of its folder each tensor lies. It is no such "
+        "JSON, names a file elsewhere, or its files hold other tensors than it says: each must be listed "
+        "once, where it is.",
+    ),
+    "OI0417": (
+        "several models in a folder",
+        "A folder stands for the one model in it: `model.safetensors` or its index, else the only index, "
+        "`.safetensors` or `.oinf` file that is no part of another. Give the path of the one that is meant.",
     ),
 }
 

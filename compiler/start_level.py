@@ -33,7 +33,7 @@ def check_start(
     # Only what the pipeline of programs starts with is known.
     if phases[0].name != "graph":
         return
-    found = _levels_of(module, phases)
+    found = levels_of(module, phases)
     if first not in found:
         level = next(phase.leaves for phase in phases if phase.name == first)
         assert level is not None
@@ -49,7 +49,7 @@ def check_start(
         _check_interface(module, first)
 
 
-def _levels_of(module: ModuleOp, phases: Sequence[Phase]) -> list[str]:
+def levels_of(module: ModuleOp, phases: Sequence[Phase]) -> list[str]:
     """The levels that a module may be of, the highest first; empty for a mixture of levels."""
     return [
         phase.name

@@ -33,8 +33,10 @@ from openinfer.runtime.errors import (
 
 if TYPE_CHECKING:
     from openinfer.compiler.api import Graph, Simulator
+    from openinfer.compiler.graph_builder import GraphBuilder
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.executor import BaseExecutor as Executor
+    from openinfer.runtime.level import Level
     from openinfer.runtime.packages.base import Package
     from openinfer.runtime.packages.oinf_writer import OinfContent
     from openinfer.runtime.packages.values import (
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         UninitializedTensor,
     )
     from openinfer.runtime.program import Program
+    from openinfer.runtime.signature import SizeRow, ValueRow
     from openinfer.runtime.state import State
     from openinfer.runtime.stepping import Stepper
     from openinfer.runtime.tensors import Tensor
@@ -62,7 +65,9 @@ __all__ = [
     "Diagnostic",
     "Executor",
     "Graph",
+    "GraphBuilder",
     "InputError",
+    "Level",
     "Location",
     "ModelWarning",
     "OinfContent",
@@ -76,6 +81,7 @@ __all__ = [
     "QuantZeroPoint",
     "ScalarValue",
     "Simulator",
+    "SizeRow",
     "SizeVar",
     "State",
     "StepError",
@@ -84,11 +90,13 @@ __all__ = [
     "TensorSpec",
     "UninitializedTensor",
     "UnsupportedError",
+    "ValueRow",
     "compile",
     "graph",
     "graph_file",
     "graph_json",
     "load",
+    "load_level",
     "open_model",
     "to_oinf_bytes",
     "write_oinf",
@@ -101,6 +109,8 @@ _LAZY = {
     "Breakpoint": "openinfer.runtime.breakpoints:Breakpoint",
     "Executor": "openinfer.runtime.executor:BaseExecutor",
     "Graph": "openinfer.compiler.api:Graph",
+    "GraphBuilder": "openinfer.compiler.graph_builder:GraphBuilder",
+    "Level": "openinfer.runtime.level:Level",
     "OinfContent": "openinfer.runtime.packages.oinf_writer:OinfContent",
     "Package": "openinfer.runtime.packages.base:Package",
     "Program": "openinfer.runtime.program:Program",
@@ -109,12 +119,14 @@ _LAZY = {
     "QuantZeroPoint": "openinfer.runtime.packages.values:QuantZeroPoint",
     "ScalarValue": "openinfer.runtime.packages.values:ScalarValue",
     "Simulator": "openinfer.compiler.api:Simulator",
+    "SizeRow": "openinfer.runtime.signature:SizeRow",
     "SizeVar": "openinfer.runtime.packages.values:SizeVar",
     "State": "openinfer.runtime.state:State",
     "Stepper": "openinfer.runtime.stepping:Stepper",
     "Tensor": "openinfer.runtime.tensors:Tensor",
     "TensorSpec": "openinfer.runtime.packages.values:TensorSpec",
     "UninitializedTensor": "openinfer.runtime.packages.values:UninitializedTensor",
+    "ValueRow": "openinfer.runtime.signature:ValueRow",
 }
 
 
@@ -133,16 +145,22 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def open_model(path: str | os.PathLike[str], *, copy: bool = False) -> Package:
-    """Opens a model package: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
+def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) -> Package:
+    """Opens a model package, or makes one of arrays by name.
 
-    The file is mapped into memory; no tensor is read yet, and nobody may write into the file while it
-    is in use: replace it by renaming a new one. With `copy` it is read into memory as a whole, and
-    may be changed. Raises PackageError for a file that is missing, damaged or of no known format.
+    A path is that of a `.oinf` or `.safetensors` file, of the index of a model in several files
+    (`model.safetensors.index.json`), or of a folder with one model. The file is mapped into memory; no
+    tensor is read yet, and nobody may write into the file while it is in use: replace it by renaming a
+    new one. With `copy` it is read into memory as a whole, and may be changed.
+
+    Anything else is content as `write_oinf` takes it, as `{"W": array}` or the `state_dict` of a PyTorch
+    module: arrays are borrowed (with `copy` copied), whatever library made them, in memory of the
+    processor. Raises PackageError for a file that is missing, damaged or of no known format, and for an
+    entry that is no part of a package.
     """
     from openinfer.runtime.packages import open_model as implementation
 
-    return implementation(path, copy=copy)
+    return implementation(model, copy=copy)
 
 
 def graph(text: str) -> Graph:
@@ -177,7 +195,7 @@ def graph_json(source: str | os.PathLike[str]) -> Graph:
 
 def compile(
     graph: Graph | str | os.PathLike[str],
-    model: Package | None = None,
+    model: Package | Mapping[str, Any] | None = None,
     device: str = "cpu",
     sizes: Mapping[str, int] | None = None,
     precision: str | None = None,
@@ -191,6 +209,7 @@ def compile(
     """Compiles a program for a device, or takes it from the cache on disk.
 
     `graph` is what `graph` or `graph_file` gave, a text, or the path of a program as a `Path`.
+    `model` is what `open_model` gave, or arrays by name, as `{"W": array}` or a `state_dict`.
     `device` is a row of `openinfer devices`, as "cpu" or "vulkan:1".
     `sizes` fix sizes that the model leaves open; `precision="bf16"` rounds the operands of
     products to bf16 and adds up in f32; `strict` makes unknown hints errors; `strict_math` forbids
@@ -219,12 +238,16 @@ def compile(
 
 
 def load(
-    path: str | os.PathLike[str], model: Package | None = None, *, copy: bool = False
+    path: str | os.PathLike[str],
+    model: Package | Mapping[str, Any] | None = None,
+    *,
+    copy: bool = False,
 ) -> Program:
     """A compiled program that `Program.save` wrote, with the package of its weights.
 
     A compiled program is native code: load only what you trust. Works without xDSL; linking the
-    code when the first executor is made needs llvmlite. Without `model`, the package is the one in
+    code when the first executor is made needs llvmlite. `model` is an opened package, or arrays by name.
+    Without it, the package is the one in
     the file, else the one that the program was compiled with, where it was or beside the file; `copy`
     reads it into memory, as `open_model` does.
 
@@ -234,6 +257,23 @@ def load(
     from openinfer.runtime.program_io import load_program as implementation
 
     return implementation(path, model, copy=copy)
+
+
+def load_level(
+    path: str | os.PathLike[str] | Level, model: Package | Mapping[str, Any] | None = None
+) -> Program:
+    """The program that a level of the IR describes, compiled from there on.
+
+    `path` is a file that `openinfer-opt --dump-dir` or `str(program.show(LEVEL))` wrote, perhaps edited, or
+    a `Level` itself; `model` has the weights, as an opened package or arrays by name. The options of the
+    compilation are those that the level was made with.
+
+    Raises InputError for a file that holds no level, ProgramError with the place of what is wrong in it,
+    ArtefactError where the model is missing or has other tensors.
+    """
+    from openinfer.compiler.levels import load_level as implementation
+
+    return implementation(path, model)
 
 
 def to_oinf_bytes(content: object) -> bytes:
@@ -246,8 +286,8 @@ def to_oinf_bytes(content: object) -> bytes:
 def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
     """Writes a package of weights: `write_oinf({"W": array, "b": array}, "layer.oinf")`.
 
-    In a mapping from names to values, arrays are tensors, integers are sizes, anything else is
-    metadata. A dataclass instance, an `OinfContent` or an opened package can be given, too
+    In a mapping from names to values, arrays (of any library with DLPack) are tensors, integers are sizes,
+    anything else is metadata. A dataclass instance, an `OinfContent` or an opened package can be given, too
     (`docs/packages.md`). Raises PackageError for what the format does not hold.
     """
     from openinfer.runtime.packages.oinf_writer import write_oinf as implementation

@@ -3,7 +3,7 @@
 An entry is one file, `KEY.oic`, where KEY is the SHA-256 of all that the program depends on:
 
     8 bytes "OICACHE1", 32 bytes SHA-256 of key, length, description, payload,
-    u32 length of the description, the description as JSON, the payload
+    u32 length of the description, the description (`About`) as JSON, the payload
 
 Entries are written aside and put into their place, so a reader sees a whole file or none. The
 folder belongs to the user alone (mode 0700): what it holds is executed. A folder that others may
@@ -20,11 +20,12 @@ import json
 import os
 import stat
 import struct
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from openinfer.runtime.files import open_regular, read_bytes, remove_abandoned, write_file
 from openinfer.runtime.options import Options
+from openinfer.runtime.rows import row_of
 
 MAGIC = b"OICACHE1"
 SUFFIX = ".oic"
@@ -47,15 +48,38 @@ def cache_key(*parts: str | bytes) -> str:
 
 
 @dataclass(frozen=True)
+class About:
+    """What an entry says of its program, for people; nothing is decided by it."""
+
+    program: str = ""
+    """The file that it was compiled from, or how messages call its text."""
+    device: str = ""
+    target: str = ""
+    """The processor that its code is for."""
+    build: str = "plain"
+    """"plain", "observed" or "traced"."""
+
+    @property
+    def text(self) -> str:
+        """`mlp.oi for cpu, traced`."""
+        device = f" for {self.device}" if self.device else ""
+        return f"{self.program}{device}{f', {self.build}' if self.build != 'plain' else ''}"
+
+
+@dataclass(frozen=True)
 class CacheEntry:
     """One stored program."""
 
     key: str
-    description: str
-    """What was compiled, for people: program and device."""
+    about: About
     nbytes: int
     used: float
     """Seconds since 1970 of the last hit, or of the writing."""
+
+    @property
+    def description(self) -> str:
+        """What was compiled, for people: program, device, build."""
+        return self.about.text
 
 
 @dataclass
@@ -94,10 +118,10 @@ class Cache:
             self.statistics.hits += 1
         return payload
 
-    def put(self, key: str, payload: bytes, description: str = "") -> bool:
+    def put(self, key: str, payload: bytes, about: About = About()) -> bool:
         """Stores a payload and drops old entries beyond the limit; False if it was not stored."""
         name = _file_name(key)
-        header = json.dumps({"description": description}).encode()
+        header = json.dumps(asdict(about)).encode()
         size = _HEADER.size + len(header) + len(payload)
         if size > self.limit:
             return False
@@ -125,10 +149,22 @@ class Cache:
         """All entries, the most recently used first; damaged ones are left out."""
         found: list[CacheEntry] = []
         for path, status in _files(self._safe()):
-            description = _description(path)
-            if description is not None:
-                found.append(CacheEntry(path.stem, description, status.st_size, status.st_mtime))
+            about = _about(path)
+            if about is not None:
+                found.append(CacheEntry(path.stem, about, status.st_size, status.st_mtime))
         return sorted(found, key=lambda entry: (-entry.used, entry.key))
+
+    def remove(self, key: str) -> int | None:
+        """Removes one entry, damaged or not, and gives its bytes; None where there is none."""
+        place = self._safe()
+        for path, status in _files(place):
+            if path.stem == key and _remove(path):
+                return status.st_size
+        return None
+
+    def keys(self, start: str) -> list[str]:
+        """The keys that begin so, of damaged entries too."""
+        return sorted(path.stem for path, _ in _files(self._safe()) if path.stem.startswith(start))
 
     def clear(self) -> tuple[int, int]:
         """Removes every entry and gives their number and bytes."""
@@ -285,15 +321,18 @@ def _payload(key: str, data: bytes) -> bytes | None:
     return payload if _checksum(key, header, payload) == checksum else None
 
 
-def _description(path: Path) -> str | None:
-    """The description of an entry, read without its payload; None when it is damaged."""
+def _about(path: Path) -> About | None:
+    """What an entry says of itself, read without its payload; None when it is damaged."""
     try:
         with open_regular(path) as file:
             magic, _, length = _HEADER.unpack(file.read(_HEADER.size))
             if magic != MAGIC or length > os.fstat(file.fileno()).st_size:
                 return None
-            return str(json.loads(file.read(length))["description"])
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
+            found = json.loads(file.read(length))
+        if "description" in found:  # written by an older version
+            return About(program=str(found["description"]))
+        return row_of(About, found)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, struct.error):
         return None
 
 

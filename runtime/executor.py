@@ -29,7 +29,7 @@ from openinfer.runtime.state_check import check_state
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor, as_tensor
-from openinfer.runtime.trace import Event, EventStore, TraceLog
+from openinfer.runtime.trace import Event, EventStore, Trace, TraceLog
 from openinfer.runtime.turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -410,8 +410,8 @@ class BaseExecutor(ABC):
     def _set_tracing(self, on: bool) -> None:
         self._tracing = on
 
-    def trace(self) -> list[Event]:
-        """The events of all steps so far, in execution order.
+    def trace(self) -> Trace:
+        """The events of all steps so far, in execution order; a notebook shows them as a table.
 
         The last `runtime.trace.TRACE_LIMIT` are kept; `dropped_events` counts those before them.
         """

@@ -13,6 +13,8 @@ from openinfer.runtime.rows import row_of
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import OF_VARIABLE, OF_WEIGHT, Slot, SlotKind
 
+IN_MEMORY = "<memory>"
+"""The path of a package that is no file."""
 FORMAT = 5
 """Raised when the meaning of a field changes; other numbers are refused."""
 

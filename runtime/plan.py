@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.tables import html_table
 
 ALIGNMENT = 64
 NOMINAL = 128
@@ -34,6 +36,42 @@ def lower_bound(manifest: Manifest, sizes: Mapping[str, int], memory: str = "hos
 
 def _aligned(text: str, sizes: Mapping[str, int]) -> int:
     return -(-Size.of(text).evaluate(sizes) // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """The memory plan of a step; `str(plan)` is its table."""
+
+    manifest: Manifest
+    sizes: Mapping[str, int]
+    """Of a step; those that are missing count 128."""
+
+    def __str__(self) -> str:
+        return plan_table(self.manifest, self.sizes)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        known = {THREADS: 1, **nominal_sizes(self.manifest), **self.sizes}
+        rows = sorted(
+            (
+                row.memory,
+                Size.of(row.offset).evaluate(known),
+                row.first,
+                (row.name, Size.of(row.size).evaluate(known), row.last, row.size),
+            )
+            for row in self.manifest.plan
+        )
+        cells = [
+            (name, memory, str(offset), str(count), str(first), str(last), size)
+            for memory, offset, first, (name, count, last, size) in rows
+        ]
+        arena = str(self).rsplit("\n", 1)[-1]
+        return html_table(_HEADINGS, cells, arena)
+
+
+_HEADINGS = ("buffer", "memory", "offset", "bytes", "first", "last", "size")
 
 
 def plan_table(manifest: Manifest, sizes: Mapping[str, int]) -> str:

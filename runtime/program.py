@@ -6,21 +6,33 @@ import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.devices import device_of, kind_of
 from openinfer.runtime.errors import ArtefactError, UnsupportedError, reason_of
 from openinfer.runtime.locks import new_lock
-from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.manifest import IN_MEMORY, Manifest
 from openinfer.runtime.options import checked_threads, default_threads
+from openinfer.runtime.signature import (
+    SizeRow,
+    ValueRow,
+    inputs_of,
+    outputs_of,
+    sizes_of,
+    state_of,
+)
 from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.tables import Rows, html_table
 from openinfer.runtime.trace import TraceLog
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.base import LoadedProgram
     from openinfer.runtime.devices.compiled.executor import CompiledExecutor
+    from openinfer.runtime.level import Level
     from openinfer.runtime.outline import Outline
     from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,8 @@ class Program:
         """The same program for other processors, saved in the same file."""
         self.make_traced: Callable[[], Program] | None = None
         """Compiles the traced build of the same program; set by `openinfer.compile`."""
+        self.make_level: Callable[[str], Level] | None = None
+        """Lowers the text anew to a level; set by `openinfer.compile`."""
         self._lock = new_lock()
         """For what is made once, when somebody first needs it."""
         self._loaded: LoadedProgram | None = None
@@ -250,11 +264,15 @@ class Program:
         if wanted is None or not (required or self.needs_package):
             return
         if self.package is None:
+            path = self.manifest.package_path
+            hint = f"give it: `--model {path}`, or open_model({path!r}) from Python"
+            if path == IN_MEMORY:
+                hint = "its weights were arrays in memory: give them to load, as model={NAME: array}, or "
+                hint += "save it with embed_weights=True"
             raise ArtefactError(
                 "OI0804",
                 "the program needs the model package that it was compiled with",
-                hint=f"give it: `--model {self.manifest.package_path}`, or "
-                f"open_model({self.manifest.package_path!r}) from Python",
+                hint=hint,
             )
         if self.package.header_hash() != wanted:
             raise ArtefactError(
@@ -263,14 +281,87 @@ class Program:
                 hint="compile the program again with this package",
             )
 
-    def plan_text(self, sizes: Mapping[str, int] | None = None) -> str:
-        """The memory plan as a table, with its lower bound.
+    @property
+    def inputs(self) -> Rows[ValueRow]:
+        """What `run` takes: rows with `name`, `dtype`, `dims` and `type`, as `f32[B, 64]`."""
+        return inputs_of(self.manifest)
+
+    @property
+    def outputs(self) -> Rows[ValueRow]:
+        """What `run` gives, in its order."""
+        return outputs_of(self.manifest)
+
+    @property
+    def state(self) -> Rows[ValueRow]:
+        """The persistent variables; caches have the indices of their entries."""
+        return state_of(self.manifest)
+
+    @property
+    def sizes(self) -> Rows[SizeRow]:
+        """The named sizes: with a value where it is fixed, None where inputs fix it."""
+        return sizes_of(self.manifest)
+
+    def summary(self) -> str:
+        """What the program takes, gives and keeps, and what it costs, as text."""
+        lines = [repr(self)[1:-1]]
+        for heading, rows in self._sections().items():
+            if rows:
+                lines += [f"{heading}:", *("  " + line for line in repr(rows).split("\n"))]
+        return "\n".join([*lines, self._costs()])
+
+    def _sections(self) -> dict[str, Rows[ValueRow] | Rows[SizeRow]]:
+        return {
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "state": self.state,
+            "sizes": self.sizes,
+        }
+
+    def _costs(self) -> str:
+        from openinfer.runtime.plan import nominal_sizes
+
+        manifest = self.manifest
+        weights = sum(row.nbytes for row in manifest.weights)
+        sizes = nominal_sizes(manifest)
+        shown = ", ".join(f"{name} = {sizes[name]}" for name in manifest.runtime_sizes)
+        return (
+            f"{len(manifest.nodes)} nodes, {self.code_bytes} bytes of code, {weights} of weights, "
+            f"{self.arena_bytes(sizes)} of working memory{f' for {shown}' if shown else ''}"
+        )
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p><b>{escape(repr(self)[1:-1])}</b></p>"]
+        for heading, rows in self._sections().items():
+            if rows:
+                parts.append(html_table(rows.headings, [r.cells() for r in rows], heading))
+        return "".join([*parts, f"<p>{escape(self._costs())}</p>"])
+
+    def show(self, level: str = "nn") -> Level:
+        """The program at a level of its compilation, lowered to it anew: `print(program.show("linalg"))`.
+
+        Levels are the phases of its device's pipeline (`docs/compiler.md`): graph, nn, linalg, buffers, …
+        Raises InputError OI0511 for another name, UnsupportedError OI0731 for a loaded program.
+        """
+        if self.make_level is None:
+            raise UnsupportedError(
+                "OI0731",
+                "this program was loaded from a file, which holds none of its levels",
+                hint="compile it from its text, or `openinfer-opt FILE.oi --to LEVEL`",
+            )
+        return self.make_level(level)
+
+    def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
+        """The memory plan with its lower bound; printed it is a table.
 
         `sizes` gives run-time sizes; those that are missing count 128.
         """
-        from openinfer.runtime.plan import plan_table
+        from openinfer.runtime.plan import Plan
 
-        return plan_table(self.manifest, dict(sizes or {}))
+        return Plan(self.manifest, dict(sizes or {}))
+
+    def plan_text(self, sizes: Mapping[str, int] | None = None) -> str:
+        """The text of `plan`."""
+        return str(self.plan(sizes))
 
     def arena_bytes(self, sizes: Mapping[str, int]) -> int:
         """Bytes of working memory of a step with these run-time sizes.

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from openinfer.runtime.devices import DEVICES, device_of
 from openinfer.runtime.errors import ArtefactError, InputError, OpenInferError
 from openinfer.runtime.files import write_file
-from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.manifest import IN_MEMORY, Manifest
 from openinfer.runtime.outline import Outline
-from openinfer.runtime.packages.base import Package, checked_package
+from openinfer.runtime.packages.base import ModelLike, Package, checked_package
 from openinfer.runtime.packages.mapped import MappedFile
 from openinfer.runtime.program import Program, SourceText
 from openinfer.runtime.program_file import (
@@ -150,7 +150,7 @@ def _json(value: object) -> bytes:
 
 
 def load_program(
-    path: str | os.PathLike[str], model: Package | None = None, *, copy: bool = False
+    path: str | os.PathLike[str], model: ModelLike | None = None, *, copy: bool = False
 ) -> Program:
     """See `openinfer.load`."""
     place, given = _path(path), checked_package(model)
@@ -277,7 +277,7 @@ def _found_package(manifest: Manifest, folder: Path, *, copy: bool) -> Package |
     """The package that a program was compiled with: where it was, else beside the program."""
     from openinfer.runtime.packages import open_model
 
-    if manifest.package_path is None:
+    if manifest.package_path in (None, IN_MEMORY):
         return None
     recorded = Path(manifest.package_path)
     for candidate in (recorded, folder / recorded.name):

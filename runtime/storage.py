@@ -131,6 +131,32 @@ def round_values(dtype: DType, values: Any) -> AnyArray:
         return _round(form, _exact_float64(array)).astype(np.float32)
 
 
+def holds_all_of(wanted: DType, stored: DType) -> bool:
+    """Whether values of `stored` become values of `wanted` without a choice of the caller: floats of
+    any size are rounded, whole numbers must have their exact place."""
+    if stored == wanted or (stored.is_float and wanted.is_float):
+        return True
+    source = value_range(stored)
+    if source is None or stored.kind == "bitset":
+        return False
+    if wanted.is_float:
+        # Up to this magnitude every whole number is a value.
+        exact = {
+            "f64": 1 << 53,
+            "f32": 1 << 24,
+            "f16": 1 << 11,
+            "bf16": 1 << 8,
+            "f8": 8,
+            "f8e4m3": 16,
+        }
+        return max(-source[0], source[1]) <= exact[wanted.name]
+    if not wanted.is_integer:
+        return False
+    target = value_range(wanted)
+    assert target is not None
+    return target[0] <= source[0] and source[1] <= target[1]
+
+
 def find_invalid(dtype: DType, storage: AnyArray, count: int) -> str | None:
     """Why stored bytes are no values of `dtype`, or None when they are.
 

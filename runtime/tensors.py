@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from openinfer.runtime import dlpack
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.dtypes import dtype as find_dtype
 from openinfer.runtime.errors import InputError
@@ -105,6 +106,18 @@ class Tensor:
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __dlpack__(self, **options: Any) -> object:
+        """A DLPack capsule that shares the storage: `torch.from_dlpack(tensor)`, bf16 and f8 included.
+
+        `options` are those of the protocol (`stream`, `max_version`, `dl_device`, `copy`). Raises
+        BufferError for a packed dtype, which DLPack cannot describe.
+        """
+        return dlpack.exported(self.dtype, self.storage, options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Memory of the processor."""
+        return (1, 0)
+
     def __repr__(self) -> str:
         shape = ", ".join(str(extent) for extent in self.shape)
         return f"Tensor({self.dtype}[{shape}] {format_truncated(self)})"
@@ -147,6 +160,32 @@ def as_tensor(
     if problem:
         raise InputError("OI0543", f"{name}: {problem}", hint="build it with Tensor.from_values")
     return tensor
+
+
+def taken(value: Any, *, name: str = "value") -> Tensor:
+    """An array from outside as a tensor of the dtype that it has; see `as_tensor` for what is borrowed.
+
+    A torch tensor that needs a gradient is taken without it. Raises InputError for what is no array, lies
+    in other memory than the processor's, or has a dtype that our table lacks.
+    """
+    if _is_torch(value) and getattr(value, "requires_grad", False):
+        value = value.detach()
+    found = value if isinstance(value, Tensor) else _outside(value, name)
+    row = dtype_of(found)
+    if row is None:
+        raise InputError(
+            "OI0541",
+            f"{name}: there is no dtype for {getattr(found, 'dtype', type(found).__name__)}",
+            hint=f"known dtypes: {', '.join(DTYPES)}",
+        )
+    return as_tensor(found, row, name=name)
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array of this or another library, as opposed to a number or a list."""
+    return isinstance(value, np.ndarray | Tensor) or (
+        hasattr(value, "__dlpack__") and not isinstance(value, np.generic)
+    )
 
 
 def as_storage(
@@ -342,7 +381,7 @@ def _outside(value: Any, name: str) -> Tensor | AnyArray:
         return np.asarray(cast(AnyArray, value))  # as the base class: a matrix would stay 2-D
     try:
         if not isinstance(value, np.generic) and hasattr(value, "__dlpack__"):
-            return _from_torch(value) or np.from_dlpack(value)
+            return _from_torch(value) or _from_dlpack(value)
         if isinstance(value, np.generic) or hasattr(value, "__array__"):
             return np.asarray(value)
         if not isinstance(value, str):
@@ -363,8 +402,14 @@ def _outside(value: Any, name: str) -> Tensor | AnyArray:
     )
 
 
+def _from_dlpack(value: Any) -> Tensor | AnyArray:
+    """What another library exports; a `Tensor` where NumPy lacks its type."""
+    array, dtype = dlpack.imported(value)
+    return array if dtype is None else Tensor(dtype, array.shape, array)
+
+
 def _from_torch(value: Any) -> Tensor | None:
-    """A torch tensor of a type that NumPy's DLPack lacks, by its bits; None for any other."""
+    """A torch tensor of a type that not every torch exports, by its bits; None for any other."""
     torch: Any = sys.modules.get("torch")
     kind = _FOREIGN.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
     if torch is None or not _is_torch(value) or kind not in _BITS_VIEW:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from openinfer.runtime.errors import Location
 from openinfer.runtime.options import Options
+from openinfer.runtime.tables import html_table
 
 KINDS = (
     "BlockEnter",
@@ -41,6 +42,8 @@ KINDS = (
 LANES = ("host", "device")
 FORMATS = ("json", "chrome")
 """The formats of trace files."""
+SHOWN_EVENTS = 1000
+"""Events of a trace that a notebook shows."""
 TRACE_LIMIT = 100_000
 """Events that an executor keeps; older ones are dropped, and counted."""
 
@@ -228,6 +231,35 @@ def _chrome_arguments(event: Event) -> dict[str, object]:
     return {key: value for key, value in shown.items() if value not in ("", [], {})}
 
 
+class Trace(list[Event]):
+    """The events of steps, in execution order."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                str(event.step),
+                event.kind,
+                event.description or event.block_name,
+                ", ".join(f"{name}: {shape_text(event, name)}" for name in event.output),
+                event.kernel,
+                f"{event.duration_ns / 1000:.1f}",
+            )
+            for event in self[:SHOWN_EVENTS]
+        ]
+        left = len(self) - len(rows)
+        caption = f"the first {len(rows)} of {len(self)} events" if left else ""
+        return html_table(("step", "kind", "node", "gives", "kernel", "µs"), rows, caption)
+
+
+def shape_text(event: Event, name: str) -> str:
+    """`f32[2, 3]`, as far as an event says it of one of its values."""
+    shape = event.shapes.get(name)
+    dims = "" if not shape else f"[{', '.join(map(str, shape))}]"
+    return f"{event.dtypes.get(name, '')}{dims}"
+
+
 class EventStore:
     """The last events of an executor, and how many were dropped before them.
 
@@ -253,11 +285,11 @@ class EventStore:
             if sum(waiting for waiting, _ in self._later) > TRACE_LIMIT:
                 self._take_later()
 
-    def events(self) -> list[Event]:
+    def events(self) -> Trace:
         """All kept events, in execution order."""
         with self._lock:
             self._take_later()
-            return list(self._events)
+            return Trace(self._events)
 
     def clear(self) -> None:
         """Forgets everything, the count of dropped events too."""

@@ -70,6 +70,8 @@ class _ModuleBuilder(Builder):
                     options[name] = self.init(attribute, declaration)
                 case "ref" | "pattern":
                     options[name] = StringAttr(self.text(attribute, names=name == "ref"))
+                case "dtype":
+                    options[name] = self.stored_dtype(attribute)
                 case "table":
                     if arguments:
                         self.malformed(attribute, "takes no arguments", "@table")
@@ -154,6 +156,14 @@ class _ModuleBuilder(Builder):
         name = attribute.name.text
         self.malformed(attribute, "takes one non-empty string", f'@{name}("NAME")')
         return ""
+
+    def stored_dtype(self, attribute: syntax.Attribute) -> Attribute:
+        """The only argument, the name of a dtype; something else after a report."""
+        arguments = attribute.arguments or ()
+        if len(arguments) == 1 and isinstance(arguments[0], syntax.Name):
+            return graph.NameAttr(dtype_name(arguments[0]))
+        self.malformed(attribute, "takes one dtype", "@dtype(f16)")
+        return UnitAttr()
 
     def indexed(self, attribute: syntax.Attribute, good: bool, usage: str) -> bool:
         """Whether the arguments name indices in the form that the attribute takes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 from xdsl.dialects.builtin import (
@@ -16,6 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from openinfer.compiler.frontend.text_parts import float_text, string_text
 from openinfer.dialects import graph
 from openinfer.lowering.program.buffer_declarations import BUFFER
 from openinfer.runtime.sizes import Size
@@ -62,7 +62,7 @@ def _lines(ops: Iterable[Operation], depth: int) -> list[str]:
                 bounds = f"{op.index.data} in {size_text(op.start.data)}..{size_text(op.stop.data)}"
                 head = f"loop {op.loop_name.data} ({bounds}){_hints(op.hints)}"
             case graph.ScopeOp():
-                head = f"scope {_string(op.label.data)}{_hints(op.hints)}"
+                head = f"scope {string_text(op.label.data)}{_hints(op.hints)}"
             case _:
                 found.append(f"{indent}{_statement(op)}\n")
                 continue
@@ -183,9 +183,9 @@ def _value(value: Attribute) -> str:
                 return "true" if number else "false"
             return str(number)
         case FloatAttr():
-            return _float(value.value.data)
+            return float_text(value.value.data)
         case StringAttr():
-            return _string(value.data)
+            return string_text(value.data)
         case ArrayAttr(data=items):
             return f"[{', '.join(_value(item) for item in items)}]"
         case graph.NameAttr():
@@ -200,22 +200,6 @@ def _value(value: Attribute) -> str:
 
 def _is_bool(value: IntegerAttr) -> bool:
     return getattr(value.type, "bitwidth", 0) == 1
-
-
-def _float(number: float) -> str:
-    if math.isnan(number):
-        return "nan"
-    if math.isinf(number):
-        return "inf" if number > 0 else "-inf"
-    return repr(number)
-
-
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
-
-
-def _string(text: str) -> str:
-    parts = [_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text]
-    return f'"{"".join(parts)}"'
 
 
 def ref_text(ref: graph.RefAttr) -> str:

@@ -89,8 +89,11 @@ class _Writer:
             "init": initial_json(init, DTYPES[name]) if init is not None else None,
         }
         other = op.option("other")
-        if isinstance(other, DictionaryAttr):
-            found["attributes"] = [attribute_json(n, v) for n, v in other.data.items()]
+        kept = dict(other.data) if isinstance(other, DictionaryAttr) else {}
+        if (stored := op.option("dtype")) is not None:
+            kept = {"dtype": ArrayAttr([stored]), **kept}
+        if kept:
+            found["attributes"] = [attribute_json(n, v) for n, v in kept.items()]
         return self.place(op, found)
 
     def block(self, op: graph.BlockOp) -> Plain:

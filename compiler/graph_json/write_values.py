@@ -134,7 +134,7 @@ def attribute_json(name: str, value: Attribute) -> dict[str, Plain]:
             for key, entry in item.data.items():
                 arguments.append({"Named": {"name": key, "value": value_json(entry)}})
         else:
-            arguments.append(value_json(item))
+            arguments.append(value_json(item, dtypes=name == "dtype"))
     return {"name": name, "arguments": arguments}
 
 

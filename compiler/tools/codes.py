@@ -58,6 +58,16 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The attributes `openinfer.…` of a module are the facts that passes read (`lowering/facts.py`). One "
         "that no pass knows, or with a value that means nothing, is refused, since it would be ignored.",
     ),
+    "OI0533": (
+        "no part of a program that is built",
+        "A call of `GraphBuilder` gives what no program text holds: a name that is none or is taken, an "
+        "operand that is no variable of this program, a value that no setting takes.",
+    ),
+    "OI0534": (
+        "no such entry of the cache",
+        "`openinfer cache remove` takes the keys that `openinfer cache list` shows, or enough of their "
+        "beginnings to mean one each.",
+    ),
     "OI0532": (
         "tile that cannot be",
         "A table of measured tiles (`docs/vulkan.md`) has a tile for a product that a kernel of the device "

@@ -1,4 +1,5 @@
-"""A session whose program was compiled beforehand: a file that `openinfer compile` wrote."""
+"""A session whose program was compiled beforehand, or is a level of one: a file that `openinfer compile`
+or `openinfer-opt --dump-dir` wrote."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.compiler.api import Graph
+from openinfer.compiler.tools.program_argument import LEVEL_SUFFIX
+from openinfer.compiler.tools.progress import waiting
 from openinfer.compiler.tools.report import know_source
 from openinfer.compiler.tools.running import Session
 from openinfer.runtime.errors import InputError, UnsupportedError
@@ -35,24 +38,29 @@ class CompiledSession(Session):
         if self.program.source is None:
             raise UnsupportedError(
                 "OI0736",
-                "the compiled program was saved without its text, which the simulator runs",
-                hint="compile it again with `openinfer compile`",
+                "the program came without its text, which the simulator runs",
+                hint="give the .oi file, or compile it again with `openinfer compile`",
             )
         self.program.check_package()
         return super().simulator()
 
 
 def open_program(path: Path, model: Path | None, *, copy: bool = False) -> Program:
-    """The program in a file, with the package that was named or the one that it finds.
+    """The program in a file, with the package that was named or the one that it finds; one of a level
+    is compiled from there on.
 
-    Raises ArtefactError, PackageError.
+    Raises ArtefactError, PackageError, for a level what `openinfer.load_level` raises.
     """
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.program_io import load_program
 
-    return load_program(
-        path, open_model(model, copy=copy) if model is not None else None, copy=copy
-    )
+    package = open_model(model, copy=copy) if model is not None else None
+    if path.suffix == LEVEL_SUFFIX:
+        from openinfer.compiler.levels import load_level
+
+        with waiting(f"compiling {path}"):
+            return load_level(path, package)
+    return load_program(path, package, copy=copy)
 
 
 def compiled_parts(

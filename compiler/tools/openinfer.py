@@ -13,12 +13,14 @@ from openinfer.compiler.tools.streams import prepare_streams
 
 COMMANDS = {
     "bench": "race programs against other runtimes, beside the machine's limits",
-    "cache": "list or clear the compiled programs on disk",
+    "cache": "list, remove or clear the compiled programs on disk",
+    "check": "say everything that is wrong with a program, without compiling",
     "compare": "run the simulator and the compiled program side by side",
     "compile": "compile a program into a file that runs without the compiler",
     "debug": "step through a program: breakpoints, values, watches",
     "devices": "what can run here, and why the rest cannot",
     "export": "write a program as graph JSON, or as text again",
+    "fmt": "write programs in their canonical layout",
     "inspect": "show what a model package or a program holds",
     "pack": "write a model package from a Python dataclass or another package",
     "run": "run a program and print its results",

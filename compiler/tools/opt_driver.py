@@ -21,12 +21,13 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision, checked_sizes
 from openinfer.compiler.ir_text import parse_ir
+from openinfer.compiler.levels import phase_of
 from openinfer.compiler.start_level import check_start, settle_options
 from openinfer.compiler.suggest import near
 from openinfer.compiler.text import module_text
 from openinfer.compiler.timings import Timings
 from openinfer.compiler.tools.arguments import parse_sizes, usage_error
-from openinfer.compiler.tools.phase_dumps import PhaseDumps, phase_of
+from openinfer.compiler.tools.phase_dumps import PhaseDumps
 from openinfer.compiler.tools.program_argument import (
     STDIN,
     STDIN_NAME,

@@ -16,6 +16,7 @@ import numpy as np
 
 from openinfer.compiler.suggest import near
 from openinfer.compiler.tools.report import UsageError
+from openinfer.runtime.dtypes import ALIASES, DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError
 from openinfer.runtime.files import read_text
 from openinfer.runtime.packages.oinf_fields import annotations_of
@@ -23,6 +24,15 @@ from openinfer.runtime.packages.values import Bitset, ScalarValue, SizeVar, Tens
 
 _WRAPPERS: tuple[Callable[[Any], object], ...] = (SizeVar, ScalarValue, Bitset, TensorSpec)
 """What is made from a plain value."""
+
+
+def float_dtype(name: str) -> DType:
+    """The float dtype of `--dtype`. Raises UsageError."""
+    found = DTYPES.get(ALIASES.get(name, name))
+    if found is None or not found.is_float:
+        floats = [row.name for row in DTYPES.values() if row.is_float]
+        raise UsageError(f"'{name}' is no float dtype", near(name, floats, "float dtypes"))
+    return found
 
 
 def content_of(source: str, arguments: Path | None) -> object:

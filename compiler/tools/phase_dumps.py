@@ -19,6 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
+from openinfer.compiler.levels import header
 from openinfer.compiler.pipeline import PIPELINES
 from openinfer.compiler.text import module_text
 from openinfer.lowering.locations import has_location, location_of
@@ -29,15 +30,8 @@ KERNEL_PHASES = ("buffers", "kernels", "threads", "llvm")
 STEP_FUNCTION = "step"
 
 
-_HEADER = re.compile(r"// pipeline (\S+), after phase (\w+)")
 _KERNEL = "// function "
 """How the file of a kernel begins: what says that a dump wrote it."""
-
-
-def phase_of(text: str) -> str | None:
-    """The phase that a file of a dump holds, by its first line; None for any other text."""
-    found = _HEADER.match(text.lstrip("\n"))
-    return found.group(2) if found else None
 
 
 @dataclass(frozen=True)
@@ -91,12 +85,11 @@ class PhaseDumps:
                 path.unlink()
 
     def _header(self, phase: str, name: str, last: bool) -> str:
+        start = header(self.pipeline, phase)
         if last:
-            return f"// pipeline {self.pipeline}, after phase {phase}, the last one\n"
+            return f"{start}, the last one\n"
         command = ["openinfer-opt", name, "--pipeline", self.pipeline, "--from", phase]
-        return f"// pipeline {self.pipeline}, after phase {phase}; continue with\n//   " + (
-            f"{shlex.join(command)}\n"
-        )
+        return f"{start}; continue with\n//   {shlex.join(command)}\n"
 
 
 def _places_of_calls(module: ModuleOp) -> dict[str, list[Location]]:

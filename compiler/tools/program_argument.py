@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 STDIN_NAME = "<stdin>"
 """How messages name standard input."""
+LEVEL_SUFFIX = ".mlir"
 PACKAGE_SUFFIXES = (".oinf", ".safetensors")
 
 
@@ -54,6 +55,11 @@ class ProgramArgument:
         if self.is_stdin:
             return ".json" if self.read().lstrip("\ufeff \t\r\n").startswith("{") else ".oi"
         return self.path.suffix
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is a level of the IR, as `--dump-dir` writes it."""
+        return not self.is_stdin and self.path.suffix == LEVEL_SUFFIX
 
     def read(self, limit: int = TEXT_LIMIT) -> str:
         """The text. Raises InputError OI0513 for what is no UTF-8, OSError for what cannot be read."""

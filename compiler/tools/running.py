@@ -78,22 +78,17 @@ def _compiled_session(args: argparse.Namespace, given: dict[str, str]) -> Sessio
         open_program,
     )
 
-    if args.precision is not None:
-        raise UsageError(
-            "--precision is decided when a program is compiled", "give it to `openinfer compile`"
-        )
-    if args.tuning is not None:
-        raise UsageError(
-            "--tuning is decided when a program is compiled", "give it to `openinfer compile`"
-        )
-    if args.strict_math:
-        raise UsageError(
-            "--strict-math is decided when a program is compiled", "give it to `openinfer compile`"
-        )
-    if args.no_fallback:
-        raise UsageError(
-            "--no-fallback is decided when a program is compiled", "give it to `openinfer compile`"
-        )
+    for option, asked in (
+        ("precision", args.precision is not None),
+        ("tuning", args.tuning is not None),
+        ("strict-math", args.strict_math),
+        ("no-fallback", args.no_fallback),
+    ):
+        if asked:
+            raise UsageError(
+                f"--{option} is decided when a program is compiled",
+                "give it to `openinfer compile`",
+            )
     if args.strict:
         raise UsageError("--strict is about program texts", "give it to `openinfer compile`")
     program = open_program(args.program.path, args.model, copy=args.copy_model)
@@ -155,7 +150,7 @@ class Session:
         if args.seed < 0:
             raise UsageError("--seed takes a number from 0")
         given = _assignments(args.input, "--input", "x=x.npy or x=1,2,3")
-        if args.program.is_compiled():
+        if args.program.is_compiled() or args.program.is_level:
             return _compiled_session(args, given)
         graph = args.program.graph()
         if args.strict:

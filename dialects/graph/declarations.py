@@ -33,7 +33,8 @@ class VariableOp(GraphOp):
     """A declaration: `graph.variable W(l) constant f32 [D, "3*D"] {pattern = "W.{l}"}`.
 
     `options` may hold `init` (Float/Integer attr), `ref` and `pattern` (string), `table` (unit),
-    `auto_dim` (array of strings), `fixed` (dictionary), and unknown attributes under `other`.
+    `auto_dim` (array of strings), `fixed` (dictionary), `dtype` (name: what the package holds), and
+    unknown attributes under `other`.
     """
 
     name = "graph.variable"

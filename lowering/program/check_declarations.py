@@ -15,13 +15,15 @@ from openinfer.lowering.program.check_nodes import NodeChecks
 from openinfer.lowering.program.names import Variable, walk
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
+from openinfer.lowering.program.sources import stored_dtype
 from openinfer.lowering.program.view import auto_indices, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.storage import holds_all_of
 
-ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "layout", "quant")
+ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "dtype", "layout", "quant")
 """The attributes that mean something."""
 _KEPT = ("layout", "quant", BUFFER)
-_LINKS = ("init", "ref", "pattern")
+_LINKS = ("init", "ref", "pattern", "dtype")
 _TABLES = ("table", "auto_dim", "fixed")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _FLOAT_MAX = {
@@ -295,6 +297,8 @@ class DeclarationChecks(NodeChecks):
                 )
             case "init":
                 self.init(op, variable.dtype)
+            case "dtype":
+                self.stored(op, variable.dtype)
             case "ref" if op.indices.data:
                 self.error(
                     "OI0252",
@@ -380,6 +384,23 @@ class DeclarationChecks(NodeChecks):
                     f"put `{{{index}}}` where the index stands in the tensor's name",
                     ("the pattern is here", self.places.of(op, written)),
                 )
+
+    def stored(self, op: VariableOp, dtype: DType | None) -> None:
+        """`@dtype` names a dtype whose values become those of the declaration."""
+        name = stored_dtype(op)
+        if name is None:
+            return  # reported already
+        part: Part = ("options", "dtype", 0)
+        if name not in DTYPES:
+            self.error("OI0301", op, part, f"unknown dtype `{name}`", dtype_advice(name))
+        elif dtype is not None and not holds_all_of(dtype, DTYPES[name]):
+            self.error(
+                "OI0256",
+                op,
+                part,
+                f"{dtype} does not hold all values of {name}",
+                f"declare it as {name}, and write `op cast({op.variable.data}, to={dtype})`",
+            )
 
     def init(self, op: VariableOp, dtype: DType | None) -> None:
         """The literal of `@init` must be a value of the dtype."""

@@ -10,11 +10,11 @@ from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.names import Names
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
-from openinfer.lowering.program.sources import package_name, pattern_of
+from openinfer.lowering.program.sources import package_name, pattern_of, stored_dtype
 from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
-from openinfer.runtime.storage import value_range
+from openinfer.runtime.storage import holds_all_of, value_range
 from openinfer.runtime.suggest import did_you_mean
 
 MAX_NOTES = 8
@@ -155,13 +155,25 @@ class PackageChecks(DeclarationChecks):
             what = f"metadata {tensor!r}"
         else:
             what = f"tensor {tensor!r}"
-        if dtype != declared:
+        stored = stored_dtype(variable)
+        if stored is not None and dtype != stored:
+            self.error(
+                "OI0320",
+                variable,
+                ("options", "dtype"),
+                f"@dtype({stored}) of {name}, but {what} of the model is {dtype}",
+                f"write `@dtype({dtype})`" if dtype != declared else "remove it",
+            )
+        elif stored is None and dtype != declared:
+            fix = f"declare it as {dtype}, and write `op cast({name}, to={declared}) >> …;` where needed"
+            if dtype in DTYPES and holds_all_of(DTYPES[declared], DTYPES[dtype]):
+                fix = f"add `@dtype({dtype})`, which converts it when it is loaded, or {fix}"
             self.error(
                 "OI0320",
                 variable,
                 (),
                 f"{name} is declared {declared}, but {what} of the model is {dtype}",
-                f"declare it as {dtype}, and write `op cast({name}, to={declared}) >> …;` where needed",
+                fix,
             )
         dims = [d.substitute(self.view.sizes) for d in variable.sizes]
         wrong = len(dims) != len(shape) or any(

@@ -161,6 +161,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The indices of a table come first, then those of `@auto_dim` in its order; `@table` is "
         "there exactly when indices of a table are. A buffer has neither.",
     ),
+    "OI0256": (
+        "dtype of the package is wider",
+        "`@dtype` converts what the package holds when it is loaded: floats to floats, rounded once, and "
+        "whole numbers to what holds all of them. Everything else is a choice that `op cast` makes.",
+    ),
     "OI0257": (
         "bad index list",
         "`@auto_dim` and `@fixed` name indices of the declaration, each once; `@auto_dim` one for "

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
 from openinfer.dialects.graph import (
+    NameAttr,
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
@@ -45,6 +46,12 @@ def package_name(variable: VariableOp) -> str:
     """The name that the variable has in the package: `@ref`, else its own."""
     reference = variable.option("ref")
     return reference.data if isinstance(reference, StringAttr) else variable.variable.data
+
+
+def stored_dtype(variable: VariableOp) -> str | None:
+    """What `@dtype` says that the package holds, or None."""
+    stored = variable.option("dtype")
+    return stored.data if isinstance(stored, NameAttr) else None
 
 
 def pattern_of(variable: VariableOp) -> str | None:

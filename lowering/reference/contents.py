@@ -13,7 +13,7 @@ from openinfer.lowering.program.value_arrays import narrow
 from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
-from openinfer.runtime.storage import AnyArray, first_value, to_values
+from openinfer.runtime.storage import AnyArray, first_value
 
 
 class Contents:
@@ -21,7 +21,7 @@ class Contents:
 
     def __init__(self, view: ProgramView) -> None:
         self._view = view
-        self._tensors: dict[str, AnyArray] = {}
+        self._tensors: dict[tuple[str, str], AnyArray] = {}
         self._guard = view.package.guard() if view.package is not None else None
 
     def first(self, variable: VariableOp, indices: Sequence[int], shape: Sequence[int]) -> AnyArray:
@@ -81,9 +81,10 @@ class Contents:
             info = package.array_info(name)
         if info is None or not info.has_data:
             return None
-        if name not in self._tensors:
-            self._tensors[name] = to_values(info.dtype, package.read(name), info.shape)
-        return self._tensors[name]
+        key = (name, dtype_of(variable))
+        if key not in self._tensors:
+            self._tensors[key] = package.tensor_as(name, DTYPES[key[1]]).values()
+        return self._tensors[key]
 
     def _missing(self, variable: VariableOp, indices: Sequence[int], name: str) -> None:
         extents = self._view.extents(variable)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import cast
 
 from openinfer.runtime.errors import PackageError, UnsupportedError
 from openinfer.runtime.files import open_regular
@@ -20,25 +23,37 @@ __all__ = [
     "open_model",
 ]
 
+INDEX_SUFFIX = ".safetensors.index.json"
+"""How the name of an index of a model in several files ends."""
+_SHOWN = 8
+"""So many models of a folder a message names."""
 
-def open_model(path: str | os.PathLike[str], *, copy: bool = False) -> Package:
-    """Open the package at `path`: `.oinf`, `.safetensors`, or a folder with `model.safetensors`.
 
-    The first bytes decide, then the extension. The file is mapped and its tables are checked;
-    no tensor is read. With `copy` all of it is read into memory, and nothing that happens to the
-    file afterwards matters. Raises PackageError for a file that is missing, damaged or of no known
-    format, UnsupportedError for one that this build cannot read (GGUF, sharded safetensors).
+def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) -> Package:
+    """Opens the package at a path, or makes one of arrays by name: see `openinfer.open_model`.
+
+    The first bytes of a file decide, then the extension. A file is mapped and its tables are checked; no
+    tensor is read. Raises PackageError for a file that is missing, damaged or of no known format, and
+    for an entry that is no part of a package, UnsupportedError for what this build cannot read (GGUF).
     """
+    if isinstance(model, Mapping) or (is_dataclass(model) and not isinstance(model, type)):
+        from openinfer.runtime.packages.memory import MemoryPackage
+
+        return MemoryPackage(cast(object, model), copy=copy)
     try:
-        path = Path(path)
+        path = Path(cast(str, model))
     except TypeError:
         raise PackageError(
             "OI0401",
-            f"the path of a package is a {type(path).__name__}, not a text",
-            hint="give a str or a pathlib.Path",
+            f"the path of a package is a {type(model).__name__}, not a text",
+            hint="give a str, a pathlib.Path, or arrays by name",
         ) from None
     if path.is_dir():
         path = _in_folder(path)
+    if path.name.endswith(INDEX_SUFFIX):
+        from openinfer.runtime.packages.sharded import ShardedPackage
+
+        return ShardedPackage(path, copy=copy)
     start = _first_bytes(path)
     extension = path.suffix.lower()
     if start.startswith(b"GGUF") or extension == ".gguf":
@@ -65,21 +80,41 @@ def open_model(path: str | os.PathLike[str], *, copy: bool = False) -> Package:
 
 
 def _in_folder(folder: Path) -> Path:
-    model = folder / "model.safetensors"
-    if model.exists():
-        return model
-    index = folder / "model.safetensors.index.json"
-    if index.exists():
-        raise UnsupportedError(
-            "OI0741",
-            f"{index}: a model in several files cannot be read by this version",
-            hint="join its parts into one model.safetensors",
+    """The one model of a folder: by its standard name, or the only package that is no part of another."""
+    standard = [folder / name for name in ("model.safetensors", "model" + INDEX_SUFFIX)]
+    found = [path for path in standard if path.exists()]
+    if not found:
+        found = _packages_in(folder)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = [path.name for path in found[:_SHOWN]]
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise PackageError(
+            "OI0417",
+            f"{folder}: the folder holds several models: {', '.join(names)}{more}",
+            hint="give the path of one of them",
         )
     raise PackageError(
         "OI0401",
-        f"{folder}: the folder holds no model.safetensors",
+        f"{folder}: the folder holds no model: no index, no .safetensors and no .oinf file",
         hint="give the path of the model file itself",
     )
+
+
+def _packages_in(folder: Path) -> list[Path]:
+    """The indices and package files of a folder, without the files that an index lists."""
+    from openinfer.runtime.packages.sharded import read_index
+
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise _cannot_open(folder, error) from None
+    indices = [path for path in paths if path.name.endswith(INDEX_SUFFIX)]
+    shards = {shard for index in indices for shard in read_index(index)[0].values()}
+    kinds = (".oinf", ".safetensors")
+    single = [path for path in paths if path.suffix.lower() in kinds and path.name not in shards]
+    return [*indices, *single]
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -87,8 +122,12 @@ def _first_bytes(path: Path) -> bytes:
         with open_regular(path) as file:
             return file.read(16)
     except (OSError, ValueError) as error:
-        raise PackageError(
-            "OI0401",
-            f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}",
-            hint="check the path and its permissions",
-        ) from None
+        raise _cannot_open(path, error) from None
+
+
+def _cannot_open(path: Path, error: Exception) -> PackageError:
+    return PackageError(
+        "OI0401",
+        f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}",
+        hint="check the path and its permissions",
+    )

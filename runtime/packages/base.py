@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
-from openinfer.runtime.storage import AnyArray, element_count
+from openinfer.runtime.storage import AnyArray, element_count, to_storage
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor
 
@@ -182,6 +184,19 @@ class Package(ABC):
         info = self.info(name)
         return Tensor(info.dtype, info.shape, storage)
 
+    def tensor_as(self, name: str, dtype: DType) -> Tensor:
+        """Tensor or metadata array `name` with its values in another dtype, floats rounded once.
+
+        A view of the file where it holds that dtype. Only for dtypes that `holds_all_of` allows.
+        """
+        found = self.tensor(name)
+        if found.dtype == dtype:
+            return found
+        values = found.values()
+        if dtype.packed and values.dtype.kind == "b":
+            values = values.astype(np.uint8)
+        return Tensor(dtype, found.shape, to_storage(dtype, values))
+
     def header_hash(self) -> str:
         """SHA-256 of all that a compiler may look at: sizes, metadata, names, dtypes, shapes.
 
@@ -215,14 +230,26 @@ class Package(ABC):
         return f"<{self.format} package {os.fspath(self.path)!r}: {len(self.tensors)} tensors>"
 
 
+ModelLike: TypeAlias = "Package | Mapping[str, Any]"
+"""What serves as a model: an opened package, or arrays by name."""
+
+
 def checked_package(model: object) -> Package | None:
-    """The package, or None. Raises InputError OI0525 for what is neither."""
+    """The package, that of a mapping from names to arrays, or None.
+
+    Raises InputError OI0525 for anything else, PackageError OI0412 for an entry that is no weight.
+    """
     if model is None or isinstance(model, Package):
         return model
+    if isinstance(model, Mapping):
+        from openinfer.runtime.packages.memory import MemoryPackage
+
+        return MemoryPackage(cast("object", model))
+    hint = "open it with open_model: openinfer.open_model(path), or give arrays by name"
+    if hasattr(model, "state_dict"):
+        hint = "give its tensors by name: model.state_dict()"
     raise InputError(
-        "OI0525",
-        f"model is a {type(model).__name__}, not an opened package",
-        hint="open it with open_model: openinfer.open_model(path)",
+        "OI0525", f"model is a {type(model).__name__}, not an opened package", hint=hint
     )
 
 

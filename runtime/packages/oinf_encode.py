@@ -28,23 +28,28 @@ from openinfer.runtime.packages.oinf_format import (
 )
 from openinfer.runtime.packages.values import (
     Bitset,
+    MetadataValue,
     QuantParams,
     ScalarValue,
     TensorSpec,
     UninitializedTensor,
 )
-from openinfer.runtime.storage import clear_tail, storage_dtype
-from openinfer.runtime.tensors import Tensor, dtype_of
+from openinfer.runtime.storage import clear_tail, storage_dtype, to_storage
+from openinfer.runtime.tensors import Tensor, dtype_of, is_array, taken
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A payload: its exact length and what gives its bytes when it is written."""
+    """A payload: its exact length, and its bytes, or what makes them when they are written."""
 
     nbytes: int
     data: Any
+
+    def content(self) -> Any:
+        """The bytes, as something with the buffer protocol."""
+        return self.data() if callable(self.data) else self.data
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,12 @@ def check_key(name: str) -> None:
         raise _bad(name, "a name consists of letters, digits, '.', '_' and '-'")
 
 
-def _bad(name: str, message: str, hint: str = "change the entry's value") -> PackageError:
-    return PackageError("OI0412", f"entry {name!r} cannot be written: {message}", hint=hint)
+def _bad(name: str, message: str, hint: str | None = None) -> PackageError:
+    return PackageError(
+        "OI0412",
+        f"entry {name!r} cannot be part of a package: {message}",
+        hint=hint or "change the entry's value",
+    )
 
 
 def size(name: str, value: Any) -> int:
@@ -115,13 +124,10 @@ def _as_tensor(name: str, data: Any, dtype: DType | str | None) -> Tensor:
         if dtype is None:
             if isinstance(data, Tensor):
                 return data
-            if not isinstance(data, np.ndarray):
-                data = np.asarray(data)
-            found = dtype_of(data)
-            if found is None:
-                raise _bad(name, f"there is no dtype for {data.dtype}")
-            dtype = found
+            return taken(data if is_array(data) else np.asarray(data), name=f"entry {name!r}")
         row = _row(name, dtype)
+        if is_array(data) and not isinstance(data, np.ndarray):
+            data = taken(data, name=f"entry {name!r}")
         if isinstance(data, Tensor):
             if data.dtype == row:
                 return data
@@ -131,23 +137,62 @@ def _as_tensor(name: str, data: Any, dtype: DType | str | None) -> Tensor:
             data = np.asarray(data, dtype=row.value)
         return Tensor.from_values(row, data, name=f"entry {name!r}")
     except InputError as error:
-        raise _bad(name, error.message) from None
+        raise _bad(name, error.message, error.hint) from None
     except ValueError as error:
         raise _bad(name, str(error)) from None
 
 
-def tensor_entry(name: str, value: Any) -> Entry:
-    """The entry for a `TensorSpec`, `UninitializedTensor`, `Tensor`, array or list."""
+@dataclass(frozen=True)
+class Described:
+    """A tensor of a package: what it is, and its values unless it is declared without data."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    tensor: Tensor | None
+    quant: QuantParams | None
+
+
+def described(name: str, value: Any) -> Described:
+    """What a `TensorSpec`, `UninitializedTensor`, `Tensor`, array or list says, checked."""
     if isinstance(value, UninitializedTensor):
-        row = _written_dtype(name, _row(name, value.dtype))
+        row, tensor = _row(name, value.dtype), None
         shape = tuple(int(extent) for extent in value.shape)
         if any(extent < 0 for extent in shape) or check_shape(shape, row.bits):
             raise _bad(name, f"{list(shape)} is no shape")
-        return Entry(row, shape, None, quant_blob(name, value.quant, shape))
-    spec = value if isinstance(value, TensorSpec) else TensorSpec(value)
-    tensor = _as_tensor(name, spec.data, spec.dtype)
-    row = _written_dtype(name, tensor.dtype)
-    return Entry(row, tensor.shape, tensor_blob(tensor), quant_blob(name, spec.quant, tensor.shape))
+    else:
+        value = value if isinstance(value, TensorSpec) else TensorSpec(value)
+        tensor = _as_tensor(name, value.data, value.dtype)
+        row, shape = tensor.dtype, tensor.shape
+    problem = value.quant.problem(shape) if value.quant is not None else None
+    if problem:
+        raise _bad(name, problem)
+    return Described(row, shape, tensor, value.quant)
+
+
+def tensor_entry(name: str, value: Any, floats: DType | None = None) -> Entry:
+    """The entry for a `TensorSpec`, `UninitializedTensor`, `Tensor`, array or list.
+
+    `floats` is what float values are rounded to when they are written; a quantised tensor stays.
+    """
+    found = described(name, value)
+    row = found.dtype
+    if floats is not None and row.is_float and found.quant is None:
+        row = floats
+    data = None
+    if found.tensor is not None:
+        stored = found.tensor
+        data = tensor_blob(stored) if row == stored.dtype else _rounded_blob(stored, row)
+    quant = quant_blob(name, found.quant, found.shape)
+    return Entry(_written_dtype(name, row), found.shape, data, quant)
+
+
+def _rounded_blob(tensor: Tensor, dtype: DType) -> Blob:
+    """The bytes of a tensor in another float dtype, made when they are asked for."""
+
+    def data() -> Any:
+        return tensor_blob(Tensor(dtype, tensor.shape, to_storage(dtype, tensor.values()))).data
+
+    return Blob(dtype.nbytes(tensor.size), data)
 
 
 def quant_blob(name: str, quant: QuantParams | None, shape: tuple[int, ...]) -> Blob | None:
@@ -182,27 +227,44 @@ def _padded(data: bytes) -> Blob:
     return Blob(len(data), data)
 
 
-def metadata_entry(name: str, value: Any) -> tuple[int, Blob]:
-    """Type id and payload of a metadata value."""
+def metadata_value(name: str, value: Any) -> MetadataValue:
+    """A metadata value as readers give it, whatever a caller wrote for it."""
     if isinstance(value, str):
         try:
-            return TYPE_STRING, _padded(string(value))
+            value.encode("utf-8")
         except UnicodeEncodeError as error:
             raise _bad(name, str(error)) from None
+        return value
     if isinstance(value, Bitset):
-        data = value.to_bytes()
-        return TYPE_BITSET, _padded(struct.pack("<2I", len(value), len(data)) + data)
+        return value
     if isinstance(value, list | tuple | np.ndarray | Tensor | TensorSpec):
-        tensor = _metadata_array(name, value)
-        row = _written_dtype(name, tensor.dtype)
-        rank = len(tensor.shape)
-        head = struct.pack(f"<2I{rank}Q", row.oinf_id, rank, *tensor.shape)
-        return TYPE_ARRAY, _padded(head + bytes(tensor_blob(tensor).data))
-    scalar = value if isinstance(value, ScalarValue) else ScalarValue(value)
-    return _scalar(name, scalar)
+        return _metadata_array(name, value)
+    return _scalar(name, value if isinstance(value, ScalarValue) else ScalarValue(value))
 
 
-def _scalar(name: str, scalar: ScalarValue) -> tuple[int, Blob]:
+def metadata_entry(name: str, value: Any) -> tuple[int, Blob]:
+    """Type id and payload of a metadata value."""
+    found = metadata_value(name, value)
+    if isinstance(found, str):
+        return TYPE_STRING, _padded(string(found))
+    if isinstance(found, Bitset):
+        data = found.to_bytes()
+        return TYPE_BITSET, _padded(struct.pack("<2I", len(found), len(data)) + data)
+    if isinstance(found, Tensor):
+        row = _written_dtype(name, found.dtype)
+        rank = len(found.shape)
+        head = struct.pack(f"<2I{rank}Q", row.oinf_id, rank, *found.shape)
+        return TYPE_ARRAY, _padded(head + bytes(tensor_blob(found).data))
+    tensor = _as_tensor(name, found.value, found.dtype)
+    row = _written_dtype(name, tensor.dtype)
+    assert row.oinf_id is not None
+    if row.oinf_id == TYPE_BITSET:
+        raise _bad(name, "a metadata number has no dtype bitset; use u8 or Bitset")
+    return row.oinf_id, tensor_blob(tensor)
+
+
+def _scalar(name: str, scalar: ScalarValue) -> ScalarValue:
+    """A number or bool with its dtype, rounded to it."""
     value: Any = scalar.value
     if isinstance(value, np.generic):
         value = value.item()
@@ -210,8 +272,8 @@ def _scalar(name: str, scalar: ScalarValue) -> tuple[int, Blob]:
         raise _bad(
             name,
             f"no metadata value can be made of {type(value).__name__}",
-            "for a tensor give a NumPy array, as np.asarray(value) makes one; for metadata a "
-            "number, a bool, a text, or a list of numbers",
+            "for a tensor give a NumPy array, as np.asarray(value) makes one, or an object with "
+            "DLPack; for metadata a number, a bool, a text, or a list of numbers",
         )
     dtype = scalar.dtype
     if dtype is None:
@@ -220,11 +282,7 @@ def _scalar(name: str, scalar: ScalarValue) -> tuple[int, Blob]:
         else:
             dtype = "f32" if isinstance(value, float) else _smallest(name, value, value, value >= 0)
     tensor = _as_tensor(name, value, dtype)
-    row = _written_dtype(name, tensor.dtype)
-    assert row.oinf_id is not None
-    if row.oinf_id == TYPE_BITSET:
-        raise _bad(name, "a metadata number has no dtype bitset; use u8 or Bitset")
-    return row.oinf_id, tensor_blob(tensor)
+    return ScalarValue(tensor.values().item(), tensor.dtype)
 
 
 def _metadata_array(name: str, value: Any) -> Tensor:

@@ -17,7 +17,7 @@ from openinfer.runtime.packages.values import (
     TensorSpec,
     UninitializedTensor,
 )
-from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.tensors import is_array
 
 _TABLES = ("sizevars", "metadata", "tensors")
 
@@ -83,7 +83,7 @@ def _sort(fields: Fields, name: str, value: Any, base: object, extras: Mapping[s
         _add(fields.sizes, name, value.value, "size")
     elif extras.get("sizevar") or base in (int, SizeVar, "int", "SizeVar"):
         _add(fields.sizes, name, value, "size")
-    elif isinstance(value, TensorSpec | UninitializedTensor | np.ndarray | Tensor):
+    elif isinstance(value, TensorSpec | UninitializedTensor) or is_array(value):
         _add_tensor(fields, name, _with_dtype(value, extras))
     elif isinstance(value, list | tuple) and ("dtype" in extras or extras.get("tensor")):
         _add_tensor(fields, name, TensorSpec(value, extras.get("dtype")))
@@ -106,7 +106,7 @@ def _sort(fields: Fields, name: str, value: Any, base: object, extras: Mapping[s
 
 def _with_dtype(value: Any, extras: Mapping[str, Any]) -> Any:
     """An array with the dtype that its field asks for; a `TensorSpec` says it itself."""
-    if "dtype" in extras and isinstance(value, np.ndarray | Tensor):
+    if "dtype" in extras and is_array(value):
         return TensorSpec(value, extras["dtype"])
     return value
 

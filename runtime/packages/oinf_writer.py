@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openinfer.runtime.dtypes import DType
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.files import write_file
 from openinfer.runtime.packages.base import Package
@@ -76,20 +77,23 @@ def content_of(package: Package) -> OinfContent:
     return content
 
 
-def to_oinf_bytes(content: object) -> bytes:
+def to_oinf_bytes(content: object, *, dtype: DType | None = None) -> bytes:
     """The bytes of an `.oinf` file for a mapping, a dataclass instance, an `OinfContent` or a `Package`.
 
+    With a float `dtype` all float tensors are rounded to it, but for those with a quantisation record.
     Raises PackageError, naming the entry, for content that the format cannot hold, and
     UnsupportedError for a dtype without an `.oinf` id.
     """
-    return b"".join(_chunks(content))
+    return b"".join(_chunks(content, dtype))
 
 
-def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
+def write_oinf(
+    content: object, path: str | os.PathLike[str], *, dtype: DType | None = None
+) -> None:
     """Write `to_oinf_bytes(content)` to `path`, replacing it only when all was written."""
     target = Path(path)
     try:
-        write_file(target, _chunks(content))
+        write_file(target, _chunks(content, dtype))
     except (OSError, ValueError) as error:
         raise PackageError(
             "OI0401",
@@ -98,7 +102,7 @@ def write_oinf(content: object, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _chunks(content: object) -> Iterator[bytes | memoryview]:
+def _chunks(content: object, dtype: DType | None) -> Iterator[bytes | memoryview]:
     if isinstance(content, Package):
         content = content_of(content)
     fields = collect(content)
@@ -106,7 +110,9 @@ def _chunks(content: object) -> Iterator[bytes | memoryview]:
     metadata = {
         name: metadata_entry(name, value) for name, value in sorted(fields.metadata.items())
     }
-    tensors = {name: tensor_entry(name, value) for name, value in sorted(fields.tensors.items())}
+    tensors = {
+        name: tensor_entry(name, value, dtype) for name, value in sorted(fields.tensors.items())
+    }
     for name in (*sizes, *metadata, *tensors):
         check_key(name)
 
@@ -146,7 +152,7 @@ def _chunks(content: object) -> Iterator[bytes | memoryview]:
     tables = tables.ljust(offset_tensors, b"\0") + _tensor_table(tensors, offsets)
     yield tables.ljust(offset_data, b"\0")
     for blob in blobs:
-        yield blob.data
+        yield blob.content()
         yield bytes(align(blob.nbytes) - blob.nbytes)
 
 

@@ -30,7 +30,8 @@ _CONFIG_LIMIT = 16_000_000
 class SafetensorsPackage(Package):
     """An opened `.safetensors` file. Raises PackageError, naming the field, when it is damaged."""
 
-    def __init__(self, path: Path, *, copy: bool = False) -> None:
+    def __init__(self, path: Path, *, copy: bool = False, config: bool = True) -> None:
+        """Without `config`, what stands beside the file is not read: it is one of several."""
         self.path = path
         self.format = "safetensors"
         self._file = MappedFile(path, copy=copy)
@@ -39,7 +40,7 @@ class SafetensorsPackage(Package):
             texts = _header_metadata(self._file, header.pop("__metadata__", None))
             self._offsets: dict[str, int] = {}
             self.tensors = self._read_entries(header, start)
-            self.sizes, self.metadata = _read_config(path.with_name("config.json"))
+            self.sizes, self.metadata = config_beside(path) if config else ({}, {})
             for key, text in texts.items():
                 if key not in self.sizes:
                     self.metadata.setdefault(key, text)
@@ -118,7 +119,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
     if length > min(_HEADER_LIMIT, file.size - 8):
         raise _fail(file, f"its length is {length}, the file has {file.size - 8} bytes after it")
     try:
-        header = _load(file.bytes(8, length))
+        header = json_object(file.bytes(8, length))
     except (ValueError, RecursionError) as error:
         raise _fail(file, f"is no JSON: {error}") from None
     if not isinstance(header, dict):
@@ -126,7 +127,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
-def _load(data: bytes) -> Any:
+def json_object(data: bytes) -> Any:
     """JSON whose objects have no key twice. Raises ValueError or RecursionError."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -160,14 +161,18 @@ def _validate(path: Path) -> None:
         ) from None
 
 
-def _read_config(path: Path) -> tuple[dict[str, int], dict[str, MetadataValue]]:
-    """Sizes and metadata of a `config.json`, empty when there is none."""
+def config_beside(model: Path) -> tuple[dict[str, int], dict[str, MetadataValue]]:
+    """Sizes and metadata of the `config.json` beside a model, empty when there is none.
+
+    Raises PackageError OI0410.
+    """
+    path = model.with_name("config.json")
     sizes: dict[str, int] = {}
     metadata: dict[str, MetadataValue] = {}
     try:
         if not path.is_file():
             return sizes, metadata
-        config = _load(read_bytes(path, _CONFIG_LIMIT))
+        config = json_object(read_bytes(path, _CONFIG_LIMIT))
         if not isinstance(config, dict):
             raise ValueError("it holds no object")
     except (OSError, ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from openinfer.runtime.cache import SUBFOLDER, Cache, cache_key
+from openinfer.runtime.cache import MAGIC, SUBFOLDER, About, Cache, cache_key
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.options import DEFAULT_CACHE_LIMIT, Options
 from openinfer.runtime.version import fingerprint
@@ -26,7 +26,7 @@ def cache(tmp_path: Path) -> Cache:
 
 def test_round_trip(cache: Cache) -> None:
     assert cache.get(KEY) is None
-    assert cache.put(KEY, b"code", "mlp.oi for cpu")
+    assert cache.put(KEY, b"code", About("mlp.oi", "cpu"))
     assert cache.get(KEY) == b"code"
     assert cache.get(OTHER) is None
     counts = cache.statistics
@@ -104,7 +104,7 @@ def test_folder_of_another_user_is_not_used(cache: Cache, monkeypatch: pytest.Mo
 
 
 def test_every_damage_is_a_miss(cache: Cache) -> None:
-    cache.put(KEY, bytes(range(64)), "what")
+    cache.put(KEY, bytes(range(64)), About("what"))
     (path,) = cache.folder.glob("*.oic")
     whole = path.read_bytes()
     for position in range(len(whole)):
@@ -276,3 +276,28 @@ def test_an_entry_that_is_no_file_is_replaced(cache: Cache, kind: str) -> None:
         os.mkfifo(path)
     assert cache.put(key, b"code")
     assert cache.get(key) == b"code"
+
+
+def test_entries_say_what_they_are(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache", DEFAULT_CACHE_LIMIT)
+    cache.put(KEY, b"code", About("mlp.oi", "cpu", "avx2", "traced"))
+    (entry,) = cache.entries()
+    assert entry.description == "mlp.oi for cpu, traced"
+    assert (entry.about.target, entry.about.build) == ("avx2", "traced")
+    assert cache.keys(KEY[:5]) == [KEY]
+    assert cache.remove(OTHER) is None
+    assert cache.remove(KEY) == entry.nbytes
+    assert not cache.entries()
+
+
+def test_entries_of_older_versions_are_listed(tmp_path: Path) -> None:
+    """They hold a text instead of fields."""
+    cache = Cache(tmp_path / "cache", DEFAULT_CACHE_LIMIT)
+    cache.put(KEY, b"code")
+    header = b'{"description": "mlp.oi for cpu"}'
+    data = MAGIC + b"\0" * 32 + len(header).to_bytes(4, "little") + header
+    (cache.folder / f"{OTHER}.oic").write_bytes(data)
+    found = {entry.key: entry.about for entry in cache.entries()}
+    assert found[OTHER] == About("mlp.oi for cpu")
+    (cache.folder / f"{OTHER}.oic").write_bytes(data.replace(b"description", b"descriptiom"))
+    assert [entry.key for entry in cache.entries()] == [KEY]

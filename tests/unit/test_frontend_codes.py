@@ -152,6 +152,7 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0254", "`{k}` in the pattern is no index", declared('W(l): f32 @pattern(«"W.{l}.{k}");')),
     ("OI0254", "does not occur in its pattern", declared('W(l, «m): f32 @pattern("W.{l}");')),
     ("OI0254", "which declares no index", declared('W: f32 «@pattern("W.{l}");')),
+    ("OI0256", "i32 does not hold all values of f16", declared("W: i32 @dtype(«f16);")),
     (
         "OI0257",
         "`k` in @fixed is no index",

@@ -316,7 +316,7 @@ def test_a_dataclass_becomes_a_package(reopen: Write) -> None:
         ({"W": np.ones(2), 3: 4}, "3 is no name of an entry"),
         ({"W": None}, "'W' is None"),
         ({"n": -1}, "a size lies in 0"),
-        ({"W": {"inner": np.ones(2)}}, "'W' cannot be written"),
+        ({"W": {"inner": np.ones(2)}}, "'W' cannot be part"),
         (3, "cannot write 3"),
         (Model, "cannot write"),
     ],

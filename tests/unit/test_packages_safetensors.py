@@ -247,14 +247,11 @@ def test_files_that_are_no_package(
 def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="cannot be opened: No such file"):
         open_model(tmp_path / "absent.oinf")
-    with pytest.raises(PackageError, match=r"holds no model\.safetensors"):
+    with pytest.raises(PackageError, match="holds no model"):
         open_model(tmp_path)
     os.mkfifo(tmp_path / "pipe.oinf")
     with pytest.raises(PackageError, match="not a regular file"):
         open_model(tmp_path / "pipe.oinf")
-    (tmp_path / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(UnsupportedError, match="several files"):
-        open_model(tmp_path)
 
 
 def test_package_is_the_interface(model: Path) -> None:

@@ -167,3 +167,34 @@ def test_mistakes(
     assert message in error
     assert "Traceback" not in error
     assert not Path("out.oinf").exists()
+
+
+def test_floats_are_rounded_to_a_dtype(tmp_path: Path, capsys: Capture) -> None:
+    quant = oi.QuantParams("symmetric", oi.QuantScale.per_tensor(0.5))
+    content = {
+        "w": np.array([1 + 2**-11, 1e6, -2.0], np.float32),
+        "d": np.array([[0.1]], np.float64),
+        "q": oi.TensorSpec(np.ones(2, np.float32), quant=quant),
+        "later": oi.UninitializedTensor("f32", (2,)),
+        "ids": np.arange(3),
+        "width": 4,
+        "eps": 1e-5,
+    }
+    oi.write_oinf(content, tmp_path / "wide.oinf")
+    source, target = str(tmp_path / "wide.oinf"), str(tmp_path / "half.oinf")
+    assert main(["pack", source, "-o", target, "--dtype", "f16"]) == 0
+    with oi.open_model(target) as package, oi.open_model(source) as wide:
+        kinds = {name: info.dtype_name for name, info in package.tensors.items()}
+        assert kinds == {"w": "f16", "d": "f16", "q": "f32", "later": "f16", "ids": "i64"}
+        assert package.read("w").tolist() == [1.0, np.inf, -2.0]
+        assert package.read("ids").tolist() == [0, 1, 2]
+        assert package.sizes == wide.sizes
+        assert package.metadata["eps"] == wide.metadata["eps"]
+    text = "constant { w: f32[N] @dtype(f16); } volatile { y: f32[N]; } "
+    text += "block entry { op neg(w) >> y; return y; }"
+    with oi.compile(text, oi.open_model(target)).make_executor() as executor:
+        assert np.asarray(executor.run()["y"]).tolist() == [-1.0, -np.inf, 2.0]
+    capsys.readouterr()
+    for name, message in (("i8", "is no float dtype"), ("bf61", "bf16"), ("f8e4m3", "OI0743")):
+        assert main(["pack", source, "-o", target, "--dtype", name]) != 0
+        assert message in capsys.readouterr().err

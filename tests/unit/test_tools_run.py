@@ -15,7 +15,7 @@ from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.running import Session, warn_of_cache
 from openinfer.compiler.tools.tolerance import Difference, difference
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.cache import cache_key, default_cache
+from openinfer.runtime.cache import About, cache_key, default_cache
 from openinfer.runtime.errors import InputError, ProgramError, UnsupportedError
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.host import cpu_unavailable_reason
@@ -264,9 +264,12 @@ def test_devices_without_xdsl(monkeypatch: pytest.MonkeyPatch, capsys: Capture) 
 
 def test_cache_command(capsys: Capture) -> None:
     key = cache_key("test_cache_command")
-    default_cache().put(key, b"code", "mlp.oi for cpu")
+    default_cache().put(key, b"code", About("mlp.oi", "cpu", "avx2"))
     assert main(["cache", "list"]) == 0
-    assert f"{key[:16]}" in capsys.readouterr().out
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["key", "size", "age", "target", "program"]
+    (row,) = [row for row in rows if row[0] == key[:16]]
+    assert row[2:] == ["kB", "0", "s", "cpu", "avx2", "mlp.oi"]
     assert main(["cache", "list", "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)["entries"]
     assert "mlp.oi for cpu" in [entry["description"] for entry in entries]
@@ -275,7 +278,30 @@ def test_cache_command(capsys: Capture) -> None:
     assert default_cache().get(key) is None
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "debug", "inspect", "devices", "cache"])
+def test_one_entry_of_the_cache_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(tmp_path / "cache"))
+    cache = default_cache()
+    keys = ["ab" * 32, "ab" * 31 + "cd", "cd" * 32]
+    for key in keys:
+        assert cache.put(key, b"code", About("mlp.oi", "cpu"))
+    assert main(["cache", "remove", "ab"]) == 1
+    assert "OI0534" in capsys.readouterr().err
+    assert main(["cache", "remove", "ef"]) == 1
+    assert "no entry has a key that begins with 'ef'" in capsys.readouterr().err
+    assert main(["cache", "remove", "CD", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["removed"] == [keys[2]]
+    assert main(["cache", "remove", keys[0]]) == 0
+    assert [entry.key for entry in cache.entries()] == [keys[1]]
+    assert main(["cache", "remove"]) == 2
+    assert main(["cache", "clear", keys[1]]) == 2
+    assert [entry.key for entry in cache.entries()] == [keys[1]]
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "compare", "debug", "inspect", "devices", "cache", "fmt", "check"]
+)
 def test_help_teaches_by_example(command: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])

@@ -17,6 +17,7 @@ examples:
   openinfer pack tools/export.py:model -o model.oinf      an instance that the module made
   openinfer pack model.safetensors -o model.oinf          its tensors, and config.json beside it
   openinfer pack old.oinf -o new.oinf                     version 1 as version 2
+  openinfer pack model.safetensors -o half.oinf --dtype f16   its float tensors rounded to f16
 """
 
 
@@ -30,21 +31,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="arguments of the class, as a JSON object",
     )
+    add(
+        "--dtype",
+        metavar="DTYPE",
+        help="the float dtype that all float tensors are rounded to (f32, f16, bf16, f8, …)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.tools.packing import content_of
+    from openinfer.compiler.tools.packing import content_of, float_dtype
     from openinfer.compiler.tools.report import UsageError
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.packages.oinf_writer import write_oinf
 
+    dtype = float_dtype(args.dtype) if args.dtype is not None else None
     if ":" not in args.source and Path(args.source).exists():
         if args.arguments is not None:
             raise UsageError("--arguments are for a class, not for a package")
         with open_model(args.source) as package:
-            write_oinf(package, args.output)
+            write_oinf(package, args.output, dtype=dtype)
     else:
-        write_oinf(content_of(args.source, args.arguments), args.output)
+        write_oinf(content_of(args.source, args.arguments), args.output, dtype=dtype)
     with open_model(args.output) as written:
         facts = {
             "output": str(args.output),

@@ -17,11 +17,11 @@ from openinfer.compiler.tools.running import (
     short_line,
     tensor_json,
 )
+from openinfer.runtime.devices import SIMULATOR
 from openinfer.runtime.files import write_file
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.base import DeviceCall
-    from openinfer.runtime.executor import BaseExecutor
 
 EXAMPLES = """\
 examples:
@@ -32,6 +32,8 @@ examples:
   openinfer run axpy.oi --input x=1,2,3 --input a=0.5 --json
   openinfer run mlp.oi --device null
       what a device would be asked to do: a line for each kernel call; its memory reads as zeros
+  openinfer run levels/02-linalg.mlir --model mlp.oinf
+      a level that `openinfer-opt --dump-dir` wrote, as it was edited: compiled from there on
   openinfer run decode.oi --steps 5 --device simulator --trace trace.json --trace-format chrome
 """
 
@@ -53,9 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     files = output_files(args.output)
-    session = Session.of(args)
+    # A level is compiled when it is read.
+    with passes_timed(args.time_passes and args.device != SIMULATOR):
+        session = Session.of(args)
+        # The traced build when a trace is asked for.
+        made = session.executor(trace=True if args.trace is not None else None)
     calls: list[DeviceCall] = []
-    with _executor(session, args) as executor:
+    with made as executor:
         for step in range(session.steps):
             executor.insert(**session.inputs(executor, step))
             executor.step()
@@ -91,9 +97,3 @@ def _save(path: str, value: object) -> None:
     data = io.BytesIO()
     np.save(data, np.asarray(value), allow_pickle=False)
     write_file(path, [data.getbuffer()])
-
-
-def _executor(session: Session, args: argparse.Namespace) -> BaseExecutor:
-    """On the device; the traced build of a compiled program when a trace is asked for."""
-    with passes_timed(args.time_passes and not session.simulated):
-        return session.executor(trace=True if args.trace is not None else None)

@@ -527,8 +527,8 @@ class CompiledExecutor(BaseExecutor):
         package = self._loaded.package
         if row.sources and package is not None:
             if not row.members:
-                return package.tensor(row.sources[0])
-            return package.tensor(row.sources[_member(row, name)])
+                return package.tensor_as(row.sources[0], dtype)
+            return package.tensor_as(row.sources[_member(row, name)], dtype)
         if "_" in row.dims:
             raise InputError(
                 "OI0506",

@@ -196,7 +196,7 @@ class CompiledState:
     def _first(self, row: StateRow, shape: tuple[int, ...]) -> Tensor:
         dtype = DTYPES[row.dtype]
         if row.sources and self._package is not None:
-            return self._package.tensor(row.sources[0])
+            return self._package.tensor_as(row.sources[0], dtype)
         values = np.full(shape, first_value(dtype, row.value), np.dtype(dtype.value))
         return Tensor.from_values(row.dtype, values)
 

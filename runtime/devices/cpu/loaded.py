@@ -24,6 +24,7 @@ from openinfer.runtime.devices.cpu.observer import observer_address, watched_by
 from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.cpu.trace_record import TraceRecord
+from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.program import HOST
 from openinfer.runtime.slots import Slot, SlotKind
@@ -110,18 +111,24 @@ class CpuProgram(LoadedProgram):
         """See `LoadedProgram.place`."""
         return native_place(rows, inputs, held)
 
-    def _read(self, name: str) -> AnyArray:
+    def _read(self, name: str, dtype: DType) -> tuple[AnyArray, bool]:
+        """The stored bytes of a tensor as values of `dtype`, and whether the package holds them so."""
         package: Package | None = self.package
         assert package is not None
-        return np.ascontiguousarray(package.read(name))
+        same = package.info(name).dtype == dtype
+        return np.ascontiguousarray(package.tensor_as(name, dtype).storage), same
 
     def _weight(self, row: WeightRow) -> AnyArray:
         """The bytes of one weight argument; a mapped view when nothing had to be moved."""
         if not row.sources:
             return self._made(row)
-        family = bool(self.variables[row.variable].members)
-        if row.prepare is None and not family:
-            array = self._read(row.sources[0])
+        variable = self.variables[row.variable]
+        dtype = DTYPES[variable.dtype]
+        if row.prepare is None and not variable.members:
+            array, same = self._read(row.sources[0], dtype)
+            if not same:
+                self.packed_bytes += array.nbytes
+                return array
             if array.nbytes <= SMALL:
                 self.copied_bytes += array.nbytes
                 copied = aligned_bytes(array.nbytes)
@@ -133,7 +140,7 @@ class CpuProgram(LoadedProgram):
         self.packed_bytes += row.nbytes
         each = row.nbytes // len(row.sources)
         for number, source in enumerate(row.sources):
-            array = self._read(source)
+            array, _ = self._read(source, dtype)
             target = packed[number * each : (number + 1) * each]
             if row.prepare is None:
                 target[:] = array.reshape(-1).view(np.uint8)

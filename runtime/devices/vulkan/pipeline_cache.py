@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from openinfer.runtime.cache import Cache, cache_key
+from openinfer.runtime.cache import About, Cache, cache_key
 from openinfer.runtime.devices.vulkan.driver import DriverIdentity, PhysicalDevice, api
 from openinfer.runtime.options import Options
 
@@ -66,7 +66,8 @@ class PipelineCache:
         """Writes what has come in since it was read."""
         data = self._data()
         if fits(data, self._physical.driver) and len(data) > self._known:
-            self._cache.put(self._key, data, f"kernels as {self._physical.name} runs them")
+            about = About(f"kernels as {self._physical.name} runs them")
+            self._cache.put(self._key, data, about)
 
     def _data(self) -> bytes:
         """What the driver has in it; nothing where it does not say."""
