@@ -15,6 +15,8 @@ Indices that the device computes, or keeps from step to step, are looked at ther
 them. What is wrong goes into a record of the device, which holds the first failure as the host's does. At the
 end of the step, in front of what the host commits, it is moved to the host together with the results.
 
+Indices that were looked at already, for the same bound, are not looked at again.
+
 Where the host has checks of its own, one of the device runs only if the host has noted nothing yet. So what
 the device has noted came before what the host has noted, whenever both did: it is the first in call order.
 """
@@ -26,7 +28,7 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
@@ -36,12 +38,15 @@ from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.places import DEVICE, PLACE
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
+from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import Slot, SlotKind
 
 THERE = "_there"
 """What the names of checks of the device end with."""
 Written = Callable[[Operation], Sequence[int]]
 """The operands that an op writes, by number."""
+_Seen = dict[tuple[SSAValue, Size, bool], SSAValue]
+"""Indices, bound, and whether they have no sign; their roots."""
 
 
 def checks_of(step: FuncOp, functions: dict[str, FuncOp]) -> list[CallOp]:
@@ -66,9 +71,14 @@ def place_checks(
         return []
     errors = StepArguments(step).of(SlotKind.ERRORS)
     (record,) = add_arguments(step, [(Slot(SlotKind.DEVICE_ERRORS), errors.type)])
+    names = {call.callee.string_value() for call in moved}
+    repeated = _Repeated(functions, moved, written).of(step.body.block, {})
     made: dict[str, FuncOp] = {}
     calls: list[CallOp] = []
     for call in moved:
+        if call in repeated:
+            Rewriter.erase_op(call)
+            continue
         name = call.callee.string_value()
         if name not in made:
             made[name] = _function_there(functions[name])
@@ -76,7 +86,7 @@ def place_checks(
     if errors.uses or any(isinstance(op, nn.CheckIndexOp) for op in step.walk()):
         for call in calls:
             _if_none_noted(call, errors)
-    _drop_unused(step, [functions[name] for name in made])
+    _drop_unused(step, names)
     _take_at_end(step, record, errors)
     return list(made.values())
 
@@ -115,6 +125,52 @@ def _is_there(root: SSAValue, computed: set[SSAValue]) -> bool:
         or isinstance(root.owner, nn.StateViewOp)
         or root in computed
     )
+
+
+class _Repeated:
+    """Checks that say nothing: one in front of them has looked at the same indices, for the same bound."""
+
+    def __init__(
+        self, functions: dict[str, FuncOp], checks: Sequence[CallOp], written: Written
+    ) -> None:
+        self.functions, self.checks, self.written = functions, set(checks), written
+
+    def of(self, block: Block, seen: _Seen) -> set[CallOp]:
+        """Those of a block; `seen` are the indices that were looked at in front of it, with their roots."""
+        found: set[CallOp] = set()
+        for op in block.ops:
+            if op.regions:
+                # A loop may run several times, or not at all.
+                for inner in op.walk():
+                    self._forget(inner, seen)
+                for region in op.regions:
+                    for body in region.blocks:
+                        found |= self.of(body, dict(seen))
+            elif isinstance(op, CallOp) and op in self.checks:
+                key = self._key(op)
+                if key in seen:
+                    found.add(op)
+                seen[key] = root_of(op.operands[0])
+            else:
+                self._forget(op, seen)
+        return found
+
+    def _key(self, call: CallOp) -> tuple[SSAValue, Size, bool]:
+        check = _check_in(self.functions[call.callee.string_value()])
+        assert check is not None
+        return call.operands[0], check.bound.data, check.unsigned_indices is not None
+
+    def _forget(self, op: Operation, seen: _Seen) -> None:
+        """What an op writes is looked at anew, and so is what a size bounds that it fixes."""
+        changed = {
+            root_of(op.operands[number])
+            for number in self.written(op)
+            if op not in self.checks and isinstance(op.operands[number].type, MemRefType)
+        }
+        size = op.size.data if isinstance(op, nn.DefineSizeOp) else None
+        for key, root in list(seen.items()):
+            if root in changed or size in key[1].names:
+                del seen[key]
 
 
 def _function_there(function: FuncOp) -> FuncOp:
@@ -159,10 +215,11 @@ def _take_at_end(step: FuncOp, record: SSAValue, errors: SSAValue) -> None:
     LoopBuilder(InsertPoint.before(end)).do(take)
 
 
-def _drop_unused(step: FuncOp, functions: Sequence[FuncOp]) -> None:
+def _drop_unused(step: FuncOp, names: set[str]) -> None:
+    """Erases functions that nobody calls any more."""
     module = step.parent_op()
     assert isinstance(module, ModuleOp)
     called = {op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)}
-    for function in functions:
-        if function.sym_name.data not in called:
+    for function in list(module.body.ops):
+        if isinstance(function, FuncOp) and function.sym_name.data in names - called:
             Rewriter.erase_op(function)

@@ -300,6 +300,75 @@ def test_branches_and_loops(everything_on_vulkan: None) -> None:
     assert 3 < failed < 20
 
 
+HISTORY = """
+dynamic { x: f32[2, 12]; t: f32[7, 4]; at: i32; p: i4[6]; }
+persistent { ids(i): i64[2] @table; m(i, j): i32[2] @table; }
+block entry {
+    assign k: i64[2]; assign all: i64[at + 1, 2]; assign y: f32[at + 1, 2, 4]; assign c: i32[2];
+    assign column: i32[at + 1, 2]; assign z: f32[at + 1, 2, 4]; assign q: i4[6]; assign w: f32[6, 4];
+    op add(p, p) >> q; op gather(t, q) >> w;
+    op argmax_axis(x, axis=1) >> k; op cast(k, to=i32) >> c;
+    cache.write k >> ids[at]; cache.write c >> m[at, 0];
+    cache.read ids[0..at + 1] >> all; cache.read m[0..at + 1, 0] >> column;
+    op gather(t, all) >> y; op gather(t, column) >> z;
+    return y, z, w;
+}
+"""
+
+
+def test_indices_in_tables_and_of_four_bits(everything_on_vulkan: None) -> None:
+    """What a step that fails has appended is gone; indices are read where the table has them."""
+    program = oi.compile(HISTORY, device="vulkan", fallback=False)
+    fetched = [
+        name for row in program.manifest.calls if row.kernel == TO_HOST for name in row.buffers
+    ]
+    assert sorted(fetched) == ["device_errors", "w", "y", "z"]
+    there: Any = program.make_executor()
+    here: Any = oi.compile(HISTORY).make_executor()
+    draw = np.random.default_rng(0)
+    at = 0
+    for _ in range(40):
+        x = draw.random((2, 12)).astype(np.float32)
+        x[:, 7 if draw.random() < 0.7 else 12 :] = -1
+        inputs = {
+            "x": x, "t": draw.random((7, 4)).astype(np.float32), "at": np.int32(at),
+            "p": draw.integers(0, 4 + (draw.random() < 0.2), 6).astype(np.int8),
+        }  # fmt: skip
+        found = outcome(there, inputs)
+        same(found, outcome(here, inputs))
+        at += isinstance(found, dict)
+        if at:
+            same(state_of(there, ("ids", "m")), state_of(here, ("ids", "m")))
+    assert 10 < at < 35
+
+
+def test_indices_are_looked_at_once(everything_on_vulkan: None) -> None:
+    """For one bound, until they change; a failing step names the first node all the same."""
+    text = """
+dynamic { t: f32[9, 4]; u: f32[9, 2]; v: f32[8, 2]; k: i64[5]; }
+block entry {
+    assign d: i64[5]; assign x: f32[5, 4]; assign y: f32[5, 2]; assign z: f32[5, 2]; assign w: f32[5, 2];
+    op add(k, k) >> d;
+    op gather(t, d) >> x; op gather(u, d) >> y; op gather(v, d) >> z;
+    op add(d, k) >> d;
+    op gather(u, d) >> w;
+    return x, y, z, w;
+}
+"""
+    program = oi.compile(text, device="vulkan", fallback=False)
+    asked = [row for row in program.manifest.calls if row.kernel.startswith("check_indices")]
+    assert len(asked) == 3
+    there: Any = program.make_executor()
+    here: Any = oi.compile(text).make_executor()
+    for value in range(6):
+        inputs: dict[str, Any] = {
+            name: np.ones(shape, np.float32)
+            for name, shape in (("t", (9, 4)), ("u", (9, 2)), ("v", (8, 2)))
+        }
+        inputs["k"] = np.array([0, value, 0, value, 1])
+        same(outcome(there, inputs), outcome(here, inputs))
+
+
 CONSUMERS = """
 dynamic { t: f32[4, 4]; k: i64[6]; a: i64[6]; b: i64[6]; }
 volatile { p: f32[6, 4]; q: f32[6, 4]; r: f32[6, 4]; z: f32[6, 4]; }

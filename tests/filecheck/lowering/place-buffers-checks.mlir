@@ -203,3 +203,55 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Indices are looked at once for one bound, until they change: in front of the first loop, and in each turn of the
+// second one, which changes them.
+// CHECK: func.call @check_indices_0_there(%k, %device_errors)
+// CHECK: func.call @gather_0(
+// CHECK-NEXT: func.call @gather_0(
+// CHECK: scf.for
+// CHECK-NEXT: func.call @gather_0(
+// CHECK-NEXT: }
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: func.call @check_indices_0_there(%k, %device_errors)
+// CHECK-NEXT: func.call @gather_0(
+// CHECK-NEXT: func.call @reduce_0(
+// CHECK-NEXT: }
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x", "t"], outputs = ["y"], held = [], variables = [{name = "x", memory = "dynamic", dtype = "f32", dims = ["5", "4"]}, {name = "t", memory = "dynamic", dtype = "f32", dims = ["9", "4"]}]}
+  func.func @step(%x: memref<5x4xf32> {openinfer.arg = #nn.slot<input "x">}, %t: memref<9x4xf32> {openinfer.arg = #nn.slot<input "t">}, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
+    %k = memref.alloc() : memref<5xi64>
+    %y = memref.alloc() : memref<5x4xf32>
+    func.call @reduce_0(%x, %k) : (memref<5x4xf32>, memref<5xi64>) -> ()
+    func.call @check_indices_0(%k, %errors) {openinfer.place = "host"} : (memref<5xi64>, memref<4xi64>) -> ()
+    func.call @gather_0(%t, %k, %y) : (memref<9x4xf32>, memref<5xi64>, memref<5x4xf32>) -> ()
+    func.call @check_indices_0(%k, %errors) {openinfer.place = "host"} : (memref<5xi64>, memref<4xi64>) -> ()
+    func.call @gather_0(%t, %k, %y) : (memref<9x4xf32>, memref<5xi64>, memref<5x4xf32>) -> ()
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    scf.for %i = %c0 to %c3 step %c1 {
+      func.call @check_indices_0(%k, %errors) {openinfer.place = "host"} : (memref<5xi64>, memref<4xi64>) -> ()
+      func.call @gather_0(%t, %k, %y) : (memref<9x4xf32>, memref<5xi64>, memref<5x4xf32>) -> ()
+    }
+    scf.for %i = %c0 to %c3 step %c1 {
+      func.call @check_indices_0(%k, %errors) {openinfer.place = "host"} : (memref<5xi64>, memref<4xi64>) -> ()
+      func.call @gather_0(%t, %k, %y) : (memref<9x4xf32>, memref<5xi64>, memref<5x4xf32>) -> ()
+      func.call @reduce_0(%x, %k) : (memref<5x4xf32>, memref<5xi64>) -> ()
+    }
+    nn.publish %y "y" : memref<5x4xf32>
+    func.return
+  }
+  func.func private @reduce_0(%x: memref<5x4xf32>, %k: memref<5xi64>) {
+    nn.reduce(%x) outs(%k) {axes = array<i64: 1>, kind = "argmax"} : (memref<5x4xf32>, memref<5xi64>) -> ()
+    func.return
+  }
+  func.func private @check_indices_0(%k: memref<5xi64>, %errors: memref<4xi64>) {
+    nn.check_indices(%k) outs(%errors) {bound = #graph.size<9>, node = 3 : i64} attrs {openinfer.place = "host"} : (memref<5xi64>, memref<4xi64>) -> ()
+    func.return
+  }
+  func.func private @gather_0(%t: memref<9x4xf32>, %k: memref<5xi64>, %y: memref<5x4xf32>) {
+    nn.gather(%t, %k) outs(%y) {axis = 0 : i64, node = 3 : i64} : (memref<9x4xf32>, memref<5xi64>, memref<5x4xf32>) -> ()
+    func.return
+  }
+}
