@@ -54,6 +54,9 @@ class Demands:
     holds_states = False
     """Whether persistent values may lie in its memory: it moves what a step keeps of them."""
 
+    checks_indices = False
+    """Whether its kernels look at the indices that it has computed, and note the first that is wrong."""
+
     most_buffers: int | None = None
     """Buffers that a kernel may have; None for any number."""
 

@@ -20,6 +20,8 @@ class SlotKind(StrEnum):
     DEVICE_HELD = "device_held"
     """A persistent value that does not grow, in the memory of the device."""
     ERRORS = "errors"
+    DEVICE_ERRORS = "device_errors"
+    """The record of errors that kernels of the device write; zeros when a step begins."""
     SECTION_ERRORS = "section_errors"
     CELLS = "cells"
     """The extents of states, and the sizes that the step itself fixes."""
@@ -81,7 +83,13 @@ THERE: dict[SlotKind, SlotKind] = {
 }
 """What a persistent variable is, to what it is in the memory of the device."""
 ON_DEVICE = frozenset(
-    {SlotKind.DEVICE_WEIGHT, SlotKind.DEVICE_ARENA, SlotKind.DEVICE_LOG, *THERE.values()}
+    {
+        SlotKind.DEVICE_WEIGHT,
+        SlotKind.DEVICE_ARENA,
+        SlotKind.DEVICE_ERRORS,
+        SlotKind.DEVICE_LOG,
+        *THERE.values(),
+    }
 )
 """Buffers in the memory of the device."""
 

@@ -143,6 +143,28 @@ class CheckIndexOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TakeErrorsOp(IRDLOperation):
+    """What kernels of the device have noted is what the step fails with, if they have noted something.
+
+    nn.take_errors %device_errors, %errors : memref<4xi64>, memref<4xi64>
+    """
+
+    name = "nn.take_errors"
+    source = operand_def(MemRefType)
+    target = operand_def(MemRefType)
+    assembly_format = "$source `,` $target attr-dict `:` type($source) `,` type($target)"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, source: SSAValue, target: SSAValue) -> None:
+        super().__init__(operands=[source, target])
+
+    def verify_(self) -> None:
+        for what, record in (("source", self.source), ("target", self.target)):
+            expect_element(self, f"the {what}", element(record), i64)
+            expect_shape(self, f"the {what}", shape_of(record), (4,))
+
+
+@irdl_op_definition
 class ObserveOp(IRDLOperation):
     """Shows a value of the program to the host after a node: `nn.observe %t {node = 3 : i64}`."""
 

@@ -212,7 +212,8 @@ class CheckIndicesOp(NNOp):
     """Makes the step fail with `node` where an index is not in `0..bound`; `outs` is its error record.
 
     It stands on buffers only, in front of a gather or scatter that the device computes and that has no
-    record. Indices are signed, unless there is `unsigned_indices`.
+    record. The host runs it, or the device, with a record of its own. Indices are signed, unless there is
+    `unsigned_indices`.
     """
 
     name = "nn.check_indices"

@@ -26,7 +26,8 @@ COPY, FILL = "copy_box", "fill_box"
 
 @dataclass(frozen=True)
 class OutlineMoves(ModulePass):
-    """Moves copies within the device's memory, and fills of it, into functions that the device runs.
+    """Moves copies within the device's memory, guarded ones too, and fills of it, into functions that the
+    device runs.
 
     Before:
         memref.copy %v, %place : memref<?x8xf32> to memref<?x8xf32>
@@ -49,6 +50,8 @@ class OutlineMoves(ModulePass):
                 for inner in list(function.walk()):
                     if isinstance(inner, memref.CopyOp) and _is_copied_there(inner):
                         outline(op, _as_kernel(inner), COPY, kernels)
+                    elif isinstance(inner, linalg.GenericOp):
+                        outline(op, inner, COPY, kernels)
                     elif isinstance(inner, linalg.FillOp):
                         outline(op, inner, FILL, kernels)
 

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
+from openinfer.lowering.buffers.place_checks import checks_of, place_checks
 from openinfer.lowering.buffers.place_states import place_states
 from openinfer.lowering.buffers.uses import VIEWS, bytes_of, machine_of, memory_of, root_of
 from openinfer.lowering.buffers.verify_places import verify_places
@@ -46,6 +47,8 @@ class PlaceBuffers(ModulePass):
         nn.transfer "to_host" %y, %y_mirror bytes …
         func.call @elementwise_0(%y_mirror) {openinfer.place = "host"}
         nn.transfer "to_device" %y_mirror, %y bytes …
+
+    Checks of indices go to the machine that has the indices (`place_checks`).
 
     A buffer has a home. Device memory is the home of what a device kernel uses, and of persistent values that
     the device computes or reads (`place_states`); the host's that of all others, and of inputs. Where the
@@ -78,7 +81,7 @@ Valid = set[tuple[SSAValue, Size | None]]
 class _Places:
     def __init__(self, module: ModuleOp, step: FuncOp, functions: dict[str, FuncOp]) -> None:
         self.module = module
-        self.step = step
+        self.step, self.functions = step, functions
         self.written = {name: _written(function) for name, function in functions.items()}
         """The arguments that each kernel writes, by number."""
         self.mirrors: dict[SSAValue, SSAValue] = {}
@@ -91,8 +94,12 @@ class _Places:
                 owner = root_of(operand).owner
                 if isinstance(owner, memref.AllocOp):
                     owner.attributes[MEMORY] = StringAttr(DEVICE)
-        if demands_of(self.module).holds_states:
-            place_states(self.module, self.step)
+        demands = demands_of(self.module)
+        checks = checks_of(self.step, self.functions) if demands.checks_indices else []
+        if demands.holds_states:
+            place_states(self.module, self.step, checks)
+        for check in place_checks(self.step, self.functions, checks, self._written_by):
+            self.written[check.sym_name.data] = _written(check)
         self._block(self.step.body.block, set())
         for view in reversed([op for op in self.step.walk() if isinstance(op, VIEWS)]):
             if not view.results[0].uses:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from xdsl.dialects import memref
@@ -29,18 +29,18 @@ from openinfer.runtime.slots import THERE, Slot, SlotKind
 StateOp = nn.StateViewOp | nn.StateLoadOp | nn.StateWriteOp | nn.StateResetOp
 
 
-def place_states(module: ModuleOp, step: FuncOp) -> None:
+def place_states(module: ModuleOp, step: FuncOp, checks: Collection[Operation] = ()) -> None:
     """Puts persistent values into device memory, where device kernels compute or read them.
 
     A value that does not grow: where the device computes what is committed, and nothing but the device
     reads it. A growing state: where at least as many buffers of the device as of the host come from it or
     go to it. Their ops say so (`openinfer.memory`), and the arguments of the step that they lie behind.
-    Packed elements stay with the host.
+    Packed elements stay with the host. `checks` read what lies on either machine: they count for neither.
 
     Requires: the buffers of device kernels marked, mirrors not made.
     """
     rows = read_rows(module, "states", StateRow)
-    there = {row.name for row in rows if _is_there(row, step)}
+    there = {row.name for row in rows if _is_there(row, step, checks)}
     if not there:
         return
     for op in step.walk():
@@ -54,18 +54,19 @@ def place_states(module: ModuleOp, step: FuncOp) -> None:
     nn.update_interface(module, {"states": as_attribute(rows)})
 
 
-def _is_there(row: StateRow, step: FuncOp) -> bool:
+def _is_there(row: StateRow, step: FuncOp, checks: Collection[Operation]) -> bool:
     if is_packed(element_type(row.dtype)):
         return False
-    return _grows_there(row.name, step) if row.axes else _is_held_there(row.name, step)
+    decide = _grows_there if row.axes else _is_held_there
+    return decide(row.name, step, checks)
 
 
-def _grows_there(name: str, step: FuncOp) -> bool:
+def _grows_there(name: str, step: FuncOp, checks: Collection[Operation]) -> bool:
     """Whether at least as many buffers of the device as of the host come from a state or go to it."""
     device = host = 0
     for op in step.walk():
         if isinstance(op, StateOp) and op.state.data == name:
-            for machine in _machines(op):
+            for machine in _machines(op, checks):
                 if machine == DEVICE:
                     device += 1
                 else:
@@ -73,11 +74,11 @@ def _grows_there(name: str, step: FuncOp) -> bool:
     return 0 < device >= host
 
 
-def _machines(op: StateOp) -> Iterator[str]:
+def _machines(op: StateOp, checks: Collection[Operation]) -> Iterator[str]:
     """The machines that work with what an op reads or writes of a state."""
     match op:
         case nn.StateViewOp():
-            yield from {machine_of(user) for user in users(op.view)}
+            yield from {machine_of(user) for user in users(op.view) if user not in checks}
         case nn.StateLoadOp():
             yield memory_of(root_of(op.target))
         case nn.StateWriteOp():
@@ -86,13 +87,14 @@ def _machines(op: StateOp) -> Iterator[str]:
             pass
 
 
-def _is_held_there(name: str, step: FuncOp) -> bool:
+def _is_held_there(name: str, step: FuncOp, checks: Collection[Operation]) -> bool:
     """Whether the device computes what is committed, and nothing but the device reads it."""
     argument = StepArguments(step).of(SlotKind.HELD, name)
     commits = [op for op in step.walk() if isinstance(op, nn.CommitOp) and op.state.data == name]
     if not commits or any(memory_of(root_of(op.value)) != DEVICE for op in commits):
         return False
-    return all(_is_device_use(user, argument) for user in users(argument))
+    others = [user for user in users(argument) if user not in checks]
+    return all(_is_device_use(user, argument) for user in others)
 
 
 def _is_device_use(op: Operation, argument: SSAValue) -> bool:

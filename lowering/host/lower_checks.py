@@ -34,6 +34,8 @@ class LowerChecks(ModulePass):
         scf.if %ok {} else { memref.store %node, %errors[%c0] … }
         %j = arith.select %ok, %i, %c0 : index
 
+    What kernels of the device have noted (`nn.take_errors`) is copied into the step's own record.
+
     Requires: `plan-memory`.
     Leaves: no `nn` operation in `@step`.
     """
@@ -51,6 +53,8 @@ class LowerChecks(ModulePass):
                 elif isinstance(inner, nn.ObserveOp):
                     _observe(op, inner)
                     watched = True
+                elif isinstance(inner, nn.TakeErrorsOp):
+                    _take(inner)
                 elif isinstance(inner, nn.BarrierOp | nn.KeepOp):
                     Rewriter.erase_op(inner)
         declared = any(isinstance(f, FuncOp) and f.sym_name.data == OBSERVER for f in op.body.ops)
@@ -87,6 +91,19 @@ def _check(function: FuncOp, op: nn.CheckIndexOp) -> None:
     build.when(build.insert(arith.XOrIOp(inside, build.constant(1, inside.type))), record)
     checked = build.insert(arith.SelectOp(inside, op.index, build.index(0)))
     Rewriter.replace_op(op, [], [checked])
+
+
+def _take(op: nn.TakeErrorsOp) -> None:
+    build = LoopBuilder(InsertPoint.before(op))
+    first = build.load(op.source, [0])
+
+    def take() -> None:
+        for word in range(4):
+            build.store(build.load(op.source, [word]), op.target, [word])
+
+    none = build.constant(0, i64)
+    build.when(build.insert(arith.CmpiOp(first, none, "ne")), take)
+    Rewriter.erase_op(op)
 
 
 def _observe(module: ModuleOp, op: nn.ObserveOp) -> None:

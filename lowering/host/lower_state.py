@@ -21,10 +21,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.extensions.memref import CopyOp
+from openinfer.lowering.buffers.guarded_copy import copy_unless
 from openinfer.lowering.buffers.uses import machine_of, root_of
 from openinfer.lowering.host.state_emitter import StateEmitter, fail_function
 from openinfer.lowering.host.state_resets import reset
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.places import DEVICE
 from openinfer.lowering.state_layout import (
     dynamic_capacity_name,
 )
@@ -47,6 +49,9 @@ class LowerState(ModulePass):
 
     A state of the device is moved there: its parts are copied and filled in its own memory, also into the
     log's part there. Extents, marks and what the log says of a part stay with the host.
+
+    Where kernels of the device note errors, it commits a value only if none is noted: the host has not seen
+    that yet.
 
     A step that finds too little memory, or that breaks a rule, says so in the error record and
     leaves at once; its caller puts back what the log holds.
@@ -254,8 +259,16 @@ class _Lowering(StateEmitter):
             failed = b.insert(arith.CmpiOp(b.load(errors, [0]), b.constant(0, i64), "ne"))
             b.do(nn.LeaveIfOp(failed))
         self.guarded.add(machine)
-        b.do(CopyOp(op.value, held))
+        noted = self.arguments.get(SlotKind.DEVICE_ERRORS)
+        if machine == DEVICE and noted is not None:
+            b.do(copy_unless(noted, op.value, held))
+        else:
+            b.do(CopyOp(op.value, held))
         Rewriter.erase_op(op)
+
+
+_BETWEEN = (nn.CommitOp, nn.TakeErrorsOp, nn.SizeOp, memref.ViewOp, arith.ConstantOp)
+"""What may stand between moves of results, and touches nothing that the device commits."""
 
 
 def _before_results(commit: nn.CommitOp, held: SSAValue) -> Operation:
@@ -268,7 +281,7 @@ def _before_results(commit: nn.CommitOp, held: SSAValue) -> Operation:
             if before.direction.data != "to_host" or root_of(before.source) is held:
                 break
             place = before
-        elif not isinstance(before, nn.CommitOp | nn.SizeOp | memref.ViewOp | arith.ConstantOp):
+        elif not isinstance(before, _BETWEEN):
             break
         before = before.prev_op
     return place

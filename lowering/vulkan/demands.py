@@ -52,6 +52,7 @@ class VulkanDemands(Demands):
     """The schedules of `lowering/vulkan/schedules/` answer."""
 
     holds_states = True
+    checks_indices = True
     most_buffers = MOST_BUFFERS
 
     def supports(self, op: Operation) -> str | None:

@@ -138,6 +138,16 @@ block entry {
     return;
 }
 """,
+    "checks": """
+dynamic { x: f32[B, 9]; t: f32[9, C]; s: f32[3, 9]; }
+volatile { y: f32[B, C]; z: f32[3, C]; }
+block entry {
+    assign k: i64[B]; assign l: i64[3];
+    op argmax_axis(x, axis=1) >> k; op gather(t, k) >> y;
+    op argmax_axis(s, axis=1) >> l; op gather(t, l) >> z;
+    return;
+}
+""",
     "rows of a step": """
 dynamic {
     x: f32[M, 256]; y: f32[256, 512]; z: f32[512, 256]; h: f16[2, M, 256]; g: f16[2, 512, 256];
@@ -166,6 +176,7 @@ SIZES = {
         "B=1 L=2 T=130 D=130",
     ),
     "one query": ("B=1 L=1 T=1", "B=2 L=1 T=300", "B=1 L=3 T=70"),
+    "checks": ("B=1 C=1", "B=700 C=5"),
     "rows of a step": ("M=0", "M=1", "M=40", "M=970"),
 }
 

@@ -29,6 +29,7 @@ from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
 from openinfer.lowering.step_arguments import StepArguments
 from openinfer.lowering.vulkan.schedules.attention import lower_attention
+from openinfer.lowering.vulkan.schedules.check_indices import lower_check_indices
 from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
@@ -62,6 +63,7 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.SliceOp.name: lower_slice,
     nn.ConcatOp.name: lower_concat,
     nn.GatherOp.name: lower_gather,
+    nn.CheckIndicesOp.name: lower_check_indices,
     nn.ScatterOp.name: lower_scatter,
     nn.SortOp.name: lower_sort,
     nn.CumsumOp.name: lower_cumsum,

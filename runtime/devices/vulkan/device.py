@@ -165,6 +165,7 @@ class VulkanProgram(CpuProgram):
 
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""
+        from openinfer.runtime.devices.vulkan.noted_errors import noted_around
         from openinfer.runtime.devices.vulkan.step import DeviceStep
         from openinfer.runtime.devices.vulkan.step_clock import take_clock
 
@@ -176,7 +177,7 @@ class VulkanProgram(CpuProgram):
         step = DeviceStep(there.memory, there.kernels, rows, traced, clock)
         frame[self._slot] = step.record.ctypes.data
         self._steps[step.record.ctypes.data] = step
-        return lambda: step.run(native)
+        return noted_around(lambda: step.run(native), self.manifest.frame, frame, there.memory)
 
     def kept_log(self, frame: Any) -> int | None:
         """See `LoadedProgram.kept_log`."""

@@ -22,6 +22,21 @@ func.func @step(%i: index {openinfer.arg = #nn.slot<size "i">}, %errors: memref<
 }
 }
 // -----
+// What the device has noted is what the step fails with; where it has noted nothing, the record stays.
+// CHECK: %[[FIRST:.*]] = memref.load %noted[%c0] : memref<4xi64>
+// CHECK: %[[SOME:.*]] = arith.cmpi ne, %[[FIRST]], %{{.*}} : i64
+// CHECK-NEXT: scf.if %[[SOME]] {
+// CHECK-COUNT-4: memref.store %{{.*}}, %errors[%{{.*}}] : memref<4xi64>
+// CHECK-NEXT: }
+// CHECK-NEXT: func.return
+builtin.module attributes {openinfer.target = "generic"} {
+func.func @step(%errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
+  %noted = memref.alloc() : memref<4xi64>
+  nn.take_errors %noted, %errors : memref<4xi64>, memref<4xi64>
+  func.return
+}
+}
+// -----
 // Names of watched values are numbered, each once; the function of the host is declared.
 // CHECK: watched = ["h", "y"]
 // CHECK: %[[P:.*]] = "memref.extract_aligned_pointer_as_index"(%x)

@@ -208,3 +208,49 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Indices are looked at by one workgroup: each invocation has the least place of those outside that it found, the
+// first one notes the least of all, unless a kernel in front of it has noted something.
+// CHECK: "gpu.launch_func"(%c1, %c1_1, %c1_2, %c256, %c1_3, %c1_4, %i, %e, %{{.*}}) <{kernel = @check_indices_0_there
+// CHECK-LABEL: func.func private @check_indices_0_there
+// CHECK: scf.for %n = %thread to
+// CHECK: memref.load %i
+// CHECK: arith.cmpi ult, %{{.*}} : i64
+// CHECK: arith.select
+// CHECK: arith.minsi
+// CHECK: gpu.shuffle xor %{{.*}} : i32
+// CHECK: arith.cmpi eq, %thread
+// CHECK: arith.cmpi ne, %first
+// CHECK: memref.load %e
+// CHECK: scf.if
+// CHECK-COUNT-4: memref.store %{{.*}}, %e
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step(%e: memref<4xi64> {openinfer.arg = #nn.slot<device_errors>}) {
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<20x70xi64>
+    func.call @check_indices_0_there(%i, %e) : (memref<20x70xi64>, memref<4xi64>) -> ()
+    func.return
+  }
+  func.func private @check_indices_0_there(%i: memref<20x70xi64>, %e: memref<4xi64>) {
+    nn.check_indices(%i) outs(%e) {bound = #graph.size<"2*N">, node = 3 : i64} : (memref<20x70xi64>, memref<4xi64>) -> ()
+    func.return
+  }
+}
+// -----
+// A few of them by one invocation.
+// CHECK-LABEL: func.func private @check_indices_0_there
+// CHECK-NOT: gpu.barrier
+// CHECK-NOT: gpu.shuffle
+// CHECK: scf.for %n
+// CHECK: arith.cmpi ult, %{{.*}} : index
+// CHECK: arith.extui %{{.*}} : i8 to i64
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step(%e: memref<4xi64> {openinfer.arg = #nn.slot<device_errors>}) {
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<3xi8>
+    func.call @check_indices_0_there(%i, %e) : (memref<3xi8>, memref<4xi64>) -> ()
+    func.return
+  }
+  func.func private @check_indices_0_there(%i: memref<3xi8>, %e: memref<4xi64>) {
+    nn.check_indices(%i) outs(%e) {bound = #graph.size<9>, node = 3 : i64, unsigned_indices} : (memref<3xi8>, memref<4xi64>) -> ()
+    func.return
+  }
+}

@@ -143,3 +143,35 @@ func.func @step(%i: index, %v: memref<4xf32>, %errors: memref<4xi64> {openinfer.
   func.return
 }
 }
+// -----
+// Where kernels of the device note errors, a value of its memory is committed if they have noted none, in front
+// of the moves of results; a value of the host behind them, if the record of the step says so.
+// CHECK: linalg.generic
+// CHECK-SAME: affine_map<(d0) -> (0)>
+// CHECK-SAME: ins(%v, %device_errors : memref<4xf32>, memref<4xi64>) outs(%device_held_h : memref<4xf32>)
+// CHECK: arith.cmpi eq, %{{.*}} : i64
+// CHECK-NEXT: arith.select
+// CHECK: nn.transfer "to_host" %v, %y
+// CHECK-NEXT: nn.transfer "to_host" %device_errors, %noted
+// CHECK-NEXT: nn.take_errors %noted, %errors
+// CHECK: memref.load %errors
+// CHECK: nn.leave_if
+// CHECK-NEXT: memref.copy %w, %held_g
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+nn.interface {
+  dynamic_sizes = [],
+  states = [{name = "h", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false, device = true}, {name = "g", dtype = "f32", axes = [], tables = 0 : i64, base = [], limits = [], entry = ["4"], fixed = {}, sources = [], marks = false}]
+}
+func.func @step(%errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %device_errors: memref<4xi64> {openinfer.arg = #nn.slot<device_errors>}, %device_held_h: memref<4xf32> {openinfer.arg = #nn.slot<device_held "h">}, %held_g: memref<4xf32> {openinfer.arg = #nn.slot<held "g">}) {
+  %v = memref.alloc() {openinfer.memory = "device"} : memref<4xf32>
+  %y = memref.alloc() : memref<4xf32>
+  %w = memref.alloc() : memref<4xf32>
+  %noted = memref.alloc() : memref<4xi64>
+  nn.transfer "to_host" %v, %y bytes <16> : memref<4xf32> to memref<4xf32>
+  nn.transfer "to_host" %device_errors, %noted bytes <32> : memref<4xi64> to memref<4xi64>
+  nn.take_errors %noted, %errors : memref<4xi64>, memref<4xi64>
+  nn.commit %v "h" {openinfer.memory = "device"} : memref<4xf32>
+  nn.commit %w "g" : memref<4xf32>
+  func.return
+}
+}

@@ -324,6 +324,18 @@ func.func @f(%i: memref<5xi64>, %e: memref<3xi64>) {
   func.return
 }
 // -----
+// CHECK: nn.take_errors: the target has shape [3], expected [4]
+func.func @f(%s: memref<4xi64>, %e: memref<3xi64>) {
+  nn.take_errors %s, %e : memref<4xi64>, memref<3xi64>
+  func.return
+}
+// -----
+// CHECK: nn.take_errors: the source has elements i32, expected i64
+func.func @f(%s: memref<4xi32>, %e: memref<4xi64>) {
+  nn.take_errors %s, %e : memref<4xi32>, memref<4xi64>
+  func.return
+}
+// -----
 // CHECK: nn.check_indices: the indices are f32, expected integers
 func.func @f(%i: memref<5xf32>, %e: memref<4xi64>) {
   nn.check_indices(%i) outs(%e) {bound = #graph.size<4>} : (memref<5xf32>, memref<4xi64>) -> ()
