@@ -70,6 +70,15 @@ def error_of(call: Callable[[], object]) -> str | None:
     return None
 
 
+@pytest.fixture(params=["Python", "machine code"])
+def library(request: pytest.FixtureRequest) -> Library:
+    """What the calls of the driver go through, whoever makes them."""
+    found: Library = request.getfixturevalue(
+        "python_library" if request.param == "Python" else "native_library"
+    )
+    return found
+
+
 @pytest.fixture
 def device(library: Library) -> LogicalDevice:
     """One that nobody else has, so that all of it can end."""
@@ -175,7 +184,9 @@ import gc, sys, numpy as np, vulkan, openinfer as oi
 from openinfer.runtime.devices.vulkan.logical import logical_device
 sys.path.insert(0, sys.argv[2])
 from vulkan_library import Library
+from openinfer.runtime.devices.vulkan import native
 library = vulkan.lib = Library(vulkan.lib)
+native.address_of = library.address_of
 program = oi.compile(sys.argv[1], device="vulkan")
 x = np.ones((3, 300), np.float32)
 for turn in range(3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openinfer.runtime.devices.vulkan.driver import (
     DEVICE_LOST,
@@ -13,6 +13,7 @@ from openinfer.runtime.devices.vulkan.driver import (
     VulkanFailure,
     api,
     check,
+    number_of,
 )
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
@@ -31,6 +32,29 @@ _STAGES = _COMPUTE | _TRANSFER
 _ACCESSES = 0x20 | 0x40 | 0x800 | 0x1000
 """Kernels and copies, what they read and write."""
 _HOST_READS = 0x2000
+
+
+class Dispatch(NamedTuple):
+    """A start of a kernel."""
+
+    row: int
+    """Of the manifest's `calls`."""
+    kernel: Kernel
+    ranges: Sequence[Range]
+    """Of its buffers."""
+    numbers: int
+    """Where its groups and words stand among the numbers of its piece."""
+
+
+class Copy(NamedTuple):
+    """Bytes from one buffer to another."""
+
+    row: int
+    source: Allocation
+    first: int
+    target: Allocation
+    start: int
+    nbytes: int
 
 
 class CommandPool:
@@ -107,7 +131,7 @@ class CommandPool:
         lib, device = vk.lib, self.device
         with device.queue_lock:
             self._pending = True
-            result = lib.vkQueueSubmit(device.queue, 1, self._submit, self._fence[0])
+            result = device.submit(self._submit, self._fence[0])
             self._pending = result >= 0
         check("vkQueueSubmit", result)
         # A driver that computes on the processor needs it.
@@ -177,6 +201,7 @@ class Recording:
         vk = api()
         ffi, lib = vk.ffi, vk.lib
         self._buffer = handle[0]
+        self.number = number_of(self._buffer)
         begin = ffi.new("VkCommandBufferBeginInfo *")
         begin.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
         check("vkBeginCommandBuffer", lib.vkBeginCommandBuffer(self._buffer, begin))

@@ -23,13 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
+from openinfer.runtime.devices.vulkan.commands import CommandPool, Copy, Dispatch, Recording
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.logical import Allocation
 from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, WORD, VulkanMemory
+from openinfer.runtime.devices.vulkan.native_recording import Packed, Part, Recorder
 from openinfer.runtime.devices.vulkan.pieces import (
     GROUPS,
+    WHOLE,
     Piece,
     PieceLaunch,
     PieceMove,
@@ -119,6 +121,8 @@ class DeviceStep:
         self._numbers = Allocation(self.device, 4 * NUMBERS, FOR_NUMBERS)
         words = (ctypes.c_uint32 * NUMBERS).from_address(self._numbers.mapped)
         self._words = np.ctypeslib.as_array(words)
+        native = self.device.native
+        self._recorder = None if native is None else Recorder(native, self._numbers)
         self._staging = Allocation(self.device, LEAST_STAGING, FOR_HOST)
         """Bytes on their way to the device, and back."""
         self._forget()
@@ -304,14 +308,12 @@ class DeviceStep:
 
     def _record(self) -> Recording:
         recording = self._pool.record(self._timer, self._stamps)
-        for asked in self._asked:
-            if self._timer is not None:
-                self._timer.asked = asked.at
-            for moves, calls in asked.piece.runs:
-                if moves:
-                    self._record_moves(recording, asked.staged, moves)
-                else:
-                    self._record_launches(recording, asked, calls)
+        if self._recorder is not None:
+            parts = [self._part(asked, asked.piece.calls, WHOLE) for asked in self._asked]
+            self._recorder.record(recording, parts, self._staging, self._timer)
+        else:
+            for asked in self._asked:
+                self._put(recording, asked, asked.piece.calls)
         return recording.end()
 
     def _parts(self) -> tuple[list[Recording], list[Recording]]:
@@ -332,51 +334,76 @@ class DeviceStep:
                         found.append(self._kept(_key_of(asked.staged, own), record))
                 else:
                     key = (-1, asked.piece.number, number, asked.numbers)
-                    record = partial(self._part_of_launches, asked, launches)
+                    record = partial(self._part_of_launches, asked, number, launches)
                     found.append(self._kept(key, record))
         return found, fresh
 
     def _part_of_moves(self, staged: int, moves: Sequence[PieceMove]) -> Recording:
         recording = self._pool.record()
         recording.wait()
-        self._record_moves(recording, staged, moves)
+        for one in moves:
+            if one.nbytes:
+                command = self._copy(one)
+                recording.copy(*_staged(command, self._staging, staged))
         return recording.end()
 
-    def _part_of_launches(self, asked: Asked, launches: Sequence[PieceLaunch]) -> Recording:
+    def _part_of_launches(
+        self, asked: Asked, number: int, launches: Sequence[PieceLaunch]
+    ) -> Recording:
         recording = self._pool.record()
         recording.wait()
-        self._record_launches(recording, asked, launches)
+        if self._recorder is not None:
+            part = self._part(asked, launches, number)
+            self._recorder.record(recording, [part], self._staging)
+        else:
+            self._put(recording, asked, launches)
         return recording.end()
 
-    def _record_moves(self, recording: Recording, staged: int, moves: Sequence[PieceMove]) -> None:
-        for move in moves:
-            if not move.nbytes:
-                continue
-            self._time(move.row)
-            (block, start), *others = [self.memory.at(address) for address in move.device]
-            place = staged + move.staged
-            if move.row.kernel == TO_DEVICE:
-                recording.copy(self._staging, place, block.allocation, start, move.nbytes)
-            elif move.row.kernel == TO_HOST:
-                recording.copy(block.allocation, start, self._staging, place, move.nbytes)
-            else:
-                other, to = others[0]
-                recording.copy(block.allocation, start, other.allocation, to, move.nbytes)
+    def _part(self, asked: Asked, calls: Sequence[PieceLaunch | PieceMove], run: int) -> Part:
+        """A run of a piece, or the whole of it, as machine code records it."""
+        packed = asked.piece.packed.get(run)
+        if packed is None:
+            commands = self._commands(asked.piece, calls)
+            packed = asked.piece.packed[run] = Packed(commands, self._numbers, self._staging)
+        return Part(packed, asked.numbers, asked.staged, asked.at)
 
-    def _record_launches(
-        self, recording: Recording, asked: Asked, launches: Sequence[PieceLaunch]
+    def _put(
+        self, recording: Recording, asked: Asked, calls: Sequence[PieceLaunch | PieceMove]
     ) -> None:
-        for call in launches:
-            self._time(call.row)
-            place = asked.numbers + call.numbers
-            ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *self._ranges(asked.piece, call)]
-            kernel = self.kernels[call.row.kernel]
-            recording.dispatch(kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+        """Records commands where there is no machine code."""
+        for one in self._commands(asked.piece, calls):
+            if self._timer is not None:
+                self._timer.row, self._timer.asked = one.row, asked.at
+            if isinstance(one, Copy):
+                recording.copy(*_staged(one, self._staging, asked.staged))
+            else:
+                place = asked.numbers + one.numbers
+                ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *one.ranges]
+                recording.dispatch(one.kernel, ranges, self._numbers, 4 * place, place + GROUPS)
 
-    def _time(self, row: CallRow) -> None:
-        """The next command belongs to a row."""
-        if self._timer is not None:
-            self._timer.row = self._numbers_of_rows[id(row)]
+    def _commands(
+        self, piece: Piece, calls: Sequence[PieceLaunch | PieceMove]
+    ) -> Iterator[Dispatch | Copy]:
+        """The commands of calls of a piece."""
+        for call in calls:
+            if isinstance(call, PieceMove):
+                if call.nbytes:
+                    yield self._copy(call)
+            else:
+                row, kernel = self._numbers_of_rows[id(call.row)], self.kernels[call.row.kernel]
+                yield Dispatch(row, kernel, [*self._ranges(piece, call)], call.numbers)
+
+    def _copy(self, move: PieceMove) -> Copy:
+        """The command of a move; its place in the staging buffer is that among the bytes of its piece."""
+        row = self._numbers_of_rows[id(move.row)]
+        (block, start), *others = [self.memory.at(address) for address in move.device]
+        here, staging, nbytes = block.allocation, self._staging, move.nbytes
+        if move.row.kernel == TO_DEVICE:
+            return Copy(row, staging, move.staged, here, start, nbytes)
+        if move.row.kernel == TO_HOST:
+            return Copy(row, here, start, staging, move.staged, nbytes)
+        other, to = others[0]
+        return Copy(row, here, start, other.allocation, to, nbytes)
 
     def _ranges(self, piece: Piece, call: PieceLaunch) -> Iterator[Range]:
         """What a kernel is given; it is told how far behind the beginning its buffers begin."""
@@ -392,6 +419,15 @@ class DeviceStep:
             if begin >= end:  # An empty buffer: nothing of it is read, but a binding has bytes.
                 begin, end = 0, WORD
             yield Range(block.allocation, begin, end, number in call.row.writes)
+
+
+def _staged(
+    copy: Copy, staging: Allocation, staged: int
+) -> tuple[Allocation, int, Allocation, int, int]:
+    """What `Recording.copy` takes, where the bytes of a piece begin at `staged`."""
+    first = copy.first + (staged if copy.source is staging else 0)
+    start = copy.start + (staged if copy.target is staging else 0)
+    return copy.source, first, copy.target, start, copy.nbytes
 
 
 def _key_of(staged: int, moves: Sequence[PieceMove]) -> tuple[int, ...]:
