@@ -263,13 +263,12 @@ def test_a_wait_that_fails_is_a_device_that_is_lost(
     works(program().make_executor())
 
 
-def test_a_step_that_is_interrupted_ends_before_the_next(
-    library: Library, device: LogicalDevice
-) -> None:
-    """Ctrl-C while it waits: what the work uses stays until it has ended, and nothing is lost."""
+def test_a_step_that_is_interrupted_ends_before_the_next(python_library: Library) -> None:
+    """Ctrl-C while Python waits: what the work uses stays until it has ended, and nothing is lost."""
+    device = logical_device()
     executor: Any = program().make_executor()
     works(executor)
-    real, waits = library.lib.vkWaitForFences, [0]
+    real, waits = python_library.lib.vkWaitForFences, [0]
 
     def interrupted(*given: Any) -> int:
         waits[0] += 1
@@ -277,7 +276,7 @@ def test_a_step_that_is_interrupted_ends_before_the_next(
             raise KeyboardInterrupt
         return real(*given)
 
-    library.replaced["vkWaitForFences"] = interrupted
+    python_library.replaced["vkWaitForFences"] = interrupted
     with pytest.raises(KeyboardInterrupt):
         executor.run(x=drawn())
     assert waits == [2]

@@ -156,6 +156,20 @@ class Piece:
         return found
 
 
+@dataclass
+class Asked:
+    """A piece that a step asks for."""
+
+    piece: Piece
+    numbers: int
+    """Where its numbers begin."""
+    staged: int
+    """Where its bytes begin in the staging buffer."""
+    moves: Sequence[PieceMove]
+    at: int
+    """When it was asked for, on the monotonic clock."""
+
+
 def read_piece(
     words: AnyArray, rows: Sequence[CallRow], number: int, alignment: int, window: int = 0
 ) -> Piece:

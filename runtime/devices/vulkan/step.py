@@ -26,12 +26,15 @@ import numpy as np
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Copy, Dispatch, Recording
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
+from openinfer.runtime.devices.vulkan.known_steps import KnownSteps
 from openinfer.runtime.devices.vulkan.logical import Allocation
 from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, WORD, VulkanMemory
+from openinfer.runtime.devices.vulkan.native import native_code
 from openinfer.runtime.devices.vulkan.native_recording import Packed, Part, Recorder
 from openinfer.runtime.devices.vulkan.pieces import (
     GROUPS,
     WHOLE,
+    Asked,
     Piece,
     PieceLaunch,
     PieceMove,
@@ -40,6 +43,7 @@ from openinfer.runtime.devices.vulkan.pieces import (
 )
 from openinfer.runtime.devices.vulkan.record import (
     HEAD,
+    KNOWN,
     RECORD_WORDS,
     TO_DEVICE,
     TO_HOST,
@@ -70,17 +74,13 @@ MOST_TIMED = ROOM // 2
 
 
 @dataclass
-class Asked:
-    """A piece that a step asks for."""
+class Marks:
+    """How long the undo log was,"""
 
-    piece: Piece
-    numbers: int
-    """Where its numbers begin."""
-    staged: int
-    """Where its bytes begin in the staging buffer."""
-    moves: Sequence[PieceMove]
-    at: int
-    """When it was asked for, on the monotonic clock."""
+    logged: int = 0
+    """when the last record was handed over,"""
+    done: int = 0
+    """and the last one that ran."""
 
 
 class DeviceStep:
@@ -109,6 +109,7 @@ class DeviceStep:
         """Whether what is asked for has happened when the step goes on: for stamps of the host's clock, where
         the device has none."""
         self.record = empty_record()
+        self.place = self.record.ctypes.data
         self.recordings = 0
         """How often commands were recorded."""
         self._pool = CommandPool(self.device)
@@ -125,12 +126,15 @@ class DeviceStep:
         self._recorder = None if native is None else Recorder(native, self._numbers)
         self._staging = Allocation(self.device, LEAST_STAGING, FOR_HOST)
         """Bytes on their way to the device, and back."""
+        self._again: KnownSteps | None = None
+        if native is not None and traced is None and self._stamps is None:
+            self._again = KnownSteps(native, self._pool, self._numbers)
+            self.record[KNOWN] = self._again.address
+        self._marks: Any = Marks() if self._again is None else self._again.marks
         self._forget()
         self.failure: BaseException | None = None
         self.kept: int | None = None
         """Up to where of the undo log a step that failed has kept what it says; None for all of it."""
-        self._logged = self._done = 0
-        """How long the log was when the last record was handed over, and the last one that ran."""
 
     def _forget(self) -> None:
         """What was asked for is done, or will not be."""
@@ -139,10 +143,12 @@ class DeviceStep:
         self._used = self._staged = 0
         self._awaited: list[tuple[int, int, int]] = []
         """What the host reads once the commands ran: where, place in the staging buffer, bytes."""
+        if self._again is not None:
+            self._again.begin(self._staging)
 
     def run(self, native: Callable[[], object]) -> None:
         """A step: its host half, and what it asks for."""
-        self.kept, self._logged, self._done = None, 0, 0
+        self.kept, self._marks.logged, self._marks.done = None, 0, 0
         self.device.lifetime.check()
         self.record[USED], self.failure = HEAD, None
         self._forget()
@@ -151,17 +157,23 @@ class DeviceStep:
         _active.step = self
         try:
             native()
-            if self.failure is None:
+            if self.failure is None and self._is_left():
                 self.drain()
                 self.finish()
         except BaseException:
-            self.kept = self._done
+            self.kept = self._marks.done
             raise
         finally:
             _active.step = None
+            if self._again is not None:
+                self._again.stop()
             failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
+
+    def _is_left(self) -> bool:
+        """Whether something was asked for that was not waited for."""
+        return self._again is None or self._again.undecided or self.record[USED] != HEAD
 
     def drain_safely(self, logged: int) -> bool:
         """`drain` where nobody can be told what it raises: the end of the step raises it. `logged` is how
@@ -170,19 +182,28 @@ class DeviceStep:
             try:
                 self.drain(logged)
             except BaseException as error:
-                self.failure, self.kept = error, self._done
+                self.failure, self.kept = error, self._marks.done
         self.record[USED] = HEAD
         return self.failure is not None
 
     def drain(self, logged: int = 0) -> None:
         """Takes over what the record asks for, and empties it."""
+        self._catch_up()
         words = self.record[HEAD : int(self.record[USED])]
         if len(words):
             self._take(self._piece_of(words), words)
-        self.record[USED], self._logged = HEAD, logged
+        self.record[USED], self._marks.logged = HEAD, logged
         full = self._timer is not None and len(self._asked) >= MOST_TIMED
         if self._at_once or self._awaited or full:
             self.finish()
+
+    def _catch_up(self) -> None:
+        """What machine code has begun goes on in Python."""
+        if self._again is not None:
+            self._again.check()
+            found = self._again.taken()
+            if found is not None:
+                self._asked, self._used, self._staged = found
 
     def _piece_of(self, words: AnyArray) -> Piece:
         """The piece that a record is, as it was read when it came for the first time."""
@@ -245,14 +266,21 @@ class DeviceStep:
         self._asked.append(Asked(piece, self._used, self._staged, moves, time.monotonic_ns()))
         self._used += len(numbers)
         self._staged += staged
+        if self._again is not None:
+            self._again.stop()
 
     def _grow_staging(self, nbytes: int) -> None:
         if nbytes > self._staging.nbytes:
             self._staging = Allocation(self.device, 2 * nbytes, FOR_HOST)
             # What was recorded copies to and from the old one.
-            for recording in self._recorded.values():
-                self._pool.free(recording)
-            self._recorded.clear()
+            self._drop(len(self._recorded))
+
+    def _drop(self, count: int) -> None:
+        """Gives so many recordings back, those that came least recently."""
+        for _ in range(count):
+            self._pool.free(self._recorded.popitem(last=False)[1])
+        if count and self._again is not None:
+            self._again.forget()
 
     def _check_groups(self, piece: Piece, numbers: AnyArray) -> None:
         groups = numbers[piece.groups]
@@ -280,7 +308,7 @@ class DeviceStep:
             self._pool.run(recordings)
         finally:
             if self._pool.ended:
-                self._done = self._logged
+                self._marks.done = self._marks.logged
             for recording in fresh:
                 self._pool.free(recording)
         if self._timer is not None and self._traced is not None:
@@ -289,8 +317,9 @@ class DeviceStep:
             self._stamps.read(sum(len(asked.piece.calls) for asked in self._asked))
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
-        while len(self._recorded) > MOST_RECORDED:
-            self._pool.free(self._recorded.popitem(last=False)[1])
+        self._drop(max(0, len(self._recorded) - MOST_RECORDED))
+        if self._again is not None and not any(asked.piece.loose for asked in self._asked):
+            self._again.learn(self._asked, recordings[0] if self._awaited else None)
         self._forget()
 
     def _kept(self, key: tuple[int, ...], record: Callable[[], Recording]) -> Recording:
@@ -451,7 +480,7 @@ _Submit = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64)
 def _submit(record: int, logged: int) -> bool:
     """Called by steps; `record` is where the words of the calling step are. Whether the step is to end."""
     step = _active.step
-    if step is not None and step.record.ctypes.data == record:
+    if step is not None and step.place == record:
         return step.drain_safely(logged)
     # Nobody takes the words.
     (ctypes.c_int64 * RECORD_WORDS).from_address(record)[USED] = HEAD
@@ -465,4 +494,7 @@ def _kept() -> Any:
 
 def submit_address() -> int:
     """The address of the function that steps call to have their record read."""
+    code = native_code()
+    if code is not None:
+        return code.left_to(_kept())
     return ctypes.cast(_kept(), ctypes.c_void_p).value or 0
