@@ -26,6 +26,8 @@ from openinfer.runtime.storage import AnyArray
 
 _CALLS: Final = ("", "vkQueueSubmit", "vkGetFenceStatus", "vkWaitForFences", "vkResetFences")
 """The calls of the driver that machine code notes the failure of."""
+MOST_MOVES: Final = 4
+"""What is known of one loose piece with different moves: those of a text that grows never come twice."""
 _LANES: Final = 8
 """Words that are compared at the same time."""
 
@@ -69,6 +71,9 @@ class _Known(ctypes.Structure):
         ("move_rows", ctypes.c_void_p),
         ("taken", ctypes.c_void_p),
         ("submission", ctypes.c_void_p),
+        ("sizes", ctypes.c_int64),
+        ("size_rows", ctypes.c_void_p),
+        ("window", ctypes.c_int64),
     )
 
 
@@ -77,9 +82,16 @@ class _Branch:
     """A record that may follow."""
 
     piece: Piece
+    same: AnyArray
+    """The bits of the record that have to stay the same."""
+    record: AnyArray
     words: _Known
     kept: list[Any]
     """What the words point to."""
+
+    def is_for(self, words: AnyArray) -> bool:
+        """Whether a record of the same piece has the same moves."""
+        return not ((words ^ self.record) & self.same).any()
 
 
 @dataclass
@@ -100,9 +112,14 @@ class _Taken:
         """Where machine code finds it."""
         return ctypes.addressof(self.first)
 
-    def branch(self, piece: Piece) -> _Branch | None:
-        """That of a piece."""
-        return next((one for one in self.branches if one.piece is piece), None)
+    def behind(self, one: Asked) -> _Taken:
+        """This, and a piece more."""
+        used = one.numbers + len(one.piece.sources)
+        return _Taken((*self.asked, one), used, one.staged + one.piece.moves(one.words)[1])
+
+    def branches_of(self, piece: Piece) -> list[_Branch]:
+        """Those of a piece: a loose one has some for moves that differ."""
+        return [one for one in self.branches if one.piece is piece]
 
 
 class KnownSteps:
@@ -168,43 +185,36 @@ class KnownSteps:
         self._root.first.value = None
         self._all = {self._root.address: self._root}
 
-    def learn(self, asked: Sequence[Asked], recording: Recording | None) -> None:
-        """What was asked for between two waits, and its commands where the host waits behind it because it
-        reads what comes back."""
+    def learn(self, asked: Sequence[Asked], recordings: Sequence[Recording]) -> None:
+        """What was asked for between two waits; its commands where the host waits behind it because it reads
+        what comes back, else none."""
         taken = self._root
         for number, one in enumerate(asked):
+            there = taken.branches_of(one.piece)
+            branch = next((found for found in there if found.is_for(one.words)), None)
             last = number == len(asked) - 1
-            branch = taken.branch(one.piece)
             if branch is None:
-                branch = _branch(one)
+                branch = _branch(one) if len(there) < MOST_MOVES else None
                 if branch is None:
                     return
-                branch.words.next = taken.first.value
-                taken.branches.append(branch)
-                if last and recording is not None:
+                if last and recordings:
                     branch.words.taken = self._root.address
-                    branch.words.submission = self._submission(branch, recording)
+                    branch.kept.append(submission := self._pool.submission(recordings))
+                    branch.words.submission = number_of(submission[0])
                 else:
-                    behind = _Taken(
-                        (*taken.asked, one),
-                        one.numbers + len(one.piece.sources),
-                        one.staged + one.piece.moves(one.piece.words)[1],
-                    )
+                    behind = taken.behind(one)
                     branch.words.taken = behind.address
                     self._all[behind.address] = behind
+                branch.words.next = taken.first.value
+                taken.branches.append(branch)
                 taken.first.value = ctypes.addressof(branch.words)
             if not last:
                 taken = self._all[branch.words.taken]
 
-    def _submission(self, branch: _Branch, recording: Recording) -> int:
-        made = self._pool.submission([recording])
-        branch.kept.append(made)
-        return number_of(made[0])
-
 
 def _branch(asked: Asked) -> _Branch | None:
     """The tables of a piece; None where machine code does not divide as it would have to."""
-    piece, firsts = asked.piece, asked.piece.firsts
+    piece, firsts, count = asked.piece, asked.piece.firsts, len(asked.words)
     units, elements = firsts.units.astype(np.int64), firsts.elements.astype(np.int64)
     if (units & units - 1).any() or (elements & elements - 1).any():
         return None
@@ -215,16 +225,16 @@ def _branch(asked: Asked) -> _Branch | None:
         for move in asked.moves
         if move.host is not None and move.nbytes
     ]
-    count = len(piece.words)
-    words, same = (_padded(one, count) for one in (piece.words, piece.same))
+    same = piece.same_with_moves(asked.moves)
     tables = {
-        "words": words,
-        "same": same,
+        "words": _padded(asked.words),
+        "same": _padded(same),
         "sources": piece.sources.astype(np.int64),
         "room": np.empty(len(piece.sources), np.uint32),
         "first_rows": np.ascontiguousarray(rows, np.int64),
         "group_rows": piece.groups.astype(np.int64),
         "move_rows": np.array(moves, np.int64).reshape(-1, 4),
+        "size_rows": piece.sizes.astype(np.int64),
     }
     made = _Known(
         count=count,
@@ -233,13 +243,15 @@ def _branch(asked: Asked) -> _Branch | None:
         firsts=len(rows),
         groups=len(piece.groups),
         moves=len(moves),
+        sizes=len(piece.sizes),
+        window=piece.window,
         **{name: address(table) for name, table in tables.items()},
     )
-    return _Branch(piece, made, [tables])
+    return _Branch(piece, same, tables["words"][:count], made, [tables])
 
 
-def _padded(words: AnyArray, count: int) -> AnyArray:
+def _padded(words: AnyArray) -> AnyArray:
     """Words, and zeros up to a multiple of what is compared at once."""
-    found = np.zeros(count + -count % _LANES, np.int64)
-    found[:count] = words
+    found = np.zeros(len(words) + -len(words) % _LANES, np.int64)
+    found[: len(words)] = words
     return found

@@ -149,6 +149,17 @@ class Piece:
             staged += _room_of(found[-1])
         return found, staged
 
+    def same_with_moves(self, moves: Sequence[PieceMove]) -> AnyArray:
+        """The bits of a record that have to stay the same where its moves are to be `moves`."""
+        if not self.loose:
+            return self.same
+        same = self.same.copy()
+        for move, at in zip(moves, self.places, strict=True):
+            same[at : at + 3] = -1
+            if move.host is not None:
+                same[move.host] = 0
+        return same
+
     def numbers(self, words: AnyArray) -> AnyArray:
         """The numbers of a record that is like this one."""
         found, firsts = words[self.sources].astype(np.uint32), self.firsts
@@ -166,6 +177,8 @@ class Asked:
     staged: int
     """Where its bytes begin in the staging buffer."""
     moves: Sequence[PieceMove]
+    words: AnyArray
+    """The record."""
     at: int
     """When it was asked for, on the monotonic clock."""
 

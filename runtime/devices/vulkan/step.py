@@ -263,7 +263,9 @@ class DeviceStep:
                 ctypes.memmove(self._staging.mapped + place, host, move.nbytes)
             else:
                 self._awaited.append((host, place, move.nbytes))
-        self._asked.append(Asked(piece, self._used, self._staged, moves, time.monotonic_ns()))
+        record = words.copy() if piece.loose else piece.words
+        at = time.monotonic_ns()
+        self._asked.append(Asked(piece, self._used, self._staged, moves, record, at))
         self._used += len(numbers)
         self._staged += staged
         if self._again is not None:
@@ -318,8 +320,9 @@ class DeviceStep:
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
         self._drop(max(0, len(self._recorded) - MOST_RECORDED))
-        if self._again is not None and not any(asked.piece.loose for asked in self._asked):
-            self._again.learn(self._asked, recordings[0] if self._awaited else None)
+        # What is kept has all of these commands: the ones before them went first.
+        if self._again is not None and not fresh and len(recordings) <= MOST_RECORDED:
+            self._again.learn(self._asked, recordings if self._awaited else ())
         self._forget()
 
     def _kept(self, key: tuple[int, ...], record: Callable[[], Recording]) -> Recording:

@@ -13,10 +13,11 @@
 %Taken = type { ptr }
 ; the first of the records that may follow
 
-%Known = type { ptr, i64, ptr, ptr, i64, ptr, ptr, i64, i64, ptr, i64, ptr, i64, ptr, ptr, ptr }
+%Known = type { ptr, i64, ptr, ptr, i64, ptr, ptr, i64, i64, ptr, i64, ptr, i64, ptr, ptr, ptr, i64, ptr, i64 }
 ; the next one that may come instead, words (a multiple of 8 is there), the words, which bits have to agree,
 ; numbers, which word each is, room for them, where they go, places that are numbers and their rows, numbers of
-; workgroups and which they are, moves and their rows, what is taken then, what is submitted then (null: nothing)
+; workgroups and which they are, moves and their rows, what is taken then, what is submitted then (null: nothing),
+; sizes of buffers that may differ, which words they are, and how large they may be
 
 %First = type { i64, i64, i64, i64 }
 ; which number, which word is an address, the bits below what its binding begins at, the shift of an element
@@ -71,6 +72,41 @@ look:
 
 same:
   %j = add i64 %i, 8
+  br label %next
+
+yes:
+  ret i1 true
+
+no:
+  ret i1 false
+}
+
+; Whether the sizes that may differ are not too large.
+define internal i1 @small(ptr %known, ptr %words) {
+entry:
+  %count_at = getelementptr %Known, ptr %known, i64 0, i32 16
+  %count = load i64, ptr %count_at
+  %rows_at = getelementptr %Known, ptr %known, i64 0, i32 17
+  %rows = load ptr, ptr %rows_at
+  %most_at = getelementptr %Known, ptr %known, i64 0, i32 18
+  %most = load i64, ptr %most_at
+  br label %next
+
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %fits ]
+  %over = icmp eq i64 %i, %count
+  br i1 %over, label %yes, label %size
+
+size:
+  %row = getelementptr i64, ptr %rows, i64 %i
+  %number = load i64, ptr %row
+  %word_at = getelementptr i64, ptr %words, i64 %number
+  %word = load i64, ptr %word_at
+  %large = icmp sgt i64 %word, %most
+  br i1 %large, label %no, label %fits
+
+fits:
+  %i1 = add i64 %i, 1
   br label %next
 
 yes:
@@ -351,7 +387,11 @@ compare:
   %mask_at = getelementptr %Known, ptr %known, i64 0, i32 3
   %mask = load ptr, ptr %mask_at
   %found = call i1 @agree(ptr %words, ptr %same, ptr %mask, i64 %count)
-  br i1 %found, label %take, label %other
+  br i1 %found, label %sizes, label %other
+
+sizes:
+  %bound = call i1 @small(ptr %known, ptr %words)
+  br i1 %bound, label %take, label %other
 
 other:
   br label %next
