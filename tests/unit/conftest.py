@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,41 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 
 @pytest.fixture
-def library(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> Library:
+def library(python_library: Library) -> Library:
     """What all calls of the Vulkan driver go through."""
+    return python_library
+
+
+@pytest.fixture
+def python_library(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """What all calls of the Vulkan driver go through, which Python makes."""
     import vulkan as module
     from vulkan_library import Library
 
+    from openinfer.runtime.devices.vulkan.logical import LogicalDevice
+
     watched = Library(module.lib)
     monkeypatch.setattr(module, "lib", watched)
+    hidden = property(lambda _: None, lambda self, found: self.__dict__.update(native=found))
+    monkeypatch.setattr(LogicalDevice, "native", hidden, raising=False)
     return watched
+
+
+@pytest.fixture
+def native_library(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+    """The same, where machine code makes them that can."""
+    import vulkan as module
+    from vulkan_library import Library
+
+    from openinfer.runtime.devices.vulkan import native
+    from openinfer.runtime.devices.vulkan.logical import logical_device
+
+    if native.native_code() is None:
+        pytest.skip("machine code is not made here")
+    watched = Library(module.lib)
+    monkeypatch.setattr(module, "lib", watched)
+    monkeypatch.setattr(native, "address_of", watched.address_of)
+    logical_device().lose()
+    yield watched
+    # Its functions are those of this library.
+    logical_device().lose()

@@ -70,6 +70,15 @@ def error_of(call: Callable[[], object]) -> str | None:
     return None
 
 
+@pytest.fixture(params=["Python", "machine code"])
+def library(request: pytest.FixtureRequest) -> Library:
+    """What the calls of the driver go through, whoever makes them."""
+    found: Library = request.getfixturevalue(
+        "python_library" if request.param == "Python" else "native_library"
+    )
+    return found
+
+
 @pytest.fixture
 def device(library: Library) -> LogicalDevice:
     """One that nobody else has, so that all of it can end."""
@@ -175,7 +184,9 @@ import gc, sys, numpy as np, vulkan, openinfer as oi
 from openinfer.runtime.devices.vulkan.logical import logical_device
 sys.path.insert(0, sys.argv[2])
 from vulkan_library import Library
+from openinfer.runtime.devices.vulkan import native
 library = vulkan.lib = Library(vulkan.lib)
+native.address_of = library.address_of
 program = oi.compile(sys.argv[1], device="vulkan")
 x = np.ones((3, 300), np.float32)
 for turn in range(3):
@@ -252,13 +263,12 @@ def test_a_wait_that_fails_is_a_device_that_is_lost(
     works(program().make_executor())
 
 
-def test_a_step_that_is_interrupted_ends_before_the_next(
-    library: Library, device: LogicalDevice
-) -> None:
-    """Ctrl-C while it waits: what the work uses stays until it has ended, and nothing is lost."""
+def test_a_step_that_is_interrupted_ends_before_the_next(python_library: Library) -> None:
+    """Ctrl-C while Python waits: what the work uses stays until it has ended, and nothing is lost."""
+    device = logical_device()
     executor: Any = program().make_executor()
     works(executor)
-    real, waits = library.lib.vkWaitForFences, [0]
+    real, waits = python_library.lib.vkWaitForFences, [0]
 
     def interrupted(*given: Any) -> int:
         waits[0] += 1
@@ -266,7 +276,7 @@ def test_a_step_that_is_interrupted_ends_before_the_next(
             raise KeyboardInterrupt
         return real(*given)
 
-    library.replaced["vkWaitForFences"] = interrupted
+    python_library.replaced["vkWaitForFences"] = interrupted
     with pytest.raises(KeyboardInterrupt):
         executor.run(x=drawn())
     assert waits == [2]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openinfer.runtime.devices.vulkan.driver import (
     DEVICE_LOST,
@@ -13,6 +14,7 @@ from openinfer.runtime.devices.vulkan.driver import (
     VulkanFailure,
     api,
     check,
+    number_of,
 )
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
@@ -31,6 +33,29 @@ _STAGES = _COMPUTE | _TRANSFER
 _ACCESSES = 0x20 | 0x40 | 0x800 | 0x1000
 """Kernels and copies, what they read and write."""
 _HOST_READS = 0x2000
+
+
+class Dispatch(NamedTuple):
+    """A start of a kernel."""
+
+    row: int
+    """Of the manifest's `calls`."""
+    kernel: Kernel
+    ranges: Sequence[Range]
+    """Of its buffers."""
+    numbers: int
+    """Where its groups and words stand among the numbers of its piece."""
+
+
+class Copy(NamedTuple):
+    """Bytes from one buffer to another."""
+
+    row: int
+    source: Allocation
+    first: int
+    target: Allocation
+    start: int
+    nbytes: int
 
 
 class CommandPool:
@@ -56,8 +81,6 @@ class CommandPool:
         fence = ffi.new("VkFenceCreateInfo *")
         fence.sType = vk.VK_STRUCTURE_TYPE_FENCE_CREATE_INFO
         check("vkCreateFence", lib.vkCreateFence(device.handle, fence, ffi.NULL, self._fence))
-        self._submit = ffi.new("VkSubmitInfo *")
-        self._submit.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
         self._pending = False
         """Whether something was submitted that has not been waited for."""
         self.ended = False
@@ -87,10 +110,32 @@ class CommandPool:
         """
         self.ended = False
         self.device.lifetime.check()
-        handles = api().ffi.new("VkCommandBuffer[]", [one.handle[0] for one in recordings])
-        self._submit.commandBufferCount, self._submit.pCommandBuffers = len(recordings), handles
+        submission, kept = self.submission(recordings)
+        with self._answering():
+            self._run(submission)
+        del kept
+
+    def submission(self, recordings: Sequence[Recording]) -> tuple[Any, Any]:
+        """VkSubmitInfo of what was recorded, and what it points to."""
+        vk = api()
+        handles = vk.ffi.new("VkCommandBuffer[]", [one.handle[0] for one in recordings])
+        made = vk.ffi.new("VkSubmitInfo *")
+        made.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
+        made.commandBufferCount, made.pCommandBuffers = len(recordings), handles
+        return made, handles
+
+    def fail(self, call: str, result: int, *, pending: bool) -> None:
+        """Raises what `run` raises, where machine code has submitted in its place; `pending` says whether
+        something may still run."""
+        self._pending = pending
+        with self._answering():
+            raise _failure(call, result)
+
+    @contextmanager
+    def _answering(self) -> Generator[None]:
+        """What becomes of the device when a submission fails."""
         try:
-            self._run()
+            yield
         except VulkanFailure as failure:
             if failure.result == DEVICE_LOST:
                 self.device.lose()
@@ -102,12 +147,17 @@ class CommandPool:
                 self._settle()
             raise
 
-    def _run(self) -> None:
+    @property
+    def fence(self) -> Any:
+        """What submissions signal."""
+        return self._fence[0]
+
+    def _run(self, submission: Any) -> None:
         vk = api()
         lib, device = vk.lib, self.device
         with device.queue_lock:
             self._pending = True
-            result = lib.vkQueueSubmit(device.queue, 1, self._submit, self._fence[0])
+            result = device.submit(submission, self._fence[0])
             self._pending = result >= 0
         check("vkQueueSubmit", result)
         # A driver that computes on the processor needs it.
@@ -120,9 +170,8 @@ class CommandPool:
     def _wait(self) -> None:
         wait, handle = api().lib.vkWaitForFences, self.device.handle
         result = wait(handle, 1, self._fence, 1, SECONDS * 10**9)
-        if result == TIMEOUT:
-            raise VulkanFailure(f"work of more than {SECONDS} s", TIMEOUT)
-        check("vkWaitForFences", result)
+        if result:
+            raise _failure("vkWaitForFences", result)
 
     def _settle(self) -> None:
         """Waits for work that nobody waits for any more; where it does not end, the device is lost."""
@@ -157,6 +206,10 @@ class CommandPool:
             self.device.lifetime.release(self._token, lambda: _destroy(handle, pool, fence))
 
 
+def _failure(call: str, result: int) -> VulkanFailure:
+    return VulkanFailure(f"work of more than {SECONDS} s" if result == TIMEOUT else call, result)
+
+
 def _destroy(handle: Any, pool: Any, fence: Any) -> None:
     vk = api()
     vk.lib.vkDestroyFence(handle, fence[0], vk.ffi.NULL)
@@ -177,6 +230,7 @@ class Recording:
         vk = api()
         ffi, lib = vk.ffi, vk.lib
         self._buffer = handle[0]
+        self.number = number_of(self._buffer)
         begin = ffi.new("VkCommandBufferBeginInfo *")
         begin.sType = vk.VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO
         check("vkBeginCommandBuffer", lib.vkBeginCommandBuffer(self._buffer, begin))

@@ -142,6 +142,11 @@ def text(value: Any) -> str:
     return api().ffi.string(value).decode(errors="replace")
 
 
+def number_of(handle: Any) -> int:
+    """A handle of the driver, or a pointer, as a number."""
+    return int(api().ffi.cast("uintptr_t", handle))
+
+
 class Instance:
     """The connection of this process to the loader, and the devices behind it."""
 

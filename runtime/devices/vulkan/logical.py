@@ -6,6 +6,7 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from openinfer.runtime.devices.vulkan.buffers import Buffer, Buffers
@@ -16,11 +17,13 @@ from openinfer.runtime.devices.vulkan.driver import (
     check,
     choose,
     extensions_of,
+    number_of,
     queue_family,
     timestamps_of,
 )
 from openinfer.runtime.devices.vulkan.kernels import Kernels
 from openinfer.runtime.devices.vulkan.lifetime import Lifetime
+from openinfer.runtime.devices.vulkan.native import native_device
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 
@@ -46,6 +49,7 @@ class Allocation:
         self._token = device.lifetime.hold()
         self._made = device.buffers.make(nbytes, kinds)
         self.buffer: Any = self._made.handle
+        self.number = number_of(self.buffer)
         self.mapped = self._made.part.mapped
 
     def __del__(self) -> None:
@@ -59,7 +63,6 @@ class LogicalDevice:
 
     def __init__(self, physical: PhysicalDevice) -> None:
         self.physical = physical
-        self.queue_lock = threading.Lock()
         vk = api()
         ffi, lib = vk.ffi, vk.lib
         self.family, _ = queue_family(physical.handle)
@@ -86,6 +89,9 @@ class LogicalDevice:
         found = ffi.new("VkQueue *")
         lib.vkGetDeviceQueue(self.handle, self.family, 0, found)
         self.queue = found[0]
+        self.native = native_device(self.handle, self.queue)
+        """What machine code knows of it, where there is any."""
+        self.queue_lock = nullcontext() if self.native is not None else threading.Lock()
         _ALL.add(self)
         self.lifetime = Lifetime(physical.name, self._end)
         self.buffers = Buffers(physical, self.handle)
@@ -152,6 +158,13 @@ class LogicalDevice:
         all_of.pNext = model
         return all_of, (*kept, matrices, model)
 
+    def submit(self, submission: Any, fence: Any) -> int:
+        """`vkQueueSubmit` for one who has `queue_lock`; gives its VkResult. Where machine code submits, too,
+        it has a lock of its own."""
+        if self.native is not None:
+            return self.native.submit(submission, fence)
+        return int(api().lib.vkQueueSubmit(self.queue, 1, submission, fence))
+
     def lose(self, running: Callable[[], bool] | None = None) -> None:
         """The driver has given it up, or it does not end what it works at, of which `running` says whether it
         goes on. Whoever asks for the device next gets a new one; this one ends with the last of its objects.
@@ -162,6 +175,8 @@ class LogicalDevice:
             if running is not None:
                 _HANGING.append(self)
         self.lifetime.lose(running)
+        if self.native is not None:
+            self.native.lose()
         self.kernels.forget()
 
     def _end(self) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,10 +26,14 @@ from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.manifest import CallRow
 from openinfer.runtime.storage import AnyArray
 
+if TYPE_CHECKING:
+    from openinfer.runtime.devices.vulkan.native_recording import Packed
+
 GROUPS: Final = 3
 """Numbers of workgroups, which stand in front of the words of a launch."""
 LINE: Final = 64
 """Bytes that moves begin at a multiple of, in a staging buffer."""
+WHOLE: Final = -1
 MOST_BOUND: Final = 1 << 31
 """Bytes of a binding: kernels count elements with 32 bits and a sign."""
 
@@ -115,6 +119,8 @@ class Piece:
             moves = [one for one in run if isinstance(one, PieceMove)]
             launches = [one for one in run if isinstance(one, PieceLaunch)]
             self.runs.append((moves, launches))
+        self.packed: dict[int, Packed] = {}
+        """Its runs as machine code records them, once it has; `WHOLE` for all of them."""
         self._staged = sum(map(_room_of, self._moves))
 
     @property
@@ -143,11 +149,38 @@ class Piece:
             staged += _room_of(found[-1])
         return found, staged
 
+    def same_with_moves(self, moves: Sequence[PieceMove]) -> AnyArray:
+        """The bits of a record that have to stay the same where its moves are to be `moves`."""
+        if not self.loose:
+            return self.same
+        same = self.same.copy()
+        for move, at in zip(moves, self.places, strict=True):
+            same[at : at + 3] = -1
+            if move.host is not None:
+                same[move.host] = 0
+        return same
+
     def numbers(self, words: AnyArray) -> AnyArray:
         """The numbers of a record that is like this one."""
         found, firsts = words[self.sources].astype(np.uint32), self.firsts
         found[firsts.numbers] = words[firsts.addresses] % firsts.units // firsts.elements
         return found
+
+
+@dataclass
+class Asked:
+    """A piece that a step asks for."""
+
+    piece: Piece
+    numbers: int
+    """Where its numbers begin."""
+    staged: int
+    """Where its bytes begin in the staging buffer."""
+    moves: Sequence[PieceMove]
+    words: AnyArray
+    """The record."""
+    at: int
+    """When it was asked for, on the monotonic clock."""
 
 
 def read_piece(

@@ -23,13 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
+from openinfer.runtime.devices.vulkan.commands import CommandPool, Copy, Dispatch, Recording
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
+from openinfer.runtime.devices.vulkan.known_steps import KnownSteps
 from openinfer.runtime.devices.vulkan.logical import Allocation
 from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, WORD, VulkanMemory
+from openinfer.runtime.devices.vulkan.native import native_code
+from openinfer.runtime.devices.vulkan.native_recording import Packed, Part, Recorder
 from openinfer.runtime.devices.vulkan.pieces import (
     GROUPS,
+    WHOLE,
+    Asked,
     Piece,
     PieceLaunch,
     PieceMove,
@@ -38,6 +43,7 @@ from openinfer.runtime.devices.vulkan.pieces import (
 )
 from openinfer.runtime.devices.vulkan.record import (
     HEAD,
+    KNOWN,
     RECORD_WORDS,
     TO_DEVICE,
     TO_HOST,
@@ -68,17 +74,13 @@ MOST_TIMED = ROOM // 2
 
 
 @dataclass
-class Asked:
-    """A piece that a step asks for."""
+class Marks:
+    """How long the undo log was,"""
 
-    piece: Piece
-    numbers: int
-    """Where its numbers begin."""
-    staged: int
-    """Where its bytes begin in the staging buffer."""
-    moves: Sequence[PieceMove]
-    at: int
-    """When it was asked for, on the monotonic clock."""
+    logged: int = 0
+    """when the last record was handed over,"""
+    done: int = 0
+    """and the last one that ran."""
 
 
 class DeviceStep:
@@ -107,6 +109,7 @@ class DeviceStep:
         """Whether what is asked for has happened when the step goes on: for stamps of the host's clock, where
         the device has none."""
         self.record = empty_record()
+        self.place = self.record.ctypes.data
         self.recordings = 0
         """How often commands were recorded."""
         self._pool = CommandPool(self.device)
@@ -119,14 +122,19 @@ class DeviceStep:
         self._numbers = Allocation(self.device, 4 * NUMBERS, FOR_NUMBERS)
         words = (ctypes.c_uint32 * NUMBERS).from_address(self._numbers.mapped)
         self._words = np.ctypeslib.as_array(words)
+        native = self.device.native
+        self._recorder = None if native is None else Recorder(native, self._numbers)
         self._staging = Allocation(self.device, LEAST_STAGING, FOR_HOST)
         """Bytes on their way to the device, and back."""
+        self._again: KnownSteps | None = None
+        if native is not None and traced is None and self._stamps is None:
+            self._again = KnownSteps(native, self._pool, self._numbers)
+            self.record[KNOWN] = self._again.address
+        self._marks: Any = Marks() if self._again is None else self._again.marks
         self._forget()
         self.failure: BaseException | None = None
         self.kept: int | None = None
         """Up to where of the undo log a step that failed has kept what it says; None for all of it."""
-        self._logged = self._done = 0
-        """How long the log was when the last record was handed over, and the last one that ran."""
 
     def _forget(self) -> None:
         """What was asked for is done, or will not be."""
@@ -135,10 +143,12 @@ class DeviceStep:
         self._used = self._staged = 0
         self._awaited: list[tuple[int, int, int]] = []
         """What the host reads once the commands ran: where, place in the staging buffer, bytes."""
+        if self._again is not None:
+            self._again.begin(self._staging)
 
     def run(self, native: Callable[[], object]) -> None:
         """A step: its host half, and what it asks for."""
-        self.kept, self._logged, self._done = None, 0, 0
+        self.kept, self._marks.logged, self._marks.done = None, 0, 0
         self.device.lifetime.check()
         self.record[USED], self.failure = HEAD, None
         self._forget()
@@ -147,17 +157,23 @@ class DeviceStep:
         _active.step = self
         try:
             native()
-            if self.failure is None:
+            if self.failure is None and self._is_left():
                 self.drain()
                 self.finish()
         except BaseException:
-            self.kept = self._done
+            self.kept = self._marks.done
             raise
         finally:
             _active.step = None
+            if self._again is not None:
+                self._again.stop()
             failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
+
+    def _is_left(self) -> bool:
+        """Whether something was asked for that was not waited for."""
+        return self._again is None or self._again.undecided or self.record[USED] != HEAD
 
     def drain_safely(self, logged: int) -> bool:
         """`drain` where nobody can be told what it raises: the end of the step raises it. `logged` is how
@@ -166,19 +182,28 @@ class DeviceStep:
             try:
                 self.drain(logged)
             except BaseException as error:
-                self.failure, self.kept = error, self._done
+                self.failure, self.kept = error, self._marks.done
         self.record[USED] = HEAD
         return self.failure is not None
 
     def drain(self, logged: int = 0) -> None:
         """Takes over what the record asks for, and empties it."""
+        self._catch_up()
         words = self.record[HEAD : int(self.record[USED])]
         if len(words):
             self._take(self._piece_of(words), words)
-        self.record[USED], self._logged = HEAD, logged
+        self.record[USED], self._marks.logged = HEAD, logged
         full = self._timer is not None and len(self._asked) >= MOST_TIMED
         if self._at_once or self._awaited or full:
             self.finish()
+
+    def _catch_up(self) -> None:
+        """What machine code has begun goes on in Python."""
+        if self._again is not None:
+            self._again.check()
+            found = self._again.taken()
+            if found is not None:
+                self._asked, self._used, self._staged = found
 
     def _piece_of(self, words: AnyArray) -> Piece:
         """The piece that a record is, as it was read when it came for the first time."""
@@ -238,17 +263,26 @@ class DeviceStep:
                 ctypes.memmove(self._staging.mapped + place, host, move.nbytes)
             else:
                 self._awaited.append((host, place, move.nbytes))
-        self._asked.append(Asked(piece, self._used, self._staged, moves, time.monotonic_ns()))
+        record = words.copy() if piece.loose else piece.words
+        at = time.monotonic_ns()
+        self._asked.append(Asked(piece, self._used, self._staged, moves, record, at))
         self._used += len(numbers)
         self._staged += staged
+        if self._again is not None:
+            self._again.stop()
 
     def _grow_staging(self, nbytes: int) -> None:
         if nbytes > self._staging.nbytes:
             self._staging = Allocation(self.device, 2 * nbytes, FOR_HOST)
             # What was recorded copies to and from the old one.
-            for recording in self._recorded.values():
-                self._pool.free(recording)
-            self._recorded.clear()
+            self._drop(len(self._recorded))
+
+    def _drop(self, count: int) -> None:
+        """Gives so many recordings back, those that came least recently."""
+        for _ in range(count):
+            self._pool.free(self._recorded.popitem(last=False)[1])
+        if count and self._again is not None:
+            self._again.forget()
 
     def _check_groups(self, piece: Piece, numbers: AnyArray) -> None:
         groups = numbers[piece.groups]
@@ -276,7 +310,7 @@ class DeviceStep:
             self._pool.run(recordings)
         finally:
             if self._pool.ended:
-                self._done = self._logged
+                self._marks.done = self._marks.logged
             for recording in fresh:
                 self._pool.free(recording)
         if self._timer is not None and self._traced is not None:
@@ -285,8 +319,10 @@ class DeviceStep:
             self._stamps.read(sum(len(asked.piece.calls) for asked in self._asked))
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
-        while len(self._recorded) > MOST_RECORDED:
-            self._pool.free(self._recorded.popitem(last=False)[1])
+        self._drop(max(0, len(self._recorded) - MOST_RECORDED))
+        # What is kept has all of these commands: the ones before them went first.
+        if self._again is not None and not fresh and len(recordings) <= MOST_RECORDED:
+            self._again.learn(self._asked, recordings if self._awaited else ())
         self._forget()
 
     def _kept(self, key: tuple[int, ...], record: Callable[[], Recording]) -> Recording:
@@ -304,14 +340,12 @@ class DeviceStep:
 
     def _record(self) -> Recording:
         recording = self._pool.record(self._timer, self._stamps)
-        for asked in self._asked:
-            if self._timer is not None:
-                self._timer.asked = asked.at
-            for moves, calls in asked.piece.runs:
-                if moves:
-                    self._record_moves(recording, asked.staged, moves)
-                else:
-                    self._record_launches(recording, asked, calls)
+        if self._recorder is not None:
+            parts = [self._part(asked, asked.piece.calls, WHOLE) for asked in self._asked]
+            self._recorder.record(recording, parts, self._staging, self._timer)
+        else:
+            for asked in self._asked:
+                self._put(recording, asked, asked.piece.calls)
         return recording.end()
 
     def _parts(self) -> tuple[list[Recording], list[Recording]]:
@@ -332,51 +366,76 @@ class DeviceStep:
                         found.append(self._kept(_key_of(asked.staged, own), record))
                 else:
                     key = (-1, asked.piece.number, number, asked.numbers)
-                    record = partial(self._part_of_launches, asked, launches)
+                    record = partial(self._part_of_launches, asked, number, launches)
                     found.append(self._kept(key, record))
         return found, fresh
 
     def _part_of_moves(self, staged: int, moves: Sequence[PieceMove]) -> Recording:
         recording = self._pool.record()
         recording.wait()
-        self._record_moves(recording, staged, moves)
+        for one in moves:
+            if one.nbytes:
+                command = self._copy(one)
+                recording.copy(*_staged(command, self._staging, staged))
         return recording.end()
 
-    def _part_of_launches(self, asked: Asked, launches: Sequence[PieceLaunch]) -> Recording:
+    def _part_of_launches(
+        self, asked: Asked, number: int, launches: Sequence[PieceLaunch]
+    ) -> Recording:
         recording = self._pool.record()
         recording.wait()
-        self._record_launches(recording, asked, launches)
+        if self._recorder is not None:
+            part = self._part(asked, launches, number)
+            self._recorder.record(recording, [part], self._staging)
+        else:
+            self._put(recording, asked, launches)
         return recording.end()
 
-    def _record_moves(self, recording: Recording, staged: int, moves: Sequence[PieceMove]) -> None:
-        for move in moves:
-            if not move.nbytes:
-                continue
-            self._time(move.row)
-            (block, start), *others = [self.memory.at(address) for address in move.device]
-            place = staged + move.staged
-            if move.row.kernel == TO_DEVICE:
-                recording.copy(self._staging, place, block.allocation, start, move.nbytes)
-            elif move.row.kernel == TO_HOST:
-                recording.copy(block.allocation, start, self._staging, place, move.nbytes)
-            else:
-                other, to = others[0]
-                recording.copy(block.allocation, start, other.allocation, to, move.nbytes)
+    def _part(self, asked: Asked, calls: Sequence[PieceLaunch | PieceMove], run: int) -> Part:
+        """A run of a piece, or the whole of it, as machine code records it."""
+        packed = asked.piece.packed.get(run)
+        if packed is None:
+            commands = self._commands(asked.piece, calls)
+            packed = asked.piece.packed[run] = Packed(commands, self._numbers, self._staging)
+        return Part(packed, asked.numbers, asked.staged, asked.at)
 
-    def _record_launches(
-        self, recording: Recording, asked: Asked, launches: Sequence[PieceLaunch]
+    def _put(
+        self, recording: Recording, asked: Asked, calls: Sequence[PieceLaunch | PieceMove]
     ) -> None:
-        for call in launches:
-            self._time(call.row)
-            place = asked.numbers + call.numbers
-            ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *self._ranges(asked.piece, call)]
-            kernel = self.kernels[call.row.kernel]
-            recording.dispatch(kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+        """Records commands where there is no machine code."""
+        for one in self._commands(asked.piece, calls):
+            if self._timer is not None:
+                self._timer.row, self._timer.asked = one.row, asked.at
+            if isinstance(one, Copy):
+                recording.copy(*_staged(one, self._staging, asked.staged))
+            else:
+                place = asked.numbers + one.numbers
+                ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *one.ranges]
+                recording.dispatch(one.kernel, ranges, self._numbers, 4 * place, place + GROUPS)
 
-    def _time(self, row: CallRow) -> None:
-        """The next command belongs to a row."""
-        if self._timer is not None:
-            self._timer.row = self._numbers_of_rows[id(row)]
+    def _commands(
+        self, piece: Piece, calls: Sequence[PieceLaunch | PieceMove]
+    ) -> Iterator[Dispatch | Copy]:
+        """The commands of calls of a piece."""
+        for call in calls:
+            if isinstance(call, PieceMove):
+                if call.nbytes:
+                    yield self._copy(call)
+            else:
+                row, kernel = self._numbers_of_rows[id(call.row)], self.kernels[call.row.kernel]
+                yield Dispatch(row, kernel, [*self._ranges(piece, call)], call.numbers)
+
+    def _copy(self, move: PieceMove) -> Copy:
+        """The command of a move; its place in the staging buffer is that among the bytes of its piece."""
+        row = self._numbers_of_rows[id(move.row)]
+        (block, start), *others = [self.memory.at(address) for address in move.device]
+        here, staging, nbytes = block.allocation, self._staging, move.nbytes
+        if move.row.kernel == TO_DEVICE:
+            return Copy(row, staging, move.staged, here, start, nbytes)
+        if move.row.kernel == TO_HOST:
+            return Copy(row, here, start, staging, move.staged, nbytes)
+        other, to = others[0]
+        return Copy(row, here, start, other.allocation, to, nbytes)
 
     def _ranges(self, piece: Piece, call: PieceLaunch) -> Iterator[Range]:
         """What a kernel is given; it is told how far behind the beginning its buffers begin."""
@@ -392,6 +451,15 @@ class DeviceStep:
             if begin >= end:  # An empty buffer: nothing of it is read, but a binding has bytes.
                 begin, end = 0, WORD
             yield Range(block.allocation, begin, end, number in call.row.writes)
+
+
+def _staged(
+    copy: Copy, staging: Allocation, staged: int
+) -> tuple[Allocation, int, Allocation, int, int]:
+    """What `Recording.copy` takes, where the bytes of a piece begin at `staged`."""
+    first = copy.first + (staged if copy.source is staging else 0)
+    start = copy.start + (staged if copy.target is staging else 0)
+    return copy.source, first, copy.target, start, copy.nbytes
 
 
 def _key_of(staged: int, moves: Sequence[PieceMove]) -> tuple[int, ...]:
@@ -415,7 +483,7 @@ _Submit = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64)
 def _submit(record: int, logged: int) -> bool:
     """Called by steps; `record` is where the words of the calling step are. Whether the step is to end."""
     step = _active.step
-    if step is not None and step.record.ctypes.data == record:
+    if step is not None and step.place == record:
         return step.drain_safely(logged)
     # Nobody takes the words.
     (ctypes.c_int64 * RECORD_WORDS).from_address(record)[USED] = HEAD
@@ -429,4 +497,7 @@ def _kept() -> Any:
 
 def submit_address() -> int:
     """The address of the function that steps call to have their record read."""
+    code = native_code()
+    if code is not None:
+        return code.left_to(_kept())
     return ctypes.cast(_kept(), ctypes.c_void_p).value or 0

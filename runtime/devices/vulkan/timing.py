@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from openinfer.runtime.devices.vulkan.driver import api, check
+from openinfer.runtime.devices.vulkan.driver import api, check, number_of
 from openinfer.runtime.devices.vulkan.logical import LogicalDevice
 
 ROOM: Final = 8192
@@ -87,6 +88,16 @@ class Timer:
     def end(self, commands: Any) -> None:
         """Behind it."""
         self._put(commands, 1)
+
+    @property
+    def number(self) -> int:
+        """The pool of its timestamps, as a number: two for each command, as many as there is room for."""
+        return number_of(self._pool[0])
+
+    def took(self, calls: Iterable[tuple[int, bool, int]]) -> None:
+        """Commands were recorded with their timestamps: row, whether a barrier stands in front, and when the
+        step asked for it."""
+        self._calls += calls
 
     def _put(self, commands: Any, side: int) -> None:
         number = len(self._calls) - 1
