@@ -55,8 +55,8 @@ class _TensorOp(IRDLOperation):
 @irdl_op_definition
 class TensorLoadOp(_TensorOp):
     """`%m = gpu.tensor_load %x[%i, %j] : memref<…xf16> -> !gpu.mma_matrix<…, workgroup>`: a part of a buffer
-    as a matrix. `transpose`: rows of the matrix lie along the last axis. `repeated`: every row of the matrix is
-    the same, and the buffer has one axis for them less."""
+    as a matrix. `transpose`: columns of the matrix are lines of memory. `repeated`: every row of the matrix
+    is the same, and the buffer has one axis for them less."""
 
     name = "gpu.tensor_load"
 

@@ -23,7 +23,7 @@ _SUBGROUP, _WORKGROUP = 3, 2
 _SIDE: Final = 16
 """Rows and columns of the matrices of a subgroup that a device is asked for."""
 _LARGE: Final = 32
-"""What rows and columns of a product by matrices of a workgroup are multiples of; its steps are those of 16."""
+"""What rows and columns of a product by matrices of a workgroup are multiples of; steps are those of 16."""
 _MOST_OF_MATRIX: Final = 256
 _SIZES: Final = (128, 256)
 """Invocations of a workgroup that holds matrices."""

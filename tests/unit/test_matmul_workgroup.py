@@ -160,7 +160,7 @@ def test_kernels_compute_products(case: Case, monkeypatch: pytest.MonkeyPatch) -
     assert size == TILE.size
     random = np.random.default_rng(3)
     shapes = [case.left, case.right, *(shape for _, shape, _ in case.extras())]
-    buffers = [random.standard_normal(shape).astype(np.float16) for shape in shapes]
+    buffers: list[Array] = [random.standard_normal(one).astype(np.float16) for one in shapes]
     buffers.append(np.full(case.shape, np.nan, np.float32 if case.result == "f32" else np.float16))
     run_kernel(kernel, groups, buffers)
     known = case.known(buffers)

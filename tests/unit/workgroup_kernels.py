@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, gpu, scf
-from xdsl.dialects.builtin import Float16Type, Float32Type, MemRefType
+from xdsl.dialects.builtin import Float16Type, Float32Type
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -153,16 +153,15 @@ class _Group:
             shape = shape[::-1]
         if op.repeated is not None:
             shape = shape[1:]
-        part, inside = self.part(op.source, op.indices, shape, bounded=op.bounded is not None)
+        inside = self.part(op.source, op.indices, shape, bounded=op.bounded is not None)
         found = np.zeros(shape, _kind(op.result))
         found[tuple(slice(size) for size in inside.shape)] = inside
-        del part
         if op.repeated is not None:
             return np.broadcast_to(found, _shape(op.result))
         return found.T if turned else found
 
     def store(self, op: TensorStoreOp, value: Array) -> None:
-        _, inside = self.part(op.target, op.indices, value.shape, bounded=op.bounded is not None)
+        inside = self.part(op.target, op.indices, value.shape, bounded=op.bounded is not None)
         assert np.isnan(inside).all(), "a result is stored twice"
         inside[:] = value[tuple(slice(size) for size in inside.shape)]
 
@@ -173,18 +172,14 @@ class _Group:
         shape: Sequence[int],
         *,
         bounded: bool,
-    ) -> tuple[Array, Array]:
-        """A batch of a buffer, and what lies inside of it."""
-        assert isinstance(memory.type, MemRefType)
-        *leading, = (self.values[one] for one in indices)
-        axes = len(shape)
-        batch = self.values[memory][tuple(leading[: len(leading) - axes])]
-        places = [
-            slice(first, first + size) for first, size in zip(leading[-axes:], shape, strict=True)
-        ]
+    ) -> Array:
+        """What lies inside of a buffer."""
+        at, axes = [self.values[one] for one in indices], len(shape)
+        batch = self.values[memory][tuple(at[:-axes])]
+        places = [slice(first, first + size) for first, size in zip(at[-axes:], shape, strict=True)]
         inside = batch[tuple(places)]
         assert bounded or inside.shape == tuple(shape), f"{places} of {batch.shape}"
-        return batch, inside
+        return inside
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

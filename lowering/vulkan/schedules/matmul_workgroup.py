@@ -258,7 +258,7 @@ class _Part:
             )
             for operand, place, name in ((left, row, "AOp"), (right, column, "BOp"))
         ]
-        return b.insert(SubgroupMmaComputeOp(*pair, sums))
+        return b.insert(SubgroupMmaComputeOp(pair[0], pair[1], sums))
 
     def _finish(self, sums: SSAValue) -> None:
         b, output = self.b, self.product.output

@@ -1,7 +1,7 @@
 """`VK_NV_cooperative_matrix2`: whether a device has it as kernels need it, and how it is asked for.
 
-The package `vulkan` is older than the extension: its structures are made here, of words of 32 bits: type, room,
-and two for the next structure, then what they hold.
+The package `vulkan` is older than the extension: its structures are made here, of words of 32 bits: type,
+room, and two for the next structure, then what they hold.
 """
 
 from __future__ import annotations
