@@ -16,15 +16,17 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from openinfer.compiler.registry import make_context
-from openinfer.lowering.vulkan.schedules import matmul
+from openinfer.dialects.extensions.gpu import SubgroupMmaComputeOp
+from openinfer.lowering.vulkan.schedules import matmul, matmul_workgroup
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
 from openinfer.lowering.vulkan.schedules.matmul_workgroup import WorkgroupTile, turn_of
+from openinfer.runtime.errors import InputError
 
 HEAD = (
     'openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, '
     "openinfer.shared_memory = 49152 : i64, openinfer.matrices, openinfer.workgroup_matrices"
 )
-TILE = WorkgroupTile(64, 32, 16, 128, 4, 1.0)
+TILE = WorkgroupTile(64, 32, 16, 128)
 Array = np.ndarray[Any, Any]
 
 
@@ -156,6 +158,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_kernels_compute_products(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "workgroup_tile", lambda found, rows: TILE)
+    monkeypatch.setattr(matmul_workgroup, "STEPS", 64)
     kernel, groups, size = lowered(case.text())
     assert size == TILE.size
     random = np.random.default_rng(3)
@@ -175,3 +178,70 @@ def test_kernels_compute_products(case: Case, monkeypatch: pytest.MonkeyPatch) -
 )
 def test_turns_of_a_loop_are_long(whole: int, most: int, together: int) -> None:
     assert turn_of(whole, most) == together
+
+
+LARGE = Case((4096, 64), (4096, 64))
+PRODUCT = "4096x64x4096 f16 transposed"
+
+
+def with_row(case: Case, product: str, *numbers: int) -> str:
+    """The module of a device with a measured tile."""
+    row = f'{{"{product}" = array<i64: {", ".join(map(str, numbers))}>}}'
+    head = f"{HEAD}, openinfer.invocations = 1024 : i64"
+    return case.text().replace(HEAD, f"{head}, openinfer.device_tiles = {row}")
+
+
+def matrices_of(kernel: FuncOp) -> set[str]:
+    """The shapes of the sums of a kernel."""
+    return {
+        f"{op.result.type.rows.data}x{op.result.type.columns.data}"
+        for op in kernel.walk()
+        if isinstance(op, SubgroupMmaComputeOp)
+    }
+
+
+def test_a_measured_tile_is_taken() -> None:
+    default, _, _ = lowered(with_row(LARGE, f"{PRODUCT} matrices", 64, 64, 32, 32, 32))
+    assert matrices_of(default) == {"16x16"}, "tiles of subgroups win where they were measured"
+    kernel, groups, size = lowered(with_row(LARGE, f"{PRODUCT} workgroup", 64, 128, 16, 32, 64))
+    assert matrices_of(kernel) == {"64x128"}
+    assert (groups, size) == (64 * 32, 128)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        ((64, 128, 24, 32, 64), "24 is no multiple of 16"),
+        ((48, 128, 16, 24, 64), "48 is no multiple of 32"),
+        ((512, 128, 16, 256, 64), "512 is no multiple of 32 up to 256"),
+        ((64, 128, 16, 32, 32), None),
+        ((64, 128, 16, 64, 64), "its 64 invocations are none of 128, 256"),
+        ((64, 128, 16, 32, 64, 2), "a workgroup holds all sums"),
+        ((64, 128, 16, 48, 64), "no multiples of 48x64"),
+    ],
+)
+def test_a_tile_that_cannot_be_is_refused(numbers: tuple[int, ...], says: str | None) -> None:
+    text = with_row(LARGE, f"{PRODUCT} workgroup", *numbers)
+    if says is None:
+        assert lowered(text)[2] == 256
+        return
+    with pytest.raises(InputError, match=says) as caught:
+        lowered(text)
+    assert caught.value.code == "OI0532"
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile"),
+    [
+        ((8192, 384, 1152), (128, 192)),
+        ((8192, 1536, 384), (128, 192)),
+        ((4096, 4096, 4096), (128, 256)),
+        ((128, 384, 1536), None),
+    ],
+)
+def test_tiles_keep_a_device_busy(
+    shape: tuple[int, int, int], tile: tuple[int, int] | None
+) -> None:
+    rows, depth, columns = shape
+    kernel, _, _ = lowered(Case((rows, depth), (columns, depth)).text())
+    assert matrices_of(kernel) == ({f"{tile[0]}x{tile[1]}"} if tile else {"16x16"})

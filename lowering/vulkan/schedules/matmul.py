@@ -68,7 +68,11 @@ from openinfer.lowering.vulkan.schedules.matmul_workgroup import (
     fits_workgroup,
     workgroup_tile,
 )
-from openinfer.lowering.vulkan.schedules.tile_choice import measured_matrix_tile, measured_tile
+from openinfer.lowering.vulkan.schedules.tile_choice import (
+    measured_matrix_tile,
+    measured_tile,
+    measured_workgroup_tile,
+)
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
 MOST_LONG = 16
@@ -90,12 +94,17 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     if small or b.facts.strict_math:
         return _by_elements(found, epilogue)
     rows = typical_rows(op, found.rows)
+    by_subgroups = fits_matrices(found)
+    by = measured_matrix_tile(found, rows) if by_subgroups else None
     ends = fits_workgroup(found, epilogue)
-    whole = workgroup_tile(found, rows) if ends is not None else None
-    if ends is not None and whole is not None:
-        return _by_tiles(found, whole, WorkgroupTiles(found, ends, whole))
-    if fits_matrices(found):
-        by = measured_matrix_tile(found, rows) or matrix_tile(found, rows)
+    if ends is not None:
+        whole = measured_workgroup_tile(found, rows)
+        if whole is None and by is None:
+            whole = workgroup_tile(found, rows)
+        if whole is not None:
+            return _by_tiles(found, whole, WorkgroupTiles(found, ends, whole))
+    if by_subgroups:
+        by = by or matrix_tile(found, rows)
         return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
     tile = measured_tile(found, rows)
     if tile is None:

@@ -45,8 +45,14 @@ from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import groups_across, product_of_known
 from openinfer.lowering.vulkan.schedules.matmul_starts import Ends, ends_of, is_row, place_of
 
-SIDE = 16
-"""Steps that a matrix has at least."""
+SIDE, SIDES = 16, 32
+"""What the steps of a matrix are a multiple of, and its rows and columns beside them."""
+MOST_OF_MATRIX = 256
+SIZES = (128, 256)
+"""Invocations of a workgroup."""
+STEPS = 1024
+"""Steps of a sum that follow each other in the code, about: a driver hides loads behind products there, and
+takes longer for more."""
 BLOCK = 16
 """Rows of tiles that workgroups go through column by column."""
 PROCESSORS = 132
@@ -62,20 +68,22 @@ class WorkgroupTile:
     depth: int
     """Steps of the sum of one pair of matrices."""
     size: int
-    """Invocations of a workgroup: 128 or 256."""
-    most: int
-    """Pairs of matrices that follow each other in the code."""
-    speed: float
-    """How it compares where a device is full of it, and nothing is left over."""
+    """Invocations of a workgroup."""
+
+    @property
+    def most(self) -> int:
+        """Pairs of matrices that follow each other in the code."""
+        return max(1, STEPS // self.depth)
 
 
-TILES = (
-    WorkgroupTile(128, 256, 32, 256, 32, 1.0),
-    WorkgroupTile(128, 192, 64, 256, 16, 1.0),
-    WorkgroupTile(128, 128, 64, 256, 16, 0.85),
-    WorkgroupTile(128, 64, 64, 128, 16, 0.6),
-    WorkgroupTile(64, 64, 64, 128, 16, 0.45),
-)
+TILES = {
+    WorkgroupTile(128, 256, 32, 256): 1.0,
+    WorkgroupTile(128, 192, 64, 256): 1.0,
+    WorkgroupTile(128, 128, 64, 256): 0.85,
+    WorkgroupTile(128, 64, 64, 128): 0.6,
+    WorkgroupTile(64, 64, 64, 128): 0.45,
+}
+"""Each with its speed where a device is full of it and nothing is left over, compared with the best."""
 LEAST_SPEED = 0.3
 """Of a tile and its share of the device: below it other forms are quicker."""
 
@@ -96,7 +104,7 @@ def workgroup_tile(found: Product, rows: int | None) -> WorkgroupTile | None:
         turns = groups_across(tiles, PROCESSORS)
         computed = tiles * tile.rows * tile.columns
         useful = many * rows * columns / computed
-        return tile.speed * useful * tiles / (turns * PROCESSORS)
+        return TILES[tile] * useful * tiles / (turns * PROCESSORS)
 
     best = max(TILES, key=promise)
     return best if promise(best) >= LEAST_SPEED else None
