@@ -7,15 +7,12 @@ like); their type says that a workgroup holds them. All invocations of the workg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, MemRefType, UnitAttr
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    VarConstraint,
-    base,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -39,10 +36,12 @@ from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
 
 
 class _TensorOp(IRDLOperation):
-    """What a load and a store share: the part of a buffer that begins at some indices, along its last two
-    axes. `bounded`: a part of it may lie outside, which is read as 0, and not written."""
+    """What a load and a store share: the part of a buffer that begins at some indices, along its last axis
+    and the one in front, or `rows`. `bounded`: a part may lie outside, which is read as 0, and not written.
+    """
 
     bounded = opt_prop_def(UnitAttr)
+    rows = opt_prop_def(IntegerAttr)
 
     def check_place(self, memory: SSAValue, indices: Sequence[SSAValue], axes: int) -> None:
         """As many indices as there are axes, of which there are enough."""
@@ -50,6 +49,13 @@ class _TensorOp(IRDLOperation):
         rank = memory.type.get_num_dims()
         if len(indices) != rank or rank < axes:
             raise VerifyException(f"'{self.name}' of {len(indices)} indices into {memory.type}")
+        if self.rows is not None and not (axes == 2 and 0 <= self.rows.value.data < rank - 1):
+            raise VerifyException(f"'{self.name}' has no rows along axis {self.rows.value.data}")
+
+    def row_axis(self, memory: SSAValue) -> int:
+        """The axis of a buffer along which lines are apart."""
+        assert isinstance(memory.type, MemRefType)
+        return memory.type.get_num_dims() - 2 if self.rows is None else self.rows.value.data
 
 
 @irdl_op_definition
@@ -79,11 +85,13 @@ class TensorLoadOp(_TensorOp):
         transpose: bool = False,
         repeated: bool = False,
         bounded: bool = False,
+        rows: int | None = None,
     ):
         super().__init__(
             operands=[source, indices],
             result_types=[result],
             properties={
+                "rows": None if rows is None else IntegerAttr(rows, i64),
                 "transpose": UnitAttr() if transpose else None,
                 "repeated": UnitAttr() if repeated else None,
                 "bounded": UnitAttr() if bounded else None,
@@ -125,10 +133,14 @@ class TensorStoreOp(_TensorOp):
         indices: Sequence[SSAValue],
         *,
         bounded: bool = False,
+        rows: int | None = None,
     ):
         super().__init__(
             operands=[value, target, indices],
-            properties={"bounded": UnitAttr() if bounded else None},
+            properties={
+                "bounded": UnitAttr() if bounded else None,
+                "rows": None if rows is None else IntegerAttr(rows, i64),
+            },
         )
 
     def verify_(self) -> None:
@@ -143,7 +155,7 @@ class TensorStoreOp(_TensorOp):
 @irdl_op_definition
 class MatrixConvertOp(IRDLOperation):
     """`%h = gpu.matrix_convert %m : M -> M1`: a matrix of other elements, rounded to nearest where they are
-    narrower."""
+    narrower; sums may become an operand."""
 
     name = "gpu.matrix_convert"
 
@@ -160,7 +172,9 @@ class MatrixConvertOp(IRDLOperation):
         given, kind = self.value.type, self.result.type
         assert isinstance(given, MMAMatrixType)
         assert isinstance(kind, MMAMatrixType)
-        if given.with_element(kind.element_type) != kind:
+        alike = (given.rows, given.columns, given.scope) == (kind.rows, kind.columns, kind.scope)
+        becomes = given.operand == kind.operand or given.operand.data == "COp"
+        if not alike or not becomes:
             raise VerifyException(f"'{self.name}' of {given} gives no {kind}")
 
 
@@ -181,49 +195,154 @@ class MatrixYieldOp(IRDLOperation):
 
 @irdl_op_definition
 class MatrixMapOp(IRDLOperation):
-    """`%r = gpu.matrix_map %m : M { ^bb0(%x: f32): … gpu.matrix_yield %y : f32 }`: a function of each
-    element, which sees nothing else."""
+    """A function of each element, which sees nothing but its row and column and what it is given: elements of
+    further matrices at the same place, and scalars.
+
+        %r = gpu.matrix_map %m, %n, %s : (M, M, index) -> M {
+        ^bb0(%row: index, %column: index, %x: f32, %y: f32, %z: index): … gpu.matrix_yield %w : f32 }
+    """
 
     name = "gpu.matrix_map"
 
-    M: ClassVar = VarConstraint("M", base(MMAMatrixType))
-
-    value = operand_def(M)
-    result = result_def(M)
+    values = var_operand_def()
+    result = result_def(MMAMatrixType)
     body = region_def("single_block")
 
     traits = traits_def(Pure(), IsolatedFromAbove())
 
-    def __init__(self, value: SSAValue, body: Region):
-        super().__init__(operands=[value], result_types=[value.type], regions=[body])
+    def __init__(self, values: Sequence[SSAValue], body: Region):
+        super().__init__(operands=[values], result_types=[values[0].type], regions=[body])
 
     def verify_(self) -> None:
-        kind, block = self.value.type, self.body.block
+        kind, block = self.result.type, self.body.block
         assert isinstance(kind, MMAMatrixType)
-        if tuple(one.type for one in block.args) != (kind.element_type,):
-            raise VerifyException(f"'{self.name}' takes an element of {kind}")
-        last = block.last_op
-        if not isinstance(last, MatrixYieldOp) or last.value.type != kind.element_type:
-            raise VerifyException(f"'{self.name}' ends with an element of {kind}")
+        if not self.values or self.values[0].type != kind:
+            raise VerifyException(f"'{self.name}' gives {kind}, which it does not take")
+        wanted = [IndexType(), IndexType(), *(element_of(one.type) for one in self.values)]
+        if [one.type for one in block.args] != wanted:
+            raise VerifyException(f"'{self.name}' takes row, column and elements")
+        _check_yield(self, block, kind)
 
     @classmethod
     def parse(cls, parser: Parser) -> MatrixMapOp:
-        value = parser.parse_unresolved_operand()
+        place = parser.pos
+        values = parser.parse_comma_separated_list(
+            Parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        kind = parser.parse_type()
-        op = cls(parser.resolve_operand(value, kind), parser.parse_region())
+        types = parser.parse_function_type().inputs.data
+        op = cls(parser.resolve_operands(values, types, place), parser.parse_region())
         op.attributes |= attributes
         return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
+        printer.print_list(self.values, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+
+def element_of(kind: Attribute) -> Attribute:
+    """What a function of elements is given of a value."""
+    return kind.element_type if isinstance(kind, MMAMatrixType) else kind
+
+
+def _check_yield(op: Operation, block: Block, kind: MMAMatrixType) -> None:
+    last = block.last_op
+    if not isinstance(last, MatrixYieldOp) or last.value.type != kind.element_type:
+        raise VerifyException(f"'{op.name}' ends with an element of {kind}")
+
+
+@irdl_op_definition
+class MatrixReduceOp(IRDLOperation):
+    """`%r = gpu.matrix_reduce %m : M -> M1 { ^bb0(%x: f32, %y: f32): … gpu.matrix_yield %z : f32 }`: the
+    elements of each row joined by a function of two, in every column of the result, which has as many as it
+    likes. `whole`: those of the whole matrix."""
+
+    name = "gpu.matrix_reduce"
+
+    value = operand_def(MMAMatrixType)
+    whole = opt_prop_def(UnitAttr)
+    result = result_def(MMAMatrixType)
+    body = region_def("single_block")
+
+    traits = traits_def(Pure(), IsolatedFromAbove())
+
+    def __init__(
+        self, value: SSAValue, result: MMAMatrixType, body: Region, *, whole: bool = False
+    ):
+        super().__init__(
+            operands=[value],
+            result_types=[result],
+            properties={"whole": UnitAttr() if whole else None},
+            regions=[body],
+        )
+
+    def verify_(self) -> None:
+        given, kind, block = self.value.type, self.result.type, self.body.block
+        assert isinstance(given, MMAMatrixType)
+        assert isinstance(kind, MMAMatrixType)
+        alike = (given.element_type, given.operand, given.scope) == (
+            *(kind.element_type, kind.operand),
+            kind.scope,
+        )
+        if not alike or (self.whole is None and given.rows != kind.rows):
+            raise VerifyException(f"'{self.name}' of {given} gives no {kind}")
+        if [one.type for one in block.args] != [kind.element_type] * 2:
+            raise VerifyException(f"'{self.name}' takes two elements of {kind}")
+        _check_yield(self, block, kind)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MatrixReduceOp:
+        whole = parser.parse_optional_keyword("whole") is not None
+        value = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        given = parser.parse_type()
+        parser.parse_punctuation("->")
+        place = parser.pos
+        kind = parser.parse_type()
+        if not isinstance(kind, MMAMatrixType):
+            parser.raise_error(f"expected a matrix, found {kind}", place)
+        operand = parser.resolve_operand(value, given)
+        op = cls(operand, kind, parser.parse_region(), whole=whole)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" whole " if self.whole is not None else " ")
         printer.print_operand(self.value)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.value.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
         printer.print_string(" ")
         printer.print_region(self.body)
+
+
+@irdl_op_definition
+class MatrixElementOp(IRDLOperation):
+    """`%x = gpu.matrix_element %m : M -> f32`: an element of a matrix, any one that the invocation has."""
+
+    name = "gpu.matrix_element"
+
+    value = operand_def(MMAMatrixType)
+    result = result_def()
+
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue):
+        super().__init__(operands=[value], result_types=[element_of(value.type)])
+
+    def verify_(self) -> None:
+        if element_of(self.value.type) != self.result.type:
+            raise VerifyException(f"'{self.name}' of {self.value.type} gives no {self.result.type}")
 
 
 TENSOR_OPS: tuple[type[Operation], ...] = (
@@ -231,5 +350,7 @@ TENSOR_OPS: tuple[type[Operation], ...] = (
     TensorStoreOp,
     MatrixConvertOp,
     MatrixMapOp,
+    MatrixReduceOp,
+    MatrixElementOp,
     MatrixYieldOp,
 )

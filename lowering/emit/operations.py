@@ -398,6 +398,7 @@ HINTS: Final = {
     "gpu.tensor_load": "part",
     "gpu.matrix_convert": "converted",
     "gpu.matrix_map": "finished",
+    "gpu.matrix_reduce": "joined",
 }
 """Names for values that the program gives none: by the op that computes them."""
 

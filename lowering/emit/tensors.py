@@ -13,7 +13,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
 from openinfer.dialects.extensions.gpu_tensors import (
     MatrixConvertOp,
+    MatrixElementOp,
     MatrixMapOp,
+    MatrixReduceOp,
     MatrixYieldOp,
     TensorLoadOp,
     TensorStoreOp,
@@ -63,7 +65,7 @@ def load_tensor(writer: Writer, op: TensorLoadOp) -> None:
         extents.reverse()
     bounded = op.bounded is not None
     repeated = extents[0] if op.repeated is not None else None
-    part = _part(writer, op.source, op.indices, extents, repeated, bounded=bounded, read=True)
+    part = _part(writer, op, op.source, op.indices, extents, repeated, bounded=bounded, read=True)
     view = ", createTensorViewNV(2, false, 1, 0)" if op.transpose is not None else ""
     writer.statement(op, f"{writer.shader.type(kind)} {text};")
     writer.line(f"coopMatLoadTensorNV({text}, {part}{view});")
@@ -76,7 +78,7 @@ def store_tensor(writer: Writer, op: TensorStoreOp) -> None:
     assert isinstance(kind, MMAMatrixType)
     extents = [kind.rows.data, kind.columns.data]
     bounded = op.bounded is not None
-    part = _part(writer, op.target, op.indices, extents, None, bounded=bounded, read=False)
+    part = _part(writer, op, op.target, op.indices, extents, None, bounded=bounded, read=False)
     value = writer.use(op.value)
     writer.settle_reads()
     writer.statement(op, f"coopMatStoreTensorNV({value.text}, {part});")
@@ -91,26 +93,64 @@ def convert_matrix(writer: Writer, op: MatrixConvertOp) -> None:
 def map_matrix(writer: Writer, op: MatrixMapOp) -> None:
     """A function of each element, which stands in front of `main`."""
     shader = writer.shader
-    block = op.body.block
-    (given,) = block.args
-    kind = shader.type(given.type)
-    function = shader.names.new(op.result.name_hint or hint_of(op))
-    element = shader.names.new(given.name_hint or "x")
-    lines, last = writer.function_of(block, [name(element)])
     shader.extensions.add("GL_EXT_shader_explicit_arithmetic_types_int32")
-    arguments = f"const in uint32_t row, const in uint32_t column, const in {kind} {element}"
-    shader.functions.append(
-        "\n".join([f"{kind} {function}({arguments}) {{", *lines, f"    return {last.text};", "}"])
+    row, column, *others = op.body.block.args
+    function = _function(
+        writer, op, [(row, "uint32_t"), (column, "uint32_t"), *((one, "") for one in others)]
     )
     text = shader.names.new(f"{function}_of_all")
-    value = writer.use(op.value)
+    values = ", ".join(writer.use(one).text for one in op.values[1:])
+    value = writer.use(op.values[0])
     writer.statement(op, f"{shader.type(op.result.type)} {text};")
-    writer.line(f"coopMatPerElementNV({text}, {value.text}, {function});")
+    more = f", {values}" if values else ""
+    writer.line(f"coopMatPerElementNV({text}, {value.text}, {function}{more});")
     writer.values[op.result] = name(text)
+
+
+def reduce_matrix(writer: Writer, op: MatrixReduceOp) -> None:
+    """The elements of rows joined by a function of two."""
+    shader = writer.shader
+    function = _function(writer, op, [(one, "") for one in op.body.block.args])
+    text = shader.names.new(f"{function}_of_rows")
+    value = writer.use(op.value)
+    what = "gl_CooperativeMatrixReduceRowNV"
+    if op.whole is not None:
+        what = "gl_CooperativeMatrixReduceRowAndColumnNV"
+    writer.statement(op, f"{shader.type(op.result.type)} {text};")
+    writer.line(f"coopMatReduceNV({text}, {value.text}, {what}, {function});")
+    writer.values[op.result] = name(text)
+
+
+def element_of_matrix(writer: Writer, op: MatrixElementOp) -> None:
+    """An element that the invocation has."""
+    found = writer.use(op.value)
+    writer.define(op.result, name(f"{found.text}[0]"), op)
+
+
+def _function(
+    writer: Writer, op: MatrixMapOp | MatrixReduceOp, given: Sequence[tuple[SSAValue, str]]
+) -> str:
+    """The name of a function with the body of an op; `given`: its arguments, with a type where that is not
+    that of the value."""
+    shader, block = writer.shader, op.body.block
+    function = shader.names.new(op.result.name_hint or hint_of(op))
+    listed: list[str] = []
+    arguments: list[Expression] = []
+    for value, wanted in given:
+        kind = shader.type(value.type)
+        text = shader.names.new(value.name_hint or "x")
+        listed.append(f"const in {wanted or kind} {text}")
+        arguments.append(call(kind, name(text)) if wanted else name(text))
+    lines, last = writer.function_of(block, arguments)
+    result = shader.type(last_of(block).type)
+    head = f"{result} {function}({', '.join(listed)}) {{"
+    shader.functions.append("\n".join([head, *lines, f"    return {last.text};", "}"]))
+    return function
 
 
 def _part(
     writer: Writer,
+    op: TensorLoadOp | TensorStoreOp,
     memory: SSAValue,
     indices: Sequence[SSAValue],
     extents: Sequence[int],
@@ -123,17 +163,23 @@ def _part(
     many equal rows a row of the buffer is."""
     shader, buffer = writer.shader, writer.buffers[memory]
     array = shader.array(buffer, shader.type(buffer.element), read=read)
-    axes = 1 if repeated is not None else 2
+    axis = len(indices) - 1
+    row = axis if repeated is not None else op.row_axis(memory)
     place = number(0)
-    for axis, index in enumerate(indices):
-        moved = place if place.number == 0 else product_of(place, shader.dim(buffer, axis))
-        place = moved if axis >= len(indices) - axes else sum_of(moved, writer.use(index))
+    for number_, index in enumerate(indices):
+        place = place if place.number == 0 else product_of(place, shader.dim(buffer, number_))
+        if number_ not in (row, axis):
+            place = sum_of(place, writer.use(index))
     place = sum_of(shader.first(buffer), place)
-    dims = [shader.dim(buffer, len(buffer.dims) - axes + n) for n in range(axes)]
-    strides, firsts = [dims[-1], number(1)], [writer.use(one) for one in indices[-axes:]]
     if repeated is not None:
-        dims, strides = [number(repeated), *dims], [number(0), number(1)]
-        firsts = [number(0), *firsts]
+        dims, strides = [number(repeated), shader.dim(buffer, axis)], [number(0), number(1)]
+        firsts = [number(0), writer.use(indices[axis])]
+    else:
+        between = number(1)
+        for number_ in range(row + 1, axis + 1):
+            between = product_of(between, shader.dim(buffer, number_))
+        dims, strides = [shader.dim(buffer, one) for one in (row, axis)], [between, number(1)]
+        firsts = [writer.use(indices[one]) for one in (row, axis)]
     layout = _layout(writer, buffer, dims, strides, bounded=bounded)
     slices = ", ".join(f"{first.text}, {extent}" for first, extent in zip(firsts, extents))
     return f"{array}, {place.text}, sliceTensorLayoutNV({layout}, {slices})"
@@ -166,6 +212,8 @@ STATEMENTS: dict[type[Operation], Callable[..., None]] = {
     TensorStoreOp: store_tensor,
     MatrixConvertOp: convert_matrix,
     MatrixMapOp: map_matrix,
+    MatrixReduceOp: reduce_matrix,
+    MatrixElementOp: element_of_matrix,
 }
 
 

@@ -137,7 +137,8 @@ class _Group:
         elif isinstance(op, MatrixConvertOp):
             values[op.result] = given[0].astype(_kind(op.result))
         elif isinstance(op, MatrixMapOp):
-            values[op.body.block.args[0]] = given[0]
+            places = np.indices(_shape(op.result))
+            values.update(zip(op.body.block.args, (*places, *given), strict=True))
             (values[op.result],) = self.block(op.body.block)
         elif isinstance(op, TensorLoadOp):
             values[op.result] = self.load(op)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float16Type, Float32Type, MemRefType, f32
+from xdsl.dialects.builtin import Float16Type, Float32Type, IndexType, MemRefType, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp
@@ -40,8 +40,8 @@ class Ends:
     def function(self) -> Region:
         """The body of `gpu.matrix_map`, of elements of f32."""
         assert self.last is not None
-        block = Block(arg_types=[f32])
-        (element,) = block.args
+        block = Block(arg_types=[IndexType(), IndexType(), f32])
+        *_, element = block.args
         values: dict[SSAValue, SSAValue] = {}
 
         def value_of(old: SSAValue) -> SSAValue:

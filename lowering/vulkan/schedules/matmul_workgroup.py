@@ -272,7 +272,7 @@ class _Part:
         b, output = self.b, self.product.output
         assert isinstance(output.type, MemRefType)
         if self.ends.last is not None:
-            sums = b.insert(MatrixMapOp(sums, self.ends.function()))
+            sums = b.insert(MatrixMapOp([sums], self.ends.function()))
         value = self._converted(sums, output.type.element_type)
         b.do(TensorStoreOp(value, output, [*self.batch, *self.firsts], bounded=self.bounded))
 

@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
 from openinfer.dialects.extensions.gpu_tensors import (
     MatrixConvertOp,
+    MatrixElementOp,
     MatrixMapOp,
+    MatrixReduceOp,
     MatrixYieldOp,
     TensorLoadOp,
     TensorStoreOp,
 )
+from openinfer.dialects.spirv.composite_ops import CompositeExtractOp
 from openinfer.dialects.spirv.control_flow_ops import ReturnValueOp
 from openinfer.dialects.spirv.memory_ops import AccessChainOp
 from openinfer.dialects.spirv.structure_ops import SpirvFuncOp
 from openinfer.dialects.spirv.tensor_ops import (
     LoadTensorOp,
     PerElementOp,
+    ReduceOp,
     SetDimensionOp,
     SetStrideOp,
     SliceOp,
@@ -36,7 +39,14 @@ from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.vulkan.to_spirv.kernel_module import Buffer, KernelModule, lowered_type
 from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
 
-OF_TENSORS = (TensorLoadOp, TensorStoreOp, MatrixConvertOp, MatrixMapOp)
+OF_TENSORS = (
+    TensorLoadOp,
+    TensorStoreOp,
+    MatrixConvertOp,
+    MatrixMapOp,
+    MatrixReduceOp,
+    MatrixElementOp,
+)
 
 
 class _Body(Protocol):
@@ -72,12 +82,28 @@ class Tensors:
             value = body.values[op.value]
             body.block.add_op(StoreTensorOp(pointer, value, layout))
         elif isinstance(op, MatrixConvertOp):
-            kind = lowered_type(op.result.type)
-            body.values[op.result] = body.arithmetic.op(
-                "FConvert", body.values[op.value], result=kind
-            )
+            body.values[op.result] = self._converted(op)
         elif isinstance(op, MatrixMapOp):
             body.values[op.result] = self._map(op)
+        elif isinstance(op, MatrixReduceOp):
+            body.values[op.result] = self._reduced(op)
+        elif isinstance(op, MatrixElementOp):
+            body.values[op.result] = body.put(CompositeExtractOp(body.values[op.value], [0]))
+
+    def _converted(self, op: MatrixConvertOp) -> SSAValue:
+        """Other elements first, then another use."""
+        body, given, kind = self.body, op.value.type, op.result.type
+        assert isinstance(given, MMAMatrixType)
+        assert isinstance(kind, MMAMatrixType)
+        value = body.values[op.value]
+        if given.element_type != kind.element_type:
+            between = lowered_type(given.with_element(kind.element_type))
+            value = body.arithmetic.op("FConvert", value, result=between)
+        if given.operand != kind.operand:
+            self.kernel.capabilities.add("CooperativeMatrixConversionsNV")
+            name = "EXT.CooperativeMatrixConvertUse"
+            value = body.arithmetic.op(name, value, result=lowered_type(kind))
+        return value
 
     def _load(self, op: TensorLoadOp) -> SSAValue:
         body, kind = self.body, lowered_type(op.result.type)
@@ -105,11 +131,17 @@ class Tensors:
         repeated = isinstance(op, TensorLoadOp) and op.repeated is not None
         if isinstance(op, TensorLoadOp) and op.transpose is not None:
             extents.reverse()
-        axes = 1 if repeated else 2
-        leading, last = indices[:-axes], [body.values[one] for one in indices[-axes:]]
-        dims, strides = list(buffer.dims[-axes:]), [buffer.dims[-1], 1]
+        axis = len(indices) - 1
         if repeated:
-            dims, strides, last = [extents[0], *dims], [0, 1], [self.kernel.number(0), *last]
+            dims, strides = [extents[0], buffer.dims[axis]], [0, 1]
+            last, own = [self.kernel.number(0), body.values[indices[axis]]], {axis}
+        else:
+            row = op.row_axis(memory)
+            between: SSAValue | int = 1
+            for extent in buffer.dims[row + 1 :]:
+                between = body.times(between, extent)
+            dims, strides, own = [buffer.dims[row], buffer.dims[axis]], [between, 1], {row, axis}
+            last = [body.values[indices[row]], body.values[indices[axis]]]
         layout = self._layout(dims, strides, bounded=op.bounded is not None)
         numbers = [
             one
@@ -117,27 +149,25 @@ class Tensors:
             for one in (first, self.kernel.number(extent))
         ]
         sliced = body.put(SliceOp(layout, numbers))
-        place = self._batch(buffer, leading, axes)
+        place = self._batch(buffer, indices, own)
         chain = AccessChainOp(buffer.pointer, [self.kernel.number(0), place])
         return body.put(chain), sliced
 
-    def _batch(self, buffer: Buffer, leading: Sequence[SSAValue], axes: int) -> SSAValue:
-        """The number of the first element of a batch, from where the binding begins."""
+    def _batch(self, buffer: Buffer, indices: Sequence[SSAValue], own: set[int]) -> SSAValue:
+        """The number of the element where a part would begin whose indices along its own axes are 0, from
+        where the binding begins."""
         body = self.body
         assert buffer.first is not None
-        place: SSAValue | None = None
-        for index, extent in zip(leading, buffer.dims):
+        place: SSAValue | int = 0
+        for axis, (index, extent) in enumerate(zip(indices, buffer.dims, strict=True)):
+            place = 0 if place == 0 else body.times(place, extent)
+            if axis in own:
+                continue
             here = body.values[index]
-            if place is not None:
-                moved = body.value(body.times(place, extent))
-                here = body.arithmetic.op("IAdd", moved, here)
-            place = here
-        if place is None:
+            place = here if place == 0 else body.arithmetic.op("IAdd", body.value(place), here)
+        if place == 0:
             return buffer.first
-        each: SSAValue | int = 1
-        for extent in buffer.dims[-axes:]:
-            each = body.times(each, extent)
-        return body.arithmetic.op("IAdd", buffer.first, body.value(body.times(place, each)))
+        return body.arithmetic.op("IAdd", buffer.first, body.value(place))
 
     def _layout(
         self, dims: Sequence[SSAValue | int], strides: Sequence[SSAValue | int], *, bounded: bool
@@ -158,22 +188,32 @@ class Tensors:
         return made
 
     def _map(self, op: MatrixMapOp) -> SSAValue:
-        """A function of row, column and element, in front of the kernel's."""
+        """A function of row, column and elements, in front of the kernel's."""
+        self.kernel.capabilities.add("CooperativeMatrixPerElementOperationsNV")
+        name = self._function(op.body.block, "element")
+        return self.body.put(PerElementOp(name, [self.body.values[one] for one in op.values]))
+
+    def _reduced(self, op: MatrixReduceOp) -> SSAValue:
+        self.kernel.capabilities.add("CooperativeMatrixReductionsNV")
+        name, value = self._function(op.body.block, "pair"), self.body.values[op.value]
+        what = "Row" if op.whole is None else "Row|Column"
+        return self.body.put(ReduceOp(what, name, value, lowered_type(op.result.type)))
+
+    def _function(self, given: Block, hint: str) -> str:
+        """The name of a function of the module that does what a region says."""
         kernel = self.kernel
-        kernel.capabilities.add("CooperativeMatrixPerElementOperationsNV")
-        given = op.body.block
-        element = lowered_type(given.args[0].type)
-        block = Block(arg_types=[i32, i32, element])
+        block = Block(arg_types=[lowered_type(one.type) for one in given.args])
         inner = self.body.inner(block)
-        inner.values[given.args[0]] = block.args[2]
+        inner.values.update(zip(given.args, block.args))
         inner.ops(given)
         last = given.last_op
         assert isinstance(last, MatrixYieldOp)
-        inner.block.add_op(ReturnValueOp(inner.values[last.value]))
-        name = f"{kernel.name}_element_{len(kernel.functions)}"
+        result = inner.values[last.value]
+        inner.block.add_op(ReturnValueOp(result))
+        name = f"{kernel.name}_{hint}_{len(kernel.functions)}"
         types = [one.type for one in block.args]
-        kernel.functions.append(SpirvFuncOp(name, Region(block), types, [element]))
-        return self.body.put(PerElementOp(name, [self.body.values[op.value]]))
+        kernel.functions.append(SpirvFuncOp(name, Region(block), types, [result.type]))
+        return name
 
 
 def _is_early(value: SSAValue, kernel: KernelModule) -> bool:

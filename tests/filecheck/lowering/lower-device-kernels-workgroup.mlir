@@ -14,8 +14,8 @@
 // CHECK: %[[SUMS:.*]] = scf.for %k = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%{{.*}} = %[[START]])
 // CHECK-COUNT-12: gpu.subgroup_mma_compute
 // CHECK: scf.yield
-// CHECK: %[[LAST:.*]] = gpu.matrix_map %[[SUMS]] : !gpu.mma_matrix<128x192xf32, "COp", workgroup> {
-// CHECK-NEXT: ^bb0(%{{.*}}: f32):
+// CHECK: %[[LAST:.*]] = gpu.matrix_map %[[SUMS]] : (!gpu.mma_matrix<128x192xf32, "COp", workgroup>) -> !gpu.mma_matrix<128x192xf32, "COp", workgroup> {
+// CHECK-NEXT: ^bb0(%{{.*}}: index, %{{.*}}: index, %{{.*}}: f32):
 // CHECK: math.erfc
 // CHECK: arith.truncf
 // CHECK: gpu.matrix_yield %{{.*}} : f32
