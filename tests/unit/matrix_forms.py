@@ -72,6 +72,16 @@ FORMS = {
     "large product of no whole tiles": product(
         "4000, 2056", "2056, 2000", "4000, 2000", BIAS, "b: f16[2000];"
     ),
+    "attention of many heads": (
+        "dynamic { q: f16[16, 12, 128, 32]; k: f16[16, 12, 128, 32]; v: f16[16, 12, 128, 32]; "
+        "m: f16[16, 1, 1, 128]; } block entry { assign a: f16[16, 12, 128, 32]; "
+        "op attention(q, k, v, m) >> a; return a; }"
+    ),
+    "causal attention of many queries": (
+        "dynamic { q: f16[1, 32, 500, 64]; k: f16[1, 8, 512, 64]; v: f16[1, 8, 512, 64]; } "
+        "block entry { assign a: f16[1, 32, 500, 64]; "
+        "op attention(q, k, v, causal=true) >> a; return a; }"
+    ),
     "large batches": product("12, 512, 64", "12, 64, 512", "12, 512, 512"),
     "attention whose queries are shared": attention(1, 12, 12, 128, 128, 32),
     "attention of groups": attention(2, 4, 2, 77, 201, 64),
@@ -85,6 +95,7 @@ FORMS = {
 OF_WORKGROUPS = (
     *("large product", "large turned product", "residual", "rows of a step", "wide gelu"),
     *("large product of no whole tiles", "large batches"),
+    *("attention of many heads", "causal attention of many queries"),
 )
 """Forms of which a kernel has matrices of a workgroup, on a device of tier `matrix2`."""
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, gpu, scf
-from xdsl.dialects.builtin import Float16Type, Float32Type
+from xdsl.dialects import arith, gpu, scf, vector
+from xdsl.dialects.builtin import Float16Type, Float32Type, VectorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -24,7 +24,9 @@ from openinfer.dialects.extensions.gpu import (
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
 from openinfer.dialects.extensions.gpu_tensors import (
     MatrixConvertOp,
+    MatrixElementOp,
     MatrixMapOp,
+    MatrixReduceOp,
     TensorLoadOp,
     TensorStoreOp,
 )
@@ -43,8 +45,17 @@ _OF_TWO: dict[str, Callable[[Any, Any], Any]] = {
     "arith.andi": operator.and_,
     "arith.addf": operator.add,
     "arith.mulf": operator.mul,
+    "arith.subf": operator.sub,
+    "arith.divf": operator.truediv,
     "arith.maximumf": np.maximum,
 }
+_OF_FLOATS: dict[str, Callable[..., Any]] = {
+    "math.absf": np.abs,
+    "math.exp2": np.exp2,
+    "math.fma": lambda x, y, z: x * y + z,
+    "arith.select": np.where,
+}
+_FLOAT_COMPARISONS = {1: operator.eq, 2: operator.gt, 4: operator.lt, 14: operator.ne}
 _COMPARISONS = {
     predicate: function
     for names, function in (
@@ -64,15 +75,17 @@ def kind_of(element: Attribute) -> Any:
     return _KINDS[type(element)]
 
 
-def run_kernel(function: FuncOp, groups: int, buffers: Sequence[Array]) -> None:
-    """Runs the workgroups of a kernel; buffers are the arguments in order."""
+def run_kernel(function: FuncOp, groups: int, buffers: Sequence[Array], threads: int = 1) -> None:
+    """Runs the workgroups of a kernel; buffers are the arguments in order. `threads`: where invocations do
+    things of their own, that many of each workgroup."""
     for group in range(groups):
-        _Group(group, groups).function(function, buffers)
+        for thread in range(threads):
+            _Group(group, groups, thread).function(function, buffers)
 
 
 class _Group:
-    def __init__(self, number: int, groups: int) -> None:
-        self.number, self.groups = number, groups
+    def __init__(self, number: int, groups: int, thread: int) -> None:
+        self.number, self.groups, self.thread = number, groups, thread
         self.values: dict[SSAValue, Any] = {}
 
     def function(self, function: FuncOp, buffers: Sequence[Array]) -> None:
@@ -96,6 +109,10 @@ class _Group:
             values[op.result] = getattr(op.value, "value").data  # noqa: B009
         elif isinstance(op, arith.CmpiOp):
             values[op.result] = _COMPARISONS[op.predicate.value.data](*given)
+        elif isinstance(op, arith.CmpfOp):
+            values[op.result] = _compared(op.predicate.value.data, *given)
+        elif op.name in _OF_FLOATS:
+            values[op.results[0]] = _OF_FLOATS[op.name](*given)
         elif op.name in _OF_TWO:
             values[op.results[0]] = _OF_TWO[op.name](*given)
         elif isinstance(op, arith.TruncFOp | arith.ExtFOp):
@@ -104,6 +121,12 @@ class _Group:
             values[op.result] = self.number if op.dimension.data == gpu.DimensionEnum.X else 0
         elif isinstance(op, gpu.GridDimOp):
             values[op.result] = self.groups
+        elif isinstance(op, gpu.ThreadIdOp):
+            values[op.result] = self.thread
+        elif op.name.startswith("vector."):
+            self.neighbours(op, given)
+        elif op.name == "memref.load":
+            values[op.results[0]] = given[0][tuple(given[1:])]
         elif op.name == "memref.dim":
             values[op.results[0]] = given[0].shape[given[1]]
         elif isinstance(op, scf.IfOp):
@@ -114,6 +137,28 @@ class _Group:
             self.loop(op, *given)
         else:
             self.matrices(op, given)
+
+    def neighbours(self, op: Operation, given: list[Any]) -> None:
+        """Several elements in one access."""
+        values = self.values
+        if isinstance(op, vector.LoadOp):
+            buffer, *at = given
+            at[-1] = slice(at[-1], at[-1] + _count(op.result))
+            values[op.result] = list(buffer[tuple(at)])
+        elif isinstance(op, vector.StoreOp):
+            elements, buffer, *at = given
+            at[-1] = slice(at[-1], at[-1] + len(elements))
+            buffer[tuple(at)] = elements
+        elif isinstance(op, vector.ExtractOp):
+            (place,) = op.static_position.get_values()
+            values[op.result] = given[0][place]
+        elif isinstance(op, vector.BroadcastOp):
+            values[op.vector] = given * _count(op.vector)
+        else:
+            assert isinstance(op, vector.InsertOp), op.name
+            (place,) = op.static_position.get_values()
+            found = values[op.result] = list(values[op.dest])
+            found[place] = values[op.source]
 
     def loop(self, op: scf.ForOp, first: int, last: int, step: int, *carried: Any) -> None:
         block = op.body.block
@@ -132,19 +177,32 @@ class _Group:
             product = left.astype(np.float32) @ right.astype(np.float32)
             values[op.result] = product + total
         elif isinstance(op, SubgroupMmaElementwiseOp):
-            assert op.kind.data == "addf"
-            values[op.result] = given[0] + given[1]
+            values[op.result] = _OF_TWO[f"arith.{op.kind.data}"](*given)
         elif isinstance(op, MatrixConvertOp):
             values[op.result] = given[0].astype(_kind(op.result))
         elif isinstance(op, MatrixMapOp):
             places = np.indices(_shape(op.result))
             values.update(zip(op.body.block.args, (*places, *given), strict=True))
             (values[op.result],) = self.block(op.body.block)
+        elif isinstance(op, MatrixReduceOp):
+            values[op.result] = self.reduced(op, given[0])
+        elif isinstance(op, MatrixElementOp):
+            values[op.result] = given[0].flat[0]
         elif isinstance(op, TensorLoadOp):
             values[op.result] = self.load(op)
         else:
             assert isinstance(op, TensorStoreOp), op.name
             self.store(op, given[0])
+
+    def reduced(self, op: MatrixReduceOp, value: Array) -> Array:
+        """Elements joined one after the other."""
+        lines = value.T if op.whole is None else value.reshape(-1, 1)
+        found = lines[0]
+        for line in lines[1:]:
+            self.values.update(zip(op.body.block.args, (found, line), strict=True))
+            (found,) = self.block(op.body.block)
+        shape = _shape(op.result)
+        return np.broadcast_to(found.reshape(-1, 1), shape).copy()
 
     def load(self, op: TensorLoadOp) -> Array:
         """A part of a buffer; 0 where it lies outside of one that may be left."""
@@ -154,7 +212,7 @@ class _Group:
             shape = shape[::-1]
         if op.repeated is not None:
             shape = shape[1:]
-        inside = self.part(op.source, op.indices, shape, bounded=op.bounded is not None)
+        inside = self.part(op, op.source, op.indices, shape)
         found = np.zeros(shape, _kind(op.result))
         found[tuple(slice(size) for size in inside.shape)] = inside
         if op.repeated is not None:
@@ -162,25 +220,36 @@ class _Group:
         return found.T if turned else found
 
     def store(self, op: TensorStoreOp, value: Array) -> None:
-        inside = self.part(op.target, op.indices, value.shape, bounded=op.bounded is not None)
+        inside = self.part(op, op.target, op.indices, value.shape)
         assert np.isnan(inside).all(), "a result is stored twice"
         inside[:] = value[tuple(slice(size) for size in inside.shape)]
 
     def part(
         self,
+        op: TensorLoadOp | TensorStoreOp,
         memory: SSAValue,
         indices: Sequence[SSAValue],
         shape: Sequence[int],
-        *,
-        bounded: bool,
     ) -> Array:
         """What lies inside of a buffer."""
-        at, axes = [self.values[one] for one in indices], len(shape)
-        batch = self.values[memory][tuple(at[:-axes])]
-        places = [slice(first, first + size) for first, size in zip(at[-axes:], shape, strict=True)]
-        inside = batch[tuple(places)]
-        assert bounded or inside.shape == tuple(shape), f"{places} of {batch.shape}"
+        last = len(indices) - 1
+        own = [last] if len(shape) == 1 else [op.row_axis(memory), last]
+        at: list[Any] = [self.values[one] for one in indices]
+        for axis, extent in zip(own, shape, strict=True):
+            at[axis] = slice(at[axis], at[axis] + extent)
+        inside = self.values[memory][tuple(at)]
+        assert op.bounded is not None or inside.shape == tuple(shape), f"{at} leave the buffer"
         return inside
+
+
+def _count(value: SSAValue) -> int:
+    assert isinstance(value.type, VectorType)
+    return value.type.element_count()
+
+
+def _compared(predicate: int, x: Any, y: Any) -> Any:
+    """Ordered but for `une`."""
+    return _FLOAT_COMPARISONS[predicate](x, y)
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
