@@ -53,7 +53,7 @@ _DESCRIBED = ("triple", "cpu", "last_cache", "features")
 longest text comes last."""
 _OF_DEVICE = ("subgroup", "shared_memory", "invocations", "alignment")
 """Numbers of a device description that a module says where they are not the plain ones."""
-_MAY = ("matrices", "f64")
+_MAY = ("matrices", "f64", "workgroup_matrices")
 """What a device description says that kernels may do."""
 _FLAGS = ("strict_math", "observed", "traced", "no_fallback")
 
@@ -203,6 +203,7 @@ def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
         _flag(said, "matrices"),
         alignment or coarsest,
         _flag(said, "f64"),
+        _flag(said, "workgroup_matrices"),
         _device_tiles(said),
     )
 

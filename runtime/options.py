@@ -41,9 +41,9 @@ DEFAULT_CACHE_LIMIT = 1024 << 20
 MAX_THREADS = 1024
 """More threads than this are a mistake: each has its own stack and its own part of the arena."""
 
-TIERS = ("scalar", "subgroup", "matrix")
+TIERS = ("scalar", "subgroup", "matrix", "matrix2")
 """What kernels of a GPU are made of, least first: invocations that share memory alone; subgroups;
-matrices of a subgroup."""
+matrices of a subgroup; matrices of a workgroup."""
 
 HOST_KINDS = ("generic", "avx2", "avx512")
 """The kinds of processor that OPENINFER_HOST_FEATURES may name, least first."""

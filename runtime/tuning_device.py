@@ -34,7 +34,7 @@ COMMITTED: Final = Path(__file__).parent / "devices" / "vulkan" / "tiles.json"
 MOST: Final = 4096
 """Of each number of a tile."""
 _TEXT_LIMIT = 16 << 20
-_PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+) (f16|f32|f64)( transposed)?( matrices)?")
+_PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+) (f16|f32|f64)( transposed)?( matrices| workgroup)?")
 
 
 @dataclass(frozen=True, order=True)
@@ -51,10 +51,13 @@ class DeviceProduct:
     """Whether the right operand lies as [columns, depth]."""
     matrices: bool = False
     """Whether subgroups multiply matrices: their tiles are others."""
+    workgroup: bool = False
+    """Whether a workgroup does, as a whole."""
 
     def __str__(self) -> str:
         """`128x384x1536 f16 transposed matrices`."""
-        more = " transposed" * self.transposed + " matrices" * self.matrices
+        by = " matrices" * self.matrices + " workgroup" * self.workgroup
+        more = " transposed" * self.transposed + by
         return f"{self.rows}x{self.depth}x{self.columns} {self.dtype}{more}"
 
     @staticmethod
@@ -64,9 +67,8 @@ class DeviceProduct:
         if found is None:
             return None
         rows, depth, columns = (int(found[number]) for number in (1, 2, 3))
-        product = DeviceProduct(
-            rows, depth, columns, found[4], found[5] is not None, found[6] is not None
-        )
+        by = {"matrices": found[6] == " matrices", "workgroup": found[6] == " workgroup"}
+        product = DeviceProduct(rows, depth, columns, found[4], found[5] is not None, **by)
         return product if str(product) == text else None
 
 
@@ -80,7 +82,8 @@ class DeviceTile:
     """Steps of the sum between two barriers."""
     each_row: int
     each_column: int
-    """Rows and columns of a subgroup, where it multiplies matrices; else of an invocation."""
+    """Rows and columns of a subgroup, where it multiplies matrices or is a part of a workgroup that does;
+    else of an invocation."""
     along: int = 1
     """Subgroups that share rows and columns, and have a part of the steps each."""
 

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     I32,
     AnyFloatConstr,
     IndexType,
-    IntAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -23,10 +22,8 @@ from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
     Attribute,
     Operation,
-    ParametrizedAttribute,
     SpacedOpaqueSyntaxAttribute,
     SSAValue,
-    TypeAttribute,
 )
 from xdsl.irdl import (
     IRDLOperation,
@@ -49,6 +46,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from openinfer.dialects.extensions.extend import extended_dialect
+from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
+from openinfer.dialects.extensions.gpu_tensors import TENSOR_OPS
 
 
 class AddressSpaceEnum(StrEnum):
@@ -117,44 +116,6 @@ class ShuffleOp(IRDLOperation):
             result_types=[SSAValue.get(value).type, i1],
             properties={"mode": ShuffleModeAttr(ShuffleModeEnum(mode))},
         )
-
-
-@irdl_attr_definition
-class MMAMatrixType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.mma_matrix<16x16xf16, "AOp">`: a matrix that the invocations of a subgroup hold together, as the
-    left (`AOp`) or right (`BOp`) operand of a product, or as its sums (`COp`)."""
-
-    name = "gpu.mma_matrix"
-
-    rows: IntAttr
-    columns: IntAttr
-    element_type: Attribute
-    operand: StringAttr
-
-    @staticmethod
-    def of(rows: int, columns: int, element: Attribute, operand: str) -> MMAMatrixType:
-        """By numbers and the name of the operand."""
-        return MMAMatrixType(IntAttr(rows), IntAttr(columns), element, StringAttr(operand))
-
-    def verify(self) -> None:
-        if self.operand.data not in ("AOp", "BOp", "COp"):
-            raise VerifyException(f'a matrix is "AOp", "BOp" or "COp", not "{self.operand.data}"')
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            shape, element = parser.parse_ranked_shape()
-            if len(shape) != 2:
-                parser.raise_error(f"a matrix has 2 axes, not {len(shape)}")
-            parser.parse_punctuation(",")
-            operand = parser.parse_str_literal()
-        return IntAttr(shape[0]), IntAttr(shape[1]), element, StringAttr(operand)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"{self.rows.data}x{self.columns.data}x")
-            printer.print_attribute(self.element_type)
-            printer.print_string(f', "{self.operand.data}"')
 
 
 @irdl_op_definition
@@ -347,6 +308,7 @@ GPU = extended_dialect(
         SubgroupMmaComputeOp,
         SubgroupMmaConstantMatrixOp,
         SubgroupMmaElementwiseOp,
+        *TENSOR_OPS,
     ),
     (AddressSpaceAttr, ShuffleModeAttr, MMAMatrixType),
 )

@@ -28,6 +28,8 @@ from openinfer.dialects.spirv.types import (
     CooperativeMatrixType,
     PointerType,
     StructType,
+    TensorLayoutType,
+    TensorViewType,
     element_of,
     member_of,
 )
@@ -52,11 +54,13 @@ _MAY_BE: Mapping[str, tuple[str, Callable[[Attribute], bool]]] = {
     "B": ("a truth value or a vector of them", _is_truth),
     "F": ("a float, or a vector or matrix of them", _is_float),
     "I": ("an integer, or a vector or matrix of them", _is_integer),
+    "L": ("a tensor layout", lambda t: isinstance(t, TensorLayoutType)),
     "M": ("a cooperative matrix", lambda t: isinstance(t, CooperativeMatrixType)),
     "P": ("a pointer", lambda t: isinstance(t, PointerType)),
     "S": ("a scalar", lambda t: isinstance(t, IntegerType | AnyFloat)),
     "T": ("any type", lambda t: True),
     "V": ("a vector", lambda t: isinstance(t, VectorType)),
+    "W": ("a tensor view", lambda t: isinstance(t, TensorViewType)),
 }
 """What a variable stands for, by its letter."""
 

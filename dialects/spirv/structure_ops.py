@@ -336,7 +336,7 @@ class SpecConstantCompositeOp(IRDLOperation):
             count = len(self.constituents)
             raise VerifyException(f"'{self.name}': {self.type} does not consist of {count} parts")
         for part, type_ in zip(self.constituents, wanted):
-            found = _looked_up(self, part)
+            found = looked_up(self, part)
             if not isinstance(found, SpecConstantOp):
                 raise VerifyException(f"'{self.name}': {part} is no specialization constant")
             if found.default_value.type != type_:
@@ -389,7 +389,7 @@ class ReferenceOfOp(IRDLOperation):
         super().__init__(result_types=[type_], properties={"spec_const": SymbolRefAttr(name)})
 
     def verify_(self) -> None:
-        found = _looked_up(self, self.spec_const)
+        found = looked_up(self, self.spec_const)
         if not isinstance(found, SpecConstantOp | SpecConstantCompositeOp):
             raise VerifyException(
                 f"'spirv.mlir.referenceof': {self.spec_const} is no specialization constant"
@@ -418,7 +418,7 @@ class AddressOfOp(IRDLOperation):
         super().__init__(result_types=[type_], properties={"variable": SymbolRefAttr(name)})
 
     def verify_(self) -> None:
-        found = _looked_up(self, self.variable)
+        found = looked_up(self, self.variable)
         if not isinstance(found, GlobalVariableOp):
             raise VerifyException(f"'spirv.mlir.addressof': {self.variable} is no global variable")
         if found.type != self.pointer.type:
@@ -427,7 +427,7 @@ class AddressOfOp(IRDLOperation):
             )
 
 
-def _looked_up(op: Operation, symbol: SymbolRefAttr) -> Operation | None:
+def looked_up(op: Operation, symbol: SymbolRefAttr) -> Operation | None:
     """What a name stands for in the module around an op."""
     parent: Operation | None = op
     while parent is not None and not isinstance(parent, SpirvModuleOp):
@@ -541,7 +541,7 @@ class FunctionCallOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        found = _looked_up(self, self.callee)
+        found = looked_up(self, self.callee)
         if not isinstance(found, SpirvFuncOp):
             raise VerifyException(f"'spirv.FunctionCall': {self.callee} is no function")
         type_ = found.function_type
@@ -571,11 +571,11 @@ class EntryPointOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        found = _looked_up(self, self.fn)
+        found = looked_up(self, self.fn)
         if not isinstance(found, SpirvFuncOp) or found.function_type.inputs:
             raise VerifyException(f"'spirv.EntryPoint': {self.fn} is no function without arguments")
         for one in self.interface:
-            if not isinstance(_looked_up(self, one), GlobalVariableOp):
+            if not isinstance(looked_up(self, one), GlobalVariableOp):
                 raise VerifyException(f"'spirv.EntryPoint': {one} is no global variable")
 
     def print(self, printer: Printer) -> None:

@@ -31,6 +31,8 @@ from openinfer.runtime.spirv.instructions import ENUMERATIONS
 
 Scalar: TypeAlias = IntegerType | AnyFloat
 NO_STRIDE = IntAttr(0)
+MOST_AXES = 5
+"""Of a tensor layout."""
 
 
 def _print_stride(printer: Printer, stride: IntAttr) -> None:
@@ -266,6 +268,11 @@ class TensorLayoutType(ParametrizedAttribute, TypeAttribute):
     clamp: EnumAttr
 
     @classmethod
+    def of(cls, rank: int, clamp: str = "Undefined") -> TensorLayoutType:
+        """By the name of what lies outside."""
+        return cls(IntAttr(rank), TensorClampModeAttr.of(clamp))
+
+    @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             rank = parser.parse_integer(allow_boolean=False, allow_negative=False)
@@ -276,6 +283,10 @@ class TensorLayoutType(ParametrizedAttribute, TypeAttribute):
         with printer.in_angle_brackets():
             printer.print_string(f"{self.rank.data}, {self.clamp.text}")
 
+    def verify(self) -> None:
+        if not 1 <= self.rank.data <= MOST_AXES:
+            raise VerifyException(f"a tensor layout has 1 to {MOST_AXES} axes")
+
 
 @irdl_attr_definition
 class TensorViewType(ParametrizedAttribute, TypeAttribute):
@@ -285,6 +296,11 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
     name = "spirv.tensor_view"
 
     permutation: ArrayAttr[IntAttr]
+
+    @classmethod
+    def of(cls, *axes: int) -> TensorViewType:
+        """By the numbers of the axes."""
+        return cls(ArrayAttr(IntAttr(axis) for axis in axes))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -301,7 +317,7 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         axes = sorted(axis.data for axis in self.permutation)
-        if not axes or axes != list(range(len(axes))):
+        if not 1 <= len(axes) <= MOST_AXES or axes != list(range(len(axes))):
             raise VerifyException(f"{self} permutes no axes")
 
 

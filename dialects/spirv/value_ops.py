@@ -244,6 +244,15 @@ _ROWS: Final[_Rows] = (
         {"matrix_operands?": MatrixOperandsAttr},
         _PURE,
     ),
+    # MLIR has no names for these of NVIDIA's extensions.
+    (
+        Form("%0 dict : M to M1", "M -> M1"),
+        "EXT.CooperativeMatrixConvertUse NV.CooperativeMatrixTranspose",
+        {},
+        _PURE,
+    ),
+    (Form("dict : L", "-> L"), "NV.CreateTensorLayout", {}, _PURE),
+    (Form("dict : W", "-> W"), "NV.CreateTensorView", {}, _PURE),
 )
 
 

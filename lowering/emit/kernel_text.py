@@ -24,6 +24,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaStoreMatrixOp,
     is_shared,
 )
+from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp, TensorStoreOp
 from openinfer.dialects.nn import DotBytesOp
 from openinfer.lowering.emit.expressions import (
     Expression,
@@ -38,6 +39,7 @@ from openinfer.lowering.emit.expressions import (
 )
 from openinfer.lowering.emit.operations import ROWS, TWICE, constant, hint_of
 from openinfer.lowering.emit.shader import Buffer, Shader, no_text
+from openinfer.lowering.emit.tensors import ROLLED, STATEMENTS, is_of_tensors, last_of
 from openinfer.lowering.emit.types import is_float, vector_type, width_of
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, exact_arguments
@@ -61,6 +63,7 @@ _WRITING = (
     gpu.BarrierOp,
     ShuffleOp,
     SubgroupMmaStoreMatrixOp,
+    TensorStoreOp,
 )
 Lines = Mapping[tuple[str, int], str]
 """What the program says at a line of a file."""
@@ -73,7 +76,7 @@ def kernel_text(function: FuncOp, lines: Lines) -> str:
     shader = Shader([int(size) for size in sizes.get_values()])
     writer = _Writer(shader, lines)
     writer.function(function)
-    return shader.text(_title(function, lines), writer.lines)
+    return shader.text(_title(function, lines), [*writer.front, *writer.lines])
 
 
 def _title(function: FuncOp, lines: Lines) -> list[str]:
@@ -98,6 +101,9 @@ class _Writer:
     def __init__(self, shader: Shader, comments: Lines) -> None:
         self.shader, self.comments = shader, comments
         self.lines: list[str] = []
+        self.front: list[str] = []
+        """What stands in front of them."""
+        self.layouts: dict[tuple[object, ...], str] = {}
         self.depth = 1
         self.values: dict[SSAValue, Expression] = {}
         """What is written already: names and numbers."""
@@ -125,6 +131,17 @@ class _Writer:
                     self.values[argument] = self.shader.word(word)
         self.place = "".join(_comment(function, self.comments))
         self.ops(function.body.block)
+
+    def function_of(
+        self, block: Block, arguments: Sequence[Expression]
+    ) -> tuple[list[str], Expression]:
+        """The statements of another function of the shader, and what it gives."""
+        inner = _Writer(self.shader, self.comments)
+        inner.values.update(zip(block.args, arguments, strict=True))
+        inner.place = self.place
+        inner.ops(block)
+        last = inner.use(last_of(block))
+        return inner.lines, last
 
     # Statements
 
@@ -208,7 +225,7 @@ class _Writer:
             self.numbered(op, name(_OF_SUBGROUP[type(op)]))
         elif op.name in ROWS:
             self.value(op)
-        elif not isinstance(op, ReturnOp | scf.YieldOp):
+        elif not isinstance(op, ReturnOp | scf.YieldOp | MatrixYieldOp):
             raise no_text(f"'{op.name}'", location_of(op))
 
     def value(self, op: Operation) -> None:
@@ -556,7 +573,14 @@ class _Writer:
         self.values[turn] = name(text, non_negative=known)
         self.values.update(zip(arguments, kept))
         forward = f"{text}++" if step.number == 1 else f"{text} += {step.text}"
-        self.statement(op, f"for (int {text} = {first.text}; {text} < {last.text}; {forward}) {{")
+        rolled = ""
+        if is_of_tensors(op):
+            self.shader.extensions.add("GL_EXT_control_flow_attributes")
+            rolled = ROLLED
+        self.statement(
+            op,
+            f"{rolled}for (int {text} = {first.text}; {text} < {last.text}; {forward}) {{",
+        )
         self.body(block, kept)
         self.line("}")
         self.values.update(zip(op.results, kept))
@@ -613,5 +637,7 @@ _row(SubgroupMmaStoreMatrixOp, _Writer.store_matrix)
 _row(SubgroupMmaComputeOp, _Writer.multiply_matrices)
 _row(SubgroupMmaConstantMatrixOp, _Writer.constant_matrix)
 _row(SubgroupMmaElementwiseOp, _Writer.each_element)
+for _kind, _write in STATEMENTS.items():
+    _row(_kind, _write)
 _row(scf.ForOp, _Writer.loop)
 _row(scf.IfOp, _Writer.condition)

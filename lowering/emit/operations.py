@@ -396,6 +396,10 @@ HINTS: Final = {
     "gpu.subgroup_mma_load_matrix": "tile",
     "gpu.subgroup_mma_constant_matrix": "zeros",
     "gpu.subgroup_mma_compute": "sums",
+    "gpu.tensor_load": "part",
+    "gpu.matrix_convert": "converted",
+    "gpu.matrix_map": "finished",
+    "gpu.matrix_reduce": "joined",
 }
 """Names for values that the program gives none: by the op that computes them."""
 

@@ -79,6 +79,8 @@ class Shader:
     size: Sequence[int]
     names: Names = field(default_factory=Names)
     extensions: set[str] = field(default_factory=set[str])
+    functions: list[str] = field(default_factory=list[str])
+    """Of the program's own: what elements of a matrix become."""
     _blocks: dict[tuple[int, str], _Block] = field(default_factory=dict[tuple[int, str], _Block])
     _shared: list[str] = field(default_factory=list[str])
     _helpers: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
@@ -202,6 +204,7 @@ class Shader:
             self._shared,
             [f"const float {one} = {_VALUES[one]};" for one in sorted(self._constants)],
             *([helper_text(*key)] for key in self._helpers),
+            *([text] for text in self.functions),
             ["void main() {", *self._parameters(), *body, "}"],
         ]
         return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"

@@ -33,6 +33,7 @@ MATRICES: Final = (
     "GL_KHR_cooperative_matrix",
     "GL_KHR_memory_scope_semantics",
 )
+OF_WORKGROUP: Final = "GL_NV_cooperative_matrix2"
 
 
 def type_of(kind: Attribute) -> str | None:
@@ -45,7 +46,8 @@ def type_of(kind: Attribute) -> str | None:
         case MMAMatrixType():
             shape = f"{kind.rows.data}, {kind.columns.data}"
             use = _USES[kind.operand.data]
-            return f"coopmat<{type_of(kind.element_type)}, gl_ScopeSubgroup, {shape}, {use}>"
+            scope = f"gl_Scope{kind.scope.data.capitalize()}"
+            return f"coopmat<{type_of(kind.element_type)}, {scope}, {shape}, {use}>"
         case _:
             return _FLOATS.get(kind.name) if isinstance(kind, AnyFloat) else None
 
@@ -63,8 +65,9 @@ def vector_type(scalar: str, count: int) -> str:
 def extensions_of(scalar: str) -> tuple[str, ...]:
     """What a shader has to declare that computes with a type."""
     if scalar.startswith("coopmat"):
-        inner = scalar.removeprefix("coopmat<").partition(",")[0]
-        return (*MATRICES, *extensions_of(inner))
+        inner, _, scope = scalar.removeprefix("coopmat<").partition(", ")
+        more = (OF_WORKGROUP,) if scope.startswith("gl_ScopeWorkgroup") else ()
+        return (*MATRICES, *more, *extensions_of(inner))
     return _EXTENSIONS.get(scalar, ())
 
 

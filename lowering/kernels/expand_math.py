@@ -24,6 +24,7 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsolatedFromAbove
 
 from openinfer.dialects.extensions.arith import ExtFOp, TruncFOp
 from openinfer.lowering.facts import Facts
@@ -75,18 +76,30 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
             _compute_in_f64(op)
         return
     found = [op for op in function.walk() if op.name in EXPANSIONS or op.name in CIRCULAR]
-    constants: Constants = {}
-    home = function.body.blocks[0]
+    homes: dict[Block, Constants] = {}
     device = is_device_kernel(function)
     for op in found:
         if device and _has_instruction(op):
             continue
+        home = _home_of(op)
+        constants = homes.setdefault(home, {})
         if device and op.name in TURNS:
             _expand_turns(op)
         elif device and op.name in OF_HALF and _becomes_half(op.results[0]):
             _expand(op, home, constants, OF_HALF[op.name])
         else:
             _expand(op, home, constants)
+
+
+def _home_of(op: Operation) -> Block:
+    """Where constants of an op stand: at the start of its function, or of what sees nothing around itself."""
+    region = op.parent_region()
+    while region is not None:
+        around = region.parent_op()
+        if around is None or around.has_trait(IsolatedFromAbove):
+            return region.blocks[0]
+        region = around.parent_region()
+    raise AssertionError("an op stands in a function")
 
 
 def _has_instruction(op: Operation) -> bool:

@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
+from openinfer.dialects.extensions.gpu_tensors import TensorStoreOp
 from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.host.lower_checks import error_record
@@ -201,6 +202,9 @@ def _is_written(buffer: SSAValue) -> bool:
                 return True
         elif isinstance(op, vector.StoreOp):
             if op.base is buffer:
+                return True
+        elif isinstance(op, TensorStoreOp):
+            if op.target is buffer:
                 return True
         elif op.results and isinstance(op.results[0].type, MemRefType):
             if _is_written(op.results[0]):

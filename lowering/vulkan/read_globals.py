@@ -33,7 +33,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from openinfer.dialects.spirv.enums import MatrixUseAttr, ScopeAttr, StorageClassAttr
+from openinfer.dialects.spirv.enums import (
+    MatrixUseAttr,
+    ScopeAttr,
+    StorageClassAttr,
+    TensorClampModeAttr,
+)
 from openinfer.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -41,6 +46,8 @@ from openinfer.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,
     StructType,
+    TensorLayoutType,
+    TensorViewType,
 )
 from openinfer.lowering.vulkan.serialize import INTERFACES
 from openinfer.runtime.errors import UnsupportedError
@@ -225,6 +232,15 @@ class Globals:
             return CooperativeMatrixType(
                 IntAttr(rows), IntAttr(columns), element, ScopeAttr(scope), MatrixUseAttr(use)
             )
+        if kind == "TypeTensorLayoutNV":
+            rank, clamp = (self.integer(part, one) for part in ids)
+            name_of("TensorClampMode", clamp)
+            return TensorLayoutType(IntAttr(rank), TensorClampModeAttr(clamp))
+        if kind == "TypeTensorViewNV":
+            rank, sized, *axes = (self.integer(part, one) for part in ids)
+            if sized or rank != len(axes):
+                cannot_hold(one, "the dialect has no view with extents of its own")
+            return TensorViewType.of(*axes)
         cannot_hold(one, "the dialect lacks this type")
 
     def _struct(self, one: Instruction, name: int, ids: list[int]) -> StructType:

@@ -18,6 +18,7 @@ from openinfer.dialects.spirv.composite_ops import (
 )
 from openinfer.dialects.spirv.enums import (
     MatrixLayoutAttr,
+    MatrixReduceAttr,
     MemoryAccessAttr,
     StorageClassAttr,
 )
@@ -31,6 +32,16 @@ from openinfer.dialects.spirv.memory_ops import (
     VariableOp,
 )
 from openinfer.dialects.spirv.structure_ops import FunctionCallOp
+from openinfer.dialects.spirv.tensor_ops import (
+    LoadTensorOp,
+    PerElementOp,
+    ReduceOp,
+    SetClampValueOp,
+    SetDimensionOp,
+    SetStrideOp,
+    SliceOp,
+    StoreTensorOp,
+)
 from openinfer.dialects.spirv.types import CooperativeMatrixType
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.vulkan.read_globals import Globals, cannot_hold, name_of
@@ -242,16 +253,77 @@ def _matrix_memory(function: _Function, one: Instruction) -> Operation:
     return cls.build(operands=[operands], result_types=[result], properties=properties)
 
 
+_LAYOUTS = {
+    f"{op.name.removeprefix('spirv.NV.')}NV": op
+    for op in (SetClampValueOp, SetDimensionOp, SetStrideOp, SliceOp)
+}
+
+
+def _layout(function: _Function, one: Instruction) -> Operation:
+    layout, *numbers = _operands(function, one)
+    plain: list[SSAValue] = []
+    for value in numbers:
+        if value.type != i32 and _unsigned(value.type) == i32:
+            cast = VALUE_OPS["Bitcast"].make(value, result=i32)
+            function.put(cast)
+            value = cast.results[0]
+        plain.append(value)
+    return _LAYOUTS[one.row.name].build(
+        operands=[layout, plain], result_types=[_type(function, one)]
+    )
+
+
+def _tensor_memory(function: _Function, one: Instruction) -> Operation:
+    properties: dict[str, Attribute] = {}
+    if access := one.of("MemoryAccess")[0]:
+        if access & (_ALIGNED | _MORE_OPERANDS):
+            cannot_hold(one, "the dialect has no alignment or availability of a matrix")
+        properties["memory_operand"] = MemoryAccessAttr(access)
+    if one.of("TensorAddressingOperands")[0] & ~1:
+        cannot_hold(one, "the dialect has no functions that decode what is loaded")
+    pointer, value, layout, *view = _operands(function, one)
+    operands = [pointer, value, layout, view]
+    if one.result is None:
+        return StoreTensorOp.build(operands=operands, properties=properties)
+    result = [_type(function, one)]
+    return LoadTensorOp.build(operands=operands, result_types=result, properties=properties)
+
+
+def _function_of(function: _Function, name: int, one: Instruction) -> SymbolRefAttr:
+    if name not in function.symbols:
+        cannot_hold(one, f"%{name} is no function")
+    return SymbolRefAttr(function.symbols[name])
+
+
+def _per_element(function: _Function, one: Instruction) -> Operation:
+    matrix, callee, *others = one.of("id")
+    return PerElementOp.build(
+        operands=[[function.value(name, one) for name in (matrix, *others)]],
+        result_types=[_type(function, one)],
+        properties={"function": _function_of(function, callee, one)},
+    )
+
+
+def _reduce(function: _Function, one: Instruction) -> Operation:
+    matrix, callee = one.of("id")
+    return ReduceOp.build(
+        operands=[function.value(matrix, one)],
+        result_types=[_type(function, one)],
+        properties={
+            "reduce": MatrixReduceAttr(one.of("CooperativeMatrixReduce")[0]),
+            "function": _function_of(function, callee, one),
+        },
+    )
+
+
 def _call(function: _Function, one: Instruction) -> Operation:
     callee, *arguments = one.of("id")
-    if callee not in function.symbols:
-        cannot_hold(one, f"%{callee} is no function")
     type_ = function.globals.types.get(one.of("type")[0])
     result = [] if type_ == function.globals.nothing else [_type(function, one)]
     return FunctionCallOp.build(
         operands=[[function.value(name, one) for name in arguments]],
         result_types=[result],
-        properties={"callee": SymbolRefAttr(function.symbols[callee])},
+        properties={"callee": _function_of(function, callee, one)},
     )
 
 
@@ -262,7 +334,11 @@ _READERS: dict[str, Callable[[_Function, Instruction], Operation]] = {
     "CompositeInsert": _indexed,
     "CooperativeMatrixLengthKHR": _length,
     "CooperativeMatrixLoadKHR": _matrix_memory,
+    "CooperativeMatrixLoadTensorNV": _tensor_memory,
+    "CooperativeMatrixPerElementOpEXT": _per_element,
+    "CooperativeMatrixReduceEXT": _reduce,
     "CooperativeMatrixStoreKHR": _matrix_memory,
+    "CooperativeMatrixStoreTensorNV": _tensor_memory,
     "ExtInst": _extended,
     "FunctionCall": _call,
     "InBoundsAccessChain": _chain,
@@ -272,4 +348,5 @@ _READERS: dict[str, Callable[[_Function, Instruction], Operation]] = {
     "Store": _access,
     "Variable": _variable,
     "VectorShuffle": _indexed,
+    **dict.fromkeys(_LAYOUTS, _layout),
 }

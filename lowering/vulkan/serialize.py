@@ -57,12 +57,20 @@ from openinfer.dialects.spirv.structure_ops import (
     SpirvFuncOp,
     SpirvModuleOp,
 )
+from openinfer.dialects.spirv.tensor_ops import (
+    LoadTensorOp,
+    PerElementOp,
+    ReduceOp,
+    StoreTensorOp,
+)
 from openinfer.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
     PointerType,
     RuntimeArrayType,
     StructType,
+    TensorLayoutType,
+    TensorViewType,
 )
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.runtime.errors import UnsupportedError
@@ -210,6 +218,14 @@ class _Serializer:
         if isinstance(type_, FunctionType):
             output = type_.outputs.data[0] if len(type_.outputs) else NoneType()
             return "TypeFunction", [self.type(one) for one in (output, *type_.inputs)]
+        if isinstance(type_, TensorLayoutType):
+            ids = [self.number(type_.rank.data), self.number(type_.clamp.data)]
+            return "TypeTensorLayoutNV", ids
+        if isinstance(type_, TensorViewType):
+            axes = [axis.data for axis in type_.permutation]
+            own = self.constant(IntegerAttr(0, i1), i1)
+            ids = [self.number(len(axes)), own, *map(self.number, axes)]
+            return "TypeTensorViewNV", ids
         assert isinstance(type_, CooperativeMatrixType), f"{type_} is no type of SPIR-V"
         return "TypeCooperativeMatrixKHR", [
             self.type(type_.element_type),
@@ -593,6 +609,26 @@ class _Serializer:
         self.put(self.body, opcode_name(op), *words)
         self.decorate_result(op)
 
+    def tensor_memory(self, op: LoadTensorOp | StoreTensorOp) -> None:
+        """Both masks stand always; a view stands behind them."""
+        words = [*self.result(op), *self.operands(op)]
+        access = op.memory_operand
+        view = [words.pop()] if op.view is not None else []
+        words += [access.data if access is not None else 0, len(view), *view]
+        self.put(self.body, opcode_name(op), *words)
+        self.decorate_result(op)
+
+    def per_element(self, op: PerElementOp) -> None:
+        front, function = self.result(op), self.function_id(op.function.string_value())
+        matrix, *others = self.operands(op)
+        self.put(self.body, opcode_name(op), *front, matrix, function, *others)
+        self.decorate_result(op)
+
+    def reduce(self, op: ReduceOp) -> None:
+        front, function = self.result(op), self.function_id(op.function.string_value())
+        self.put(self.body, opcode_name(op), *front, *self.operands(op), op.reduce.data, function)
+        self.decorate_result(op)
+
     def branch(self, op: BranchOp) -> None:
         self.put(self.body, "Branch", self.block_id(op.target))
 
@@ -713,12 +749,16 @@ _OPS: dict[type[Operation], Callable[[_Serializer, Any], None]] = {
     ConstantOp: _Serializer.constant_op,
     FunctionCallOp: _Serializer.function_call,
     LoadOp: _Serializer.access,
+    LoadTensorOp: _Serializer.tensor_memory,
     LoopOp: _Serializer.loop,
     MatrixLengthOp: _Serializer.matrix_length,
     MergeOp: _Serializer.merge_op,
+    PerElementOp: _Serializer.per_element,
+    ReduceOp: _Serializer.reduce,
     ReferenceOfOp: _Serializer.reference_of,
     SelectionOp: _Serializer.selection,
     StoreOp: _Serializer.access,
+    StoreTensorOp: _Serializer.tensor_memory,
     SwitchOp: _Serializer.switch,
     VariableOp: _Serializer.variable,
     VectorShuffleOp: _Serializer.indexed,

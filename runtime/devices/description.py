@@ -36,6 +36,9 @@ class DeviceDescription:
     """A buffer is bound at a multiple of so many bytes; no device asks for more."""
     f64: bool = False
     """Whether kernels compute in f64, with infinities, NaN and signs of zeros as they should be."""
+    workgroup_matrices: bool = False
+    """Whether a workgroup of 128 or 256 invocations does that with matrices whose sides are multiples of 32
+    (16 along the sum), takes them from tensors in memory, and gives them to functions of their elements."""
     tiles: Mapping[DeviceProduct, DeviceTile] = field(
         default_factory=dict[DeviceProduct, DeviceTile], hash=False
     )
@@ -47,7 +50,8 @@ class DeviceDescription:
         return replace(
             self,
             subgroup=self.subgroup if level else 1,
-            matrices=self.matrices and level == 2,
+            matrices=self.matrices and level >= 2,
+            workgroup_matrices=self.workgroup_matrices and level >= 3,
             alignment=self.alignment if level else 256,
             f64=self.f64 and level > 0,
         )
@@ -59,7 +63,7 @@ class DeviceDescription:
             f"tiles {identity_of(self.tiles)} "
             f"subgroup {self.subgroup} shared {self.shared_memory} "
             f"invocations {self.invocations} matrices {self.matrices} alignment {self.alignment} "
-            f"f64 {self.f64}"
+            f"f64 {self.f64} workgroup matrices {self.workgroup_matrices}"
         )
 
 

@@ -7,6 +7,7 @@ specializes it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Final
 
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
@@ -17,8 +18,17 @@ _NAMES: Final = {
     kind: {number: name for name, (number, _) in ENUMERATIONS[kind].items()}
     for kind in ("BuiltIn", "Decoration", "ExecutionMode", "StorageClass")
 }
-_MATRIX: Final = (3, 16, 16)
-"""Scope (a subgroup), rows and columns of the matrices that a device is asked for."""
+_SUBGROUP, _WORKGROUP = 3, 2
+"""Scopes of matrices."""
+_SIDE: Final = 16
+"""Rows and columns of the matrices of a subgroup that a device is asked for."""
+_LARGE: Final = 32
+"""What rows and columns of a product by matrices of a workgroup are multiples of; steps are those of 16."""
+_MOST_OF_MATRIX: Final = 256
+_SIZES: Final = (128, 256)
+"""Invocations of a workgroup that holds matrices."""
+RESERVED: Final = 8192
+"""Bytes of shared memory that the driver takes for them at most."""
 _UNKNOWN: Final = 1 << 40
 """What is no number that a module says is more than any device has."""
 
@@ -62,7 +72,7 @@ class Asked:
     bindings: dict[int, str] = field(default_factory=dict[int, str])
     """Each with what is wrong with it; nothing where it is a buffer of set 0."""
     matrices: list[str] = field(default_factory=list[str])
-    """Those of another shape than `_MATRIX`."""
+    """Those of another shape than devices are asked for."""
 
 
 def check_limits(module: Module, limits: Limits, kernel: str, device: str, fix: str) -> None:
@@ -94,7 +104,8 @@ def check_limits(module: Module, limits: Limits, kernel: str, device: str, fix: 
     for text in asked.matrices:
         raise UnsupportedError(
             "OI0773",
-            f"the kernel {kernel} multiplies {text}; {device} is asked for 16 x 16 of a subgroup",
+            f"the kernel {kernel} multiplies {text}; {device} is asked for 16 x 16 of a subgroup, or "
+            "multiples of 32 (16 along the sum) of a workgroup of 128 or 256",
             hint=fix,
         )
 
@@ -138,6 +149,8 @@ class _Reading:
         self.defined = {one.result: one for one in module.instructions if one.result is not None}
         self.members: dict[tuple[int, int, str], int] = {}
         self.decorated: dict[tuple[int, str], int] = {}
+        self.matrices: list[tuple[int, int, int, int, bool]] = []
+        """Scope, rows, columns, use, and whether it consists of f16 or f32."""
         self.layouts: dict[int, tuple[int, int]] = {}
         """By type: types stand behind decorations and what they are made of."""
 
@@ -171,7 +184,23 @@ class _Reading:
             if what == "BuiltIn" and _NAMES["BuiltIn"][value] == "WorkgroupSize":
                 # What it says holds, whatever LocalSize says.
                 self.asked.workgroup = self.numbers(self.defined[target].of("id"))
+        for scope, rows, columns, use, known in self.matrices:
+            if not known or not self.is_asked_for(scope, rows, columns, use):
+                self.asked.matrices.append(f"matrices of {rows} x {columns} in scope {scope}")
+        if any(scope == _WORKGROUP for scope, *_ in self.matrices):
+            self.asked.shared_memory += RESERVED
         return self.asked
+
+    def is_asked_for(self, scope: int, rows: int, columns: int, use: int) -> bool:
+        """Whether a device with such matrices has those of a shape; uses are left, right and sums."""
+        if scope == _SUBGROUP:
+            return (rows, columns) == (_SIDE, _SIDE)
+        unit = (_LARGE, _SIDE) if use == 0 else (_SIDE, _LARGE) if use == 1 else (_LARGE, _LARGE)
+        fits = all(
+            not extent % each and 0 < extent <= _MOST_OF_MATRIX
+            for extent, each in zip((rows, columns), unit)
+        )
+        return scope == _WORKGROUP and fits and prod(self.asked.workgroup) in _SIZES
 
     def mode(self, one: Instruction) -> None:
         """Takes the size of a workgroup."""
@@ -219,11 +248,10 @@ class _Reading:
     def matrix(self, one: Instruction) -> None:
         """Takes a type of matrices."""
         component, *shape = one.of("id")
-        scope, rows, columns = (self.number(name) for name in (one.of("scope")[0], *shape[:2]))
+        scope, rows, columns, use = (self.number(name) for name in (one.of("scope")[0], *shape))
         type_ = self.defined[component]
         known = type_.row.name == "TypeFloat" and type_.of("word")[0] in (16, 32)
-        if (scope, rows, columns) != _MATRIX or not known:
-            self.asked.matrices.append(f"matrices of {rows} x {columns} in scope {scope}")
+        self.matrices.append((scope, rows, columns, use, known))
 
     def layout(self, one: Instruction) -> tuple[int, int]:
         """Alignment and bytes of a type, as its decorations say, else without room between its parts; those

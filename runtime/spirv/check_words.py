@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 
 from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.spirv.check_interface import check_interface
+from openinfer.runtime.spirv.check_tensors import CALLEES, check_calls, check_tensor
 from openinfer.runtime.spirv.dominance import Dominance
 from openinfer.runtime.spirv.instructions import CAPABILITIES, ROWS
 from openinfer.runtime.spirv.words import IDS, Instruction, Module, read_words
@@ -35,7 +36,7 @@ _FUNCTIONS: Final = _GLOBALS + 1
 _LOOK_AHEAD: Final = frozenset({
     *("EntryPoint", "ExecutionMode", "ExecutionModeId", "Name", "MemberName", "Decorate"),
     *("MemberDecorate", "Branch", "BranchConditional", "Switch", "SelectionMerge", "LoopMerge"),
-    *("Phi", "FunctionCall"),
+    *("Phi", "FunctionCall", "CooperativeMatrixPerElementOpEXT", "CooperativeMatrixReduceEXT"),
 })  # fmt: skip
 """Instructions that may name what stands behind them."""
 _ENDS: Final = frozenset({
@@ -137,6 +138,7 @@ class _Checker:
         for one, name in self.ahead:
             if name not in self.defined:
                 self.fail(one, f"uses %{name}, which nothing defines")
+        check_calls(self.module, self.defined, self.fail)
         check_interface(self.module, self.defined, self.capabilities, self.fail)
 
     def section(self, one: Instruction) -> int:
@@ -243,7 +245,8 @@ class _Checker:
             function.uses += [(one, value, function.label) for value in used]
         elif name not in _MERGES:
             # A function that is called may stand further behind.
-            used = ids[name == "FunctionCall" :]
+            callee = CALLEES.get(name)
+            used = [value for place, value in enumerate(ids) if place != callee]
             function.uses += [(one, value, function.label) for value in used]
         if one.result is not None and name not in {"Function", "Label"}:
             function.homes[one.result] = function.label
@@ -312,6 +315,8 @@ class _Checker:
                 found = self.type_of(used)
                 if found is None or self.shape(found) != wanted:
                     self.fail(one, f"%{used} has not the type of the result")
+        else:
+            check_tensor(one, self.defined, self.fail)
 
     def type_of(self, name: int) -> Instruction | None:
         """The type of a value."""

@@ -25,7 +25,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cases"), str(HERE.parent / "unit")]
 
-TIERS = ("scalar", "subgroup", "matrix")
+TIERS = ("scalar", "subgroup", "matrix", "matrix2")
 AT_ONCE = 20
 """Programs of one child."""
 SECONDS = 600

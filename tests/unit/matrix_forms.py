@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.devices.vulkan.device import VulkanDevice
 
 H200 = DeviceDescription(32, 49152, 1024, matrices=True, alignment=16)
-"""What kernels may use of an NVIDIA H200."""
+"""What kernels may use of an NVIDIA H200 in tier `matrix`."""
 
 
 def attention(batches: int, heads: int, groups: int, queries: int, keys: int, size: int) -> str:
@@ -65,6 +66,23 @@ FORMS = {
         "assign z: f32[256, 384]; op matmul(x, w, transpose_b=true) >> y; op cast(y, to=f32) >> z; "
         "return z; }"
     ),
+    "wide gelu": product(
+        "8192, 384", "1536, 384", "8192, 1536", BIAS + "op gelu(y) >> y;", "b: f16[1536];"
+    ),
+    "large product of no whole tiles": product(
+        "4000, 2056", "2056, 2000", "4000, 2000", BIAS, "b: f16[2000];"
+    ),
+    "attention of many heads": (
+        "dynamic { q: f16[16, 12, 128, 32]; k: f16[16, 12, 128, 32]; v: f16[16, 12, 128, 32]; "
+        "m: f16[16, 1, 1, 128]; } block entry { assign a: f16[16, 12, 128, 32]; "
+        "op attention(q, k, v, m) >> a; return a; }"
+    ),
+    "causal attention of many queries": (
+        "dynamic { q: f16[1, 32, 500, 64]; k: f16[1, 8, 512, 64]; v: f16[1, 8, 512, 64]; } "
+        "block entry { assign a: f16[1, 32, 500, 64]; "
+        "op attention(q, k, v, causal=true) >> a; return a; }"
+    ),
+    "large batches": product("12, 512, 64", "12, 64, 512", "12, 512, 512"),
     "attention whose queries are shared": attention(1, 12, 12, 128, 128, 32),
     "attention of groups": attention(2, 4, 2, 77, 201, 64),
     "attention of size 16": attention(1, 2, 2, 5, 300, 16),
@@ -74,20 +92,28 @@ FORMS = {
 }
 
 
+OF_WORKGROUPS = (
+    *("large product", "large turned product", "residual", "rows of a step", "wide gelu"),
+    *("large product of no whole tiles", "large batches"),
+    *("attention of many heads", "causal attention of many queries"),
+)
+"""Forms of which a kernel has matrices of a workgroup, on a device of tier `matrix2`."""
+
+
 @contextmanager
-def as_for_an_h200() -> Generator[None]:
+def as_for_an_h200(tier: str = "matrix") -> Generator[None]:
     """What is compiled for Vulkan here is for that device; no driver is needed."""
 
     def described(_: VulkanDevice) -> DeviceDescription:
-        return H200
+        return replace(H200, workgroup_matrices=tier == "matrix2")
 
     with patch.object(VulkanDevice, "describe", described):
         yield
 
 
 @cache
-def kernels_of(form: str) -> dict[str, bytes]:
+def kernels_of(form: str, tier: str = "matrix") -> dict[str, bytes]:
     """The kernels of a program, as they are for an H200."""
-    with as_for_an_h200():
+    with as_for_an_h200(tier):
         program = oi.compile(FORMS[form], device="vulkan", fallback=False)
     return {name: words for name, words in program.parts.items() if name.endswith(".spv")}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matrix_forms import FORMS, as_for_an_h200, kernels_of
+from matrix_forms import FORMS, OF_WORKGROUPS, as_for_an_h200, kernels_of
 from slangpy_library import compiled as compiled_newer
 from slangpy_library import complaints, require_library
 from test_vulkan_kernels import MATRICES, PROGRAMS
@@ -125,20 +125,25 @@ def test_kernels_of_schedules_compile(
         )
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_kernels_with_matrices_compile(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "tier"),
+    [*((form, "matrix") for form in FORMS), *((form, "matrix2") for form in OF_WORKGROUPS)],
+)
+def test_kernels_with_matrices_compile(form: str, tier: str, tmp_path: Path) -> None:
     """As for an H200: a valid module, with the workgroup, the bindings and the shared memory of our words."""
     require_library()
-    with as_for_an_h200():
+    with as_for_an_h200(tier):
         path = tmp_path / "form.oi"
         path.write_text(FORMS[form])
         found = glsl_of(path, tmp_path)
-    ours = kernels_of(form)
+    ours = kernels_of(form, tier)
     assert {f"{name}.spv" for name in found} == set(ours)
     made = compiled_newer(list(found.values()), tmp_path)
     assert [said for _, said in made] == [""] * len(found)
     assert complaints([module for module, _ in made], tmp_path) == [""] * len(found)
     assert any("coopMatMulAdd(" in shader for shader in found.values())
+    of_workgroups = any("coopMatStoreTensorNV(" in shader for shader in found.values())
+    assert of_workgroups == (tier == "matrix2")
     for name, (module, _) in zip(found, made):
         theirs, mine = (asked_of(read_words(one)) for one in (module, ours[f"{name}.spv"]))
         assert theirs.workgroup == mine.workgroup

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matrix_forms import FORMS, kernels_of
+from matrix_forms import FORMS, OF_WORKGROUPS, kernels_of
 from slangpy_library import complaints, require_library
 from test_spirv_dialect import parsed
 
@@ -47,6 +47,26 @@ def test_kernels_of_forms_are_valid(form: str, validator: None, tmp_path: Path) 
     assert any(map(has_matrices, found.values()))
     said = complaints(list(found.values()), tmp_path)
     assert dict(zip(found, said)) == dict.fromkeys(found, "")
+
+
+def has_tensors(words: bytes) -> bool:
+    return any(
+        one.row.name == "CooperativeMatrixStoreTensorNV" for one in read_words(words).instructions
+    )
+
+
+@pytest.mark.parametrize("form", OF_WORKGROUPS)
+def test_kernels_of_workgroups_are_valid(form: str, validator: None, tmp_path: Path) -> None:
+    """The same in tier `matrix2`; they come back, too."""
+    assert not any(map(has_tensors, kernels_of(form).values()))
+    found = kernels_of(form, "matrix2")
+    assert any(map(has_tensors, found.values()))
+    said = complaints(list(found.values()), tmp_path)
+    assert dict(zip(found, said)) == dict.fromkeys(found, "")
+    for words in found.values():
+        again = serialize(deserialize(words))
+        assert serialize(deserialize(again)) == again
+        check_words(again)
 
 
 @pytest.mark.parametrize(

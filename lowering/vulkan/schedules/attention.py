@@ -14,7 +14,8 @@ After, in rounds of as many keys as the workgroup has invocations:
     memref.store %quotient, %o[…]           // sums, divided by the sum of the weights
 
 One query of each head has a kernel of its own (`attention_one_query.py`), as has f16 on a device that
-multiplies matrices (`attention_matrices.py`).
+multiplies matrices (`attention_matrices.py`), many queries of it on one whose workgroups do
+(`attention_workgroup.py`).
 
 Requires: bufferised; f32 or f16; mathematics are not strict; the op is not rounded to bf16.
 """
@@ -41,6 +42,10 @@ from openinfer.lowering.kernels.numeric import (
 from openinfer.lowering.vulkan.schedules.attention_matrices import by_matrices, shape_of
 from openinfer.lowering.vulkan.schedules.attention_one_query import fits_one_query, one_query
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
+from openinfer.lowering.vulkan.schedules.attention_workgroup import (
+    by_workgroups,
+    workgroup_shape_of,
+)
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -63,6 +68,9 @@ def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, AttentionOp)
     if fits_one_query(b, op):
         return one_query(b, op)
+    whole = workgroup_shape_of(b, op)
+    if whole is not None:
+        return by_workgroups(b, op, whole)
     shape = shape_of(b, op)
     if shape is not None:
         return by_matrices(b, op, shape)

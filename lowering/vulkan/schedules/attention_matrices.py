@@ -44,6 +44,7 @@ from openinfer.lowering.kernels.attention_sight import Heads
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, is_float, select
+from openinfer.lowering.vulkan.schedules.attention_keys import key_by_key
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.attention_weights import Weights
 from openinfer.lowering.vulkan.schedules.forms import rows_of
@@ -592,7 +593,8 @@ class _Block:
         keys: tuple[Index, Index],
     ) -> None:
         """Neighbouring results of a query."""
-        b = self.b
+        b, of = self.b, self.of
+        place = self.batch, self.head, self.key_head
         finite = [
             compare_floats(b, "olt", b.insert(AbsFOp(value)), b.constant(INF, f32))
             for value in values
@@ -602,7 +604,10 @@ class _Block:
             fine = b.insert(arith.AndIOp(fine, one))
         types = [f32] * len(values)
         values = b.when(
-            fine, lambda: values, lambda: self._one_by_one(query, column, len(values), keys), types
+            fine,
+            lambda: values,
+            lambda: key_by_key(of, self.weights, place, (query, column), len(values), keys),
+            types,
         )
 
         def store() -> None:
@@ -610,46 +615,7 @@ class _Block:
             each = min(LANES, len(values))
             for start in range(0, len(values), each):
                 at = b.add(column, start)
-                place = self.of.out.at(self.batch, self.head, query, at)
-                store_wide(b, narrow[start : start + each], self.of.out.buffer, place)
+                there = of.out.at(self.batch, self.head, query, at)
+                store_wide(b, narrow[start : start + each], of.out.buffer, there)
 
         b.when(inside, store)
-
-    def _one_by_one(
-        self, query: SSAValue, column: SSAValue, count: int, keys: tuple[Index, Index]
-    ) -> list[SSAValue]:
-        """The same in one walk over the keys, where hidden values are no part of the result."""
-        b, of = self.b, self.of
-        scale = self._constant(of.op.scale.value.data)
-
-        def step(key: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            def dot(d: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-                (total,) = sums
-                theirs = load_wide(
-                    b, of.k.buffer, of.k.at(self.batch, self.key_head, key, d), LANES
-                )
-                mine = load_wide(b, of.q.buffer, of.q.at(self.batch, self.head, query, d), LANES)
-                for x, y in zip(mine, theirs):
-                    total = b.insert(FmaOp(convert(b, x, f32), convert(b, y, f32), total))
-                return [total]
-
-            zero = b.constant(0, f32)
-            (score,) = b.reduce(0, self.shape.size, LANES, [zero], dot, hint="d")
-            score = b.insert(arith.MulfOp(score, scale))
-            if of.mask is not None and is_float(of.mask.buffer):
-                bias = of.mask.one(self.batch, self.head, query, key)
-                score = b.insert(FmaOp(bias, self._constant(1), score))
-            seen = b.compare("ult", key, keys[1])
-            if of.hidden.anything:
-                sees = of.hidden.seen(self.batch, self.head, query, key)
-                seen = b.insert(arith.AndIOp(seen, sees))
-            score = select(b, seen, score, b.constant(-INF, f32))
-            values: list[SSAValue] = []
-            for start in range(0, count, 4):
-                place = of.v.at(self.batch, self.key_head, key, b.add(column, start))
-                values += load_wide(b, of.v.buffer, place, 4)
-            return self.weights.weigh([score], [seen], [values], old)
-
-        found = b.reduce(keys[0], keys[1], 1, self.weights.start(count), step, hint="key")
-        total = self.weights.divisor(found[1], nan_rows=of.op.nan_rows is not None)
-        return [b.insert(arith.DivfOp(value, total)) for value in found[2:]]

@@ -1,5 +1,6 @@
 """`nn.matmul`, `nn.matvec`: the form that fits a product.
 
+    workgroup         f16 by matrices that a whole workgroup holds (`matmul_workgroup.py`)
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
@@ -64,7 +65,17 @@ from openinfer.lowering.vulkan.schedules.matmul_tiles import (
     shared_bytes,
     tile_counts,
 )
-from openinfer.lowering.vulkan.schedules.tile_choice import measured_matrix_tile, measured_tile
+from openinfer.lowering.vulkan.schedules.matmul_workgroup import (
+    WorkgroupTile,
+    WorkgroupTiles,
+    fits_workgroup,
+    workgroup_tile,
+)
+from openinfer.lowering.vulkan.schedules.tile_choice import (
+    measured_matrix_tile,
+    measured_tile,
+    measured_workgroup_tile,
+)
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
 MOST_LONG = 16
@@ -86,8 +97,17 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     if small or b.facts.strict_math:
         return _by_elements(found, epilogue)
     rows = typical_rows(op, found.rows)
-    if fits_matrices(found):
-        by = measured_matrix_tile(found, rows) or matrix_tile(found, rows)
+    by_subgroups = fits_matrices(found)
+    by = measured_matrix_tile(found, rows) if by_subgroups else None
+    ends = fits_workgroup(found, epilogue)
+    if ends is not None:
+        whole = measured_workgroup_tile(found, rows)
+        if whole is None and by is None:
+            whole = workgroup_tile(found, rows)
+        if whole is not None:
+            return _by_tiles(found, whole, WorkgroupTiles(found, ends, whole))
+    if by_subgroups:
+        by = by or matrix_tile(found, rows)
         return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
     tile = measured_tile(found, rows)
     if tile is None:
@@ -119,7 +139,11 @@ def _extents(host: LoopBuilder, output: SSAValue, rank: int) -> list[Index]:
     return [host.dim(output, axis) for axis in range(rank)]
 
 
-def _by_tiles(found: Product, tile: Tile | MatrixTile, tiles: Tiles | MatrixTiles) -> Grid:
+def _by_tiles(
+    found: Product,
+    tile: Tile | MatrixTile | WorkgroupTile,
+    tiles: Tiles | MatrixTiles | WorkgroupTiles,
+) -> Grid:
     b = found.b
     counts = tile_counts(b, found.extents, tile.rows, tile.columns)
     rank = len(found.extents)

@@ -10,6 +10,7 @@ Without a row it chooses by the limits of the device. A row that no kernel can b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, MemRefType
@@ -26,6 +27,12 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import product_of_known
 from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, shared_bytes
+from openinfer.lowering.vulkan.schedules.matmul_workgroup import (
+    MOST_OF_MATRIX,
+    SIDES,
+    SIZES,
+    WorkgroupTile,
+)
 from openinfer.lowering.vulkan.schedules.wide import BYTES
 from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.errors import InputError
@@ -118,9 +125,38 @@ def measured_matrix_tile(found: Product, rows: int | None) -> MatrixTile | None:
     return MatrixTile(*row.tile.numbers)
 
 
+def measured_workgroup_tile(found: Product, rows: int | None) -> WorkgroupTile | None:
+    """The same of matrices that a workgroup holds."""
+    row = _row_of(found, rows, workgroup=True)
+    if row is None:
+        return None
+    _refuse(row, why_no_workgroup_tile(row.tile, found.b.facts.device_description))
+    tile = row.tile
+    return WorkgroupTile(tile.rows, tile.columns, tile.depth, _threads_of(tile))
+
+
+def _threads_of(tile: DeviceTile) -> int:
+    return tile.rows // tile.each_row * (tile.columns // tile.each_column) * SUBGROUP
+
+
+def why_no_workgroup_tile(tile: DeviceTile, device: DeviceDescription) -> str | None:
+    """Why no workgroup can hold a tile; None where one can."""
+    if reason := _why_no_parts(tile):
+        return reason
+    if tile.along != 1:
+        return "a workgroup holds all sums"
+    for extent, unit in ((tile.rows, SIDES), (tile.columns, SIDES), (tile.depth, SIDE)):
+        if extent % unit or extent > MOST_OF_MATRIX:
+            return f"{extent} is no multiple of {unit} up to {MOST_OF_MATRIX}"
+    size = _threads_of(tile)
+    if size not in SIZES:
+        return f"its {size} invocations are none of {', '.join(map(str, SIZES))}"
+    return _why_no_workgroup(size, device)
+
+
 def measured_tile(found: Product, rows: int | None) -> Tile | None:
     """The same of tiles without matrices."""
-    row = _row_of(found, rows, matrices=False)
+    row = _row_of(found, rows)
     if row is None:
         return None
     assert isinstance(found.sums, FixedBitwidthType)
@@ -144,9 +180,9 @@ def _refuse(row: _Row, reason: str | None) -> None:
         )
 
 
-def _row_of(found: Product, rows: int | None, *, matrices: bool) -> _Row | None:
+def _row_of(found: Product, rows: int | None, **by: bool) -> _Row | None:
     tiles = found.b.facts.device_description.tiles
-    product = _product_of(found, matrices)
+    product = _product_of(found, by)
     if not tiles or product is None:
         return None
     *batches, extent, _ = found.extents
@@ -164,8 +200,8 @@ def _row_of(found: Product, rows: int | None, *, matrices: bool) -> _Row | None:
     return _Row(max(fitting), tiles[max(fitting)]) if fitting else None
 
 
-def _product_of(found: Product, matrices: bool) -> DeviceProduct | None:
-    """How a table names a product, but for its rows; None where it has no name."""
+def _product_of(found: Product, by: Mapping[str, bool]) -> DeviceProduct | None:
+    """How a table names a product, but for its rows; None where it has no name. `by`: what multiplies."""
     left, right = _memory(found.left), _memory(found.right)
     same = left.element_type == right.element_type
     if not same or not isinstance(left.element_type, AnyFloat) or not found.left_along:
@@ -175,7 +211,7 @@ def _product_of(found: Product, matrices: bool) -> DeviceProduct | None:
     if not isinstance(found.depth, int) or not isinstance(found.columns, int):
         return None
     dtype = str(left.element_type)
-    return DeviceProduct(0, found.depth, found.columns, dtype, found.right_along, matrices)
+    return DeviceProduct(0, found.depth, found.columns, dtype, found.right_along, **by)
 
 
 def _memory(buffer: SSAValue) -> MemRefType:

@@ -28,6 +28,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaStoreMatrixOp,
     is_shared,
 )
+from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp
 from openinfer.dialects.nn import DotBytesOp
 from openinfer.dialects.spirv.composite_ops import CompositeConstructOp
 from openinfer.dialects.spirv.control_flow_ops import (
@@ -51,6 +52,7 @@ from openinfer.lowering.vulkan.to_spirv.kernel_module import (
     lowered_type,
     width_of,
 )
+from openinfer.lowering.vulkan.to_spirv.tensors import OF_TENSORS, Tensors
 from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
 from openinfer.lowering.vulkan.to_spirv.wide_values import components, vector_of, with_type
 from openinfer.runtime.errors import CompileError
@@ -91,23 +93,30 @@ def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModu
     """
     subgroup = Facts.of(function).device_description.subgroup
     kernel = KernelModule(function.sym_name.data)
-    if any(isinstance(op, _OF_MATRICES) for op in function.walk()):
+    if any(isinstance(op, OF_TENSORS) for op in function.walk()):
+        kernel.use_tensors()
+    elif any(isinstance(op, _OF_MATRICES) for op in function.walk()):
         kernel.use_matrices()
-    body = _Body(kernel, unrolls=subgroup >= WIDE_SUBGROUP)
+    body = _Body(kernel, kernel.entry, unrolls=subgroup >= WIDE_SUBGROUP)
     body.function(function)
     return body.kernel.finished([], workgroup), body.kernel.words
 
 
 class _Body:
-    def __init__(self, kernel: KernelModule, *, unrolls: bool) -> None:
-        """`unrolls`: short loops are to be unrolled."""
+    def __init__(self, kernel: KernelModule, first: Block, *, unrolls: bool) -> None:
+        """`first`: of the function that is built; `unrolls`: short loops are to be unrolled."""
         self.kernel, self.unrolls = kernel, unrolls
-        self.block = kernel.entry
+        self.first = self.block = first
         self.values: dict[SSAValue, SSAValue] = {}
         self.buffers: dict[SSAValue, Buffer] = {}
         self.wide: dict[SSAValue, list[SSAValue]] = {}
         """The elements of what is loaded or stored in one access."""
         self.arithmetic = Values(kernel, self.put)
+        self.tensors = Tensors(self)
+
+    def inner(self, block: Block) -> _Body:
+        """What builds another function of the module, which begins with a block."""
+        return _Body(self.kernel, block, unrolls=self.unrolls)
 
     def put(self, op: Operation) -> SSAValue:
         """Inserts an op where the kernel is being built."""
@@ -162,6 +171,8 @@ class _Body:
             self.values[op.result] = self.dot(op)
         elif isinstance(op, _OF_MATRICES):
             self.matrices(op)
+        elif isinstance(op, OF_TENSORS):
+            self.tensors.build(op)
         elif isinstance(op, vector.LoadOp):
             self.wide[op.result] = self.load_wide(op)
         elif isinstance(op, vector.StoreOp):
@@ -193,7 +204,7 @@ class _Body:
             assert isinstance(dimension, gpu.DimensionAttr)
             axis = list(gpu.DimensionEnum).index(dimension.data)
             self.values[op.results[0]] = self.kernel.built_in(_BUILT_IN[type(op)], axis)
-        elif not isinstance(op, ReturnOp | scf.YieldOp):
+        elif not isinstance(op, ReturnOp | scf.YieldOp | MatrixYieldOp):
             operands = [self.values[value] for value in op.operands]
             value = self.arithmetic.convert(op, operands) if len(op.results) == 1 else None
             if value is None:
@@ -367,8 +378,9 @@ class _Body:
 
     def variables(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """Memory for values of the types of others."""
-        types = [lowered_type(value.type) for value in values]
-        return [self.kernel.put(VariableOp(type_)) for type_ in types]
+        found = [VariableOp(lowered_type(value.type)) for value in values]
+        self.first.add_ops(found)
+        return [one.res for one in found]
 
     def store_all(self, variables: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
         for variable, value in zip(variables, values, strict=True):
@@ -434,6 +446,9 @@ class _Body:
         self.within(body, work)
         self.within(more, go_on)
         control = "Unroll" if self.unrolls and 1 < _turns(op) <= MOST_UNROLLED else "None"
+        if any(isinstance(one, OF_TENSORS) for one in op.walk()):
+            # What a driver does best with stands in a turn already.
+            control = "DontUnroll"
         self.block.add_op(LoopOp(Region([entry, header, body, more, merge]), control))
         for result, variable in zip(op.results, kept):
             self.values[result] = self.put(LoadOp(variable))

@@ -52,6 +52,8 @@ from openinfer.dialects.spirv.value_ops import VALUE_OPS
 
 VERSION = "v1.3"
 """What Vulkan 1.1 and later take."""
+VERSION_OF_TENSORS = "v1.6"
+"""What compilers of GLSL write where matrices come from tensors; drivers that know them are later than it."""
 PARAMETERS, FIRST = "parameters", "first"
 
 
@@ -62,8 +64,8 @@ def lowered_type(type_: Attribute) -> Attribute:
     """The type of a value in a kernel: an index has 32 bits."""
     if isinstance(type_, MMAMatrixType):
         shape = type_.rows.data, type_.columns.data
-        use = _USES[type_.operand.data]
-        return CooperativeMatrixType.of(*shape, type_.element_type, use)
+        use, scope = _USES[type_.operand.data], type_.scope.data.capitalize()
+        return CooperativeMatrixType.of(*shape, type_.element_type, use, scope)
     return i32 if isinstance(type_, IndexType) else type_
 
 
@@ -109,7 +111,11 @@ class KernelModule:
     words: int = 0
     """Words that the host has to pass."""
     matrices: bool = False
-    """Whether subgroups multiply matrices."""
+    """Whether subgroups, or the workgroup, multiply matrices."""
+    tensors: bool = False
+    """Whether the workgroup does, and takes them from tensors in memory."""
+    functions: list[SpirvFuncOp] = field(default_factory=list[SpirvFuncOp])
+    """What its code names."""
     _views: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     _first: SSAValue | None = None
     _parameters: SSAValue | None = None
@@ -125,6 +131,13 @@ class KernelModule:
         """Declares products of vectors of four bytes."""
         self.capabilities |= {"DotProduct", "DotProductInput4x8Bit"}
         self.extensions |= {"SPV_KHR_integer_dot_product"}
+
+    def use_tensors(self) -> None:
+        """Declares matrices of a workgroup, and tensors in memory."""
+        self.use_matrices()
+        self.tensors = True
+        self.capabilities |= {"TensorAddressingNV", "CooperativeMatrixTensorAddressingNV"}
+        self.extensions |= {"SPV_NV_cooperative_matrix2", "SPV_NV_tensor_addressing"}
 
     def put(self, op: Operation) -> SSAValue:
         """An op of the first block."""
@@ -235,8 +248,11 @@ class KernelModule:
 
     def finished(self, blocks: Sequence[Block], workgroup: Sequence[int]) -> SpirvModuleOp:
         """The module, with the first block and further ones."""
+        # From version 1.4 on all that an entry uses is listed.
         inputs = [
-            one.sym_name.data for one in self.globals if one.type.storage_class.text == "Input"
+            one.sym_name.data
+            for one in self.globals
+            if self.tensors or one.type.storage_class.text == "Input"
         ]
         modes = [ExecutionModeOp(self.name, "LocalSize", workgroup)]
         widths = {32} | {w for w in (16, 64) if f"Float{w}" in self.capabilities}
@@ -247,11 +263,13 @@ class KernelModule:
         body = Block(
             [
                 *self.globals,
+                *self.functions,
                 SpirvFuncOp(self.name, Region([self.entry, *blocks])),
                 EntryPointOp(self.name, inputs),
                 *modes,
             ]
         )
-        needs = VersionAttr.of(VERSION, sorted(self.capabilities), sorted(self.extensions))
+        version = VERSION_OF_TENSORS if self.tensors else VERSION
+        needs = VersionAttr.of(version, sorted(self.capabilities), sorted(self.extensions))
         model = "Vulkan" if self.matrices else "GLSL450"
         return SpirvModuleOp(Region(body), needs, memory_model=model, sym_name=self.name)

@@ -17,6 +17,7 @@ from openinfer.runtime.devices.description import (
     SUBGROUPS,
     DeviceDescription,
 )
+from openinfer.runtime.devices.vulkan.workgroup_matrices import has_workgroup_matrices
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 from openinfer.runtime.options import vulkan_device, vulkan_validation
@@ -222,7 +223,7 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
     both.sType, both.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, ids
     lib.vkGetPhysicalDeviceProperties2(handle, both)
     found, limits = both.properties, both.properties.limits
-    version = found.apiVersion
+    version, matrices = found.apiVersion, _multiplies_matrices(instance, handle)
     return PhysicalDevice(
         number,
         handle,
@@ -252,9 +253,10 @@ def _described(instance: Any, number: int, handle: Any) -> PhysicalDevice:
             groups.subgroupSize if _exchanges(handle, groups) else 1,
             min(limits.maxComputeSharedMemorySize, MOST_SHARED),
             _invocations(limits),
-            _multiplies_matrices(instance, handle),
+            matrices,
             limits.minStorageBufferOffsetAlignment,
             _computes_in_f64(handle, controls),
+            matrices and has_workgroup_matrices(vk, instance, handle, extensions_of(handle)),
         ),
         min(sizes.maxMemoryAllocationSize, more.maxBufferSize),
         limits.maxMemoryAllocationCount,

@@ -11,6 +11,9 @@ from typing import Any, Final, NamedTuple
 from openinfer.runtime.devices.vulkan.driver import OUT_OF_MEMORY, PhysicalDevice, api, check
 from openinfer.runtime.devices.vulkan.lifetime import Lifetime
 from openinfer.runtime.devices.vulkan.pipeline_cache import PipelineCache
+from openinfer.runtime.devices.vulkan.workgroup_matrices import (
+    CAPABILITIES_OF_WORKGROUP_MATRICES,
+)
 from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.spirv.check_limits import Interface, check_limits, check_start
@@ -127,6 +130,8 @@ class Kernels:
             given |= CAPABILITIES_OF_SUBGROUPS
         if self.physical.description.matrices:
             given |= CAPABILITIES_OF_MATRICES
+        if self.physical.description.workgroup_matrices:
+            given |= CAPABILITIES_OF_WORKGROUP_MATRICES
         if self.physical.description.f64:
             given |= CAPABILITIES_OF_F64
         names = {code: capability for capability, (code, _) in CAPABILITIES.items()}

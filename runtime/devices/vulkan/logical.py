@@ -24,6 +24,10 @@ from openinfer.runtime.devices.vulkan.driver import (
 from openinfer.runtime.devices.vulkan.kernels import Kernels
 from openinfer.runtime.devices.vulkan.lifetime import Lifetime
 from openinfer.runtime.devices.vulkan.native import native_device
+from openinfer.runtime.devices.vulkan.workgroup_matrices import (
+    WORKGROUP_MATRICES,
+    wanted_features,
+)
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
 
@@ -103,7 +107,10 @@ class LogicalDevice:
         for name in EXTENSIONS:
             if name not in there:
                 raise UnsupportedError("OI0770", f"{self.physical.name} lacks {name}")
-        return [*EXTENSIONS, *([MATRICES] if self.physical.description.matrices else [])]
+        described = self.physical.description
+        more = [MATRICES] if described.matrices else []
+        more += [WORKGROUP_MATRICES] if described.workgroup_matrices else []
+        return [*EXTENSIONS, *more]
 
     def _features(self) -> tuple[Any, Any]:
         """What kernels need, as far as the device has it: a chain of structures, and what keeps it alive."""
@@ -156,7 +163,11 @@ class LogicalDevice:
         model.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES
         model.vulkanMemoryModel, model.pNext = 1, matrices
         all_of.pNext = model
-        return all_of, (*kept, matrices, model)
+        kept = (*kept, matrices, model)
+        if self.physical.description.workgroup_matrices:
+            all_of.pNext, more = wanted_features(ffi, model)
+            kept = (*kept, more)
+        return all_of, kept
 
     def submit(self, submission: Any, fence: Any) -> int:
         """`vkQueueSubmit` for one who has `queue_lock`; gives its VkResult. Where machine code submits, too,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.devices.vulkan.driver import PhysicalDevice, api, text, timestamps_of
 
 _DEVICE_LOCAL = 1
@@ -24,10 +25,17 @@ def facts_of(device: PhysicalDevice) -> Mapping[str, str]:
         "subgroup": f"{description.subgroup} invocations",
         "shared memory": f"{description.shared_memory} bytes",
         "workgroup": f"{description.invocations} invocations",
-        "matrices": "16 x 16 of f16, sums in f32" if description.matrices else "none",
+        "matrices": _matrices(description),
         "timestamps": _timestamps(device.handle),
         "largest buffer of a kernel": f"{device.largest_binding} bytes",
     }
+
+
+def _matrices(description: DeviceDescription) -> str:
+    if not description.matrices:
+        return "none"
+    more = ", also of a workgroup" if description.workgroup_matrices else ""
+    return f"16 x 16 of f16, sums in f32{more}"
 
 
 def driver_of(handle: Any) -> str:

@@ -113,3 +113,39 @@ func.func @gpu(%x: f32, %i: index, %h: memref<64x5xvector<8xf16>, #gpu.address_s
 // CHECK-NEXT: %more{{\S*}} = gpu.subgroup_mma_compute %left{{\S*}}, %right{{\S*}}, %sums{{\S*}} : !gpu.mma_matrix<16x16xf16, "AOp">
 // CHECK-NEXT: %scaled{{\S*}} = gpu.subgroup_mma_elementwise mulf %more{{\S*}}, %sums{{\S*}} : (!gpu.mma_matrix<16x16xf32, "COp">, !gpu.mma_matrix<16x16xf32, "COp">) -> !gpu.mma_matrix<16x16xf32, "COp">
 // CHECK-NEXT: gpu.subgroup_mma_store_matrix %more{{\S*}}, %shared{{\S*}}[%i{{\S*}}, %i{{\S*}}] {leadDimension = 16 : index}
+
+// Matrices of a workgroup: parts of buffers, other elements, functions of elements.
+func.func @tensors(%x: memref<4x70x64xf16>, %b: memref<192xf16>, %y: memref<70x192xf16>, %i: index) {
+  %left = gpu.tensor_load %x[%i, %i, %i] {bounded, transpose} : memref<4x70x64xf16> -> !gpu.mma_matrix<128x64xf16, "AOp", workgroup>
+  %row = gpu.tensor_load %b[%i] {repeated} : memref<192xf16> -> !gpu.mma_matrix<128x192xf16, "COp", workgroup>
+  %sums = gpu.matrix_convert %row : !gpu.mma_matrix<128x192xf16, "COp", workgroup> -> !gpu.mma_matrix<128x192xf32, "COp", workgroup>
+  %scaled = gpu.matrix_map %sums, %sums, %i : (!gpu.mma_matrix<128x192xf32, "COp", workgroup>, !gpu.mma_matrix<128x192xf32, "COp", workgroup>, index) -> !gpu.mma_matrix<128x192xf32, "COp", workgroup> {
+  ^bb0(%at: index, %column: index, %e: f32, %f: f32, %n: index):
+    %two = arith.addf %e, %f : f32
+    gpu.matrix_yield %two : f32
+  }
+  %most = gpu.matrix_reduce %scaled : !gpu.mma_matrix<128x192xf32, "COp", workgroup> -> !gpu.mma_matrix<128x32xf32, "COp", workgroup> {
+  ^bb0(%e: f32, %f: f32):
+    %larger = arith.maximumf %e, %f : f32
+    gpu.matrix_yield %larger : f32
+  }
+  %all = gpu.matrix_reduce whole %scaled : !gpu.mma_matrix<128x192xf32, "COp", workgroup> -> !gpu.mma_matrix<32x32xf32, "COp", workgroup> {
+  ^bb0(%e: f32, %f: f32):
+    gpu.matrix_yield %e : f32
+  }
+  %first = gpu.matrix_element %all : !gpu.mma_matrix<32x32xf32, "COp", workgroup> -> f32
+  %weights = gpu.matrix_convert %sums : !gpu.mma_matrix<128x192xf32, "COp", workgroup> -> !gpu.mma_matrix<128x192xf16, "AOp", workgroup>
+  gpu.tensor_store %row, %y[%i, %i] {bounded} : !gpu.mma_matrix<128x192xf16, "COp", workgroup>, memref<70x192xf16>
+  func.return
+}
+// CHECK:      %left{{\S*}} = gpu.tensor_load %x{{\S*}}[%i{{\S*}}, %i{{\S*}}, %i{{\S*}}] {{{.*}}bounded{{.*}}} : memref<4x70x64xf16> -> !gpu.mma_matrix<128x64xf16, "AOp", workgroup>
+// CHECK-NEXT: %row{{\S*}} = gpu.tensor_load %b{{\S*}}[%i{{\S*}}] {repeated} : memref<192xf16> -> !gpu.mma_matrix<128x192xf16, "COp", workgroup>
+// CHECK-NEXT: %sums{{\S*}} = gpu.matrix_convert %row{{\S*}} : !gpu.mma_matrix<128x192xf16, "COp", workgroup> -> !gpu.mma_matrix<128x192xf32, "COp", workgroup>
+// CHECK-NEXT: %scaled{{\S*}} = gpu.matrix_map %sums{{\S*}}, %sums{{\S*}}, %i{{\S*}} : (!gpu.mma_matrix<128x192xf32, "COp", workgroup>, !gpu.mma_matrix<128x192xf32, "COp", workgroup>, index) -> !gpu.mma_matrix<128x192xf32, "COp", workgroup> {
+// CHECK-NEXT: ^{{\S+}}(%at{{\S*}}: index, %column{{\S*}}: index, %e{{\S*}}: f32, %f{{\S*}}: f32, %n{{\S*}}: index):
+// CHECK:      gpu.matrix_yield %two{{\S*}} : f32
+// CHECK:      %most{{\S*}} = gpu.matrix_reduce %scaled{{\S*}} : !gpu.mma_matrix<128x192xf32, "COp", workgroup> -> !gpu.mma_matrix<128x32xf32, "COp", workgroup> {
+// CHECK:      %all{{\S*}} = gpu.matrix_reduce whole %scaled{{\S*}} : {{.*}} -> !gpu.mma_matrix<32x32xf32, "COp", workgroup> {
+// CHECK:      %first{{\S*}} = gpu.matrix_element %all{{\S*}} : !gpu.mma_matrix<32x32xf32, "COp", workgroup> -> f32
+// CHECK-NEXT: %weights{{\S*}} = gpu.matrix_convert %sums{{\S*}} : {{.*}} -> !gpu.mma_matrix<128x192xf16, "AOp", workgroup>
+// CHECK:      gpu.tensor_store %row{{\S*}}, %y{{\S*}}[%i{{\S*}}, %i{{\S*}}] {bounded} : !gpu.mma_matrix<128x192xf16, "COp", workgroup>, memref<70x192xf16>

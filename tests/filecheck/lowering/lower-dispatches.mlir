@@ -75,3 +75,22 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// A kernel writes what it stores a matrix of a workgroup into.
+// CHECK: {kernel = "copy_0", buffers = ["x", "y"], writes = [1 : i64]
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = [], outputs = []}
+  func.func @step(%errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<64x64xf16>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<64x64xf16>
+    %one = arith.constant 1 : index
+    "gpu.launch_func"(%one, %one, %one, %one, %one, %one, %x, %y) <{kernel = @copy_0, operandSegmentSizes = array<i32: 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0>}> : (index, index, index, index, index, index, memref<64x64xf16>, memref<64x64xf16>) -> ()
+    func.return
+  }
+  func.func private @copy_0(%x: memref<64x64xf16>, %y: memref<64x64xf16>) attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %m = gpu.tensor_load %x[%c0, %c0] : memref<64x64xf16> -> !gpu.mma_matrix<64x64xf16, "COp", workgroup>
+    gpu.tensor_store %m, %y[%c0, %c0] : !gpu.mma_matrix<64x64xf16, "COp", workgroup>, memref<64x64xf16>
+    func.return
+  }
+}

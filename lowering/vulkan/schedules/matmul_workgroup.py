@@ -1,0 +1,290 @@
+"""`nn.matmul` of f16 by matrices that a whole workgroup holds.
+
+A workgroup computes a tile of the result as one matrix of sums in f32:
+
+    the sums begin as what the epilogue adds to them (`matmul_starts.py`)
+    for each 64 steps of the sum:
+        the left operand's rows and the right one's columns are matrices, taken from memory, and multiplied
+    a function of each element; the result is stored
+
+What lies in registers, in shared memory and on the way is the driver's business: it makes the same of it as
+of `matmul_matrices.py`, and hides more. It does so best where many steps follow each other in the code, and
+where no access asks whether it is inside: tiles at an edge have code of their own, with bounded matrices.
+
+Workgroups go through blocks of 16 rows of tiles, column by column, so that those that run at one time read
+the same operands.
+
+Requires: a device with such matrices; both operands in accesses of 16 bytes; an epilogue of both parts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType, f16, f32
+from xdsl.ir import Attribute, SSAValue
+
+from openinfer.dialects.extensions.gpu import (
+    SubgroupMmaComputeOp,
+    SubgroupMmaConstantMatrixOp,
+    SubgroupMmaElementwiseOp,
+)
+from openinfer.dialects.extensions.gpu_matrix_type import WORKGROUP, MMAMatrixType
+from openinfer.dialects.extensions.gpu_tensors import (
+    MatrixConvertOp,
+    MatrixMapOp,
+    TensorLoadOp,
+    TensorStoreOp,
+)
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.epilogue import Epilogue, Extra
+from openinfer.lowering.vulkan.schedules.forms import most_rows
+from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES
+from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
+from openinfer.lowering.vulkan.schedules.matmul_sizes import groups_across, product_of_known
+from openinfer.lowering.vulkan.schedules.matmul_starts import Ends, ends_of, is_row, place_of
+
+SIDE, SIDES = 16, 32
+"""What the steps of a matrix are a multiple of, and its rows and columns beside them."""
+MOST_OF_MATRIX = 256
+SIZES = (128, 256)
+"""Invocations of a workgroup."""
+STEPS = 1024
+"""Steps of a sum that follow each other in the code, about: a driver hides loads behind products there, and
+takes longer for more."""
+BLOCK = 16
+"""Rows of tiles that workgroups go through column by column."""
+PROCESSORS = 132
+"""Workgroups that run at one time where these tiles were measured."""
+
+
+@dataclass(frozen=True)
+class WorkgroupTile:
+    """What a workgroup computes at once."""
+
+    rows: int
+    columns: int
+    depth: int
+    """Steps of the sum of one pair of matrices."""
+    size: int
+    """Invocations of a workgroup."""
+
+    @property
+    def most(self) -> int:
+        """Pairs of matrices that follow each other in the code."""
+        return max(1, STEPS // self.depth)
+
+
+TILES = {
+    WorkgroupTile(128, 256, 32, 256): 1.0,
+    WorkgroupTile(128, 192, 64, 256): 1.0,
+    WorkgroupTile(128, 128, 64, 256): 0.85,
+    WorkgroupTile(128, 64, 64, 128): 0.6,
+    WorkgroupTile(64, 64, 64, 128): 0.45,
+}
+"""Each with its speed where a device is full of it and nothing is left over, compared with the best."""
+LEAST_SPEED = 0.3
+"""Of a tile and its share of the device: below it other forms are quicker."""
+
+
+def workgroup_tile(found: Product, rows: int | None) -> WorkgroupTile | None:
+    """The tile that promises most; None where all of them leave too much of a device idle. `rows` as
+    `busy_tile` has them."""
+    *batches, _, columns = found.extents
+    if not isinstance(found.rows, int) and most_rows(found.op) is not None:
+        # Kernels for steps of few rows.
+        return None
+    if rows is None or not isinstance(columns, int):
+        return None
+    many = product_of_known(batches)
+
+    def promise(tile: WorkgroupTile) -> float:
+        tiles = many * groups_across(rows, tile.rows) * groups_across(columns, tile.columns)
+        turns = groups_across(tiles, PROCESSORS)
+        computed = tiles * tile.rows * tile.columns
+        useful = many * rows * columns / computed
+        return TILES[tile] * useful * tiles / (turns * PROCESSORS)
+
+    best = max(TILES, key=promise)
+    return best if promise(best) >= LEAST_SPEED else None
+
+
+def fits_workgroup(found: Product, epilogue: Epilogue) -> Ends | None:
+    """The ends of a product that can be computed by matrices of a workgroup; None for another one."""
+    b = found.b
+    if not b.facts.device_description.workgroup_matrices or b.facts.strict_math:
+        return None
+    if found.sums != f32 or not found.left_along or not found.is_of(f16):
+        return None
+    if not isinstance(found.depth, int) or found.depth < SIDE:
+        return None
+    assert isinstance(found.output.type, MemRefType)
+    if found.output.type.element_type not in (f16, f32):
+        return None
+    left, right = found.operands([b.index(0)] * (len(found.extents) - 2))
+    if found.lanes_of(left) != LANES or found.lanes_of(right) != LANES:
+        return None
+    return ends_of(epilogue)
+
+
+class WorkgroupTiles:
+    """The tiles of a product, built one at a time."""
+
+    def __init__(self, product: Product, ends: Ends, tile: WorkgroupTile) -> None:
+        self.b, self.product, self.ends, self.tile = product.b, product, ends, tile
+        self.rank = len(product.extents)
+
+    def build(self, batch: Sequence[SSAValue], row: SSAValue, column: SSAValue) -> None:
+        """The tile that has a number along rows and one along columns, if they were gone through by rows."""
+        b, tile, product = self.b, self.tile, self.product
+        row, column = self._in_blocks(row, column)
+        firsts = b.mul(row, tile.rows), b.mul(column, tile.columns)
+        limits = [
+            b.compare("ule", b.add(first, together), extent)
+            for first, together, extent in zip(
+                firsts, (tile.rows, tile.columns), (product.rows, product.columns)
+            )
+            if not isinstance(extent, int) or extent % together
+        ]
+        parts = [_Part(self, batch, firsts, bounded) for bounded in (False, True)]
+        if not limits:
+            parts[0].build()
+            return
+        b.when(both(b, limits), parts[0].build, parts[1].build)
+
+    def _in_blocks(self, row: SSAValue, column: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The place of a tile in the order of blocks, by its place in the order of rows."""
+        b, tile, product = self.b, self.tile, self.product
+        rows = b.ceil_div(product.rows, tile.rows)
+        columns = b.ceil_div(product.columns, tile.columns)
+        if columns == 1:
+            return row, column
+        number = b.add(b.mul(row, columns), column)
+        whole = columns * BLOCK if isinstance(columns, int) else b.mul(columns, BLOCK)
+        block = b.floordiv(number, whole)
+        first = b.mul(block, BLOCK)
+        rest = b.rem(number, whole)
+        side = b.minimum(b.sub(b.index(rows), first), BLOCK)
+        return b.add(first, b.rem(rest, side)), b.floordiv(rest, side)
+
+
+class _Part:
+    """One tile, where it lies inside, or at an edge."""
+
+    def __init__(
+        self,
+        tiles: WorkgroupTiles,
+        batch: Sequence[SSAValue],
+        firsts: tuple[SSAValue, SSAValue],
+        bounded: bool,
+    ) -> None:
+        self.b, self.product, self.ends = tiles.b, tiles.product, tiles.ends
+        self.tile, self.rank = tiles.tile, tiles.rank
+        self.batch, self.firsts, self.bounded = batch, firsts, bounded
+
+    def kind(self, element: Attribute, operand: str) -> MMAMatrixType:
+        """The type of the tile, or of an operand's part for it."""
+        rows, columns = {
+            "AOp": (self.tile.rows, self.tile.depth),
+            "BOp": (self.tile.depth, self.tile.columns),
+            "COp": (self.tile.rows, self.tile.columns),
+        }[operand]
+        return MMAMatrixType.of(rows, columns, element, operand, WORKGROUP)
+
+    def build(self) -> None:
+        """The sums, and what becomes of them."""
+        b, tile, product = self.b, self.tile, self.product
+        assert isinstance(product.depth, int)
+        whole, left = divmod(product.depth, tile.depth)
+        together = turn_of(whole, tile.most)
+        last = whole // together * together
+        sums = self._start()
+
+        def turn(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return [self._steps(k, together, carried[0])]
+
+        if last > together:
+            (sums,) = b.reduce(0, last * tile.depth, together * tile.depth, [sums], turn, hint="k")
+        elif last:
+            sums = self._steps(b.index(0), together, sums)
+        if last < whole:
+            sums = self._steps(b.index(last * tile.depth), whole - last, sums)
+        if left:
+            sums = self._multiply(b.index(whole * tile.depth), sums, bounded=True)
+        self._finish(sums)
+
+    def _start(self) -> SSAValue:
+        """What the sums begin with."""
+        b = self.b
+        total: SSAValue | None = None
+        for extra in self.ends.starts:
+            more = self._extra(extra)
+            if total is not None:
+                more = b.insert(SubgroupMmaElementwiseOp("addf", total, more))
+            total = more
+        if total is None:
+            zero = b.constant(0, f32)
+            total = b.insert(SubgroupMmaConstantMatrixOp(zero, self.kind(f32, "COp")))
+        return total
+
+    def _extra(self, extra: Extra) -> SSAValue:
+        b = self.b
+        assert isinstance(extra.buffer.type, MemRefType)
+        at = [b.index(place) for place in place_of(extra, self.batch, *self.firsts)]
+        kind = self.kind(extra.buffer.type.element_type, "COp")
+        repeated = is_row(extra, self.rank)
+        load = TensorLoadOp(extra.buffer, at, kind, repeated=repeated, bounded=self.bounded)
+        return self._converted(b.insert(load), f32)
+
+    def _converted(self, value: SSAValue, element: Attribute) -> SSAValue:
+        assert isinstance(value.type, MMAMatrixType)
+        kind = value.type.with_element(element)
+        return value if kind == value.type else self.b.insert(MatrixConvertOp(value, kind))
+
+    def _steps(self, first: SSAValue, count: int, sums: SSAValue) -> SSAValue:
+        """Some pairs of matrices, one behind the other."""
+        for number in range(count):
+            k = self.b.add(first, number * self.tile.depth)
+            sums = self._multiply(k, sums, bounded=self.bounded)
+        return sums
+
+    def _multiply(self, k: SSAValue, sums: SSAValue, *, bounded: bool) -> SSAValue:
+        b = self.b
+        left, right = self.product.operands(self.batch)
+        row, column = self.firsts
+        pair = [
+            b.insert(
+                TensorLoadOp(
+                    operand.buffer,
+                    _place(b, operand, place, k),
+                    self.kind(f16, name),
+                    # Rows of the left operand lie as rows of the matrix, columns of the right one do not.
+                    transpose=operand.along == (name == "BOp"),
+                    bounded=bounded,
+                )
+            )
+            for operand, place, name in ((left, row, "AOp"), (right, column, "BOp"))
+        ]
+        return b.insert(SubgroupMmaComputeOp(pair[0], pair[1], sums))
+
+    def _finish(self, sums: SSAValue) -> None:
+        b, output = self.b, self.product.output
+        assert isinstance(output.type, MemRefType)
+        if self.ends.last is not None:
+            sums = b.insert(MatrixMapOp([sums], self.ends.function()))
+        value = self._converted(sums, output.type.element_type)
+        b.do(TensorStoreOp(value, output, [*self.batch, *self.firsts], bounded=self.bounded))
+
+
+def turn_of(whole: int, most: int) -> int:
+    """How many of some steps stand in one turn of a loop: an equal share of them, if that is not few."""
+    if not whole:
+        return 1
+    fits = max(n for n in range(1, most + 1) if whole % n == 0)
+    return fits if 2 * fits >= min(most, whole) else min(most, whole)
+
+
+def _place(b: LoopBuilder, operand: Operand, place: SSAValue, k: SSAValue) -> list[SSAValue]:
+    near: tuple[Index, Index] = (place, k) if operand.along else (k, place)
+    return [b.index(one) for one in (*operand.leading, *near)]

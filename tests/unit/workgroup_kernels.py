@@ -1,0 +1,262 @@
+"""Runs kernels with matrices of a workgroup in NumPy, one workgroup after the other.
+
+All that such a kernel does is done by the workgroup as a whole, so that one invocation stands for it. Memory
+begins as NaN, and what lies outside of a buffer is an error unless an access is bounded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, gpu, scf, vector
+from xdsl.dialects.builtin import Float16Type, Float32Type, VectorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from openinfer.dialects.extensions.gpu import (
+    SubgroupMmaComputeOp,
+    SubgroupMmaConstantMatrixOp,
+    SubgroupMmaElementwiseOp,
+)
+from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
+from openinfer.dialects.extensions.gpu_tensors import (
+    MatrixConvertOp,
+    MatrixElementOp,
+    MatrixMapOp,
+    MatrixReduceOp,
+    TensorLoadOp,
+    TensorStoreOp,
+)
+
+Array = np.ndarray[Any, Any]
+_KINDS: dict[type[Attribute], Any] = {Float16Type: np.float16, Float32Type: np.float32}
+_OF_TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.divui": operator.floordiv,
+    "arith.remui": operator.mod,
+    "arith.minsi": min,
+    "arith.minui": min,
+    "arith.maxsi": max,
+    "arith.andi": operator.and_,
+    "arith.addf": operator.add,
+    "arith.mulf": operator.mul,
+    "arith.subf": operator.sub,
+    "arith.divf": operator.truediv,
+    "arith.maximumf": np.maximum,
+}
+_OF_FLOATS: dict[str, Callable[..., Any]] = {
+    "math.absf": np.abs,
+    "math.exp2": np.exp2,
+    "math.fma": lambda x, y, z: x * y + z,
+    "arith.select": np.where,
+}
+_FLOAT_COMPARISONS = {1: operator.eq, 2: operator.gt, 4: operator.lt, 14: operator.ne}
+_COMPARISONS = {
+    predicate: function
+    for names, function in (
+        ((2, 6), operator.lt),
+        ((3, 7), operator.le),
+        ((4, 8), operator.gt),
+        ((5, 9), operator.ge),
+        ((0,), operator.eq),
+        ((1,), operator.ne),
+    )
+    for predicate in names
+}
+
+
+def kind_of(element: Attribute) -> Any:
+    """The dtype of NumPy."""
+    return _KINDS[type(element)]
+
+
+def run_kernel(function: FuncOp, groups: int, buffers: Sequence[Array], threads: int = 1) -> None:
+    """Runs the workgroups of a kernel; buffers are the arguments in order. `threads`: where invocations do
+    things of their own, that many of each workgroup."""
+    for group in range(groups):
+        for thread in range(threads):
+            _Group(group, groups, thread).function(function, buffers)
+
+
+class _Group:
+    def __init__(self, number: int, groups: int, thread: int) -> None:
+        self.number, self.groups, self.thread = number, groups, thread
+        self.values: dict[SSAValue, Any] = {}
+
+    def function(self, function: FuncOp, buffers: Sequence[Array]) -> None:
+        block = function.body.block
+        self.values.update(zip(block.args, buffers, strict=True))
+        self.block(block)
+
+    def block(self, block: Block) -> list[Any]:
+        """What the last op of a block yields."""
+        for op in block.ops:
+            if op is not block.last_op:
+                self.op(op)
+        assert block.last_op is not None
+        return [self.values[one] for one in block.last_op.operands]
+
+    def op(self, op: Operation) -> None:
+        """One op."""
+        values = self.values
+        given = [values[one] for one in op.operands]
+        if isinstance(op, arith.ConstantOp):
+            values[op.result] = getattr(op.value, "value").data  # noqa: B009
+        elif isinstance(op, arith.CmpiOp):
+            values[op.result] = _COMPARISONS[op.predicate.value.data](*given)
+        elif isinstance(op, arith.CmpfOp):
+            values[op.result] = _compared(op.predicate.value.data, *given)
+        elif op.name in _OF_FLOATS:
+            values[op.results[0]] = _OF_FLOATS[op.name](*given)
+        elif op.name in _OF_TWO:
+            values[op.results[0]] = _OF_TWO[op.name](*given)
+        elif isinstance(op, arith.TruncFOp | arith.ExtFOp):
+            values[op.result] = given[0].astype(kind_of(op.result.type))
+        elif isinstance(op, gpu.BlockIdOp):
+            values[op.result] = self.number if op.dimension.data == gpu.DimensionEnum.X else 0
+        elif isinstance(op, gpu.GridDimOp):
+            values[op.result] = self.groups
+        elif isinstance(op, gpu.ThreadIdOp):
+            values[op.result] = self.thread
+        elif op.name.startswith("vector."):
+            self.neighbours(op, given)
+        elif op.name == "memref.load":
+            values[op.results[0]] = given[0][tuple(given[1:])]
+        elif op.name == "memref.dim":
+            values[op.results[0]] = given[0].shape[given[1]]
+        elif isinstance(op, scf.IfOp):
+            region = op.true_region if given[0] else op.false_region
+            found = self.block(region.block) if region.blocks else []
+            values.update(zip(op.results, found))
+        elif isinstance(op, scf.ForOp):
+            self.loop(op, *given)
+        else:
+            self.matrices(op, given)
+
+    def neighbours(self, op: Operation, given: list[Any]) -> None:
+        """Several elements in one access."""
+        values = self.values
+        if isinstance(op, vector.LoadOp):
+            buffer, *at = given
+            at[-1] = slice(at[-1], at[-1] + _count(op.result))
+            values[op.result] = list(buffer[tuple(at)])
+        elif isinstance(op, vector.StoreOp):
+            elements, buffer, *at = given
+            at[-1] = slice(at[-1], at[-1] + len(elements))
+            buffer[tuple(at)] = elements
+        elif isinstance(op, vector.ExtractOp):
+            (place,) = op.static_position.get_values()
+            values[op.result] = given[0][place]
+        elif isinstance(op, vector.BroadcastOp):
+            values[op.vector] = given * _count(op.vector)
+        else:
+            assert isinstance(op, vector.InsertOp), op.name
+            (place,) = op.static_position.get_values()
+            found = values[op.result] = list(values[op.dest])
+            found[place] = values[op.source]
+
+    def loop(self, op: scf.ForOp, first: int, last: int, step: int, *carried: Any) -> None:
+        block = op.body.block
+        for turn in range(first, last, step):
+            self.values.update(zip(block.args, (turn, *carried), strict=True))
+            carried = tuple(self.block(block))
+        self.values.update(zip(op.results, carried))
+
+    def matrices(self, op: Operation, given: list[Any]) -> None:
+        """What is done with matrices."""
+        values = self.values
+        if isinstance(op, SubgroupMmaConstantMatrixOp):
+            values[op.result] = np.full(_shape(op.result), given[0], _kind(op.result))
+        elif isinstance(op, SubgroupMmaComputeOp):
+            left, right, total = given
+            product = left.astype(np.float32) @ right.astype(np.float32)
+            values[op.result] = product + total
+        elif isinstance(op, SubgroupMmaElementwiseOp):
+            values[op.result] = _OF_TWO[f"arith.{op.kind.data}"](*given)
+        elif isinstance(op, MatrixConvertOp):
+            values[op.result] = given[0].astype(_kind(op.result))
+        elif isinstance(op, MatrixMapOp):
+            places = np.indices(_shape(op.result))
+            values.update(zip(op.body.block.args, (*places, *given), strict=True))
+            (values[op.result],) = self.block(op.body.block)
+        elif isinstance(op, MatrixReduceOp):
+            values[op.result] = self.reduced(op, given[0])
+        elif isinstance(op, MatrixElementOp):
+            values[op.result] = given[0].flat[0]
+        elif isinstance(op, TensorLoadOp):
+            values[op.result] = self.load(op)
+        else:
+            assert isinstance(op, TensorStoreOp), op.name
+            self.store(op, given[0])
+
+    def reduced(self, op: MatrixReduceOp, value: Array) -> Array:
+        """Elements joined one after the other."""
+        lines = value.T if op.whole is None else value.reshape(-1, 1)
+        found = lines[0]
+        for line in lines[1:]:
+            self.values.update(zip(op.body.block.args, (found, line), strict=True))
+            (found,) = self.block(op.body.block)
+        shape = _shape(op.result)
+        return np.broadcast_to(found.reshape(-1, 1), shape).copy()
+
+    def load(self, op: TensorLoadOp) -> Array:
+        """A part of a buffer; 0 where it lies outside of one that may be left."""
+        shape = _shape(op.result)
+        turned = op.transpose is not None
+        if turned:
+            shape = shape[::-1]
+        if op.repeated is not None:
+            shape = shape[1:]
+        inside = self.part(op, op.source, op.indices, shape)
+        found = np.zeros(shape, _kind(op.result))
+        found[tuple(slice(size) for size in inside.shape)] = inside
+        if op.repeated is not None:
+            return np.broadcast_to(found, _shape(op.result))
+        return found.T if turned else found
+
+    def store(self, op: TensorStoreOp, value: Array) -> None:
+        inside = self.part(op, op.target, op.indices, value.shape)
+        assert np.isnan(inside).all(), "a result is stored twice"
+        inside[:] = value[tuple(slice(size) for size in inside.shape)]
+
+    def part(
+        self,
+        op: TensorLoadOp | TensorStoreOp,
+        memory: SSAValue,
+        indices: Sequence[SSAValue],
+        shape: Sequence[int],
+    ) -> Array:
+        """What lies inside of a buffer."""
+        last = len(indices) - 1
+        own = [last] if len(shape) == 1 else [op.row_axis(memory), last]
+        at: list[Any] = [self.values[one] for one in indices]
+        for axis, extent in zip(own, shape, strict=True):
+            at[axis] = slice(at[axis], at[axis] + extent)
+        inside = self.values[memory][tuple(at)]
+        assert op.bounded is not None or inside.shape == tuple(shape), f"{at} leave the buffer"
+        return inside
+
+
+def _count(value: SSAValue) -> int:
+    assert isinstance(value.type, VectorType)
+    return value.type.element_count()
+
+
+def _compared(predicate: int, x: Any, y: Any) -> Any:
+    """Ordered but for `une`."""
+    return _FLOAT_COMPARISONS[predicate](x, y)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, MMAMatrixType)
+    return value.type.rows.data, value.type.columns.data
+
+
+def _kind(value: SSAValue) -> Any:
+    assert isinstance(value.type, MMAMatrixType)
+    return kind_of(value.type.element_type)
