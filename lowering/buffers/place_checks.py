@@ -99,14 +99,10 @@ def _check_in(function: FuncOp) -> nn.CheckIndicesOp | None:
 
 
 def _computed_there(step: FuncOp, written: Written) -> set[SSAValue]:
-    """The buffers that the device writes."""
+    """The buffers that the device writes; what is copied to its memory the host has elsewhere, if at all."""
     found: set[SSAValue] = set()
     for op in step.walk():
-        if isinstance(op, memref.CopyOp):
-            there = memory_of(op.source) == DEVICE
-        else:
-            there = machine_of(op) == DEVICE
-        if there:
+        if isinstance(op, memref.CopyOp) or machine_of(op) == DEVICE:
             found |= {
                 root_of(op.operands[number])
                 for number in written(op)
