@@ -174,7 +174,16 @@ def test_kernels_compute_products(case: Case, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("whole", "most", "together"),
-    [(0, 16, 1), (1, 16, 1), (6, 16, 6), (24, 16, 12), (64, 16, 16), (17, 16, 16), (34, 16, 16)],
+    [
+        (0, 16, 1),
+        (1, 16, 1),
+        (6, 16, 6),
+        (24, 16, 8),
+        (64, 16, 16),
+        (20, 16, 4),
+        (17, 16, 8),
+        (9, 4, 2),
+    ],
 )
 def test_turns_of_a_loop_are_long(whole: int, most: int, together: int) -> None:
     assert turn_of(whole, most) == together

@@ -2,7 +2,7 @@
 // RUN: openinfer-opt %s -p lower-device-kernels --split-input-file | openinfer-opt -p expand-math,convert-to-spirv --split-input-file | filecheck %s --check-prefix SPIRV
 
 // A product of f16 by matrices that a workgroup holds. The sums begin as bias and residual, which are not rounded in
-// between; twelve times 64 steps stand in each of two turns; GELU is a function of each element.
+// between; eight times 64 steps stand in each of three turns; GELU is a function of each element.
 // CHECK-LABEL: func.func private @product_0
 // CHECK-SAME: array<i32: 256, 1, 1>
 // CHECK: scf.if
@@ -12,7 +12,7 @@
 // CHECK-NEXT: %[[R32:.*]] = gpu.matrix_convert %[[R]]
 // CHECK-NEXT: %[[START:.*]] = gpu.subgroup_mma_elementwise addf %[[B32]], %[[R32]]
 // CHECK: %[[SUMS:.*]] = scf.for %k = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%{{.*}} = %[[START]])
-// CHECK-COUNT-12: gpu.subgroup_mma_compute
+// CHECK-COUNT-8: gpu.subgroup_mma_compute
 // CHECK: scf.yield
 // CHECK: %[[LAST:.*]] = gpu.matrix_map %[[SUMS]] : (!gpu.mma_matrix<128x192xf32, "COp", workgroup>) -> !gpu.mma_matrix<128x192xf32, "COp", workgroup> {
 // CHECK-NEXT: ^bb0(%{{.*}}: index, %{{.*}}: index, %{{.*}}: f32):
