@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from openinfer.runtime.cache import Cache, cache_key
+from openinfer.runtime.cache import About, Cache, cache_key
 from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
 from openinfer.runtime.devices.vulkan.driver import api, number_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError
@@ -82,7 +82,7 @@ def _loaded(name: str, symbols: list[str]) -> Any:
         except ArtefactError:
             kept.discard(key)
     code = compile_llvm_text(text, target, opt_level=0, codegen_level=2)
-    kept.put(key, code, f"{name} for this processor")
+    kept.put(key, code, About(program=f"{name} for this processor"))
     return load_object(code, symbols)
 
 
