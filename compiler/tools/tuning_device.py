@@ -296,12 +296,12 @@ class DeviceTuner:
     def _timed(
         self, asked: DeviceProduct, tile: DeviceTile | None, package: Package
     ) -> Generator[_Timed]:
-        """A program that does a product as often as it is told."""
+        """A program that does a product as often as it is told; the barrier keeps it in its loop."""
         left, right, result = _declared(asked)
         text = (
             f"dynamic {{ n: i32; }} constant {{ x: {left}; w: {right}; }}"
             f" volatile {{ z: {asked.dtype}[1, {asked.columns}]; }}"
-            f" block entry {{ assign y: {result}; loop products (i in 0..n) {{ {_product(asked)} }}"
+            f" block entry {{ assign y: {result}; loop products (i in 0..n) {{ barrier; {_product(asked)} }}"
             " op slice(y, axis=0, start=0, stop=1) >> z; return; }"
         )
         program = self._program(asked, tile, text, package)
