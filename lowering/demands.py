@@ -87,6 +87,10 @@ class Demands:
         """Whether the kernel of a product has few rows, and may take in what stands before and beside it."""
         return False
 
+    def takes_norm(self, product: nn.MatmulOp) -> bool:
+        """Whether the kernel of a product computes the norm of the rows of its left operand, too."""
+        return False
+
     def pools(self, conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
         """Whether the kernel of a convolution takes the largest of squares of its sums well."""
         return False

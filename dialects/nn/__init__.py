@@ -15,9 +15,16 @@ from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
-from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.layouts import (
+    BlocksAttr,
+    LayoutAttr,
+    PairsAttr,
+    PanelsAttr,
+    TilesAttr,
+)
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.matvec_op import MatvecOp
+from openinfer.dialects.nn.normed_matmul_op import NormedMatmulOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.products_op import ProductsOp
@@ -115,6 +122,7 @@ NN = Dialect(
         MatmulOp,
         ProductsOp,
         MatvecOp,
+        NormedMatmulOp,
         ConvOp,
         DotPairsOp,
         RoundPairsOp,
@@ -137,7 +145,7 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, SlotAttr],
+    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, TilesAttr, SlotAttr],
 )
 
 __all__ = [
@@ -181,6 +189,7 @@ __all__ = [
     "MatvecOp",
     "MemberOp",
     "NNOp",
+    "NormedMatmulOp",
     "ObserveOp",
     "PackOp",
     "PairsAttr",
@@ -213,6 +222,7 @@ __all__ = [
     "StateViewOp",
     "StateWriteOp",
     "ThreadOp",
+    "TilesAttr",
     "TransferOp",
     "TransposeOp",
     "UnfoldOp",

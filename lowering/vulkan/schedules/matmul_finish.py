@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType, f32
@@ -65,7 +66,9 @@ class Part:
     most: int
     """Results that an invocation finishes at once, if it has as many of a strip."""
     strip: int = 1
-    """Matrices that are finished together; a divisor of those in a row."""
+    """Matrices in a row that are finished together; a divisor of `across`,"""
+    tall: int = 1
+    """and those below each other; a divisor of `down`."""
 
     @property
     def width(self) -> int:
@@ -75,7 +78,18 @@ class Part:
     @property
     def strips(self) -> list[tuple[int, int]]:
         """The first matrix of each strip, by its numbers down and across."""
-        return [(i, j) for i in range(self.down) for j in range(0, self.across, self.strip)]
+        down, across = range(0, self.down, self.tall), range(0, self.across, self.strip)
+        return [(i, j) for i in down for j in across]
+
+    @property
+    def height(self) -> int:
+        """Rows of a strip."""
+        return self.tall * self.side
+
+    @property
+    def results(self) -> int:
+        """Results of a strip."""
+        return self.height * self.width
 
     @property
     def words(self) -> int:
@@ -90,7 +104,7 @@ class Part:
     @property
     def bytes(self) -> int:
         """Shared memory of a workgroup."""
-        return self.subgroups * self.side * self.line * self.words * f32.size
+        return self.subgroups * self.height * self.line * self.words * f32.size
 
     def within(self, free: int) -> Part:
         """The same with the longest strips that invocations share out evenly, and that fit in some bytes of
@@ -104,17 +118,17 @@ class Part:
     @property
     def together(self) -> int:
         """Neighbours that an invocation finishes at once."""
-        return min(self.most, self.side * self.width // (self.lanes * self.along))
+        return min(self.most, self.results // (self.lanes * self.along))
 
     @property
     def is_even(self) -> bool:
         """Whether all invocations have equally many results of a strip."""
-        return self.side * self.width % (self.lanes * self.along * self.together) == 0
+        return self.results % (self.lanes * self.along * self.together) == 0
 
     @property
     def turns(self) -> int:
         """How often an invocation does that for a strip."""
-        return self.side * self.width // (self.lanes * self.along * self.together)
+        return self.results // (self.lanes * self.along * self.together)
 
 
 def widest_and_most(depth: Index) -> tuple[int, int]:
@@ -153,7 +167,7 @@ class Finish:
 
     def __init__(self, b: LoopBuilder, op: Operation, epilogue: Epilogue, part: Part) -> None:
         self.b, self.op, self.epilogue, self.part = b, op, epilogue, part
-        shape = [part.subgroups, part.side, part.line]
+        shape = [part.subgroups, part.height, part.line]
         kind = f32 if part.words == 1 else VectorType(f32, [part.words])
         self.sums = shared_buffer(b, kind, shape, "finished")
         self._aligned = aligned_operands(op)
@@ -174,10 +188,10 @@ class Finish:
             # Everybody has read the strip before.
             wait(b)
             down, across = strip
-            for behind in range(part.strip):
-                total = sums[down * part.across + across + behind]
+            for below, behind in product(range(part.tall), range(part.strip)):
+                total = sums[(down + below) * part.across + across + behind]
                 column = behind * part.side // part.words
-                at = [where.subgroup, b.index(0), b.index(column)]
+                at = [where.subgroup, b.index(below * part.side), b.index(column)]
                 b.do(SubgroupMmaStoreMatrixOp(total, self.sums, at, part.line))
             wait(b)
             for turn, read in enumerate(here):

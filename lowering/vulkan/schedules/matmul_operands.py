@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.nn import MatmulOp, MatvecOp
+from openinfer.dialects.nn import MatmulOp, MatvecOp, NormedMatmulOp
 from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
@@ -88,10 +88,10 @@ class Operand:
 class Product:
     """A product of matrices in batches."""
 
-    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp) -> None:
+    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp | NormedMatmulOp) -> None:
         self.b, self.op = b, op
         self.left, self.output = op.left, op.output
-        if isinstance(op, MatvecOp):
+        if not isinstance(op, MatmulOp):
             self.rights = op.rights
             self.left_along = self.right_along = True
             self.boolean = self.unsigned = False
@@ -132,6 +132,10 @@ class Product:
         """Both operands in a batch of the result."""
         left = self._operand(self.left, self.left_along, self.rows, batch)
         return left, self.matrices(batch)[0]
+
+    def left_place(self, batch: Sequence[Index]) -> tuple[Index, ...]:
+        """The leading indices of the left operand in a batch of the result."""
+        return broadcast_place(self.b, _memory(self.left).get_shape()[:-2], batch)
 
     def matrices(self, batch: Sequence[Index]) -> list[Operand]:
         """The right operands in a batch of the result."""

@@ -24,4 +24,11 @@ builtin.module attributes {openinfer.target = "avx512"} {
     %p = nn.pack(%source) {layout = #nn.pairs<16>} : (tensor<5x20xf32>) -> tensor<2x3x32xbf16>
     func.return %p : tensor<2x3x32xbf16>
   }
+  // CHECK: %f, %r = nn.normed_matmul(%x, %t, %g) {centred, gives_rows, has_weight, eps = 1.000000e-05 : f64, layout = #nn.tiles<16>}
+  // CHECK: nn.normed_matmul(%x, %t) {eps = 1.000000e-05 : f64, layout = #nn.tiles<16>}
+  func.func @normed(%x: tensor<4x40xf16>, %t: tensor<2x3x256xf16>, %g: tensor<40xf16>) {
+    %f, %r = nn.normed_matmul(%x, %t, %g) {centred, gives_rows, has_weight, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<40xf16>) -> (tensor<4x20xf16>, tensor<4x40xf16>)
+    %a = nn.normed_matmul(%x, %t) {eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> tensor<4x20xf16>
+    func.return
+  }
 }

@@ -1,0 +1,154 @@
+"""Products with weights in matrices of 16 x 16, and norms in them: what kernels compute, in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from lockstep import run_kernel
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.gpu import LaunchFuncOp
+
+from openinfer.compiler import pipeline, registry
+from openinfer.compiler.ir_text import parse_ir
+from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
+
+Array = np.ndarray[Any, Any]
+H200 = (
+    'openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, '
+    "openinfer.shared_memory = 49152 : i64, openinfer.invocations = 1024 : i64, openinfer.matrices"
+)
+
+
+def kernel_of(op: str, types: Sequence[str]) -> tuple[FuncOp, int]:
+    """The kernel of an op on buffers, `%0`, `%1`, …, and how many workgroups it has."""
+    given = ", ".join(f"%{number}: {kind}" for number, kind in enumerate(types))
+    passed = ", ".join(f"%{number}" for number in range(len(types)))
+    made = "\n".join(
+        f'%{number} = memref.alloc() {{openinfer.memory = "device"}} : {kind}'
+        for number, kind in enumerate(types)
+    )
+    text = (
+        f"builtin.module attributes {{{H200}}} {{ func.func @step() {{ {made}\n"
+        f"func.call @kernel_0({passed}) : ({', '.join(types)}) -> ()\nfunc.return }}\n"
+        f"func.func private @kernel_0({given}) {{ {op}\nfunc.return }} }}"
+    )
+    module = parse_ir(text, "kernel.mlir", registry.make_context()).module
+    assert isinstance(module, ModuleOp)
+    module.verify()
+    pipeline.run_pass(LowerDeviceKernels(), module, registry.make_context())
+    module.verify()
+    (launch,) = (one for one in module.walk() if isinstance(one, LaunchFuncOp))
+    groups = launch.gridSizeX.owner
+    assert isinstance(groups, ConstantOp)
+    assert isinstance(groups.value, IntegerAttr)
+    kernels = [f for f in module.walk() if isinstance(f, FuncOp) and f.sym_name.data == "kernel_0"]
+    return kernels[0], groups.value.value.data
+
+
+def in_tiles(matrix: Array) -> Array:
+    """A weight [N, K] as `#nn.tiles<16>`."""
+    n, k = matrix.shape
+    return np.ascontiguousarray(
+        matrix.reshape(n // 16, 16, k // 16, 16).swapaxes(1, 2).reshape(n // 16, k // 16, 256)
+    )
+
+
+def drawn(draw: np.random.Generator, *shape: int, scale: float = 1.0, mean: float = 0.0) -> Array:
+    return (draw.standard_normal(shape) * scale + mean).astype(np.float16)
+
+
+SHAPES = [
+    # Each form of tile, edges of rows and columns, sums in turns, batches.
+    ((128,), 1536, 384),
+    ((2, 33), 1168, 256),
+    ((128,), 384, 384),
+    ((100,), 400, 512),
+    ((3, 40), 48, 1536),
+    ((37,), 208, 640),
+    ((13,), 512, 2048),
+    ((9,), 2064, 128),
+    ((256,), 32, 8192),
+]
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), SHAPES)
+def test_a_product(rows: tuple[int, ...], columns: int, depth: int) -> None:
+    draw = np.random.default_rng(columns + depth)
+    x, w = drawn(draw, *rows, depth), drawn(draw, columns, depth, scale=depth**-0.5)
+    bias, residual = drawn(draw, columns), drawn(draw, *rows, columns)
+    whole = "x".join(map(str, (*rows, columns)))
+    types = [
+        f"memref<{'x'.join(map(str, (*rows, depth)))}xf16>",
+        f"memref<{columns // 16}x{depth // 16}x256xf16>",
+        f"memref<{columns}xf16>",
+        f"memref<{whole}xf16>",
+        f"memref<{whole}xf16>",
+    ]
+    dims = ", ".join(f"d{n}" for n in range(len(rows) + 1))
+    maps = f"affine_map<({dims}) -> (d{len(rows)})>, affine_map<({dims}) -> ({dims})>"
+    op = (
+        f"nn.matmul(%0, %1) extras(%2, %3) outs(%4) {{layout = #nn.tiles<16>, maps = [{maps}]}} {{ "
+        "^bb0(%a: f32, %b: f16, %c: f16): %d = arith.extf %b : f16 to f32\n"
+        "%e = arith.addf %a, %d : f32\n%f = arith.extf %c : f16 to f32\n"
+        "%g = arith.addf %e, %f : f32\n%h = arith.truncf %g : f32 to f16\nnn.yield %h : f16 } : "
+        f"({', '.join(types)}) -> ()"
+    )
+    kernel, groups = kernel_of(op, types)
+    found = np.full((*rows, columns), np.nan, np.float16)
+    run_kernel(kernel, [x, in_tiles(w), bias, residual, found], groups)
+    expected = x.astype(np.float64) @ w.astype(np.float64).T + bias + residual
+    np.testing.assert_allclose(np.float64(found), expected, rtol=2e-3, atol=4e-3)
+
+
+NORMS = [
+    # Rows, columns, steps, what the norm has.
+    ((128,), 1536, 384, ("centred", "gives_rows", "has_bias", "has_weight")),
+    ((2, 33), 400, 512, ("gives_rows", "has_weight")),
+    ((1, 37), 1152, 128, ("centred",)),
+    ((12,), 208, 512, ("centred", "gives_rows", "has_bias")),
+]
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth", "flags"), NORMS)
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+def test_a_norm_and_a_product(
+    rows: tuple[int, ...], columns: int, depth: int, flags: tuple[str, ...], kind: str
+) -> None:
+    draw = np.random.default_rng(columns + depth)
+    x = drawn(draw, *rows, depth, mean=3)
+    w = drawn(draw, columns, depth, scale=depth**-0.5)
+    factors = [drawn(draw, depth, mean=1).astype(f"f{int(kind[1:]) // 8}") for _ in range(2)]
+    factors = factors[: ("has_bias" in flags) + ("has_weight" in flags)]
+    shape = "x".join(map(str, rows))
+    types = [
+        f"memref<{shape}x{depth}xf16>",
+        f"memref<{columns // 16}x{depth // 16}x256xf16>",
+        *[f"memref<{depth}x{kind}>"] * len(factors),
+        f"memref<{shape}x{columns}xf16>",
+        *[f"memref<{shape}x{depth}xf16>"] * ("gives_rows" in flags),
+    ]
+    names = [f"%{number}" for number in range(len(types))]
+    first = 2 + len(factors)
+    op = (
+        f"nn.normed_matmul({', '.join(names[:first])}) outs({', '.join(names[first:])}) "
+        f"{{eps = 1.0e-3 : f64, layout = #nn.tiles<16>, {', '.join(flags)}}} : "
+        f"({', '.join(types)}) -> ()"
+    )
+    kernel, groups = kernel_of(op, types)
+    outs = [np.full((*rows, n), np.nan, np.float16) for n in (columns, depth)[: len(types) - first]]
+    run_kernel(kernel, [x, in_tiles(w), *factors, *outs], groups)
+    exact: Array = x.astype(np.float64)
+    if "centred" in flags:
+        exact = exact - exact.mean(-1, keepdims=True)
+    exact = exact / np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-3)
+    rest = list(factors)
+    exact = exact * (rest.pop(0) if "has_weight" in flags else 1)
+    exact = exact + (rest.pop(0) if "has_bias" in flags else 0)
+    expected = [exact @ w.astype(np.float64).T, exact]
+    for one, value in zip(outs, expected):
+        np.testing.assert_allclose(np.float64(one), value, rtol=2e-3, atol=6e-3)
