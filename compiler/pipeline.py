@@ -111,6 +111,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "fuse-matvec", "bodies are final: what one product reads of another is known"
                 ),
                 faster("choose-layouts", "products have their final operands now"),
+                faster("delay-norms", "norms and the products of the next round in one block"),
                 faster("fuse-norms", "layouts say which products hold whole rows"),
                 faster("stream-weights", "panels are what a step reads; their sum is known now"),
                 faster("merge-products", "their bodies are final, their panels have their places"),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FloatAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    UnitAttr,
+)
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
@@ -28,7 +35,8 @@ class NormedMatmulOp(NNOp):
 
     Inputs: x; the matrix in `layout`; then weight and bias of the norm, `[K]`, as far as the flags say. The
     norm is `nn.layer_norm` with `centred`, else `nn.rms_norm`. The body, extras and maps are those of
-    `nn.matmul`. With `gives_rows` the normed rows are a second output.
+    `nn.matmul`. With `gives_rows` the normed rows are a second output. `beside`: how many products of the
+    same rows there are, which wait for nothing of each other.
 
         %f, %n = nn.normed_matmul(%x, %w, %g, %c) {centred, eps = 1.0e-12 : f64, gives_rows, has_bias,
             has_weight, layout = #nn.tiles<16>} :
@@ -37,6 +45,7 @@ class NormedMatmulOp(NNOp):
     """
 
     name = "nn.normed_matmul"
+    beside = opt_prop_def(IntegerAttr[IntegerType])
     centred = opt_prop_def(UnitAttr)
     eps = prop_def(FloatAttr)
     gives_rows = opt_prop_def(UnitAttr)
@@ -83,6 +92,8 @@ class NormedMatmulOp(NNOp):
         if len(self.inputs) != count:
             refuse(self, f"its flags say that there are {count} inputs, found {len(self.inputs)}")
         x, result = shape_of(self.left), shape_of(self.output)
+        if self.beside is not None and self.beside.value.data < 2:
+            refuse(self, f"{self.beside.value.data} products beside each other, expected 2 or more")
         if len(x) < 2:
             refuse(self, f"x has shape {text(x)}, expected rows of at least two dimensions")
         columns = result[-1] if result else None

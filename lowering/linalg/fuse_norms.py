@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -66,7 +66,7 @@ def _fuse(norm: Norm) -> None:
     if any(order[_within(op, block)] < order[first] for op in others):
         return
     for op in takers:
-        _join(norm, op, gives_rows=bool(others) and op is first)
+        _join(norm, op, gives_rows=bool(others) and op is first, beside=len(takers))
     norm.detach()
     norm.erase()
 
@@ -93,7 +93,7 @@ def _within(op: Operation, block: Block) -> Operation:
     return op
 
 
-def _join(norm: Norm, op: nn.MatmulOp, *, gives_rows: bool) -> None:
+def _join(norm: Norm, op: nn.MatmulOp, *, gives_rows: bool, beside: int) -> None:
     """An op that is both, in the place of the product."""
     x, *factors = norm.inputs
     is_layer = isinstance(norm, nn.LayerNormOp)
@@ -105,7 +105,10 @@ def _join(norm: Norm, op: nn.MatmulOp, *, gives_rows: bool) -> None:
         "has_bias": has_bias,
         "has_weight": has_weight,
     }
-    settings = {name: UnitAttr() for name, is_set in flags.items() if is_set}
+    settings: dict[str, Attribute | None] = {
+        name: UnitAttr() for name, is_set in flags.items() if is_set
+    }
+    settings["beside"] = nn.int_setting(beside) if beside > 1 else None
     assert op.layout is not None
     settings |= {"eps": norm.eps, "layout": op.layout, "maps": op.maps}
     rows = norm.result[0]

@@ -111,6 +111,7 @@ NORMS = [
     ((2, 33), 400, 512, ("gives_rows", "has_weight")),
     ((1, 37), 1152, 128, ("centred",)),
     ((12,), 208, 512, ("centred", "gives_rows", "has_bias")),
+    ((128,), 384, 384, ("beside = 3 : i64", "centred", "gives_rows")),
 ]
 
 

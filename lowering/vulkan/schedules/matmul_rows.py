@@ -107,7 +107,10 @@ class _Rows:
         self.found, self.epilogue, op = found, epilogue, found.op
         *batches, rows, columns = (_known(extent) for extent in found.extents)
         self.depth = _known(found.depth)
-        self.tile = row_tile(product_of_known(batches), rows, columns, self.depth)
+        many = product_of_known(batches)
+        if isinstance(op, NormedMatmulOp) and op.beside is not None:
+            many *= op.beside.value.data
+        self.tile = row_tile(many, rows, columns, self.depth)
         shared = b.facts.device_description.shared_memory
         self.steps, part = self.tile.plan(self.depth, shared)
         assert self.steps, "what `fits_rows` refuses has no such weight"

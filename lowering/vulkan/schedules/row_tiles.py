@@ -97,13 +97,13 @@ DEEP, LOW = RowTile(32, 16, 1, 8), RowTile(16, 16, 1, 8)
 """For long ones, and for few rows."""
 
 
-def row_tile(batches: int, rows: int, columns: int, depth: int) -> RowTile:
-    """The tile of a product; `rows` are those of a batch."""
+def row_tile(many: int, rows: int, columns: int, depth: int) -> RowTile:
+    """The tile of a product; `many`: batches of `rows` that are multiplied side by side."""
     if depth > SHORT:
         return LOW if rows <= SIDE else DEEP
     fitting = (NARROW, LOW) if rows <= SIDE else (WIDE, NARROW)
     for tile in fitting:
-        if batches * tile.groups(rows, columns) >= ENOUGH:
+        if many * tile.groups(rows, columns) >= ENOUGH:
             return tile
     return fitting[-1]
 

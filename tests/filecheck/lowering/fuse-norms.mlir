@@ -31,11 +31,11 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
-// Several products of one norm: each computes it, the first gives it to the result.
+// Several products of one norm: each computes it, side by side; the first gives it to the result.
 // CHECK-LABEL: func.func @step(%h: tensor<2x64x384xf16>
 // CHECK-NOT: nn.rms_norm
-// CHECK: %q, %n = nn.normed_matmul(%h, %a, %w) {gives_rows, has_weight, eps = 1.000000e-05 : f64, layout = #nn.tiles<16>}
-// CHECK-NEXT: %k = nn.normed_matmul(%h, %b, %w) {has_weight, eps = 1.000000e-05 : f64, layout = #nn.tiles<16>}
+// CHECK: %q, %n = nn.normed_matmul(%h, %a, %w) {gives_rows, has_weight, beside = 2 : i64, eps = 1.000000e-05 : f64, layout = #nn.tiles<16>}
+// CHECK-NEXT: %k = nn.normed_matmul(%h, %b, %w) {has_weight, beside = 2 : i64, eps = 1.000000e-05 : f64, layout = #nn.tiles<16>}
 // CHECK-NEXT: func.return %q, %k, %n
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
   func.func @step(%h: tensor<2x64x384xf16>, %w: tensor<384xf16>, %a: tensor<24x24x256xf16>, %b: tensor<8x24x256xf16>) -> (tensor<2x64x384xf16>, tensor<2x64x128xf16>, tensor<2x64x384xf16>) {

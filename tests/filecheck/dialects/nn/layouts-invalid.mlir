@@ -99,3 +99,9 @@ func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
   %y, %r = nn.normed_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x20xf16>)
   func.return
 }
+// -----
+// CHECK: nn.normed_matmul: 1 products beside each other, expected 2 or more
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.normed_matmul(%x, %w) {beside = 1 : i64, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> tensor<4x20xf16>
+  func.return
+}
