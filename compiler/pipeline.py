@@ -111,6 +111,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "fuse-matvec", "bodies are final: what one product reads of another is known"
                 ),
                 faster("choose-layouts", "products have their final operands now"),
+                faster("join-products", "one start for Q, K and V; before rounds are moved"),
                 faster("delay-norms", "norms and the products of the next round in one block"),
                 faster("fuse-norms", "layouts say which products hold whole rows"),
                 faster("stream-weights", "panels are what a step reads; their sum is known now"),

@@ -24,10 +24,10 @@ from openinfer.dialects.nn.layouts import (
 )
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.matvec_op import MatvecOp
-from openinfer.dialects.nn.normed_matmul_op import NormedMatmulOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.products_op import ProductsOp
+from openinfer.dialects.nn.row_matmul_op import RowMatmulOp
 from openinfer.dialects.nn.sections import EndSectionOp, SectionsOp
 from openinfer.dialects.nn.sequence_ops import OPS as _SEQUENCE_OPS
 from openinfer.dialects.nn.sequence_ops import (
@@ -122,7 +122,7 @@ NN = Dialect(
         MatmulOp,
         ProductsOp,
         MatvecOp,
-        NormedMatmulOp,
+        RowMatmulOp,
         ConvOp,
         DotPairsOp,
         RoundPairsOp,
@@ -189,7 +189,6 @@ __all__ = [
     "MatvecOp",
     "MemberOp",
     "NNOp",
-    "NormedMatmulOp",
     "ObserveOp",
     "PackOp",
     "PairsAttr",
@@ -206,6 +205,7 @@ __all__ = [
     "RmsNormOp",
     "RotaryOp",
     "RoundPairsOp",
+    "RowMatmulOp",
     "ScatterOp",
     "SectionsOp",
     "SetExtentOp",

@@ -103,7 +103,7 @@ def _may_wait(norm: Norm, carried: SSAValue, loop: scf.ForOp) -> bool:
     if not all(_is_outside(value, loop) or _is_member(value, loop) for value in norm.inputs[1:]):
         return False
     return any(
-        isinstance(use.operation, nn.MatmulOp)
+        isinstance(use.operation, nn.MatmulOp | nn.RowMatmulOp)
         and use.index == 0
         and use.operation.parent_block() is block
         and demands_of(use.operation).takes_norm(use.operation)

@@ -19,6 +19,7 @@ from openinfer.lowering.fusing import may_join
 from openinfer.lowering.locations import absorb_nodes, give_location
 
 Norm = nn.LayerNormOp | nn.RmsNormOp
+Product = nn.MatmulOp | nn.RowMatmulOp
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class FuseNorms(ModulePass):
         %f = nn.matmul(%n, %up) {layout = #nn.tiles<16>} : …
         %d = nn.matmul(%f, %down) extras(%n) {layout = #nn.tiles<16>, maps = […]} { … } : …
     After:
-        %f, %n = nn.normed_matmul(%h, %up, %g) {centred, eps = 1.0e-12 : f64, gives_rows, has_weight, …}
+        %f, %n = nn.row_matmul(%h, %up, %g) {centred, eps = 1.0e-12 : f64, gives_rows, has_weight, …}
         %d = nn.matmul(%f, %down) extras(%n) {layout = #nn.tiles<16>, maps = […]} { … } : …
 
     The norm is rounded as before; each of several products computes it, the first one gives it to everybody
@@ -56,7 +57,7 @@ def _fuse(norm: Norm) -> None:
     block = norm.parent_block()
     assert block is not None
     readers = list(dict.fromkeys(use.operation for use in norm.result[0].uses))
-    takers = [op for op in readers if isinstance(op, nn.MatmulOp) and _takes(op, norm)]
+    takers = [op for op in readers if isinstance(op, Product) and _takes(op, norm)]
     if not takers:
         return
     order = {op: number for number, op in enumerate(block.ops)}
@@ -66,14 +67,16 @@ def _fuse(norm: Norm) -> None:
     if any(order[_within(op, block)] < order[first] for op in others):
         return
     for op in takers:
-        _join(norm, op, gives_rows=bool(others) and op is first, beside=len(takers))
+        _join(norm, op, gives_rows=bool(others) and op is first)
     norm.detach()
     norm.erase()
 
 
-def _takes(op: nn.MatmulOp, norm: Norm) -> bool:
+def _takes(op: Product, norm: Norm) -> bool:
     rows = norm.result[0]
     once = sum(operand is rows for operand in op.operands) == 1
+    if isinstance(op, nn.RowMatmulOp) and op.eps is not None:
+        return False
     if not once or op.left is not rows or op.parent_block() is not norm.parent_block():
         return False
     machine = demands_of(op)
@@ -93,7 +96,7 @@ def _within(op: Operation, block: Block) -> Operation:
     return op
 
 
-def _join(norm: Norm, op: nn.MatmulOp, *, gives_rows: bool, beside: int) -> None:
+def _join(norm: Norm, op: Product, *, gives_rows: bool) -> None:
     """An op that is both, in the place of the product."""
     x, *factors = norm.inputs
     is_layer = isinstance(norm, nn.LayerNormOp)
@@ -108,19 +111,19 @@ def _join(norm: Norm, op: nn.MatmulOp, *, gives_rows: bool, beside: int) -> None
     settings: dict[str, Attribute | None] = {
         name: UnitAttr() for name, is_set in flags.items() if is_set
     }
-    settings["beside"] = nn.int_setting(beside) if beside > 1 else None
-    assert op.layout is not None
     settings |= {"eps": norm.eps, "layout": op.layout, "maps": op.maps}
-    rows = norm.result[0]
-    kinds = [op.result[0].type, *([rows.type] if gives_rows else [])]
-    inputs: Sequence[SSAValue] = [x, op.right, *factors]
+    settings["parts"] = op.parts if isinstance(op, nn.RowMatmulOp) else None
+    rows, count = norm.result[0], len(op.result)
+    kinds = [*op.result.types, *([rows.type] if gives_rows else [])]
+    inputs: Sequence[SSAValue] = [x, op.inputs[1], *factors]
     body = op.body[0].clone() if op.body else None
-    new = nn.NormedMatmulOp(inputs, kinds, (), settings, body, extras=op.extras)
+    new = nn.RowMatmulOp(inputs, kinds, (), settings, body, extras=op.extras)
     new.attributes.update(op.attributes)
     give_location(op.location, new)
     absorb_nodes(new, norm, op)
-    new.result[0].name_hint = op.result[0].name_hint
-    Rewriter.replace_op(op, [new], new.result[:1])
+    for old, result in zip(op.result, new.result):
+        result.name_hint = old.name_hint
+    Rewriter.replace_op(op, [new], new.result[:count])
     if gives_rows:
-        new.result[1].name_hint = rows.name_hint
-        rows.replace_all_uses_with(new.result[1])
+        new.result[count].name_hint = rows.name_hint
+        rows.replace_all_uses_with(new.result[count])

@@ -111,7 +111,6 @@ NORMS = [
     ((2, 33), 400, 512, ("gives_rows", "has_weight")),
     ((1, 37), 1152, 128, ("centred",)),
     ((12,), 208, 512, ("centred", "gives_rows", "has_bias")),
-    ((128,), 384, 384, ("beside = 3 : i64", "centred", "gives_rows")),
 ]
 
 
@@ -136,7 +135,7 @@ def test_a_norm_and_a_product(
     names = [f"%{number}" for number in range(len(types))]
     first = 2 + len(factors)
     op = (
-        f"nn.normed_matmul({', '.join(names[:first])}) outs({', '.join(names[first:])}) "
+        f"nn.row_matmul({', '.join(names[:first])}) outs({', '.join(names[first:])}) "
         f"{{eps = 1.0e-3 : f64, layout = #nn.tiles<16>, {', '.join(flags)}}} : "
         f"({', '.join(types)}) -> ()"
     )
@@ -153,3 +152,54 @@ def test_a_norm_and_a_product(
     expected = [exact @ w.astype(np.float64).T, exact]
     for one, value in zip(outs, expected):
         np.testing.assert_allclose(np.float64(one), value, rtol=2e-3, atol=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "flags"),
+    [
+        ((1, 128), 384, 384, "centred, gives_rows, eps = 1.0e-3 : f64, "),
+        ((2, 33), 80, 256, "eps = 1.0e-3 : f64, "),
+        ((70,), 144, 640, ""),
+    ],
+)
+def test_parts(rows: tuple[int, ...], columns: int, depth: int, flags: str) -> None:
+    """Three weights, a bias of each, and a residual that all of them have."""
+    draw = np.random.default_rng(columns + depth)
+    x = drawn(draw, *rows, depth)
+    weights = [drawn(draw, columns, depth, scale=depth**-0.5) for _ in range(3)]
+    bias, residual = drawn(draw, 3, columns), drawn(draw, *rows, columns)
+    shape = "x".join(map(str, rows))
+    count = 3 + ("gives_rows" in flags)
+    types = [
+        f"memref<{shape}x{depth}xf16>",
+        f"memref<3x{columns // 16}x{depth // 16}x256xf16>",
+        f"memref<3x{columns}xf16>",
+        f"memref<{shape}x{columns}xf16>",
+        *[f"memref<{shape}x{columns}xf16>"] * 3,
+        *[f"memref<{shape}x{depth}xf16>"] * (count - 3),
+    ]
+    dims = [f"d{n}" for n in range(len(rows) + 2)]
+    all_dims, inner = ", ".join(dims), ", ".join(dims[1:])
+    maps = f"affine_map<({all_dims}) -> (d0, {dims[-1]})>, affine_map<({all_dims}) -> ({inner})>"
+    outs = ", ".join(f"%{number}" for number in range(4, 4 + count))
+    op = (
+        f"nn.row_matmul(%0, %1) extras(%2, %3) outs({outs}) {{{flags}layout = #nn.tiles<16>, "
+        f"maps = [{maps}], parts = 3 : i64}} {{ "
+        "^bb0(%a: f32, %b: f16, %c: f16): %d = arith.extf %b : f16 to f32\n"
+        "%e = arith.addf %a, %d : f32\n%f = arith.extf %c : f16 to f32\n"
+        "%g = arith.mulf %e, %f : f32\n%h = arith.truncf %g : f32 to f16\nnn.yield %h : f16 } : "
+        f"({', '.join(types)}) -> ()"
+    )
+    kernel, groups = kernel_of(op, types)
+    made = [np.full((*rows, n), np.nan, np.float16) for n in [*[columns] * 3, depth][:count]]
+    packed = np.stack([in_tiles(w) for w in weights])
+    run_kernel(kernel, [x, packed, bias, residual, *made], groups)
+    exact: Array = x.astype(np.float64)
+    if "centred" in flags:
+        exact = exact - exact.mean(-1, keepdims=True)
+    if "eps" in flags:
+        exact = exact / np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-3)
+    sums = [exact @ w.astype(np.float64).T for w in weights]
+    expected = [*[(s + bias[n]) * residual for n, s in enumerate(sums)], exact]
+    for one, value in zip(made, expected):
+        np.testing.assert_allclose(one.astype(np.float64), value, rtol=4e-3, atol=8e-3)

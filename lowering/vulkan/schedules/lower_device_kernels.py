@@ -40,7 +40,7 @@ from openinfer.lowering.vulkan.schedules.grid import Grid
 from openinfer.lowering.vulkan.schedules.matmul import (
     lower_matmul,
     lower_matvec,
-    lower_normed_matmul,
+    lower_row_matmul,
 )
 from openinfer.lowering.vulkan.schedules.movement import lower_concat, lower_slice
 from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
@@ -59,7 +59,7 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     GenericOp.name: lower_generic,
     nn.MatmulOp.name: lower_matmul,
     nn.MatvecOp.name: lower_matvec,
-    nn.NormedMatmulOp.name: lower_normed_matmul,
+    nn.RowMatmulOp.name: lower_row_matmul,
     nn.SoftmaxOp.name: lower_softmax,
     nn.AttentionOp.name: lower_attention,
     nn.LayerNormOp.name: lower_layer_norm,

@@ -1,4 +1,4 @@
-"""`nn.matmul`, `nn.normed_matmul`, `nn.matvec`: the form that fits a product.
+"""`nn.matmul`, `nn.row_matmul`, `nn.matvec`: the form that fits a product.
 
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from openinfer.dialects.nn import MatmulOp, MatvecOp, NormedMatmulOp
+from openinfer.dialects.nn import MatmulOp, MatvecOp, RowMatmulOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
 from openinfer.lowering.kernels.long_sums import PRODUCTS
@@ -100,9 +100,9 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
 
 
-def lower_normed_matmul(b: LoopBuilder, op: Operation) -> Grid:
+def lower_row_matmul(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of a product with the norm of its rows."""
-    assert isinstance(op, NormedMatmulOp)
+    assert isinstance(op, RowMatmulOp)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
     return lower_rows(Product(b, op), epilogue)
 

@@ -160,13 +160,24 @@ class Where:
     """Rows and columns of the result."""
     whole: tuple[bool, bool]
     """Whether rows, and columns, are a multiple of those of a tile: then none is beyond the edge."""
+    part: SSAValue | None = None
+    """Which of several outputs it is; then `batch` begins with that, as extra operands are numbered."""
 
 
 class Finish:
     """Takes matrices of sums, and stores results."""
 
-    def __init__(self, b: LoopBuilder, op: Operation, epilogue: Epilogue, part: Part) -> None:
+    def __init__(
+        self,
+        b: LoopBuilder,
+        op: Operation,
+        epilogue: Epilogue,
+        part: Part,
+        outputs: Sequence[SSAValue] = (),
+    ) -> None:
+        """`outputs`: those of several parts."""
         self.b, self.op, self.epilogue, self.part = b, op, epilogue, part
+        self.outputs = list(outputs) or [epilogue.output]
         shape = [part.subgroups, part.height, part.line]
         kind = f32 if part.words == 1 else VectorType(f32, [part.words])
         self.sums = shared_buffer(b, kind, shape, "finished")
@@ -276,24 +287,39 @@ class Finish:
         for lane, total in enumerate(totals):
             at = (*where.batch, row, b.add(column, lane))
             values.append(epilogue.finish(total, Place(at, None), [one[lane] for one in read]))
-        output = epilogue.output
-        wide = self._is_wide(output) and is_width(output, part.together)
-        limits: list[SSAValue] = []
+        for number, output in enumerate(self.outputs):
+            limits: list[SSAValue] = []
+            batch = where.batch
+            if where.part is not None:
+                limits.append(b.compare("eq", where.part, number))
+                batch = batch[1:]
+            self._write(where, values, output, (*batch, row, column), limits)
+
+    def _write(
+        self,
+        where: Where,
+        values: list[SSAValue],
+        output: SSAValue,
+        place: Sequence[Index],
+        limits: list[SSAValue],
+    ) -> None:
+        """Neighbouring results, from a place on, where all limits hold."""
+        b, together = self.b, self.part.together
+        *batch, row, column = place
+        wide = self._is_wide(output) and is_width(output, together)
         if not where.whole[0]:
             limits.append(b.compare("ult", row, where.rows))
         if wide:
             if not where.whole[1]:
                 limits.append(b.compare("ult", column, where.columns))
-            self._guarded(
-                limits, lambda: store_wide(b, values, output, [*where.batch, row, column])
-            )
+            self._guarded(limits, lambda: store_wide(b, values, output, [*batch, row, column]))
             return
         for lane, value in enumerate(values):
             there = b.add(column, lane)
             inside = list(limits)
             if not where.whole[1]:
                 inside.append(b.compare("ult", there, where.columns))
-            at = [*where.batch, row, there]
+            at = [*batch, row, there]
             self._guarded(inside, lambda value=value, at=at: b.store(value, output, at))
 
     def _guarded(self, limits: Sequence[SSAValue], store: Callable[[], None]) -> None:

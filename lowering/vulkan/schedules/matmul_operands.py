@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.nn import MatmulOp, MatvecOp, NormedMatmulOp
+from openinfer.dialects.nn import MatmulOp, MatvecOp, RowMatmulOp
 from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
@@ -88,7 +88,7 @@ class Operand:
 class Product:
     """A product of matrices in batches."""
 
-    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp | NormedMatmulOp) -> None:
+    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp | RowMatmulOp) -> None:
         self.b, self.op = b, op
         self.left, self.output = op.left, op.output
         if not isinstance(op, MatmulOp):

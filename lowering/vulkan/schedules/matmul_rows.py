@@ -1,4 +1,4 @@
-"""`nn.matmul` and `nn.normed_matmul` of not too many rows with a weight that lies as matrices of 16 x 16.
+"""`nn.matmul` and `nn.row_matmul` of not too many rows with a weight that lies as matrices of 16 x 16.
 
 A workgroup computes a tile of the result. All of its subgroups have the same rows, some of the columns each,
 and a part of the steps of the sum:
@@ -30,7 +30,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaConstantMatrixOp,
     SubgroupMmaLoadMatrixOp,
 )
-from openinfer.dialects.nn import NormedMatmulOp
+from openinfer.dialects.nn import RowMatmulOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue
 from openinfer.lowering.vulkan.schedules.grid import (
@@ -68,17 +68,17 @@ def lower_rows(found: Product, epilogue: Epilogue) -> Grid:
     tile = kernel.tile
     *batches, rows, columns = (_known(extent) for extent in found.extents)
     down, across = groups_across(rows, tile.rows), groups_across(columns, tile.columns)
-    counts = [*batches, down, across + (kernel.normed is not None)]
+    counts = [kernel.parts, *batches, down, across + (kernel.normed is not None)]
 
     def one(number: SSAValue) -> None:
-        *batch, row, column = split(b, number, counts)
+        part, *batch, row, column = split(b, number, counts)
         if kernel.normed is None:
-            kernel.build(batch, row, column)
+            kernel.build(part, batch, row, column)
             return
         b.when(
             b.compare("ult", column, across),
-            lambda: kernel.build(batch, row, column),
-            lambda: kernel.write_rows(batch, row),
+            lambda: kernel.build(part, batch, row, column),
+            lambda: kernel.write_rows(part, batch, row),
         )
 
     each_group(b, product(b, counts), one)
@@ -107,16 +107,16 @@ class _Rows:
         self.found, self.epilogue, op = found, epilogue, found.op
         *batches, rows, columns = (_known(extent) for extent in found.extents)
         self.depth = _known(found.depth)
-        many = product_of_known(batches)
-        if isinstance(op, NormedMatmulOp) and op.beside is not None:
-            many *= op.beside.value.data
+        self.parts = op.count if isinstance(op, RowMatmulOp) else 1
+        many = self.parts * product_of_known(batches)
         self.tile = row_tile(many, rows, columns, self.depth)
         shared = b.facts.device_description.shared_memory
         self.steps, part = self.tile.plan(self.depth, shared)
         assert self.steps, "what `fits_rows` refuses has no such weight"
         line = line_of(self.steps)
         self.panel = shared_buffer(b, VectorType(f16, [LANES]), [self.tile.rows, line], "rows")
-        self.finish = Finish(b, op, epilogue, part)
+        outputs = op.products if isinstance(op, RowMatmulOp) else ()
+        self.finish = Finish(b, op, epilogue, part, outputs)
         self.subgroup, self.lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
         self.number = b.rem(self.subgroup, self.tile.along)
         """Which part of the steps the subgroup has."""
@@ -129,20 +129,24 @@ class _Rows:
         """Rows that all invocations read at once."""
         self.norm: RowNorm | None = None
         self.normed: SSAValue | None = None
-        """Where the rows of the norm go, if anywhere."""
-        if isinstance(op, NormedMatmulOp):
+        """Where rows of the norm go, if anywhere."""
+        if isinstance(op, RowMatmulOp) and op.eps is not None:
             group = Workgroup(b, self.tile.size)
             self.norm = RowNorm(b, op, self.share, self.depth, group)
             self.normed = op.rows
 
-    def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
-        """The tile of a number along rows and one along columns."""
+    def build(
+        self, part: SSAValue, batch: Sequence[Index], row: SSAValue, column: SSAValue
+    ) -> None:
+        """The tile of a number along rows and one along columns, of one of several products."""
         b, tile, found = self.b, self.tile, self.found
         rows, columns = b.mul(row, tile.rows), b.mul(column, tile.columns)
         self.epilogue.prepare(None)
         turns = self.depth // self.steps
         ahead = min(tile.ahead(self.steps), turns)
-        right = [self._matrices(columns, turn) for turn in range(ahead)]
+        several = self.parts > 1
+        matrix: list[Index] = [part] if several else []
+        right = [self._matrices(matrix, columns, turn) for turn in range(ahead)]
         lines = self._lines(batch, rows)
         left = [self._fetch(lines, turn) for turn in range(ahead)]
         if self.norm is not None:
@@ -156,14 +160,14 @@ class _Rows:
             for line, pieces in zip(lines, left[turn]):
                 self._put(line, pieces)
             if turn + ahead < turns:
-                right.append(self._matrices(columns, turn + ahead))
+                right.append(self._matrices(matrix, columns, turn + ahead))
                 left.append(self._fetch(lines, turn + ahead))
             barrier(b)
             sums = self._multiply(right[turn], sums)
         self.finish.build(
             sums,
             Where(
-                batch,
+                [*matrix, *batch],
                 rows,
                 b.add(columns, self.x),
                 self.subgroup,
@@ -172,11 +176,18 @@ class _Rows:
                 found.rows,
                 found.columns,
                 (self._is_whole(0), self._is_whole(1)),
+                part if several else None,
             ),
         )
 
-    def write_rows(self, batch: Sequence[Index], row: SSAValue) -> None:
-        """The rows of a norm, those of the tile of a number."""
+    def write_rows(self, part: SSAValue, batch: Sequence[Index], row: SSAValue) -> None:
+        """The rows of a norm, those of the tile of a number, for the first of several products."""
+        if self.parts == 1:
+            self._write(batch, row)
+            return
+        self.b.when(self.b.compare("eq", part, 0), lambda: self._write(batch, row))
+
+    def _write(self, batch: Sequence[Index], row: SSAValue) -> None:
         b, target = self.b, self.normed
         assert self.norm is not None
         assert target is not None
@@ -230,7 +241,9 @@ class _Rows:
             at = [line.panel, b.add(self.share, number * SHARE)]
             b.store(b.from_elements(values), self.panel, at)
 
-    def _matrices(self, columns: SSAValue, turn: int) -> list[list[SSAValue]]:
+    def _matrices(
+        self, matrix: Sequence[Index], columns: SSAValue, turn: int
+    ) -> list[list[SSAValue]]:
         """The matrices of the weight that a subgroup multiplies in a turn: those of each 16 steps."""
         b, right = self.b, self.found.right
         wide = common_lanes(self.found.op, (right,)) == LANES
@@ -246,7 +259,7 @@ class _Rows:
         for step in range(own):
             matrices: list[SSAValue] = []
             for place in places:
-                at = [place, b.add(first, step), b.index(0)]
+                at = [*map(b.index, matrix), place, b.add(first, step), b.index(0)]
                 load = SubgroupMmaLoadMatrixOp(right, at, SIDE, RIGHT, transpose=True)
                 if wide:
                     load.attributes[TOGETHER] = IntegerAttr(LANES, i64)

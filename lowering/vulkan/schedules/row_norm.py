@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f16, f32
 from xdsl.dialects.math import SqrtOp
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.nn import NormedMatmulOp
+from openinfer.dialects.nn import RowMatmulOp
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import count_as
@@ -23,7 +23,7 @@ class RowNorm:
     """The norm that a product takes in. Its factors are read once, for all rows of an invocation."""
 
     def __init__(
-        self, b: LoopBuilder, op: NormedMatmulOp, share: SSAValue, depth: int, group: Workgroup
+        self, b: LoopBuilder, op: RowMatmulOp, share: SSAValue, depth: int, group: Workgroup
     ) -> None:
         """`share`: the number of the invocation among those that have a row of `depth` elements."""
         self.b, self.op, self.group, self.depth, self.share = b, op, group, depth, share
@@ -59,6 +59,7 @@ class RowNorm:
             mean = self._mean(values)
             values = [b.insert(arith.SubfOp(value, mean)) for value in values]
         square = self._mean([self._mul(value, value) for value in values])
+        assert self.op.eps is not None
         eps = b.constant(self.op.eps.value.data, f32)
         root = b.insert(SqrtOp(self._add(square, eps)))
         factor = b.insert(arith.DivfOp(b.constant(1.0, f32), root))

@@ -123,26 +123,35 @@ def fits_rows(op: nn.MatmulOp) -> bool:
     extents = _extents(op)
     if extents is None:
         return False
-    *batches, rows, columns, depth = extents
-    if columns % SIDE or depth % STEPS or rows <= MOST_ROWS:
+    if extents[-2] % SIDE or extents[-1] % STEPS or extents[-3] <= MOST_ROWS:
         return False
-    many = product_of_known(batches)
-    tile = row_tile(many, rows, columns, depth)
-    steps, _ = tile.plan(depth, device.shared_memory)
-    return steps > 0 and many * tile.groups(rows, columns) <= MOST_GROUPS
+    return _plan(op, extents)[0] > 0 and fits_together(op, 1)
 
 
-def takes_norm(op: nn.MatmulOp) -> bool:
-    """Whether the workgroups of such a product hold whole rows."""
+def fits_together(op: nn.MatmulOp, count: int) -> bool:
+    """Whether a device computes the tiles of `count` such products at once."""
     extents = _extents(op)
     if extents is None:
         return False
     *batches, rows, columns, depth = extents
-    tile = row_tile(product_of_known(batches), rows, columns, depth)
-    return tile.plan(depth, Facts.of(op).device_description.shared_memory)[0] == depth
+    many = count * product_of_known(batches)
+    return many * row_tile(many, rows, columns, depth).groups(rows, columns) <= MOST_GROUPS
 
 
-def _extents(op: nn.MatmulOp) -> list[int] | None:
+def takes_norm(op: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+    """Whether the workgroups of such a product hold whole rows."""
+    extents = _extents(op)
+    return extents is not None and _plan(op, extents)[0] == extents[-1]
+
+
+def _plan(op: nn.MatmulOp | nn.RowMatmulOp, extents: list[int]) -> tuple[int, Part]:
+    *batches, rows, columns, depth = extents
+    many = product_of_known(batches) * (op.count if isinstance(op, nn.RowMatmulOp) else 1)
+    tile = row_tile(many, rows, columns, depth)
+    return tile.plan(depth, Facts.of(op).device_description.shared_memory)
+
+
+def _extents(op: nn.MatmulOp | nn.RowMatmulOp) -> list[int] | None:
     """The extents of the result, and the steps of the sum; None where only the step knows one."""
     known = [dim.constant for dim in (*nn.dims_of(op.output), nn.dims_of(op.left)[-1])]
     extents = [extent for extent in known if extent]

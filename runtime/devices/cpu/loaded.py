@@ -119,8 +119,7 @@ class CpuProgram(LoadedProgram):
         """The bytes of one weight argument; a mapped view when nothing had to be moved."""
         if not row.sources:
             return self._made(row)
-        family = bool(self.variables[row.variable].members)
-        if row.prepare is None and not family:
+        if row.prepare is None and len(row.sources) == 1:
             array = self._read(row.sources[0])
             if array.nbytes <= SMALL:
                 self.copied_bytes += array.nbytes

@@ -80,7 +80,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
   func.func private @normed_0(%x: memref<128x384xf16>, %w: memref<96x24x256xf16>, %g: memref<384xf16>, %y: memref<128x1536xf16>, %n: memref<128x384xf16>) {
-    nn.normed_matmul(%x, %w, %g) outs(%y, %n) {centred, gives_rows, has_weight, eps = 1.0e-12 : f64, layout = #nn.tiles<16>} : (memref<128x384xf16>, memref<96x24x256xf16>, memref<384xf16>, memref<128x1536xf16>, memref<128x384xf16>) -> ()
+    nn.row_matmul(%x, %w, %g) outs(%y, %n) {centred, gives_rows, has_weight, eps = 1.0e-12 : f64, layout = #nn.tiles<16>} : (memref<128x384xf16>, memref<96x24x256xf16>, memref<384xf16>, memref<128x1536xf16>, memref<128x384xf16>) -> ()
     func.return
   }
 }

@@ -70,38 +70,50 @@ func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x2x256xf16>) {
   func.return
 }
 // -----
-// CHECK: nn.normed_matmul: its flags say that there are 4 inputs, found 3
+// CHECK: nn.row_matmul: its flags say that there are 4 inputs, found 3
 func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>, %g: tensor<40xf16>) {
-  %y = nn.normed_matmul(%x, %w, %g) {has_bias, has_weight, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<40xf16>) -> tensor<4x20xf16>
+  %y = nn.row_matmul(%x, %w, %g) {has_bias, has_weight, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<40xf16>) -> tensor<4x20xf16>
   func.return
 }
 // -----
-// CHECK: nn.normed_matmul: the matrix in #nn.tiles<16> has shape [2, 2, 256], expected [2, 3, 256]
+// CHECK: nn.row_matmul: the matrix in #nn.tiles<16> has shape [2, 2, 256], expected [2, 3, 256]
 func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x2x256xf16>) {
-  %y = nn.normed_matmul(%x, %w) {eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x2x256xf16>) -> tensor<4x20xf16>
+  %y = nn.row_matmul(%x, %w) {eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x2x256xf16>) -> tensor<4x20xf16>
   func.return
 }
 // -----
-// CHECK: nn.normed_matmul: the bias of the norm has shape [20], expected [40]
+// CHECK: nn.row_matmul: the bias of the norm has shape [20], expected [40]
 func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>, %g: tensor<20xf16>) {
-  %y = nn.normed_matmul(%x, %w, %g) {has_bias, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<20xf16>) -> tensor<4x20xf16>
+  %y = nn.row_matmul(%x, %w, %g) {has_bias, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<20xf16>) -> tensor<4x20xf16>
   func.return
 }
 // -----
-// CHECK: nn.normed_matmul has 2 results, found 1
+// CHECK: nn.row_matmul has 2 results, found 1
 func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
-  %y = nn.normed_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> tensor<4x20xf16>
+  %y = nn.row_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> tensor<4x20xf16>
   func.return
 }
 // -----
-// CHECK: nn.normed_matmul: what the norm gives has shape [4, 20], expected [4, 40]
+// CHECK: nn.row_matmul: what the norm gives has shape [4, 20], expected [4, 40]
 func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
-  %y, %r = nn.normed_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x20xf16>)
+  %y, %r = nn.row_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x20xf16>)
   func.return
 }
 // -----
-// CHECK: nn.normed_matmul: 1 products beside each other, expected 2 or more
+// CHECK: nn.row_matmul: 1 parts, expected 2 or more
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<1x2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {layout = #nn.tiles<16>, parts = 1 : i64} : (tensor<4x40xf16>, tensor<1x2x3x256xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the matrix in #nn.tiles<16> has shape [3, 2, 3, 256], expected [2, 2, 3, 256]
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<3x2x3x256xf16>) {
+  %y, %z = nn.row_matmul(%x, %w) {layout = #nn.tiles<16>, parts = 2 : i64} : (tensor<4x40xf16>, tensor<3x2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x20xf16>)
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: its flags belong to a norm, which has eps
 func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
-  %y = nn.normed_matmul(%x, %w) {beside = 1 : i64, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> tensor<4x20xf16>
+  %y, %z = nn.row_matmul(%x, %w) {gives_rows, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x40xf16>)
   func.return
 }

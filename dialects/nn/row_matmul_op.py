@@ -1,4 +1,4 @@
-"""Products of rows that are normed on the way."""
+"""Products of some rows with all that their kernel takes in."""
 
 from __future__ import annotations
 
@@ -30,29 +30,30 @@ from openinfer.dialects.nn.layouts import LayoutAttr
 
 
 @irdl_op_definition
-class NormedMatmulOp(NNOp):
-    """`[…, M, K] x [K, N] -> […, M, N]` behind a norm of the rows, which is rounded as if it were stored.
+class RowMatmulOp(NNOp):
+    """`[…, M, K] x [K, N] -> […, M, N]`, of several matrices, or behind a norm of the rows.
 
-    Inputs: x; the matrix in `layout`; then weight and bias of the norm, `[K]`, as far as the flags say. The
-    norm is `nn.layer_norm` with `centred`, else `nn.rms_norm`. The body, extras and maps are those of
-    `nn.matmul`. With `gives_rows` the normed rows are a second output. `beside`: how many products of the
-    same rows there are, which wait for nothing of each other.
+    Inputs: x; the matrix in `layout`; then weight and bias of the norm, `[K]`, as far as the flags say. With
+    `eps` there is a norm, `nn.layer_norm` with `centred`, else `nn.rms_norm`, which is rounded as if it were
+    stored; with `gives_rows` the normed rows are the last output. The body, extras and maps are those of
+    `nn.matmul`. With `parts` so many matrices lie one behind the other, and each has an output of its own;
+    the number of the part is the first dimension of the maps.
 
-        %f, %n = nn.normed_matmul(%x, %w, %g, %c) {centred, eps = 1.0e-12 : f64, gives_rows, has_bias,
-            has_weight, layout = #nn.tiles<16>} :
-            (tensor<128x384xf16>, tensor<96x24x256xf16>, tensor<384xf16>, tensor<384xf16>)
-            -> (tensor<128x1536xf16>, tensor<128x384xf16>)
+        %q, %k, %n = nn.row_matmul(%x, %w, %g) extras(%b) {gives_rows, has_weight, eps = 1.0e-05 : f64,
+            layout = #nn.tiles<16>, maps = [affine_map<(p, m, n) -> (p, n)>], parts = 2 : i64} {…} :
+            (tensor<128x384xf16>, tensor<2x24x24x256xf16>, tensor<384xf16>, tensor<2x384xf16>)
+            -> (tensor<128x384xf16>, tensor<128x384xf16>, tensor<128x384xf16>)
     """
 
-    name = "nn.normed_matmul"
-    beside = opt_prop_def(IntegerAttr[IntegerType])
+    name = "nn.row_matmul"
     centred = opt_prop_def(UnitAttr)
-    eps = prop_def(FloatAttr)
+    eps = opt_prop_def(FloatAttr)
     gives_rows = opt_prop_def(UnitAttr)
     has_bias = opt_prop_def(UnitAttr)
     has_weight = opt_prop_def(UnitAttr)
     layout = prop_def(LayoutAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
+    parts = opt_prop_def(IntegerAttr[IntegerType])
     ARITY: ClassVar[tuple[int, int | None]] = (2, 4)
     BODY: ClassVar[bool] = True
 
@@ -62,7 +63,7 @@ class NormedMatmulOp(NNOp):
 
     @property
     def rights(self) -> list[SSAValue]:
-        """The matrix."""
+        """The matrix, or all of them."""
         return [self.inputs[1]]
 
     @property
@@ -76,13 +77,23 @@ class NormedMatmulOp(NNOp):
         return self.inputs[-1] if self.has_bias is not None else None
 
     @property
+    def products(self) -> list[SSAValue]:
+        """The output of each product."""
+        return list(self.outs or self.result)[: self.count]
+
+    @property
     def rows(self) -> SSAValue | None:
         """Where the normed rows go."""
-        return (self.outs or self.result)[1] if self.gives_rows is not None else None
+        return (self.outs or self.result)[-1] if self.gives_rows is not None else None
+
+    @property
+    def count(self) -> int:
+        """How many products there are."""
+        return self.parts.value.data if self.parts is not None else 1
 
     @property
     def output_count(self) -> int:
-        return 1 + (self.gives_rows is not None)
+        return self.count + (self.gives_rows is not None)
 
     def layout_at(self, index: int) -> LayoutAttr | None:
         return self.layout if index == 1 else None
@@ -91,14 +102,20 @@ class NormedMatmulOp(NNOp):
         count = 2 + (self.has_weight is not None) + (self.has_bias is not None)
         if len(self.inputs) != count:
             refuse(self, f"its flags say that there are {count} inputs, found {len(self.inputs)}")
+        norm = (self.centred, self.gives_rows, self.has_bias, self.has_weight)
+        if self.eps is None and any(flag is not None for flag in norm):
+            refuse(self, "its flags belong to a norm, which has eps")
+        if self.parts is not None and self.count < 2:
+            refuse(self, f"{self.count} parts, expected 2 or more")
         x, result = shape_of(self.left), shape_of(self.output)
-        if self.beside is not None and self.beside.value.data < 2:
-            refuse(self, f"{self.beside.value.data} products beside each other, expected 2 or more")
         if len(x) < 2:
             refuse(self, f"x has shape {text(x)}, expected rows of at least two dimensions")
         columns = result[-1] if result else None
-        expect_shape(self, "the result", result, (*x[:-1], columns))
-        expected = self.layout.shape((x[-1], columns))
+        for value in self.products:
+            expect_shape(self, "the result", shape_of(value), (*x[:-1], columns))
+            expect_element(self, "the result", element(value), element(self.output))
+        parts = () if self.parts is None else (self.count,)
+        expected = (*parts, *self.layout.shape((x[-1], columns)))
         expect_shape(self, f"the matrix in {self.layout}", shape_of(self.rights[0]), expected)
         for what, value in (("weight", self.weight), ("bias", self.bias)):
             if value is not None:
@@ -107,5 +124,5 @@ class NormedMatmulOp(NNOp):
         if self.rows is not None:
             expect_shape(self, "what the norm gives", shape_of(self.rows), x)
             expect_element(self, "what the norm gives", element(self.rows), element(self.left))
-        check_extras(self, self.maps, result)
+        check_extras(self, self.maps, (*parts, *result))
         check_body(self)
