@@ -114,6 +114,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 faster("join-products", "one start for Q, K and V; before rounds are moved"),
                 faster("delay-norms", "norms and the products of the next round in one block"),
                 faster("fuse-norms", "layouts say which products hold whole rows"),
+                faster("store-squares", "who reads what a product gives is final"),
                 faster("stream-weights", "panels are what a step reads; their sum is known now"),
                 faster("merge-products", "their bodies are final, their panels have their places"),
                 Step("dce", "members of weights that are read in a layout now"),

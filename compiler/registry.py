@@ -40,6 +40,7 @@ PASSES: dict[str, str] = {
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",
+    "store-squares": "openinfer.lowering.linalg.store_squares:StoreSquares",
     "join-products": "openinfer.lowering.linalg.join_products:JoinProducts",
     "delay-norms": "openinfer.lowering.linalg.delay_norms:DelayNorms",
     "fuse-norms": "openinfer.lowering.linalg.fuse_norms:FuseNorms",

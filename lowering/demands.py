@@ -92,6 +92,10 @@ class Demands:
         one behind the other."""
         return False
 
+    def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+        """Whether the kernel of a product gains by a left operand in squares, as its weight lies."""
+        return False
+
     def takes_norm(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
         """Whether the kernel of a product computes the norm of the rows of its left operand, too."""
         return False

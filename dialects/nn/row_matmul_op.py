@@ -17,6 +17,7 @@ from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
 from openinfer.dialects.nn.base import NNOp
 from openinfer.dialects.nn.checks import (
+    Dims,
     element,
     expect_element,
     expect_floats,
@@ -26,7 +27,7 @@ from openinfer.dialects.nn.checks import (
     text,
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
-from openinfer.dialects.nn.layouts import LayoutAttr
+from openinfer.dialects.nn.layouts import LayoutAttr, TilesAttr
 
 
 @irdl_op_definition
@@ -37,7 +38,8 @@ class RowMatmulOp(NNOp):
     `eps` there is a norm, `nn.layer_norm` with `centred`, else `nn.rms_norm`, which is rounded as if it were
     stored; with `gives_rows` the normed rows are the last output. The body, extras and maps are those of
     `nn.matmul`. With `parts` so many matrices lie one behind the other, and each has an output of its own;
-    the number of the part is the first dimension of the maps.
+    the number of the part is the first dimension of the maps. With `tiled_left` x lies in the squares of
+    `layout`, each of them row by row, `[…, M / 16, K / 16, 256]`, and with `tiled_result` the result does.
 
         %q, %k, %n = nn.row_matmul(%x, %w, %g) extras(%b) {gives_rows, has_weight, eps = 1.0e-05 : f64,
             layout = #nn.tiles<16>, maps = [affine_map<(p, m, n) -> (p, n)>], parts = 2 : i64} {…} :
@@ -54,6 +56,8 @@ class RowMatmulOp(NNOp):
     layout = prop_def(LayoutAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     parts = opt_prop_def(IntegerAttr[IntegerType])
+    tiled_left = opt_prop_def(UnitAttr)
+    tiled_result = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (2, 4)
     BODY: ClassVar[bool] = True
 
@@ -107,12 +111,16 @@ class RowMatmulOp(NNOp):
             refuse(self, "its flags belong to a norm, which has eps")
         if self.parts is not None and self.count < 2:
             refuse(self, f"{self.count} parts, expected 2 or more")
-        x, result = shape_of(self.left), shape_of(self.output)
+        x = self._plain(self.left, is_tiled=self.tiled_left is not None)
+        result = self._plain(self.output, is_tiled=self.tiled_result is not None)
+        if self.tiled_left is not None and self.eps is not None:
+            refuse(self, "the norm of rows that lie in squares")
         if len(x) < 2:
             refuse(self, f"x has shape {text(x)}, expected rows of at least two dimensions")
         columns = result[-1] if result else None
         for value in self.products:
-            expect_shape(self, "the result", shape_of(value), (*x[:-1], columns))
+            found = self._plain(value, is_tiled=self.tiled_result is not None)
+            expect_shape(self, "the result", found, (*x[:-1], columns))
             expect_element(self, "the result", element(value), element(self.output))
         parts = () if self.parts is None else (self.count,)
         expected = (*parts, *self.layout.shape((x[-1], columns)))
@@ -126,3 +134,20 @@ class RowMatmulOp(NNOp):
             expect_element(self, "what the norm gives", element(self.rows), element(self.left))
         check_extras(self, self.maps, (*parts, *result))
         check_body(self)
+
+    def _plain(self, value: SSAValue, *, is_tiled: bool) -> Dims:
+        """The dimensions of rows, also of those that lie in squares."""
+        found = shape_of(value)
+        if not is_tiled:
+            return found
+        layout = self.layout
+        if not isinstance(layout, TilesAttr):
+            refuse(self, f"rows in squares, but a matrix in {layout}")
+        side = layout.data
+        *leading, down, across, width = found if len(found) > 2 else (None,) * 3
+        if not isinstance(down, int) or not isinstance(across, int) or width != layout.width:
+            refuse(
+                self,
+                f"rows in squares have shape {text(found)}, expected […, M, K, {layout.width}]",
+            )
+        return (*leading, down * side, across * side)

@@ -32,7 +32,12 @@ from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_matrices import SIDE
 from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
-from openinfer.lowering.vulkan.schedules.row_tiles import fits_rows, fits_together, takes_norm
+from openinfer.lowering.vulkan.schedules.row_tiles import (
+    fits_rows,
+    fits_together,
+    reads_squares,
+    takes_norm,
+)
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 from openinfer.runtime.devices.description import MOST_BUFFERS, DeviceDescription
@@ -127,6 +132,9 @@ class VulkanDemands(Demands):
         buffers = len({*first.operands}) + len(products)
         fits = buffers <= MOST_BUFFERS and isinstance(first.layout, nn.TilesAttr)
         return fits and fits_together(first, len(products))
+
+    def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+        return isinstance(product.layout, nn.TilesAttr) and reads_squares(product)
 
     def takes_norm(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
         return isinstance(product.layout, nn.TilesAttr) and takes_norm(product)

@@ -203,3 +203,47 @@ def test_parts(rows: tuple[int, ...], columns: int, depth: int, flags: str) -> N
     expected = [*[(s + bias[n]) * residual for n, s in enumerate(sums)], exact]
     for one, value in zip(made, expected):
         np.testing.assert_allclose(one.astype(np.float64), value, rtol=4e-3, atol=8e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "is_left", "is_result"),
+    [
+        ((128,), 384, 1536, True, False),
+        ((2, 48), 80, 640, True, True),
+        ((1, 16), 48, 4096, True, False),
+        ((80,), 1168, 384, False, True),
+        ((2, 32), 96, 128, True, True),
+    ],
+)
+def test_rows_in_squares(
+    rows: tuple[int, ...], columns: int, depth: int, is_left: bool, is_result: bool
+) -> None:
+    """Operands and results that lie as matrices of 16 x 16, with a residual that does not."""
+    draw = np.random.default_rng(columns + depth)
+    x = drawn(draw, *rows, depth)
+    w, residual = drawn(draw, columns, depth, scale=depth**-0.5), drawn(draw, *rows, columns)
+    given = squares(x) if is_left else x
+    exact = x.astype(np.float64) @ w.astype(np.float64).T + residual
+    expected = squares(exact) if is_result else exact
+    made = np.full(expected.shape, np.nan, np.float16)
+    buffers = [given, in_tiles(w), residual, made]
+    types = [f"memref<{'x'.join(map(str, one.shape))}xf16>" for one in buffers]
+    dims = ", ".join(f"d{n}" for n in range(len(rows) + 1))
+    flags = "tiled_left, " * is_left + "tiled_result, " * is_result
+    op = (
+        f"nn.row_matmul(%0, %1) extras(%2) outs(%3) {{{flags}layout = #nn.tiles<16>, "
+        f"maps = [affine_map<({dims}) -> ({dims})>]}} {{ "
+        "^bb0(%a: f32, %b: f16): %c = arith.extf %b : f16 to f32\n"
+        "%d = arith.addf %a, %c : f32\n%e = arith.truncf %d : f32 to f16\nnn.yield %e : f16 } : "
+        f"({', '.join(types)}) -> ()"
+    )
+    kernel, groups = kernel_of(op, types)
+    run_kernel(kernel, buffers, groups)
+    np.testing.assert_allclose(made.astype(np.float64), expected, rtol=2e-3, atol=4e-3)
+
+
+def squares(matrix: Array) -> Array:
+    """Rows as matrices of 16 x 16, each row by row."""
+    *leading, m, n = matrix.shape
+    cut = matrix.reshape(*leading, m // 16, 16, n // 16, 16).swapaxes(-2, -3)
+    return np.ascontiguousarray(cut).reshape(*leading, m // 16, n // 16, 256)

@@ -174,8 +174,11 @@ class Finish:
         epilogue: Epilogue,
         part: Part,
         outputs: Sequence[SSAValue] = (),
+        *,
+        in_squares: bool = False,
     ) -> None:
-        """`outputs`: those of several parts."""
+        """`outputs`: those of several parts. `in_squares`: whether they lie so, each square row by row."""
+        self.in_squares = in_squares
         self.b, self.op, self.epilogue, self.part = b, op, epilogue, part
         self.outputs = list(outputs) or [epilogue.output]
         shape = [part.subgroups, part.height, part.line]
@@ -312,15 +315,25 @@ class Finish:
         if wide:
             if not where.whole[1]:
                 limits.append(b.compare("ult", column, where.columns))
-            self._guarded(limits, lambda: store_wide(b, values, output, [*batch, row, column]))
+            self._guarded(
+                limits, lambda: store_wide(b, values, output, self._stored_at(batch, row, column))
+            )
             return
         for lane, value in enumerate(values):
             there = b.add(column, lane)
             inside = list(limits)
             if not where.whole[1]:
                 inside.append(b.compare("ult", there, where.columns))
-            at = [*batch, row, there]
+            at = self._stored_at(batch, row, there)
             self._guarded(inside, lambda value=value, at=at: b.store(value, output, at))
+
+    def _stored_at(self, batch: Sequence[Index], row: Index, column: Index) -> list[Index]:
+        """Where a result lies in its buffer."""
+        if not self.in_squares:
+            return [*batch, row, column]
+        b, side = self.b, self.part.side
+        within = b.add(b.mul(b.rem(row, side), side), b.rem(column, side))
+        return [*batch, b.floordiv(row, side), b.floordiv(column, side), within]
 
     def _guarded(self, limits: Sequence[SSAValue], store: Callable[[], None]) -> None:
         if limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
@@ -105,10 +106,16 @@ class Product:
         self.sums: Attribute = accumulator_of(stored) if body is None else body.args[0].type
         rank = len(_memory(self.output).get_shape())
         self.extents = [b.dim(self.output, axis) for axis in range(rank)]
+        self.tiled_left = isinstance(op, RowMatmulOp) and op.tiled_left is not None
+        if isinstance(op, RowMatmulOp) and op.tiled_result is not None:
+            self.extents[-3:] = _of_squares(self.output)
         self.extents[-2] = rows_of(op, self.extents[-2])
         self.rows, self.columns = self.extents[-2:]
         axes = len(_memory(self.left).get_shape())
-        self.depth = b.dim(self.left, axes - 1 if self.left_along else axes - 2)
+        if self.tiled_left:
+            self.depth: Index = _of_squares(self.left)[1]
+        else:
+            self.depth = b.dim(self.left, axes - 1 if self.left_along else axes - 2)
 
     def is_of(self, element: Attribute) -> bool:
         """Whether both operands hold elements of a type."""
@@ -135,7 +142,8 @@ class Product:
 
     def left_place(self, batch: Sequence[Index]) -> tuple[Index, ...]:
         """The leading indices of the left operand in a batch of the result."""
-        return broadcast_place(self.b, _memory(self.left).get_shape()[:-2], batch)
+        inner = 3 if self.tiled_left else 2
+        return broadcast_place(self.b, _memory(self.left).get_shape()[:-inner], batch)
 
     def matrices(self, batch: Sequence[Index]) -> list[Operand]:
         """The right operands in a batch of the result."""
@@ -162,6 +170,12 @@ class Product:
 
     def zero(self) -> SSAValue:
         return self.b.constant(0, self.sums)
+
+
+def _of_squares(buffer: SSAValue) -> list[int]:
+    """Rows, and columns or steps, of a buffer of squares."""
+    *_, down, across, width = _memory(buffer).get_shape()
+    return [down * isqrt(width), across * isqrt(width)]
 
 
 def both(b: LoopBuilder, conditions: Sequence[SSAValue]) -> SSAValue:

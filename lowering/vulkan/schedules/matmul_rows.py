@@ -17,15 +17,15 @@ Requires: a weight in `#nn.tiles<16>`, and what `fits_rows` asks for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product as pairs_of
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import IntegerAttr, VectorType, f16, f32, i64
+from xdsl.dialects.builtin import IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.gpu import (
     TOGETHER,
+    MMAMatrixType,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
     SubgroupMmaLoadMatrixOp,
@@ -47,18 +47,19 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     LEFT,
     RIGHT,
     SIDE,
-    SUBGROUP,
     SUMS,
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_sizes import groups_across, product_of_known
 from openinfer.lowering.vulkan.schedules.row_norm import RowNorm
-from openinfer.lowering.vulkan.schedules.row_tiles import SHARE, STEPS, line_of, row_tile
-from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide, store_wide
-from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
-
-Pieces = list[list[SSAValue]]
-"""Of a row, what an invocation reads of it: accesses of 16 bytes, one by one."""
+from openinfer.lowering.vulkan.schedules.row_panel import RowPanel
+from openinfer.lowering.vulkan.schedules.row_tiles import (
+    OF_MATRIX,
+    REGISTERS,
+    row_tile,
+)
+from openinfer.lowering.vulkan.schedules.wide import common_lanes
+from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier
 
 
 def lower_rows(found: Product, epilogue: Epilogue) -> Grid:
@@ -89,16 +90,6 @@ def lower_rows(found: Product, epilogue: Epilogue) -> Grid:
     return Grid(groups, tile.size)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A row that an invocation reads a part of."""
-
-    place: list[Index]
-    """Its indices."""
-    panel: SSAValue
-    """Its number in shared memory."""
-
-
 class _Rows:
     """The tiles of a product, built one at a time."""
 
@@ -113,26 +104,25 @@ class _Rows:
         shared = b.facts.device_description.shared_memory
         self.steps, part = self.tile.plan(self.depth, shared)
         assert self.steps, "what `fits_rows` refuses has no such weight"
-        line = line_of(self.steps)
-        self.panel = shared_buffer(b, VectorType(f16, [LANES]), [self.tile.rows, line], "rows")
         outputs = op.products if isinstance(op, RowMatmulOp) else ()
-        self.finish = Finish(b, op, epilogue, part, outputs)
+        in_squares = isinstance(op, RowMatmulOp) and op.tiled_result is not None
+        self.finish = Finish(b, op, epilogue, part, outputs, in_squares=in_squares)
         self.subgroup, self.lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
         self.number = b.rem(self.subgroup, self.tile.along)
         """Which part of the steps the subgroup has."""
         across = b.floordiv(self.subgroup, self.tile.along)
         self.x = b.mul(across, self.tile.each[1] * SIDE)
-        self.share = b.rem(self.lane, SHARE)
-        each = SUBGROUP // SHARE
-        self.first = b.add(b.mul(self.subgroup, each), b.floordiv(self.lane, SHARE))
-        self.apart = self.tile.size // SHARE
-        """Rows that all invocations read at once."""
+        self.panel: RowPanel | None = None
+        """Rows of the left operand, unless matrices of it are read where they lie."""
+        if not found.tiled_left:
+            self.panel = RowPanel(found, self.tile, self.steps, self.subgroup, self.lane)
         self.norm: RowNorm | None = None
         self.normed: SSAValue | None = None
         """Where rows of the norm go, if anywhere."""
         if isinstance(op, RowMatmulOp) and op.eps is not None:
+            assert self.panel is not None
             group = Workgroup(b, self.tile.size)
-            self.norm = RowNorm(b, op, self.share, self.depth, group)
+            self.norm = RowNorm(b, op, self.panel.share, self.depth, group)
             self.normed = op.rows
 
     def build(
@@ -142,28 +132,14 @@ class _Rows:
         b, tile, found = self.b, self.tile, self.found
         rows, columns = b.mul(row, tile.rows), b.mul(column, tile.columns)
         self.epilogue.prepare(None)
-        turns = self.depth // self.steps
-        ahead = min(tile.ahead(self.steps), turns)
         several = self.parts > 1
         matrix: list[Index] = [part] if several else []
-        right = [self._matrices(matrix, columns, turn) for turn in range(ahead)]
-        lines = self._lines(batch, rows)
-        left = [self._fetch(lines, turn) for turn in range(ahead)]
-        if self.norm is not None:
-            left = [self.norm.of_rows(left[0])]
-        zero = b.insert(SubgroupMmaConstantMatrixOp(b.constant(0, f32), SUMS))
-        sums = [zero] * (tile.each[0] * tile.each[1])
-        for turn in range(turns):
-            if turn:
-                # Everybody has multiplied what was here before.
-                barrier(b)
-            for line, pieces in zip(lines, left[turn]):
-                self._put(line, pieces)
-            if turn + ahead < turns:
-                right.append(self._matrices(matrix, columns, turn + ahead))
-                left.append(self._fetch(lines, turn + ahead))
-            barrier(b)
-            sums = self._multiply(right[turn], sums)
+        count = tile.each[0] * tile.each[1]
+        sums = [b.insert(SubgroupMmaConstantMatrixOp(b.constant(0, f32), SUMS))] * count
+        if self.panel is None:
+            sums = self._from_squares(matrix, batch, rows, columns, sums)
+        else:
+            sums = self._through_shared(self.panel, matrix, batch, rows, columns, sums)
         self.finish.build(
             sums,
             Where(
@@ -180,6 +156,70 @@ class _Rows:
             ),
         )
 
+    def _through_shared(
+        self,
+        panel: RowPanel,
+        matrix: Sequence[Index],
+        batch: Sequence[Index],
+        rows: SSAValue,
+        columns: SSAValue,
+        sums: list[SSAValue],
+    ) -> list[SSAValue]:
+        b, turns = self.b, self.depth // self.steps
+        own = self.steps // SIDE // self.tile.along
+        ahead = min(self.tile.ahead(self.steps), turns)
+
+        def matrices(turn: int) -> list[list[SSAValue]]:
+            first = b.add(b.mul(self.number, own), turn * (self.steps // SIDE))
+            return [self._right(matrix, columns, b.add(first, step)) for step in range(own)]
+
+        right = [matrices(turn) for turn in range(ahead)]
+        lines = panel.lines(batch, rows)
+        left = [panel.fetch(lines, turn) for turn in range(ahead)]
+        if self.norm is not None:
+            left = [self.norm.of_rows(left[0])]
+        for turn in range(turns):
+            if turn:
+                # Everybody has multiplied what was here before.
+                barrier(b)
+            panel.put(lines, left[turn])
+            if turn + ahead < turns:
+                right.append(matrices(turn + ahead))
+                left.append(panel.fetch(lines, turn + ahead))
+            barrier(b)
+            begin = b.mul(self.number, own * SIDE // LANES)
+            for step, found in enumerate(right[turn]):
+                sums = self._add(panel.load(b.add(begin, step * SIDE // LANES)), found, sums)
+        return sums
+
+    def _from_squares(
+        self,
+        matrix: Sequence[Index],
+        batch: Sequence[Index],
+        rows: SSAValue,
+        columns: SSAValue,
+        sums: list[SSAValue],
+    ) -> list[SSAValue]:
+        b, (down, across) = self.b, self.tile.each
+        own = self.depth // SIDE // self.tile.along
+        ahead = min(own, REGISTERS // ((down + across) * OF_MATRIX))
+        leading = self.found.left_place(batch)
+        most = _known(self.found.rows) // SIDE
+
+        def read(step: int) -> tuple[list[SSAValue], list[SSAValue]]:
+            at = b.add(b.mul(self.number, own), step)
+            right = self._right(matrix, columns, at)
+            first = b.floordiv(rows, SIDE)
+            places = self._places(first, down, most, is_whole=self._is_whole(0))
+            return [self._square(self.found.left, (*leading, n, at), LEFT) for n in places], right
+
+        coming = [read(step) for step in range(ahead)]
+        for step in range(own):
+            if step + ahead < own:
+                coming.append(read(step + ahead))
+            sums = self._add(*coming[step], sums)
+        return sums
+
     def write_rows(self, part: SSAValue, batch: Sequence[Index], row: SSAValue) -> None:
         """The rows of a norm, those of the tile of a number, for the first of several products."""
         if self.parts == 1:
@@ -188,104 +228,47 @@ class _Rows:
         self.b.when(self.b.compare("eq", part, 0), lambda: self._write(batch, row))
 
     def _write(self, batch: Sequence[Index], row: SSAValue) -> None:
-        b, target = self.b, self.normed
+        assert self.panel is not None
         assert self.norm is not None
-        assert target is not None
-        lines = self._lines(batch, b.mul(row, self.tile.rows))
-        # Beyond the edge the last row is written again.
-        for line, pieces in zip(lines, self.norm.of_rows(self._fetch(lines, 0))):
-            for number, values in enumerate(pieces):
-                place = b.add(b.mul(self.share, LANES), number * STEPS)
-                lanes = common_lanes(self.found.op, (target,))
-                for start in range(0, LANES, lanes):
-                    at = [*line.place, b.add(place, start)]
-                    store_wide(b, values[start : start + lanes], target, at)
+        assert self.normed is not None
+        lines = self.panel.lines(batch, self.b.mul(row, self.tile.rows))
+        rows = self.norm.of_rows(self.panel.fetch(lines, 0))
+        self.panel.store(lines, rows, self.normed)
 
     def _is_whole(self, axis: int) -> bool:
         """Whether tiles divide the result along rows, or along columns."""
         extent = self.found.extents[axis - 2]
         return _known(extent) % (self.tile.rows, self.tile.columns)[axis] == 0
 
-    def _lines(self, batch: Sequence[Index], rows: SSAValue) -> list[_Row]:
-        """The rows that an invocation reads a part of."""
+    def _right(self, matrix: Sequence[Index], columns: SSAValue, step: SSAValue) -> list[SSAValue]:
+        """The matrices of the weight that a subgroup multiplies at 16 steps."""
         b, found = self.b, self.found
-        lines: list[_Row] = []
-        for start in range(0, self.tile.rows, self.apart):
-            panel = b.add(self.first, start)
-            place = b.add(rows, panel)
-            if not self._is_whole(0):
-                place = b.index(b.minimum(place, b.minus(found.rows, 1)))
-            lines.append(_Row([*found.left_place(batch), place], panel))
-        return lines
+        first, most = b.floordiv(b.add(columns, self.x), SIDE), _known(found.columns) // SIDE
+        places = self._places(first, self.tile.each[1], most, is_whole=self._is_whole(1))
+        return [self._square(found.right, (*matrix, n, step), RIGHT) for n in places]
 
-    def _fetch(self, lines: Sequence[_Row], turn: int) -> list[Pieces]:
-        """What an invocation reads of its rows at the steps of a turn."""
-        b, found = self.b, self.found
-        lanes = common_lanes(found.op, (found.left,))
-        read: list[Pieces] = []
-        for line in lines:
-            pieces: Pieces = []
-            for step in range(0, self.steps, STEPS):
-                first = b.add(b.mul(self.share, LANES), turn * self.steps + step)
-                values: list[SSAValue] = []
-                for start in range(0, LANES, lanes):
-                    at = [*line.place, b.add(first, start)]
-                    values += load_wide(b, found.left, at, lanes)
-                pieces.append(values)
-            read.append(pieces)
-        return read
-
-    def _put(self, line: _Row, pieces: Pieces) -> None:
+    def _places(self, first: SSAValue, count: int, most: int, *, is_whole: bool) -> list[SSAValue]:
+        """The numbers of neighbouring squares; beyond the edge the last one is read again."""
         b = self.b
-        for number, values in enumerate(pieces):
-            at = [line.panel, b.add(self.share, number * SHARE)]
-            b.store(b.from_elements(values), self.panel, at)
+        places = [b.add(first, number) for number in range(count)]
+        return places if is_whole else [b.index(b.minimum(place, most - 1)) for place in places]
 
-    def _matrices(
-        self, matrix: Sequence[Index], columns: SSAValue, turn: int
-    ) -> list[list[SSAValue]]:
-        """The matrices of the weight that a subgroup multiplies in a turn: those of each 16 steps."""
-        b, right = self.b, self.found.right
-        wide = common_lanes(self.found.op, (right,)) == LANES
-        own = self.steps // SIDE // self.tile.along
-        first = b.add(b.mul(self.number, own), turn * (self.steps // SIDE))
-        across = b.floordiv(b.add(columns, self.x), SIDE)
-        last = _known(self.found.columns) // SIDE - 1
-        places: list[SSAValue] = []
-        for number in range(self.tile.each[1]):
-            place = b.add(across, number)
-            places.append(place if self._is_whole(1) else b.index(b.minimum(place, last)))
-        found: list[list[SSAValue]] = []
-        for step in range(own):
-            matrices: list[SSAValue] = []
-            for place in places:
-                at = [*map(b.index, matrix), place, b.add(first, step), b.index(0)]
-                load = SubgroupMmaLoadMatrixOp(right, at, SIDE, RIGHT, transpose=True)
-                if wide:
-                    load.attributes[TOGETHER] = IntegerAttr(LANES, i64)
-                matrices.append(b.insert(load))
-            found.append(matrices)
-        return found
+    def _square(self, buffer: SSAValue, place: Sequence[Index], kind: MMAMatrixType) -> SSAValue:
+        """A matrix that lies in one piece: the left operand row by row, the right one column by column."""
+        b = self.b
+        at = [*map(b.index, place), b.index(0)]
+        load = SubgroupMmaLoadMatrixOp(buffer, at, SIDE, kind, transpose=kind is RIGHT)
+        if common_lanes(self.found.op, (buffer,)) == LANES:
+            load.attributes[TOGETHER] = IntegerAttr(LANES, i64)
+        return b.insert(load)
 
-    def _multiply(
-        self, right: Sequence[Sequence[SSAValue]], sums: Sequence[SSAValue]
+    def _add(
+        self, left: Sequence[SSAValue], right: Sequence[SSAValue], sums: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """The steps of a turn."""
-        b, (down, _) = self.b, self.tile.each
-        line = line_of(self.steps)
-        first = b.mul(self.number, len(right) * SIDE // LANES)
-        sums = list(sums)
-        for step, matrices in enumerate(right):
-            at = b.add(first, step * SIDE // LANES)
-            left = [
-                b.insert(SubgroupMmaLoadMatrixOp(self.panel, [b.index(i * SIDE), at], line, LEFT))
-                for i in range(down)
-            ]
-            pairs = pairs_of(left, matrices)
-            sums = [
-                b.insert(SubgroupMmaComputeOp(x, y, total)) for (x, y), total in zip(pairs, sums)
-            ]
-        return sums
+        """Adds the products of some matrices to their sums."""
+        b = self.b
+        pairs = zip(pairs_of(left, right), sums)
+        return [b.insert(SubgroupMmaComputeOp(x, y, total)) for (x, y), total in pairs]
 
 
 def _known(extent: Index) -> int:

@@ -22,6 +22,8 @@ SHORT = 512
 """Steps of a sum whose rows lie in shared memory all at once."""
 REGISTERS = 144
 """Of an invocation, for what is on its way."""
+OF_MATRIX = SIDE * SIDE // SUBGROUP // 2
+"""Of an invocation, for its part of a matrix of f16."""
 ENOUGH, MOST_GROUPS = 64, 264
 """Workgroups that keep a large device busy, and those beyond which larger tiles are read less often."""
 
@@ -82,7 +84,7 @@ class RowTile:
         """How many times `steps` may be on their way."""
         across = self.each[1]
         left = self.rows * steps // self.size // 2
-        right = steps // SIDE // self.along * across * SIDE * SIDE // SUBGROUP // 2
+        right = steps // SIDE // self.along * across * OF_MATRIX
         return max(1, REGISTERS // (left + right))
 
 
@@ -142,6 +144,13 @@ def takes_norm(op: nn.MatmulOp | nn.RowMatmulOp) -> bool:
     """Whether the workgroups of such a product hold whole rows."""
     extents = _extents(op)
     return extents is not None and _plan(op, extents)[0] == extents[-1]
+
+
+def reads_squares(op: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+    """Whether the rows of such a product do not fit shared memory, so that matrices of them are better read
+    where they lie."""
+    extents = _extents(op)
+    return extents is not None and extents[-1] > SHORT and extents[-3] % SIDE == 0
 
 
 def _plan(op: nn.MatmulOp | nn.RowMatmulOp, extents: list[int]) -> tuple[int, Part]:

@@ -84,3 +84,26 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Rows in squares: matrices of both operands are read where they lie, and nothing goes to shared memory but sums.
+// The result lies so, too: 16 bytes at a time, which are a part of a row of a square.
+// CHECK-LABEL: func.func private @squares_0
+// CHECK-NOT: memref<{{.*}}vector<8xf16>
+// CHECK: gpu.subgroup_mma_load_matrix %x{{.*}} {openinfer.together = 8 : i64, leadDimension = 16 : index} : memref<8x96x256xf16> -> !gpu.mma_matrix<16x16xf16, "AOp">
+// CHECK: gpu.subgroup_mma_compute
+// CHECK: vector.store %{{.*}}, %y[%{{.*}}, %{{.*}}, %{{.*}}] : memref<8x24x256xf16>, vector<2xf16>
+// SPIRV-LABEL: spirv.module @squares_0
+// SPIRV: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor> : !spirv.ptr<vector<4xi32>, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.matrices} {
+  func.func @step() {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<8x96x256xf16>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<24x96x256xf16>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<8x24x256xf16>
+    func.call @squares_0(%a, %w, %y) : (memref<8x96x256xf16>, memref<24x96x256xf16>, memref<8x24x256xf16>) -> ()
+    func.return
+  }
+  func.func private @squares_0(%x: memref<8x96x256xf16>, %w: memref<24x96x256xf16>, %y: memref<8x24x256xf16>) {
+    nn.row_matmul(%x, %w) outs(%y) {layout = #nn.tiles<16>, tiled_left, tiled_result} : (memref<8x96x256xf16>, memref<24x96x256xf16>, memref<8x24x256xf16>) -> ()
+    func.return
+  }
+}

@@ -117,3 +117,27 @@ func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
   %y, %z = nn.row_matmul(%x, %w) {gives_rows, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x40xf16>)
   func.return
 }
+// -----
+// CHECK: nn.row_matmul: the norm of rows that lie in squares
+func.func @f(%x: tensor<2x3x256xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<2x3x256xf16>, tensor<2x3x256xf16>) -> tensor<32x32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: rows in squares have shape [32, 48], expected
+func.func @f(%x: tensor<32x48xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, layout = #nn.tiles<16>} : (tensor<32x48xf16>, tensor<2x3x256xf16>) -> tensor<32x32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: rows in squares, but a matrix in #nn.panels<16>
+func.func @f(%x: tensor<2x3x256xf16>, %w: tensor<2x48x16xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, layout = #nn.panels<16>} : (tensor<2x3x256xf16>, tensor<2x48x16xf16>) -> tensor<32x32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the result has shape [32, 32], expected [16, 32]
+func.func @f(%x: tensor<1x3x256xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, tiled_result, layout = #nn.tiles<16>} : (tensor<1x3x256xf16>, tensor<2x3x256xf16>) -> tensor<2x2x256xf16>
+  func.return
+}
