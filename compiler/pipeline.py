@@ -111,6 +111,10 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "fuse-matvec", "bodies are final: what one product reads of another is known"
                 ),
                 faster("choose-layouts", "products have their final operands now"),
+                faster("join-products", "one start for Q, K and V; before rounds are moved"),
+                faster("delay-norms", "norms and the products of the next round in one block"),
+                faster("fuse-norms", "layouts say which products hold whole rows"),
+                faster("store-squares", "who reads what a product gives is final"),
                 faster("stream-weights", "panels are what a step reads; their sum is known now"),
                 faster("merge-products", "their bodies are final, their panels have their places"),
                 Step("dce", "members of weights that are read in a layout now"),
@@ -212,7 +216,7 @@ PIPELINES["null"] = tuple(map(_null, PIPELINES["cpu"]))
 
 def _vulkan(phase: Phase) -> Phase:
     """The same phase for Vulkan: from `buffers` on, kernels of the device have a way of their own."""
-    without = ("stream-weights", "share-loops", "choose-layouts")
+    without = ("stream-weights", "share-loops")
     steps = [step for step in phase.steps if step.name not in without]
     more = {"kernels": "gpu", "threads": "gpu", "llvm": "spirv"}.get(phase.name)
     if phase.name == "kernels":

@@ -90,6 +90,19 @@ class Demands:
         """Whether the kernel of a product has few rows, and may take in what stands before and beside it."""
         return False
 
+    def joins(self, products: Sequence[nn.MatmulOp]) -> bool:
+        """Whether one kernel computes several products of one left operand, with weights of one type that lie
+        one behind the other."""
+        return False
+
+    def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+        """Whether the kernel of a product gains by a left operand in squares, as its weight lies."""
+        return False
+
+    def takes_norm(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+        """Whether the kernel of a product computes the norm of the rows of its left operand, too."""
+        return False
+
     def pools(self, conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
         """Whether the kernel of a convolution takes the largest of squares of its sums well."""
         return False

@@ -30,6 +30,7 @@ from openinfer.dialects.nn import (
     PairsAttr,
     PanelsAttr,
     SlotAttr,
+    TilesAttr,
     interface_of,
     update_interface,
 )
@@ -50,7 +51,7 @@ class Weight:
     """Tensors of the package, for a family all members in row-major order; none for such a constant."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
-    layout: PanelsAttr | PairsAttr | BlocksAttr | None = None
+    layout: PanelsAttr | PairsAttr | BlocksAttr | TilesAttr | None = None
     """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""

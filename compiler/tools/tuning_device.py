@@ -112,6 +112,8 @@ def _shape_of(op: MatmulOp, device: DeviceDescription) -> DeviceShape | None:
     dtype = str(element_of(left))
     if on_host(op) or op.transpose_a is not None or op.precision is not None:
         return None
+    if op.layout is not None:
+        return None  # Its tile is `row_tile`'s.
     if dtype not in _TYPES or element_of(right) != element_of(left):
         return None
     if any(dim.constant != 1 for dim in dims_of(right)[:-2]):

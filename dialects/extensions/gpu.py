@@ -287,6 +287,8 @@ class SubgroupMmaElementwiseOp(IRDLOperation):
 ELEMENTWISE = ("addf", "mulf", "subf")
 """What goes element by element over matrices."""
 
+TOGETHER = "openinfer.together"
+"""On a load of a matrix from a buffer: so many elements are one access, at a multiple of that."""
 OF_SUBGROUP = "openinfer.of_subgroup"
 """On `gpu.barrier`: only the invocations of a subgroup exchange something there. Without it, the barrier
 waits for more than it has to."""

@@ -16,12 +16,19 @@ from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
-from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.layouts import (
+    BlocksAttr,
+    LayoutAttr,
+    PairsAttr,
+    PanelsAttr,
+    TilesAttr,
+)
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.matvec_op import MatvecOp
 from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.products_op import ProductsOp
+from openinfer.dialects.nn.row_matmul_op import RowMatmulOp
 from openinfer.dialects.nn.sections import EndSectionOp, SectionsOp
 from openinfer.dialects.nn.sequence_ops import OPS as _SEQUENCE_OPS
 from openinfer.dialects.nn.sequence_ops import (
@@ -118,6 +125,7 @@ NN = Dialect(
         MatmulOp,
         ProductsOp,
         MatvecOp,
+        RowMatmulOp,
         ConvOp,
         DotBytesOp,
         DotPairsOp,
@@ -141,7 +149,7 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, SlotAttr],
+    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, TilesAttr, SlotAttr],
 )
 
 __all__ = [
@@ -202,6 +210,7 @@ __all__ = [
     "RmsNormOp",
     "RotaryOp",
     "RoundPairsOp",
+    "RowMatmulOp",
     "ScatterOp",
     "SectionsOp",
     "SetExtentOp",
@@ -219,6 +228,7 @@ __all__ = [
     "StateWriteOp",
     "TakeErrorsOp",
     "ThreadOp",
+    "TilesAttr",
     "TransferOp",
     "TransposeOp",
     "UnfoldOp",

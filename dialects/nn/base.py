@@ -110,6 +110,11 @@ class NNOp(IRDLOperation):
         return self.outs[0] if self.outs else self.result[0]
 
     @property
+    def output_count(self) -> int:
+        """How many outputs there are."""
+        return self.OUTPUTS
+
+    @property
     def own_properties(self) -> dict[str, Attribute]:
         """The properties that say nothing about operands."""
         return {k: v for k, v in self.properties.items() if k not in _SEGMENTS}
@@ -143,9 +148,9 @@ class NNOp(IRDLOperation):
             raise VerifyException(f"{self.name} takes no extra operands")
         if self.outs:
             self._check_destinations()
-        elif len(self.result) != self.OUTPUTS:
+        elif len(self.result) != self.output_count:
             raise VerifyException(
-                f"{self.name} has {self.OUTPUTS} results, found {len(self.result)}"
+                f"{self.name} has {self.output_count} results, found {len(self.result)}"
             )
         else:
             for value in (*self.read, *self.result):
@@ -169,9 +174,9 @@ class NNOp(IRDLOperation):
     def _check_destinations(self) -> None:
         if self.result:
             raise VerifyException(f"{self.name} on buffers has destinations and no results")
-        if len(self.outs) != self.OUTPUTS:
+        if len(self.outs) != self.output_count:
             raise VerifyException(
-                f"{self.name} has {self.OUTPUTS} destinations, found {len(self.outs)}"
+                f"{self.name} has {self.output_count} destinations, found {len(self.outs)}"
             )
         for value in (*self.read, *self.outs, *self.scratch):
             if not isinstance(value.type, MemRefType):

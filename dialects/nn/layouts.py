@@ -97,6 +97,23 @@ class PairsAttr(_ColumnsAttr):
 
 
 @irdl_attr_definition
+class TilesAttr(_ColumnsAttr):
+    """`#nn.tiles<16>`: `[…, ceil(N / 16), ceil(K / 16), 256]`, squares of 16 columns by 16 rows.
+
+    Each lies column by column; what is no part of the matrix is zero.
+    """
+
+    name = "nn.tiles"
+
+    @property
+    def width(self) -> int:
+        return self.data * self.data
+
+    def rows(self, depth: Dim) -> Dim:
+        return ceil_div(depth, self.data)
+
+
+@irdl_attr_definition
 class BlocksAttr(LayoutAttr, ParametrizedAttribute):
     """`#nn.blocks<q8_0, 16>`: `[…, ceil(N / 16), K / 32, 16 * 34]` bytes.
 

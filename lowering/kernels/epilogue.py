@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from openinfer.dialects.extensions.arith import Arith
-from openinfer.dialects.nn import ConvOp, MatmulOp, MatvecOp, YieldOp
+from openinfer.dialects.nn import ConvOp, MatmulOp, MatvecOp, RowMatmulOp, YieldOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.runtime.errors import CompileError
@@ -68,7 +68,7 @@ class Extra:
         return Extra(buffer, tuple(axes))
 
 
-def extras_of(op: MatmulOp | MatvecOp | ConvOp) -> list[Extra]:
+def extras_of(op: MatmulOp | MatvecOp | RowMatmulOp | ConvOp) -> list[Extra]:
     """The extra operands of the epilogue. Raises CompileError OI0951 for a map with arithmetic."""
     extras: list[Extra] = []
     for buffer, attribute in zip(op.extras, op.maps or (), strict=True):

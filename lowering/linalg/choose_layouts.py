@@ -10,12 +10,13 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
-from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
+from openinfer.lowering.interface import Weight
+from openinfer.lowering.linalg.weight_arguments import WeightArguments
 from openinfer.lowering.locations import give_location
 from openinfer.runtime.sizes import Size
 
@@ -84,9 +85,7 @@ class _Chooser:
     def __init__(self, module: ModuleOp, function: FuncOp) -> None:
         self.module = module
         self.function = function
-        self.block = function.body.block
-        self.weights = read_weights(module)
-        self.first = input_count(module)
+        self.weights = WeightArguments(module, function)
         self.arguments: dict[tuple[str, _Stored], SSAValue] = {}
         self.prepares: dict[tuple[Attribute, _Stored], str] = {}
 
@@ -94,26 +93,16 @@ class _Chooser:
         for op in list(self.function.walk()):
             if isinstance(op, nn.MatmulOp | nn.ConvOp) and op.layout is None:
                 self._lay_out(op)
-        self._drop_unused()
-        self.function.update_function_type()
-        write_weights(self.module, self.weights)
-
-    def _source(self, value: SSAValue) -> tuple[int, nn.MemberOp | None] | None:
-        """The weight that a value is (a member of), if any."""
-        member = value.owner if isinstance(value.owner, nn.MemberOp) else None
-        root = member.family if member is not None else value
-        if isinstance(root, BlockArgument) and root.block is self.block:
-            number = root.index - self.first
-            if 0 <= number < len(self.weights) and self.weights[number].prepare is None:
-                return number, member
-        return None
+        self.weights.finish()
 
     def _lay_out(self, op: nn.MatmulOp | nn.ConvOp) -> None:
         """Gives an op its constant operand, or the member of it that it had, in a layout."""
         value = op.inputs[1]
-        source, dims = self._source(value), [d.constant for d in nn.dims_of(value)]
+        source, dims = self.weights.source(value), [d.constant for d in nn.dims_of(value)]
+        if source is None or self.weights.rows[source[0]].prepare is not None:
+            return
         # Integers are laid out for products with floats, which convert them as they read them.
-        if source is None or not isinstance(nn.element_of(op.inputs[0]), AnyFloat) or 0 in dims:
+        if not isinstance(nn.element_of(op.inputs[0]), AnyFloat) or 0 in dims:
             return
         tiling = demands_of(op).tiling(op)
         if tiling is None:
@@ -126,7 +115,7 @@ class _Chooser:
         else:
             transposed = op.properties.pop("transpose_b", None) is not None
         stored = _Stored.of(tiling.layout, nn.element_of(value), matrix, transposed)
-        new = self._argument(self.weights[number], value.type, stored)
+        new = self._argument(self.weights.rows[number], value.type, stored)
         if member is not None:
             made = nn.MemberOp(new, list(member.indices), stored.kind)
             give_location(member.location, made)
@@ -147,11 +136,9 @@ class _Chooser:
         if key not in self.arguments:
             dims = [*weight.members, *nn.dims_of(stored.kind)]
             kind = nn.tensor_type(nn.element_of(stored.kind), dims)
-            argument = self.block.insert_arg(kind, self.first + len(self.weights))
-            argument.name_hint = weight.variable + stored.suffix
-            prepare = self._prepare(source, stored)
-            self.weights.append(replace(weight, layout=stored.layout, prepare=prepare))
-            self.arguments[key] = argument
+            row = replace(weight, layout=stored.layout, prepare=self._prepare(source, stored))
+            hint = weight.variable + stored.suffix
+            self.arguments[key] = self.weights.add(row, kind, hint)
         return self.arguments[key]
 
     def _prepare(self, source: Attribute, stored: _Stored) -> str:
@@ -175,13 +162,3 @@ class _Chooser:
             self.module.body.block.add_op(FuncOp(name, kind, Region(block)))
             self.prepares[key] = name
         return self.prepares[key]
-
-    def _drop_unused(self) -> None:
-        kept: list[Weight] = []
-        for number, weight in reversed(list(enumerate(self.weights))):
-            argument = self.block.args[self.first + number]
-            if argument.uses:
-                kept.insert(0, weight)
-            else:
-                self.block.erase_arg(argument)
-        self.weights = kept

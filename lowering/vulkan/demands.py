@@ -23,14 +23,21 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands
+from openinfer.lowering.demands import Composite, Demands, Tiling
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
+from openinfer.lowering.vulkan.schedules.matmul_matrices import SIDE
 from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
+from openinfer.lowering.vulkan.schedules.row_tiles import (
+    fits_rows,
+    fits_together,
+    reads_squares,
+    takes_norm,
+)
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 from openinfer.runtime.devices.description import MOST_BUFFERS, DeviceDescription
@@ -74,8 +81,8 @@ class VulkanDemands(Demands):
                 return f"the device does not store {element}"
             if isinstance(element, Float64Type) and isinstance(op, _OF_FUNCTIONS):
                 return _NO_FUNCTIONS
-        if isinstance(op, nn.MatmulOp) and (op.layout is not None or op.precision is not None):
-            return "the device has no kernel for products with weights in a layout"
+        if isinstance(op, nn.MatmulOp) and (_is_foreign(op.layout) or op.precision is not None):
+            return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
             return "the device has no kernel for attention that is rounded to bf16"
         if isinstance(op, nn.SortOp) and not _is_short(op):
@@ -116,6 +123,27 @@ class VulkanDemands(Demands):
         if not plain or not floats or len(rights) != 2:
             return False
         return rows is not None and depth is not None and has_few_rows(rows, depth)
+
+    def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
+        fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
+        return Tiling(nn.TilesAttr(SIDE)) if fits else None
+
+    def joins(self, products: Sequence[nn.MatmulOp]) -> bool:
+        first = products[0]
+        buffers = len({*first.operands}) + len(products)
+        fits = buffers <= MOST_BUFFERS and isinstance(first.layout, nn.TilesAttr)
+        return fits and fits_together(first, len(products))
+
+    def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+        return isinstance(product.layout, nn.TilesAttr) and reads_squares(product)
+
+    def takes_norm(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
+        return isinstance(product.layout, nn.TilesAttr) and takes_norm(product)
+
+
+def _is_foreign(layout: Attribute | None) -> bool:
+    """Whether no kernel of the device reads a layout."""
+    return layout is not None and not isinstance(layout, nn.TilesAttr)
 
 
 def _packs(op: Operation) -> bool:

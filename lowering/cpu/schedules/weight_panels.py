@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from openinfer.dialects.nn import PackOp, PairsAttr
+from openinfer.dialects.nn import PackOp, PairsAttr, TilesAttr
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.packing import Matrix, pack_panels
 from openinfer.lowering.cpu.schedules.pairs import pack_pairs
+from openinfer.lowering.cpu.schedules.tiles import pack_tiles
 from openinfer.lowering.kernels.batches import over_batches
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.rules import Rule
@@ -35,14 +36,18 @@ def _pack(b: LoopBuilder, op: Operation) -> bool:
     columns = b.dim(source, rank - 2 if transposed else rank - 1)
 
     def one(batch: tuple[Index, ...]) -> None:
-        pack = pack_pairs if isinstance(op.layout, PairsAttr) else pack_panels
+        layout, whole, target = op.layout, Matrix(source, batch), Matrix(panels, batch)
+        if isinstance(layout, TilesAttr):
+            pack_tiles(b, whole, target, depth, columns, layout.data, transposed=transposed)
+            return
+        pack = pack_pairs if isinstance(layout, PairsAttr) else pack_panels
         pack(
             b,
-            Matrix(source, batch),
-            Matrix(panels, batch),
+            whole,
+            target,
             depth,
             columns,
-            op.layout.columns,
+            layout.columns,
             bits,
             transposed=transposed,
         )

@@ -38,7 +38,11 @@ from openinfer.lowering.vulkan.schedules.forms import choose_forms
 from openinfer.lowering.vulkan.schedules.fourier import lower_irfft, lower_rfft
 from openinfer.lowering.vulkan.schedules.gather import lower_gather
 from openinfer.lowering.vulkan.schedules.grid import Grid
-from openinfer.lowering.vulkan.schedules.matmul import lower_matmul, lower_matvec
+from openinfer.lowering.vulkan.schedules.matmul import (
+    lower_matmul,
+    lower_matvec,
+    lower_row_matmul,
+)
 from openinfer.lowering.vulkan.schedules.movement import lower_concat, lower_slice
 from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rms_norm
 from openinfer.lowering.vulkan.schedules.recurrence import lower_recurrence
@@ -56,6 +60,7 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     GenericOp.name: lower_generic,
     nn.MatmulOp.name: lower_matmul,
     nn.MatvecOp.name: lower_matvec,
+    nn.RowMatmulOp.name: lower_row_matmul,
     nn.SoftmaxOp.name: lower_softmax,
     nn.AttentionOp.name: lower_attention,
     nn.LayerNormOp.name: lower_layer_norm,

@@ -1,9 +1,10 @@
-"""`nn.matmul`, `nn.matvec`: the form that fits a product.
+"""`nn.matmul`, `nn.row_matmul`, `nn.matvec`: the form that fits a product.
 
     workgroup         f16 by matrices that a whole workgroup holds (`matmul_workgroup.py`)
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
+    rows              of a weight that lies as matrices of 16 x 16 (`matmul_rows.py`)
     elements          an invocation computes an element: small products, those of 64 bits whose tiles do not
                       fit shared memory, and, a word at a time, those whose results share bytes
 
@@ -19,7 +20,7 @@ After, by elements:
       memref.store %sum, %y[%i, %j] : memref<?x32xf32>
     }
 
-Requires: bufferised; no layout of the right operand.
+Requires: bufferised; a right operand that has no layout but `#nn.tiles<16>`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Operation, SSAValue
 
-from openinfer.dialects.nn import MatmulOp, MatvecOp
+from openinfer.dialects.nn import MatmulOp, MatvecOp, RowMatmulOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
 from openinfer.lowering.kernels.long_sums import PRODUCTS
@@ -55,6 +56,7 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     matrix_tile,
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
+from openinfer.lowering.vulkan.schedules.matmul_rows import lower_rows
 from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
 from openinfer.lowering.vulkan.schedules.matmul_tiles import (
     LARGE,
@@ -89,6 +91,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, MatmulOp)
     found = Product(b, op)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    if op.layout is not None:
+        return lower_rows(found, epilogue)
     if packed_bits(found.output):
         return _by_elements(found, epilogue)
     if fits_few_rows(found) and not b.facts.strict_math:
@@ -121,6 +125,13 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     if shared_bytes(tile, bits) > most:
         return _by_elements(found, epilogue)
     return _by_tiles(found, tile, Tiles(found, epilogue, tile, Workgroup(b, tile.size)))
+
+
+def lower_row_matmul(b: LoopBuilder, op: Operation) -> Grid:
+    """The kernel of a product with the norm of its rows."""
+    assert isinstance(op, RowMatmulOp)
+    epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    return lower_rows(Product(b, op), epilogue)
 
 
 def lower_matvec(b: LoopBuilder, op: Operation) -> Grid:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType, f32
@@ -65,7 +66,9 @@ class Part:
     most: int
     """Results that an invocation finishes at once, if it has as many of a strip."""
     strip: int = 1
-    """Matrices that are finished together; a divisor of those in a row."""
+    """Matrices in a row that are finished together; a divisor of `across`,"""
+    tall: int = 1
+    """and those below each other; a divisor of `down`."""
 
     @property
     def width(self) -> int:
@@ -75,7 +78,18 @@ class Part:
     @property
     def strips(self) -> list[tuple[int, int]]:
         """The first matrix of each strip, by its numbers down and across."""
-        return [(i, j) for i in range(self.down) for j in range(0, self.across, self.strip)]
+        down, across = range(0, self.down, self.tall), range(0, self.across, self.strip)
+        return [(i, j) for i in down for j in across]
+
+    @property
+    def height(self) -> int:
+        """Rows of a strip."""
+        return self.tall * self.side
+
+    @property
+    def results(self) -> int:
+        """Results of a strip."""
+        return self.height * self.width
 
     @property
     def words(self) -> int:
@@ -90,7 +104,7 @@ class Part:
     @property
     def bytes(self) -> int:
         """Shared memory of a workgroup."""
-        return self.subgroups * self.side * self.line * self.words * f32.size
+        return self.subgroups * self.height * self.line * self.words * f32.size
 
     def within(self, free: int) -> Part:
         """The same with the longest strips that invocations share out evenly, and that fit in some bytes of
@@ -104,17 +118,17 @@ class Part:
     @property
     def together(self) -> int:
         """Neighbours that an invocation finishes at once."""
-        return min(self.most, self.side * self.width // (self.lanes * self.along))
+        return min(self.most, self.results // (self.lanes * self.along))
 
     @property
     def is_even(self) -> bool:
         """Whether all invocations have equally many results of a strip."""
-        return self.side * self.width % (self.lanes * self.along * self.together) == 0
+        return self.results % (self.lanes * self.along * self.together) == 0
 
     @property
     def turns(self) -> int:
         """How often an invocation does that for a strip."""
-        return self.side * self.width // (self.lanes * self.along * self.together)
+        return self.results // (self.lanes * self.along * self.together)
 
 
 def widest_and_most(depth: Index) -> tuple[int, int]:
@@ -146,14 +160,28 @@ class Where:
     """Rows and columns of the result."""
     whole: tuple[bool, bool]
     """Whether rows, and columns, are a multiple of those of a tile: then none is beyond the edge."""
+    part: SSAValue | None = None
+    """Which of several outputs it is; then `batch` begins with that, as extra operands are numbered."""
 
 
 class Finish:
     """Takes matrices of sums, and stores results."""
 
-    def __init__(self, b: LoopBuilder, op: Operation, epilogue: Epilogue, part: Part) -> None:
+    def __init__(
+        self,
+        b: LoopBuilder,
+        op: Operation,
+        epilogue: Epilogue,
+        part: Part,
+        outputs: Sequence[SSAValue] = (),
+        *,
+        in_squares: bool = False,
+    ) -> None:
+        """`outputs`: those of several parts. `in_squares`: whether they lie so, each square row by row."""
+        self.in_squares = in_squares
         self.b, self.op, self.epilogue, self.part = b, op, epilogue, part
-        shape = [part.subgroups, part.side, part.line]
+        self.outputs = list(outputs) or [epilogue.output]
+        shape = [part.subgroups, part.height, part.line]
         kind = f32 if part.words == 1 else VectorType(f32, [part.words])
         self.sums = shared_buffer(b, kind, shape, "finished")
         self._aligned = aligned_operands(op)
@@ -174,10 +202,10 @@ class Finish:
             # Everybody has read the strip before.
             wait(b)
             down, across = strip
-            for behind in range(part.strip):
-                total = sums[down * part.across + across + behind]
+            for below, behind in product(range(part.tall), range(part.strip)):
+                total = sums[(down + below) * part.across + across + behind]
                 column = behind * part.side // part.words
-                at = [where.subgroup, b.index(0), b.index(column)]
+                at = [where.subgroup, b.index(below * part.side), b.index(column)]
                 b.do(SubgroupMmaStoreMatrixOp(total, self.sums, at, part.line))
             wait(b)
             for turn, read in enumerate(here):
@@ -262,16 +290,33 @@ class Finish:
         for lane, total in enumerate(totals):
             at = (*where.batch, row, b.add(column, lane))
             values.append(epilogue.finish(total, Place(at, None), [one[lane] for one in read]))
-        output = epilogue.output
-        wide = self._is_wide(output) and is_width(output, part.together)
-        limits: list[SSAValue] = []
+        for number, output in enumerate(self.outputs):
+            limits: list[SSAValue] = []
+            batch = where.batch
+            if where.part is not None:
+                limits.append(b.compare("eq", where.part, number))
+                batch = batch[1:]
+            self._write(where, values, output, (*batch, row, column), limits)
+
+    def _write(
+        self,
+        where: Where,
+        values: list[SSAValue],
+        output: SSAValue,
+        place: Sequence[Index],
+        limits: list[SSAValue],
+    ) -> None:
+        """Neighbouring results, from a place on, where all limits hold."""
+        b, together = self.b, self.part.together
+        *batch, row, column = place
+        wide = self._is_wide(output) and is_width(output, together)
         if not where.whole[0]:
             limits.append(b.compare("ult", row, where.rows))
         if wide:
             if not where.whole[1]:
                 limits.append(b.compare("ult", column, where.columns))
             self._guarded(
-                limits, lambda: store_wide(b, values, output, [*where.batch, row, column])
+                limits, lambda: store_wide(b, values, output, self._stored_at(batch, row, column))
             )
             return
         for lane, value in enumerate(values):
@@ -279,8 +324,16 @@ class Finish:
             inside = list(limits)
             if not where.whole[1]:
                 inside.append(b.compare("ult", there, where.columns))
-            at = [*where.batch, row, there]
+            at = self._stored_at(batch, row, there)
             self._guarded(inside, lambda value=value, at=at: b.store(value, output, at))
+
+    def _stored_at(self, batch: Sequence[Index], row: Index, column: Index) -> list[Index]:
+        """Where a result lies in its buffer."""
+        if not self.in_squares:
+            return [*batch, row, column]
+        b, side = self.b, self.part.side
+        within = b.add(b.mul(b.rem(row, side), side), b.rem(column, side))
+        return [*batch, b.floordiv(row, side), b.floordiv(column, side), within]
 
     def _guarded(self, limits: Sequence[SSAValue], store: Callable[[], None]) -> None:
         if limits:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType, VectorType, i8, i32
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.nn import DotBytesOp, MatmulOp, MatvecOp
+from openinfer.dialects.nn import DotBytesOp, MatmulOp, MatvecOp, RowMatmulOp
 from openinfer.dialects.nn.byte_ops import LANES
 from openinfer.lowering.kernels.batches import broadcast_place
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
@@ -90,10 +91,10 @@ class Operand:
 class Product:
     """A product of matrices in batches."""
 
-    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp) -> None:
+    def __init__(self, b: LoopBuilder, op: MatmulOp | MatvecOp | RowMatmulOp) -> None:
         self.b, self.op = b, op
         self.left, self.output = op.left, op.output
-        if isinstance(op, MatvecOp):
+        if not isinstance(op, MatmulOp):
             self.rights = op.rights
             self.left_along = self.right_along = True
             self.boolean = self.unsigned = False
@@ -107,12 +108,18 @@ class Product:
         self.sums: Attribute = accumulator_of(stored) if body is None else body.args[0].type
         rank = len(_memory(self.output).get_shape())
         self.extents = [b.dim(self.output, axis) for axis in range(rank)]
+        self.tiled_left = isinstance(op, RowMatmulOp) and op.tiled_left is not None
+        if isinstance(op, RowMatmulOp) and op.tiled_result is not None:
+            self.extents[-3:] = _of_squares(self.output)
         self.extents[-2] = rows_of(op, self.extents[-2])
         self.rows, self.columns = self.extents[-2:]
         self.dots = False
         """Whether steps are multiplied by fours (`nn.dot_bytes`)."""
         axes = len(_memory(self.left).get_shape())
-        self.depth = b.dim(self.left, axes - 1 if self.left_along else axes - 2)
+        if self.tiled_left:
+            self.depth: Index = _of_squares(self.left)[1]
+        else:
+            self.depth = b.dim(self.left, axes - 1 if self.left_along else axes - 2)
 
     def use_dots(self) -> None:
         """Has steps multiplied by fours, where both operands have them side by side, as bytes. The schedule
@@ -142,6 +149,11 @@ class Product:
         """Both operands in a batch of the result."""
         left = self._operand(self.left, self.left_along, self.rows, batch)
         return left, self.matrices(batch)[0]
+
+    def left_place(self, batch: Sequence[Index]) -> tuple[Index, ...]:
+        """The leading indices of the left operand in a batch of the result."""
+        inner = 3 if self.tiled_left else 2
+        return broadcast_place(self.b, _memory(self.left).get_shape()[:-inner], batch)
 
     def matrices(self, batch: Sequence[Index]) -> list[Operand]:
         """The right operands in a batch of the result."""
@@ -187,6 +199,12 @@ class Product:
 
     def zero(self) -> SSAValue:
         return self.b.constant(0, self.sums)
+
+
+def _of_squares(buffer: SSAValue) -> list[int]:
+    """Rows, and columns or steps, of a buffer of squares."""
+    *_, down, across, width = _memory(buffer).get_shape()
+    return [down * isqrt(width), across * isqrt(width)]
 
 
 def both(b: LoopBuilder, conditions: Sequence[SSAValue]) -> SSAValue:

@@ -64,7 +64,7 @@ class Workgroup:
         b, lanes = self.b, self.subgroup
         if lanes == 1:
             return self._through_memory(values, join)
-        values = [self._butterfly(value, join, lanes) for value in values]
+        values = [self.join_neighbours(value, join, lanes) for value in values]
         groups = self.size // lanes
         if groups == 1:
             return values
@@ -87,11 +87,12 @@ class Workgroup:
             whole = b.load(scratch, [number, first])
             for start in range(count, groups, count):
                 whole = join(whole, b.load(scratch, [number, b.add(first, start)]))
-            found.append(self._butterfly(whole, join, count))
+            found.append(self.join_neighbours(whole, join, count))
         return found
 
-    def _butterfly(self, value: SSAValue, join: Join, count: int) -> SSAValue:
-        """The values of `count` neighbours in a subgroup as one. Both of a pair join the same two."""
+    def join_neighbours(self, value: SSAValue, join: Join, count: int) -> SSAValue:
+        """The values of `count` neighbours in a subgroup as one, the same bits for each of them: a power of
+        two, of which the first is a multiple. Both of a pair join the same two."""
         b = self.b
         width = b.constant(self.subgroup, i32)
         offset = count // 2

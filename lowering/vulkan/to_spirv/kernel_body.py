@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
     OF_SUBGROUP,
+    TOGETHER,
     ShuffleOp,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
@@ -270,11 +271,11 @@ class _Body:
         assert isinstance(value.type, VectorType)
         return value.type.element_count()
 
-    def wide_address(
-        self, memory: SSAValue, indices: Sequence[SSAValue], value: SSAValue
+    def address_of(
+        self, memory: SSAValue, indices: Sequence[SSAValue], count: int
     ) -> tuple[SSAValue, int]:
-        """The address of some neighbours, and how many words they are."""
-        buffer, count = self.buffers[memory], self.count_of(value)
+        """The address of `count` neighbours, and how many words they are."""
+        buffer = self.buffers[memory]
         words = count * width_of(buffer.element) // 32
         place = self.place(buffer, indices)
         shift = self.kernel.number(count.bit_length() - 1)
@@ -282,13 +283,22 @@ class _Body:
         pointer = self.kernel.words_of(buffer, words)
         return self.put(AccessChainOp(pointer, [self.kernel.number(0), place])), words
 
+    def matrix_place(self, op: SubgroupMmaLoadMatrixOp) -> tuple[SSAValue, int]:
+        """Where a matrix begins, and what lies from one row to the next, in elements or in accesses."""
+        lead, together = op.lead_dimension.value.data, op.attributes.get(TOGETHER)
+        if not isinstance(together, IntegerAttr):
+            return self.element(op.source, op.indices), lead
+        count = together.value.data
+        address, _ = self.address_of(op.source, op.indices, count)
+        return address, lead // count
+
     def load_wide(self, op: vector.LoadOp) -> list[SSAValue]:
-        address, count = self.wide_address(op.base, op.indices, op.result)
+        address, count = self.address_of(op.base, op.indices, self.count_of(op.result))
         words = components(self.arithmetic, self.put(LoadOp(address)), count)
         return with_type(self.arithmetic, words, self.buffers[op.base].element)
 
     def store_wide(self, op: vector.StoreOp) -> None:
-        address, _ = self.wide_address(op.base, op.indices, op.vector)
+        address, _ = self.address_of(op.base, op.indices, self.count_of(op.vector))
         words = with_type(self.arithmetic, self.wide[op.vector], i32)
         self.block.add_op(StoreOp(address, vector_of(self.arithmetic, words)))
 
@@ -344,8 +354,8 @@ class _Body:
     def matrices(self, op: Operation) -> None:
         """What a subgroup does with matrices that it holds."""
         if isinstance(op, SubgroupMmaLoadMatrixOp):
-            pointer = self.element(op.source, op.indices)
-            stride = self.kernel.number(op.lead_dimension.value.data)
+            pointer, lead = self.matrix_place(op)
+            stride = self.kernel.number(lead)
             layout = "RowMajor" if op.transpose is None else "ColumnMajor"
             load, kind = VALUE_OPS["KHR.CooperativeMatrixLoad"], lowered_type(op.result.type)
             loaded = load.make(pointer, stride, result=kind, matrix_layout=layout)

@@ -122,9 +122,8 @@ class CpuProgram(LoadedProgram):
         """The bytes of one weight argument; a mapped view when nothing had to be moved."""
         if not row.sources:
             return self._made(row)
-        variable = self.variables[row.variable]
-        dtype = DTYPES[variable.dtype]
-        if row.prepare is None and not variable.members:
+        dtype = DTYPES[self.variables[row.variable].dtype]
+        if row.prepare is None and len(row.sources) == 1:
             array, same = self._read(row.sources[0], dtype)
             if not same:
                 self.packed_bytes += array.nbytes

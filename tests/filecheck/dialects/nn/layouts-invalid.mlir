@@ -63,3 +63,81 @@ builtin.module attributes {openinfer.target = "avx512"} {
     func.return
   }
 }
+// -----
+// CHECK: nn.matmul: the right operand in #nn.tiles<16> has shape [2, 2, 256], expected [2, 3, 256]
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x2x256xf16>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x2x256xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: its flags say that there are 4 inputs, found 3
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>, %g: tensor<40xf16>) {
+  %y = nn.row_matmul(%x, %w, %g) {has_bias, has_weight, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<40xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the matrix in #nn.tiles<16> has shape [2, 2, 256], expected [2, 3, 256]
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x2x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x2x256xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the bias of the norm has shape [20], expected [40]
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>, %g: tensor<20xf16>) {
+  %y = nn.row_matmul(%x, %w, %g) {has_bias, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>, tensor<20xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul has 2 results, found 1
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: what the norm gives has shape [4, 20], expected [4, 40]
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
+  %y, %r = nn.row_matmul(%x, %w) {gives_rows, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x20xf16>)
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: 1 parts, expected 2 or more
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<1x2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {layout = #nn.tiles<16>, parts = 1 : i64} : (tensor<4x40xf16>, tensor<1x2x3x256xf16>) -> tensor<4x20xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the matrix in #nn.tiles<16> has shape [3, 2, 3, 256], expected [2, 2, 3, 256]
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<3x2x3x256xf16>) {
+  %y, %z = nn.row_matmul(%x, %w) {layout = #nn.tiles<16>, parts = 2 : i64} : (tensor<4x40xf16>, tensor<3x2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x20xf16>)
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: its flags belong to a norm, which has eps
+func.func @f(%x: tensor<4x40xf16>, %w: tensor<2x3x256xf16>) {
+  %y, %z = nn.row_matmul(%x, %w) {gives_rows, layout = #nn.tiles<16>} : (tensor<4x40xf16>, tensor<2x3x256xf16>) -> (tensor<4x20xf16>, tensor<4x40xf16>)
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the norm of rows that lie in squares
+func.func @f(%x: tensor<2x3x256xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, eps = 1.0e-05 : f64, layout = #nn.tiles<16>} : (tensor<2x3x256xf16>, tensor<2x3x256xf16>) -> tensor<32x32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: rows in squares have shape [32, 48], expected
+func.func @f(%x: tensor<32x48xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, layout = #nn.tiles<16>} : (tensor<32x48xf16>, tensor<2x3x256xf16>) -> tensor<32x32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: rows in squares, but a matrix in #nn.panels<16>
+func.func @f(%x: tensor<2x3x256xf16>, %w: tensor<2x48x16xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, layout = #nn.panels<16>} : (tensor<2x3x256xf16>, tensor<2x48x16xf16>) -> tensor<32x32xf16>
+  func.return
+}
+// -----
+// CHECK: nn.row_matmul: the result has shape [32, 32], expected [16, 32]
+func.func @f(%x: tensor<1x3x256xf16>, %w: tensor<2x3x256xf16>) {
+  %y = nn.row_matmul(%x, %w) {tiled_left, tiled_result, layout = #nn.tiles<16>} : (tensor<1x3x256xf16>, tensor<2x3x256xf16>) -> tensor<2x2x256xf16>
+  func.return
+}

@@ -33,6 +33,24 @@ func.func @columns(%w: memref<8x64xf32>, %p: memref<1x64x8xf32>) {
 
 // -----
 
+// Matrices of 16 x 16: steps of a column are neighbours in the source, too; those of columns beyond are zeros.
+func.func @tiles(%w: memref<40x64xf16>, %p: memref<3x4x256xf16>) {
+  nn.pack(%w) outs(%p) {layout = #nn.tiles<16>, transposed = ""} : (memref<40x64xf16>, memref<3x4x256xf16>) -> ()
+  func.return
+}
+// CHECK-LABEL: func.func @tiles
+// CHECK:         scf.for %c{{\S*}} = %c0 to %c3 step %c1 {
+// CHECK:           scf.for %k = %c0 to {{%\S+}} step %c1 {
+// CHECK:             scf.for %n = %c0 to {{%\S+}} step %c1 {
+// CHECK:               scf.if
+// CHECK:                 [[V:%\S+]] = vector.load %w[{{%\S+}}, {{%\S+}}] : memref<40x64xf16>, vector<16xf16>
+// CHECK-NEXT:            vector.store [[V]], %p[%c{{\S*}}, %k, {{%\S+}}] : memref<3x4x256xf16>, vector<16xf16>
+// CHECK-NEXT:          } else {
+// CHECK-NEXT:            vector.store {{%\S+}}, %p
+// CHECK:         } {openinfer.parallel}
+
+// -----
+
 // Not on tensors.
 func.func @tensors(%w: tensor<64x12xf32>) -> tensor<2x64x8xf32> {
   %p = nn.pack(%w) {layout = #nn.panels<8>} : (tensor<64x12xf32>) -> tensor<2x64x8xf32>
