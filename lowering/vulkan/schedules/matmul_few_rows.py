@@ -22,7 +22,7 @@ Requires: a number of rows that the types say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from xdsl.dialects import arith
@@ -53,6 +53,8 @@ LEAST_DEPTH = 64
 """Steps of a sum that several invocations share."""
 COLUMN = 128
 """Invocations that share a column."""
+TOGETHER = 4
+"""Sums of a workgroup, of all rows and matrices together, which share what the norm of the rows takes."""
 SIZE = 256
 """Invocations of a workgroup, where neighbours are columns."""
 MOST_NEIGHBOURS, FEWEST_NEIGHBOURS = 8, 2
@@ -99,55 +101,87 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     group = Workgroup(b, _invocations(b, found.depth, lanes))
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
-    counts = [product(b, found.extents[:-2]), found.columns]
-    rows = range(_known(found.rows))
-
     normed = found.op.weight if isinstance(found.op, MatvecOp) else None
+    together = 1 if normed is None else _together(found)
+    counts = [product(b, found.extents[:-2]), b.ceil_div(found.columns, together)]
+    rows, count = range(_known(found.rows)), len(found.rights)
+    sums = len(rows) * together * count
 
     def one(number: SSAValue) -> None:
-        batches, column = split(b, number, counts)
+        batches, piece = split(b, number, counts)
         batch = split(b, batches, found.extents[:-2])
         left, matrices = found.operands(batch)[0], found.matrices(batch)
+        columns = _columns(found, b.mul(piece, together), together)
 
         def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(k, number * group.size * lanes) for number in range(beside)]
             # All loads before the first product that waits for one.
-            theirs = [[r.load_steps(column, place, lanes) for r in matrices] for place in places]
-            sums = list(old)
+            theirs = [
+                [r.load_steps(column, place, lanes) for column in columns for r in matrices]
+                for place in places
+            ]
+            found_so_far = list(old)
             for place, elements in zip(places, theirs):
                 weight = _weight(found, normed, place, lanes)
                 for row in rows:
                     ours = left.load_steps(row, place, lanes)
-                    first = row * len(matrices)
                     if weight is not None:
-                        square = len(rows) * len(matrices) + row
-                        sums[square] = _products(found, ours, ours, sums[square])
+                        square = sums + row
+                        found_so_far[square] = _products(found, ours, ours, found_so_far[square])
                         ours = [b.insert(arith.MulfOp(x, w)) for x, w in zip(ours, weight)]
-                    for place_of_sum, right in enumerate(elements, first):
-                        sums[place_of_sum] = _products(found, ours, right, sums[place_of_sum])
-            return sums
+                    for at, right in enumerate(elements, row * len(elements)):
+                        found_so_far[at] = _products(found, ours, right, found_so_far[at])
+            return found_so_far
 
         epilogue.prepare(None)
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
-        zeros = [found.zero()] * (len(rows) * (len(matrices) + (normed is not None)))
+        zeros = [found.zero()] * (sums + (len(rows) if normed is not None else 0))
         most = rounds(found.depth, reach)
         parts = b.reduce(
             first, found.depth, reach, zeros, step, hint="k", rounds=most, beside=group.size
         )
-        totals = group.all_reduce_each(parts, found.join)
+        total = group.joined_each(parts, found.join)
 
         def store() -> None:
-            for row in rows:
-                own = totals[row * len(matrices) : (row + 1) * len(matrices)]
-                if normed is not None:
-                    factor = _over_square(found, totals[len(rows) * len(matrices) + row])
-                    own = [b.insert(arith.MulfOp(total, factor)) for total in own]
-                epilogue.store(own[0], Place((*batch, row, column), None), beside=own[1:])
+            row, place = b.floordiv(group.thread, together), b.rem(group.thread, together)
+            own = [total(b.add(b.mul(group.thread, count), n)) for n in range(count)]
+            if normed is not None:
+                factor = _over_square(found, total(b.add(row, sums)))
+                own = [b.insert(arith.MulfOp(value, factor)) for value in own]
+            column = b.add(b.mul(piece, together), place)
+            at = Place((*batch, row, column), None)
+            _inside(found, column, together, lambda: epilogue.store(own[0], at, beside=own[1:]))
 
-        b.when(b.compare("eq", group.thread, 0), store)
+        b.when(b.compare("ult", group.thread, len(rows) * together), store)
 
     each_group(b, product(b, counts), one)
-    return _grid(found, 1, group.size)
+    return _grid(found, together, group.size)
+
+
+def _together(found: Product) -> int:
+    """Columns of a workgroup, which share what the norm of the rows takes; fewer for more workgroups."""
+    together = max(1, TOGETHER // (len(found.rights) * _known(found.rows)))
+    while together > 1 and isinstance(found.columns, int) and found.columns < GROUPS * together:
+        together //= 2
+    return together
+
+
+def _columns(found: Product, first: SSAValue, together: int) -> list[SSAValue]:
+    """The numbers of neighbouring columns; beyond the last one it repeats."""
+    b = found.b
+    columns = [b.index(b.add(first, n)) for n in range(together)]
+    if isinstance(found.columns, int) and found.columns % together == 0:
+        return columns
+    last = b.minus(found.columns, 1)
+    return [b.index(b.minimum(column, last)) for column in columns]
+
+
+def _inside(found: Product, column: SSAValue, together: int, store: Callable[[], object]) -> None:
+    """Stores what belongs to a column, where there is such a column."""
+    if isinstance(found.columns, int) and found.columns % together == 0:
+        store()
+        return
+    found.b.when(found.b.compare("ult", column, found.columns), lambda: (store(), ())[1])
 
 
 def _weight(
