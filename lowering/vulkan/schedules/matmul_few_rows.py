@@ -85,16 +85,6 @@ def _count(host: LoopBuilder, output: SSAValue, rank: int, columns: int) -> list
     return [product(host, extents[:-2]), host.ceil_div(extents[-1], columns)]
 
 
-def _grid(found: Product, columns: int, size: int) -> Grid:
-    rank = len(found.extents)
-
-    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        counts = _count(host, value_of(found.output), rank, columns)
-        return groups_for(host, product(host, counts))
-
-    return Grid(groups, size)
-
-
 def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     b = found.b
     lanes = found.lanes_along()
@@ -102,36 +92,35 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
     normed = found.op.weight if isinstance(found.op, MatvecOp) else None
-    together = 1 if normed is None else _together(found)
-    counts = [product(b, found.extents[:-2]), b.ceil_div(found.columns, together)]
-    rows, count = range(_known(found.rows)), len(found.rights)
-    sums = len(rows) * together * count
+    units = _Units(found)
+    together = 1 if normed is None else units.together()
+    counts = [product(b, found.extents[:-2]), b.ceil_div(units.total, together)]
+    rows = range(_known(found.rows))
+    sums = len(rows) * together * units.sums
 
     def one(number: SSAValue) -> None:
         batches, piece = split(b, number, counts)
         batch = split(b, batches, found.extents[:-2])
         left, matrices = found.operands(batch)[0], found.matrices(batch)
-        columns = _columns(found, b.mul(piece, together), together)
+        first_unit = b.mul(piece, together)
+        wanted = units.columns(matrices, first_unit, together)
 
         def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(k, number * group.size * lanes) for number in range(beside)]
             # All loads before the first product that waits for one.
-            theirs = [
-                [r.load_steps(column, place, lanes) for column in columns for r in matrices]
-                for place in places
-            ]
-            found_so_far = list(old)
+            theirs = [[m.load_steps(c, place, lanes) for m, c in wanted] for place in places]
+            so_far = list(old)
             for place, elements in zip(places, theirs):
                 weight = _weight(found, normed, place, lanes)
                 for row in rows:
                     ours = left.load_steps(row, place, lanes)
                     if weight is not None:
                         square = sums + row
-                        found_so_far[square] = _products(found, ours, ours, found_so_far[square])
+                        so_far[square] = _products(found, ours, ours, so_far[square])
                         ours = [b.insert(arith.MulfOp(x, w)) for x, w in zip(ours, weight)]
                     for at, right in enumerate(elements, row * len(elements)):
-                        found_so_far[at] = _products(found, ours, right, found_so_far[at])
-            return found_so_far
+                        so_far[at] = _products(found, ours, right, so_far[at])
+            return so_far
 
         epilogue.prepare(None)
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
@@ -143,45 +132,92 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
         total = group.joined_each(parts, found.join)
 
         def store() -> None:
-            row, place = b.floordiv(group.thread, together), b.rem(group.thread, together)
-            own = [total(b.add(b.mul(group.thread, count), n)) for n in range(count)]
+            row = b.floordiv(group.thread, together)
+            unit = b.add(first_unit, b.rem(group.thread, together))
+            place = b.mul(group.thread, units.sums)
+            own = [total(b.add(place, n)) for n in range(units.sums)]
             if normed is not None:
                 factor = _over_square(found, total(b.add(row, sums)))
                 own = [b.insert(arith.MulfOp(value, factor)) for value in own]
-            column = b.add(b.mul(piece, together), place)
-            at = Place((*batch, row, column), None)
-            _inside(found, column, together, lambda: epilogue.store(own[0], at, beside=own[1:]))
+            units.each(unit, together, lambda: units.store(epilogue, own, [*batch, row], unit))
 
         b.when(b.compare("ult", group.thread, len(rows) * together), store)
 
     each_group(b, product(b, counts), one)
-    return _grid(found, together, group.size)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        output, rank = value_of(found.output), len(found.extents)
+        pieces = _count(host, output, rank, together * units.width)
+        return groups_for(host, product(host, pieces))
+
+    return Grid(groups, group.size)
 
 
-def _together(found: Product) -> int:
-    """Columns of a workgroup, which share what the norm of the rows takes; fewer for more workgroups."""
-    together = max(1, TOGETHER // (len(found.rights) * _known(found.rows)))
-    while together > 1 and isinstance(found.columns, int) and found.columns < GROUPS * together:
-        together //= 2
-    return together
+class _Units:
+    """What an invocation stores at the end, of a row: a column, or one in each half of a block."""
 
+    def __init__(self, found: Product) -> None:
+        self.found, self.b = found, found.b
+        halves = found.op.halves if isinstance(found.op, MatvecOp) else None
+        self.half = halves.value.data if halves is not None else 0
+        self.width = 2 if self.half else 1
+        """Columns of each."""
+        self.sums = self.width * len(found.rights)
+        self.total: Index = _known(found.columns) // 2 if self.half else found.columns
 
-def _columns(found: Product, first: SSAValue, together: int) -> list[SSAValue]:
-    """The numbers of neighbouring columns; beyond the last one it repeats."""
-    b = found.b
-    columns = [b.index(b.add(first, n)) for n in range(together)]
-    if isinstance(found.columns, int) and found.columns % together == 0:
-        return columns
-    last = b.minus(found.columns, 1)
-    return [b.index(b.minimum(column, last)) for column in columns]
+    def together(self) -> int:
+        """Those of a workgroup, which share what the norm of the rows takes; fewer for more workgroups."""
+        count = max(1, TOGETHER // (self.sums * _known(self.found.rows)))
+        while count > 1 and isinstance(self.total, int) and self.total < GROUPS * count:
+            count //= 2
+        return count
 
+    def column(self, unit: SSAValue) -> SSAValue:
+        """The column of one, the first of both."""
+        if not self.half:
+            return unit
+        b = self.b
+        block, place = b.floordiv(unit, self.half), b.rem(unit, self.half)
+        return b.add(b.mul(block, 2 * self.half), place)
 
-def _inside(found: Product, column: SSAValue, together: int, store: Callable[[], object]) -> None:
-    """Stores what belongs to a column, where there is such a column."""
-    if isinstance(found.columns, int) and found.columns % together == 0:
-        store()
-        return
-    found.b.when(found.b.compare("ult", column, found.columns), lambda: (store(), ())[1])
+    def columns(
+        self, matrices: Sequence[Operand], first: SSAValue, count: int
+    ) -> list[tuple[Operand, SSAValue]]:
+        """The columns that the sums of some are those of; beyond the last one it repeats."""
+        b = self.b
+        found: list[tuple[Operand, SSAValue]] = []
+        for number in range(count):
+            unit = b.index(b.add(first, number))
+            if not self._is_whole(count):
+                unit = b.index(b.minimum(unit, b.minus(self.total, 1)))
+            column = self.column(unit)
+            for side in range(self.width):
+                at = b.index(b.add(column, side * self.half))
+                found += [(matrix, at) for matrix in matrices]
+        return found
+
+    def each(self, unit: SSAValue, count: int, store: Callable[[], object]) -> None:
+        """Stores one of `count`, where there is one."""
+        if self._is_whole(count):
+            store()
+        else:
+            self.b.when(self.b.compare("ult", unit, self.total), lambda: (store(), ())[1])
+
+    def _is_whole(self, count: int) -> bool:
+        return isinstance(self.total, int) and self.total % count == 0
+
+    def store(
+        self, epilogue: Epilogue, sums: Sequence[SSAValue], row: list[SSAValue], unit: SSAValue
+    ) -> None:
+        """The epilogue of one, and its store."""
+        b, column = self.b, self.column(unit)
+        if not self.half:
+            epilogue.store(sums[0], Place((*row, column), None), beside=sums[1:])
+            return
+        block, inner = b.floordiv(unit, self.half), b.rem(unit, self.half)
+        values = epilogue.finish_all(sums, Place((*row, block, inner), None))
+        for side, value in enumerate(values):
+            b.store(value, epilogue.output, [*row, b.add(column, side * self.half)])
 
 
 def _weight(
@@ -279,7 +315,12 @@ def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
             b.when(ours, lambda i=inside, s=store: (b.when(i, lambda: s()), ())[1])
 
     each_group(b, product(b, counts), one)
-    return _grid(found, columns, group.size)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        pieces = _count(host, value_of(found.output), len(found.extents), columns)
+        return groups_for(host, product(host, pieces))
+
+    return Grid(groups, group.size)
 
 
 def _side_by_side(columns: Index, lanes: int) -> int:
