@@ -44,7 +44,7 @@ SIZE = 512
 """Invocations of a workgroup, where the device has as many."""
 ROUND = 8
 """Keys that an invocation reads, with their values, before it waits for the first of them; half of that where
-only the step knows how many there are."""
+it asks whether they are there."""
 
 
 def fits_one_query(b: LoopBuilder, op: AttentionOp) -> bool:
@@ -114,14 +114,40 @@ class _Query:
         if of.sight.bounded:
             keys = of.sight.keys(of.sight.position(b.index(0)), 1)
         query = [self._wide(value) for value in self._read(of.q, self.head, 0)]
-        scale = b.constant(self.weights.scale(of.op.scale.value.data), of.kind)
-        at_once, together = self.size // self.beside, self._round()
-        step = at_once * together
-        known = of.sight.key_count
-        # All of them are there, and no invocation looks whether they are.
-        whole = isinstance(known, int) and known % step == 0 and not of.sight.bounded
+        found: Sequence[SSAValue] = self.weights.start(self.lanes)
+        begin, at_once, most = keys[0], self.size // self.beside, self._most()
+        if keys[0] == 0:
+            # Of the first ones nobody asks whether they are there.
+            begin = b.round_down(keys[1], at_once * most)
+            if begin != 0:
+                found = self._walk(query, (0, begin), most, found, whole=True)
+        if begin != keys[1]:
+            rest = b.minus(keys[1], begin)
+            few = -(-rest // at_once) if isinstance(rest, int) else ROUND
+            found = self._walk(query, (begin, keys[1]), min(few, ROUND // 2), found, whole=False)
+        self._finish(self._of_subgroup(found))
 
-        def one_round(at: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def _most(self) -> int:
+        """Keys of an invocation between two waits, where all of them are there."""
+        known = self.of.sight.key_count
+        each = ROUND if not isinstance(known, int) else known * self.beside // self.size
+        return max(1, min(ROUND, each))
+
+    def _walk(
+        self,
+        query: Sequence[SSAValue],
+        keys: tuple[Index, Index],
+        together: int,
+        old: Sequence[SSAValue],
+        *,
+        whole: bool,
+    ) -> Sequence[SSAValue]:
+        """What is found of some keys, behind others. `whole`: whether all keys of a round are there."""
+        b, of = self.b, self.of
+        at_once = self.size // self.beside
+        scale = b.constant(self.weights.scale(of.op.scale.value.data), of.kind)
+
+        def one_round(at: SSAValue, so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(b.add(at, n * at_once), self.first) for n in range(together)]
             read = places
             if not whole:
@@ -136,18 +162,9 @@ class _Query:
                 found = self._seen(score, place, there, None if whole else keys[1])
                 scores.append(found[0])
                 seen.append(found[1])
-            return self.weights.weigh(scores, seen, values, old)
+            return self.weights.weigh(scores, seen, values, so_far)
 
-        begin = self.weights.start(self.lanes)
-        found: Sequence[SSAValue] = b.reduce(keys[0], keys[1], step, begin, one_round, hint="at")
-        self._finish(self._of_subgroup(found))
-
-    def _round(self) -> int:
-        """Keys of an invocation between two waits."""
-        known = self.of.sight.key_count
-        if not isinstance(known, int):
-            return ROUND // 2
-        return max(1, min(ROUND, -(-known * self.beside // self.size)))
+        return b.reduce(keys[0], keys[1], at_once * together, old, one_round, hint="at")
 
     def _of_subgroup(self, found: Sequence[SSAValue]) -> list[SSAValue]:
         """What the invocations of a subgroup have found, each of its columns."""
