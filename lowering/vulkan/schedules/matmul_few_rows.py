@@ -22,7 +22,7 @@ Requires: a number of rows that the types say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith
@@ -123,6 +123,13 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
             return so_far
 
         epilogue.prepare(None)
+        outputs = len(rows) * together
+        mine = b.index(b.minimum(group.thread, outputs - 1))
+        row = b.floordiv(mine, together)
+        own = b.index(b.add(first_unit, b.rem(mine, together)))
+        unit = own if units.is_whole(together) else units.within(own)
+        # What the epilogue reads waits for nobody: it is there when the sums are.
+        known = epilogue.hoisted(units.place([*batch, row], unit), moving=())
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
         zeros = [found.zero()] * (sums + (len(rows) if normed is not None else 0))
         most = rounds(found.depth, reach)
@@ -132,16 +139,18 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
         total = group.joined_each(parts, found.join)
 
         def store() -> None:
-            row = b.floordiv(group.thread, together)
-            unit = b.add(first_unit, b.rem(group.thread, together))
-            place = b.mul(group.thread, units.sums)
-            own = [total(b.add(place, n)) for n in range(units.sums)]
+            first_sum = b.mul(mine, units.sums)
+            values = [total(b.add(first_sum, n)) for n in range(units.sums)]
             if normed is not None:
                 factor = _over_square(found, total(b.add(row, sums)))
-                own = [b.insert(arith.MulfOp(value, factor)) for value in own]
-            units.each(unit, together, lambda: units.store(epilogue, own, [*batch, row], unit))
+                values = [b.insert(arith.MulfOp(value, factor)) for value in values]
+            units.store(epilogue, values, [*batch, row], unit, known)
 
-        b.when(b.compare("ult", group.thread, len(rows) * together), store)
+        inside = b.compare("ult", group.thread, outputs)
+        if not units.is_whole(together):
+            there = b.compare("ult", own, units.total)
+            inside = b.insert(arith.AndIOp(inside, there))
+        b.when(inside, store)
 
     each_group(b, product(b, counts), one)
 
@@ -188,35 +197,41 @@ class _Units:
         found: list[tuple[Operand, SSAValue]] = []
         for number in range(count):
             unit = b.index(b.add(first, number))
-            if not self._is_whole(count):
-                unit = b.index(b.minimum(unit, b.minus(self.total, 1)))
+            if not self.is_whole(count):
+                unit = self.within(unit)
             column = self.column(unit)
             for side in range(self.width):
                 at = b.index(b.add(column, side * self.half))
                 found += [(matrix, at) for matrix in matrices]
         return found
 
-    def each(self, unit: SSAValue, count: int, store: Callable[[], object]) -> None:
-        """Stores one of `count`, where there is one."""
-        if self._is_whole(count):
-            store()
-        else:
-            self.b.when(self.b.compare("ult", unit, self.total), lambda: (store(), ())[1])
+    def within(self, unit: SSAValue) -> SSAValue:
+        """The same, or the last one."""
+        b = self.b
+        return b.index(b.minimum(unit, b.minus(self.total, 1)))
 
-    def _is_whole(self, count: int) -> bool:
+    def is_whole(self, count: int) -> bool:
+        """Whether they are a multiple of so many."""
         return isinstance(self.total, int) and self.total % count == 0
 
-    def store(
-        self, epilogue: Epilogue, sums: Sequence[SSAValue], row: list[SSAValue], unit: SSAValue
-    ) -> None:
-        """The epilogue of one, and its store."""
-        b, column = self.b, self.column(unit)
+    def place(self, row: list[SSAValue], unit: SSAValue) -> Place:
+        """The indices that operands of the epilogue follow."""
         if not self.half:
-            epilogue.store(sums[0], Place((*row, column), None), beside=sums[1:])
-            return
-        block, inner = b.floordiv(unit, self.half), b.rem(unit, self.half)
-        values = epilogue.finish_all(sums, Place((*row, block, inner), None))
-        for side, value in enumerate(values):
+            return Place((*row, unit), None)
+        b = self.b
+        return Place((*row, b.floordiv(unit, self.half), b.rem(unit, self.half)), None)
+
+    def store(
+        self,
+        epilogue: Epilogue,
+        sums: Sequence[SSAValue],
+        row: list[SSAValue],
+        unit: SSAValue,
+        known: Sequence[SSAValue | None],
+    ) -> None:
+        """The epilogue of one, and its store; `known`: what the epilogue reads."""
+        b, column = self.b, self.column(unit)
+        for side, value in enumerate(epilogue.finish_all(sums, self.place(row, unit), known)):
             b.store(value, epilogue.output, [*row, b.add(column, side * self.half)])
 
 

@@ -110,12 +110,13 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
-// Two columns half a block apart: their sums are found together, and one invocation stores both.
+// Two columns half a block apart: their sums are found together, and one invocation stores both. What its
+// epilogue reads is there before.
 // CHECK-LABEL: func.func private @matvec_0
 // CHECK: %joined = memref.alloca() : memref<2x2xf32, #gpu.address_space<workgroup>>
-// CHECK: vector.load %w
-// CHECK: vector.load %w
 // CHECK: memref.load %c
+// CHECK: vector.load %w
+// CHECK: vector.load %w
 // CHECK: memref.store %{{.*}}, %y
 // CHECK: arith.addi %{{.*}}, %c32
 // CHECK: memref.store %{{.*}}, %y
