@@ -133,6 +133,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 faster(
                     "prepare-constants", "constants are weights before anything may overwrite them"
                 ),
+                faster("write-states", "a buffer that a state takes is no buffer of its own"),
                 faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step(

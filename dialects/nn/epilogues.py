@@ -44,8 +44,9 @@ def check_extras(op: NNOp, maps: ArrayAttr[AffineMapAttr] | None, result: Dims) 
                 )
 
 
-def check_body(op: NNOp, sums: int = 1) -> None:
-    """That the body takes its sums and one element of each extra operand, and yields what is stored.
+def check_body(op: NNOp, sums: int = 1, results: int = 1) -> None:
+    """That the body takes its sums and one element of each extra operand, and yields what is stored: one
+    element, or as many as `results`.
 
     Raises VerifyException.
     """
@@ -72,9 +73,10 @@ def check_body(op: NNOp, sums: int = 1) -> None:
     if not isinstance(last, YieldOp):
         refuse(op, "the body ends without nn.yield")
     wanted = element(op.output)
-    if tuple(last.values.types) != (wanted,):
+    if tuple(last.values.types) != (wanted,) * results:
         given = ", ".join(str(t) for t in last.values.types)
-        refuse(op, f"the body yields ({given}), expected ({wanted})")
+        expected = ", ".join([str(wanted)] * results)
+        refuse(op, f"the body yields ({given}), expected ({expected})")
 
 
 def _inside(expr: AffineExpr, size: Dim, result: Dims) -> bool:

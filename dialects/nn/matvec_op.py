@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FloatAttr, UnitAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FloatAttr, IntegerAttr, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def
 
@@ -26,7 +26,10 @@ class MatvecOp(NNOp):
 
     Inputs: x; the matrix, with `pair` two of them; with `eps` the weight `[K]` of the norm
     `x / sqrt(mean(x²) + eps) · weight`, which stands in for x and is not rounded. The body, extras and maps
-    are those of `nn.matmul`; with `pair` the body's first two arguments are the sums of both matrices.
+    are those of `nn.matmul`; with `pair` the body's first two arguments are the sums of both matrices. With
+    `halves` columns are blocks of twice as many: the first two arguments are the sums of a column of the
+    first half of a block and of the one beside it in the second half, the body yields the elements of both,
+    and maps lead from the indices `[…, row, block, place in a half]`.
 
         %g = nn.matvec(%x, %gate, %up, %weight) {pair, eps = 1.0e-05 : f64, maps = []} {
         ^bb0(%0: f32, %1: f32):
@@ -36,6 +39,7 @@ class MatvecOp(NNOp):
     name = "nn.matvec"
     pair = opt_prop_def(UnitAttr)
     eps = opt_prop_def(FloatAttr)
+    halves = opt_prop_def(IntegerAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, 4)
     BODY: ClassVar[bool] = True
@@ -74,5 +78,14 @@ class MatvecOp(NNOp):
             refuse(self, "both matrices have elements of one type")
         if self.pair is not None and not self.body:
             refuse(self, "two matrices need a body that joins their sums")
-        check_extras(self, self.maps, result)
-        check_body(self, len(self.rights))
+        if self.halves is None:
+            check_extras(self, self.maps, result)
+            check_body(self, len(self.rights))
+            return
+        half = self.halves.value.data
+        if self.pair is not None or not self.body:
+            refuse(self, "halves of columns need a body, and one matrix")
+        if not isinstance(columns, int) or half < 1 or columns % (2 * half):
+            refuse(self, f"{text((columns,))} columns are no blocks of two times {half}")
+        check_extras(self, self.maps, (*x[:-1], columns // (2 * half), half))
+        check_body(self, 2, results=2)

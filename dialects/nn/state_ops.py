@@ -381,6 +381,41 @@ class StateViewOp(IRDLOperation):
 
 
 @irdl_op_definition
+class StatePlaceOp(IRDLOperation):
+    """The memory of entries that the step is about to write, all of them:
+    `%k = nn.state_place "K"[%l, %a] [] node 3 : memref<8xf32>`.
+
+    What was there goes to the undo log first. The second list gives the run-time sizes of the result.
+    """
+
+    name = "nn.state_place"
+    state = prop_def(StringAttr)
+    offsets = var_operand_def(IndexType())
+    sizes = var_operand_def(IndexType())
+    node = prop_def(IntegerAttr)
+    view = result_def(MemRefType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$state `[` $offsets `]` `[` $sizes `]` `node` $node attr-dict `:` type($view)"
+    )
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self,
+        state: str,
+        offsets: Sequence[SSAValue],
+        sizes: Sequence[SSAValue],
+        node: int,
+        view: Attribute,
+    ) -> None:
+        super().__init__(
+            operands=[list(offsets), list(sizes)],
+            properties={"state": StringAttr(state), "node": int_setting(node)},
+            result_types=[view],
+        )
+
+
+@irdl_op_definition
 class StateLoadOp(IRDLOperation):
     """Copies a part of a state into a buffer: `nn.state_load "K"[%l, %a] kept [0] to %b : memref<…>`."""
 
@@ -418,6 +453,7 @@ class LeaveIfOp(IRDLOperation):
 
 OPS = (
     StateViewOp,
+    StatePlaceOp,
     StateLoadOp,
     LeaveIfOp,
     DefineSizeOp,

@@ -122,6 +122,8 @@ class _Places:
                         self._block(inner, set(valid))
             elif isinstance(op, memref.AllocOp):
                 valid.add((op.memref, None))  # Nothing has been written to either of them.
+            elif isinstance(op, nn.StatePlaceOp):
+                valid.add((op.view, None))  # Nothing will be read of either before it is written.
             elif isinstance(op, nn.DefineSizeOp):
                 _redefine(valid, op)
             elif isinstance(op, memref.CopyOp):
@@ -233,7 +235,7 @@ class _Places:
             build = LoopBuilder(InsertPoint.at_start(root.block))
             sizes = [build.insert(nn.SizeOp(dim)) for dim in self._open_dims(root)]
         else:
-            assert isinstance(root.owner, memref.AllocOp | nn.StateViewOp)
+            assert isinstance(root.owner, memref.AllocOp | nn.StateViewOp | nn.StatePlaceOp)
             build = LoopBuilder(InsertPoint.after(root.owner))
             made = root.owner
             sizes = list(made.dynamic_sizes if isinstance(made, memref.AllocOp) else made.sizes)

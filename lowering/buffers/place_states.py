@@ -26,7 +26,7 @@ from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.runtime.manifest import StateRow
 from openinfer.runtime.slots import THERE, Slot, SlotKind
 
-StateOp = nn.StateViewOp | nn.StateLoadOp | nn.StateWriteOp | nn.StateResetOp
+StateOp = nn.StateViewOp | nn.StatePlaceOp | nn.StateLoadOp | nn.StateWriteOp | nn.StateResetOp
 
 
 def place_states(module: ModuleOp, step: FuncOp, checks: Collection[Operation] = ()) -> None:
@@ -77,7 +77,7 @@ def _grows_there(name: str, step: FuncOp, checks: Collection[Operation]) -> bool
 def _machines(op: StateOp, checks: Collection[Operation]) -> Iterator[str]:
     """The machines that work with what an op reads or writes of a state."""
     match op:
-        case nn.StateViewOp():
+        case nn.StateViewOp() | nn.StatePlaceOp():
             yield from {machine_of(user) for user in users(op.view) if user not in checks}
         case nn.StateLoadOp():
             yield memory_of(root_of(op.target))

@@ -86,7 +86,7 @@ def bytes_of(buffer: SSAValue) -> Size:
         owner.dynamic_sizes
         if isinstance(owner, memref.AllocOp)
         else owner.sizes
-        if isinstance(owner, nn.ViewOp | memref.ViewOp | nn.StateViewOp)
+        if isinstance(owner, nn.ViewOp | memref.ViewOp | nn.StateViewOp | nn.StatePlaceOp)
         else ()
     )
     known = iter([value.owner for value in sizes])

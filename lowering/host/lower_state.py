@@ -28,6 +28,7 @@ from openinfer.lowering.host.state_resets import reset
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.places import DEVICE
 from openinfer.lowering.state_layout import (
+    StatePlace,
     dynamic_capacity_name,
 )
 from openinfer.runtime.sizes import Size
@@ -83,6 +84,7 @@ class _Lowering(StateEmitter):
             nn.GrowOp: _Lowering.grow,
             nn.SetExtentOp: _Lowering.set_extent,
             nn.StateViewOp: _Lowering.state_view,
+            nn.StatePlaceOp: _Lowering.state_place,
             nn.StateLoadOp: _Lowering.state_load,
             nn.StateWriteOp: _Lowering.state_write,
             nn.StateResetOp: _Lowering.state_reset,
@@ -178,15 +180,26 @@ class _Lowering(StateEmitter):
     def state_view(self, op: Operation) -> None:
         assert isinstance(op, nn.StateViewOp)
         place = self.layout.states[op.state.data]
+        self.mark(place, list(op.offsets), _run_of(op, place))
+        self._look_at(op, place)
+
+    def state_place(self, op: Operation) -> None:
+        assert isinstance(op, nn.StatePlaceOp)
+        place = self.layout.states[op.state.data]
         kind = op.view.type
         assert isinstance(kind, MemRefType)
-        offsets = list(op.offsets)
-        lengths: list[tuple[int, SSAValue | int]] = []
-        if len(kind.get_shape()) > len(place.entry):
-            extent = kind.get_shape()[0]
-            lengths = [(place.axes - 1, op.sizes[0] if extent == DYNAMIC_INDEX else extent)]
+        offsets: list[SSAValue | int] = list(op.offsets)
+        lengths = _run_of(op, place)
         self.mark(place, offsets, lengths)
-        start = self.place_of(place, kind.element_type, offsets)
+        run = lengths[0][1] if lengths else 1
+        self.save(place, kind.element_type, offsets, run, op.node.value.data)
+        self._look_at(op, place)
+
+    def _look_at(self, op: nn.StateViewOp | nn.StatePlaceOp, place: StatePlace) -> None:
+        """The memory of entries, in place of an op that names them."""
+        kind = op.view.type
+        assert isinstance(kind, MemRefType)
+        start = self.place_of(place, kind.element_type, list(op.offsets))
         view = self.view(self.memory(place), start, list(op.sizes), kind)
         view.name_hint = op.view.name_hint
         Rewriter.replace_op(op, [], [view])
@@ -269,6 +282,18 @@ class _Lowering(StateEmitter):
 
 _BETWEEN = (nn.CommitOp, nn.TakeErrorsOp, nn.SizeOp, memref.ViewOp, arith.ConstantOp)
 """What may stand between moves of results, and touches nothing that the device commits."""
+
+
+def _run_of(
+    op: nn.StateViewOp | nn.StatePlaceOp, place: StatePlace
+) -> list[tuple[int, SSAValue | int]]:
+    """The axis along which a view holds several entries, and how many; none for a view of one."""
+    kind = op.view.type
+    assert isinstance(kind, MemRefType)
+    if len(kind.get_shape()) == len(place.entry):
+        return []
+    extent = kind.get_shape()[0]
+    return [(place.axes - 1, op.sizes[0] if extent == DYNAMIC_INDEX else extent)]
 
 
 def _before_results(commit: nn.CommitOp, held: SSAValue) -> Operation:

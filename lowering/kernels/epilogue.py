@@ -174,6 +174,15 @@ class Epilogue:
         beside: Sequence[SSAValue] = (),
     ) -> SSAValue:
         """What becomes of one vector of sums, as it is stored."""
+        return self.finish_all([value, *beside], place, hoisted)[0]
+
+    def finish_all(
+        self,
+        values: Sequence[SSAValue],
+        place: Place,
+        hoisted: Sequence[SSAValue | None] | None = None,
+    ) -> list[SSAValue]:
+        """All that becomes of some vectors of sums, which the body takes together."""
         build = self.build
         assert isinstance(self.output.type, MemRefType)
         if self.body is not None:
@@ -182,8 +191,9 @@ class Epilogue:
                 self._load(extra, place) if there is None else there
                 for extra, there in zip(self.extras, known)
             ]
-            value = self._run(self.body, [value, *beside, *extras], place.lanes)
-        return convert(build, value, self.output.type.element_type)
+            values = self._run(self.body, [*values, *extras], place.lanes)
+        stored = self.output.type.element_type
+        return [convert(build, value, stored) for value in values]
 
     def _load(self, extra: Extra, place: Place) -> SSAValue:
         build = self.build
@@ -204,7 +214,7 @@ class Epilogue:
             values.append(build.load(extra.buffer, indices))
         return build.from_elements(values)
 
-    def _run(self, body: Block, arguments: Sequence[SSAValue], lanes: int | None) -> SSAValue:
+    def _run(self, body: Block, arguments: Sequence[SSAValue], lanes: int | None) -> list[SSAValue]:
         values: dict[SSAValue, SSAValue] = dict(zip(body.args, arguments, strict=True))
 
         def value_of(old: SSAValue) -> SSAValue:
@@ -221,7 +231,7 @@ class Epilogue:
                 continue
             operands = [value_of(operand) for operand in op.operands]
             if isinstance(op, YieldOp):
-                return operands[0]
+                return operands
             values.update(zip(op.results, self._clone(op, operands, lanes), strict=True))
         raise CompileError("OI0952", "nn.matmul: the body does not end with nn.yield")
 

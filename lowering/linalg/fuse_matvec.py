@@ -9,6 +9,7 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
@@ -18,8 +19,9 @@ from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.linalg.fuse_elementwise import clone_body
-from openinfer.lowering.linalg.fuse_epilogue import accumulator_type, narrow
+from openinfer.lowering.linalg.fuse_epilogue import accumulator_type
 from openinfer.lowering.linalg.generic import identity_map
+from openinfer.lowering.linalg.join_halves import join_halves, stored_of
 from openinfer.lowering.locations import absorb_nodes, give_location
 
 
@@ -34,6 +36,8 @@ class FuseMatvec(ModulePass):
         %g = nn.matmul(%n, %gate) extras(%u) {transpose_b, maps = […]} { … } : …
     After:
         %g = nn.matvec(%h, %gate, %up, %w) {pair, eps = 1.0e-05 : f64, maps = []} { … } : …
+
+    So are rotations of what a product gives (`join_halves.py`).
 
     What the norm and the second product round is not rounded.
 
@@ -51,6 +55,9 @@ class FuseMatvec(ModulePass):
             for found in list(function.walk()):
                 if isinstance(found, nn.MatmulOp) and demands_of(found).matvec(found):
                     _join_beside(found)
+            for found in list(function.walk()):
+                if isinstance(found, linalg.GenericOp):
+                    join_halves(found)
             for found in list(function.walk()):
                 if isinstance(found, nn.RmsNormOp) and len(found.inputs) == 2:
                     _join_norm(found)
@@ -106,12 +113,7 @@ def _stored(op: nn.MatmulOp, arguments: Sequence[SSAValue], block: Block) -> SSA
     if op.body:
         (value,) = clone_body(op.body[0].block, arguments, block)
         return value
-    stored = nn.element_of(op.result[0])
-    if arguments[0].type == stored:
-        return arguments[0]
-    rounded = narrow(arguments[0], stored)
-    block.add_op(rounded)
-    return rounded.results[0]
+    return stored_of(op, arguments[0], block)
 
 
 def _join_norm(norm: nn.RmsNormOp) -> None:
@@ -122,9 +124,11 @@ def _join_norm(norm: nn.RmsNormOp) -> None:
     x, weight = norm.inputs
     for user in users:
         assert isinstance(user, nn.MatmulOp | nn.MatvecOp)
-        paired = isinstance(user, nn.MatvecOp)
-        rights = user.rights if paired else [user.right]
-        settings = {"pair": UnitAttr() if paired else None, "eps": norm.eps}
+        settings: dict[str, Attribute | None] = {}
+        rights = [user.right] if isinstance(user, nn.MatmulOp) else user.rights
+        if isinstance(user, nn.MatvecOp):
+            settings = {"pair": user.pair, "halves": user.halves}
+        settings["eps"] = norm.eps
         body = user.body[0].clone() if user.body else None
         maps = [m.data for m in user.maps or ()]
         _replace(user, [x, *rights, weight], user.extras, maps, body, settings, norm)

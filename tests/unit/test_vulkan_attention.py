@@ -1,4 +1,4 @@
-"""Attention of many queries in f16 on a Vulkan device: by matrices where it has them, else in f32."""
+"""Attention on a Vulkan device: of many queries in f16, by matrices where it has them, and of one query."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.runtime.options import TIERS
 
 PROGRAM = """
 dynamic {{
@@ -76,3 +77,53 @@ def test_attention_of_many_queries(
     if mask == "bool":
         assert np.isfinite(np.asarray(expected["o"])).all()
         assert not np.isfinite(np.asarray(expected["p"])).all()
+
+
+ONE = """
+dynamic {{
+    q: {x}[1, 4, 1, 64]; k: {x}[1, 2, {keys}, 64]; v: {x}[1, 2, {keys}, 64]; m: bool[1, 1, 1, {keys}];
+}}
+block entry {{
+    assign o: {x}[1, 4, 1, 64]; assign p: {x}[1, 4, 1, 64];
+    op attention(q, k, v) >> o;
+    op attention(q, k, v, m) >> p;
+    return o, p;
+}}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS[:2])
+@pytest.mark.parametrize("x", ["f16", "f32"])
+@pytest.mark.parametrize("known", [True, False])
+def test_attention_of_one_query(
+    known: bool, x: str, tier: str, everything_on_vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some keys, whole rounds of them, and a few more, against f64; the same bits in each run."""
+    monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
+    draw = np.random.default_rng(7)
+    dtype = {"f16": np.float16, "f32": np.float32}[x]
+    open_program = None if known else oi.compile(ONE.format(x=x, keys="n"), device="vulkan")
+    for keys in (1, 20, 513, 700) if known else (1, 20, 64, 300, 512, 513, 1030, 1500):
+        program = open_program or oi.compile(ONE.format(x=x, keys=keys), device="vulkan")
+        inputs: dict[str, Any] = {
+            name: draw.standard_normal((1, heads, count, 64)).astype(dtype)
+            for name, heads, count in (("q", 4, 1), ("k", 2, keys), ("v", 2, keys))
+        }
+        inputs["m"] = draw.random((1, 1, 1, keys)) > 0.3
+        inputs["m"][..., 0] = True
+        # One that nobody sees with the mask.
+        inputs["m"][..., 0, keys // 2] = keys == 1
+        with program.make_executor() as executor:
+            found, again = (
+                {name: np.array(value) for name, value in executor.run(**inputs).items()}
+                for _ in range(2)
+            )
+        q, k, v = (inputs[name].astype(np.float64) for name in "qkv")
+        scores = q @ np.repeat(k, 2, 1).swapaxes(-1, -2) / 8
+        for name, hidden in (("o", None), ("p", ~inputs["m"])):
+            weights = np.exp(scores if hidden is None else np.where(hidden, -np.inf, scores))
+            wanted = weights @ np.repeat(v, 2, 1) / weights.sum(-1, keepdims=True)
+            allowed = 2e-3 if x == "f16" else 1e-5
+            value = found[name].astype(np.float64)
+            np.testing.assert_allclose(value, wanted, rtol=allowed, atol=allowed, err_msg=f"{keys}")
+            assert np.array_equal(found[name], again[name])

@@ -30,7 +30,15 @@ block entry {{
     return c, e;
 }}
 """
-SHAPES = [(1, 64, 7), (1, 1024, 33), (1, 999, 5), (3, 264, 40), (8, 128, 17)]
+SHAPES = [
+    (1, 64, 7),
+    (1, 1024, 33),
+    (1, 999, 5),
+    (3, 264, 40),
+    (8, 128, 17),
+    (1, 72, 1027),
+    (2, 64, 517),
+]
 
 
 @pytest.mark.parametrize("tier", TIERS[:2])
@@ -70,3 +78,66 @@ def test_a_gated_layer(
     for name, value in expected.items():
         both = [np.asarray(one, np.float64) for one in (found[name], value)]
         np.testing.assert_allclose(*both, rtol=allowed, atol=allowed, err_msg=name)
+
+
+TURNED = """
+dynamic {{ h: {x}[1, 96]; place: i32; }}
+constant {{ n: {x}[96]; q: {x}[{heads} * 16, 96]; k: {x}[{heads} * 16, 96]; }}
+persistent {{ t(i): {x}[{heads}, 16] @table; }}
+block entry {{
+    assign a: {x}[1, 96]; assign c: {x}[1, {heads} * 16]; assign d: {x}[1, {heads}, 1, 16];
+    assign e: {x}[1, {heads}, 1, 16]; assign f: {x}[{heads}, 16]; assign places: i32[1];
+    assign all: {x}[place + 1, {heads}, 16];
+    op reshape(place, shape=[1]) >> places;
+    op rms_norm(h, n, eps=1e-3) >> a;
+    op matmul(a, q, transpose_b=true) >> c;
+    op reshape(c, shape=[1, {heads}, 1, 16]) >> d;
+    op rope(d, places) >> d;
+    op matmul(a, k, transpose_b=true) >> c;
+    op reshape(c, shape=[1, {heads}, 1, 16]) >> e;
+    op rope(e, places) >> e;
+    op reshape(e, shape=[{heads}, 16]) >> f;
+    cache.write f >> t[place];
+    cache.read t[0..place + 1] >> all;
+    op add(all, all) >> all;
+    return d, all;
+}}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS[:2])
+@pytest.mark.parametrize("heads", [1, 5, 64])
+@pytest.mark.parametrize("x", ["f32", "f16"])
+def test_rotations_of_what_a_product_gives(
+    heads: int,
+    x: str,
+    tier: str,
+    everything_on_vulkan: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A product and its rotation are one kernel, which writes into a table, too."""
+    monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
+    text = TURNED.format(x=x, heads=heads)
+    draw = np.random.default_rng(heads)
+    dtype = {"f32": np.float32, "f16": np.float16}[x]
+    path = tmp_path / "layer.oinf"
+    matrices = {name: (draw.standard_normal((heads * 16, 96)) * 0.1).astype(dtype) for name in "qk"}
+    oi.write_oinf({"n": draw.standard_normal(96).astype(dtype), **matrices}, path)
+    model = oi.open_model(path)
+    program = oi.compile(text, model, device="vulkan")
+    found, expected = program.make_executor(), oi.Simulator(text, model).make_executor()
+    allowed = 1e-5 if x == "f32" else 4e-3
+    for place in (0, 1, 2, 1):
+        inputs: dict[str, Any] = {
+            "h": draw.standard_normal((1, 96)).astype(dtype),
+            "place": np.int32(place),
+        }
+        a, b = found.run(**inputs), expected.run(**inputs)
+        for name in ("d", "all"):
+            both = [np.asarray(one[name], np.float64) for one in (a, b)]
+            np.testing.assert_allclose(*both, rtol=allowed, atol=allowed, err_msg=name)
+    kernels = [row.kernel for row in program.manifest.calls if row.kernel.startswith("matvec")]
+    assert kernels == ["matvec_0", "matvec_0"]
+    written = {row.buffers[n] for row in program.manifest.calls for n in row.writes}
+    assert not any(row.kernel == "copy_box_1" for row in program.manifest.calls), written

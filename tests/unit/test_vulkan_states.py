@@ -64,6 +64,68 @@ def equal_states(found: oi.Executor, wanted: oi.Executor) -> None:
         assert np.array_equal(np.asarray(a), np.asarray(b)), name
 
 
+WRITTEN = """
+dynamic {{ x: {dtype}[1, 900]; at: i32; i: i32[1]; }}
+constant {{ few: f32[4, 2] @init(1.0); }}
+persistent {{ t(l, i): {dtype}[3, 300] @table; m(i): f64[1] @table; }}
+block entry {{
+    assign h: {dtype}[1, 900]; assign r: {dtype}[1, 900]; assign one: {dtype}[3, 300];
+    assign g: f32[1, 2]; assign e: f64[1];
+    assign f: f64; assign all: {dtype}[3, at + 1, 3, 300];
+    op cast(at, to=f64) >> f;
+    op reshape(f, shape=[1]) >> e;
+    op exp(e) >> e;
+    cache.write e >> m[at];
+    op add(x, x) >> h;
+    loop layers (l in 0..3) {{
+        op add(h, x) >> h;
+        op mul(h, x) >> r;
+        op reshape(r, shape=[3, 300]) >> one;
+        cache.write one >> t[l, at];
+    }}
+    op gather(few, i, axis=0) >> g;
+    op add(h, x) >> h;
+    op reshape(h, shape=[3, 300]) >> one;
+    cache.write one >> t[1, at];
+    cache.read t[0..3, 0..at + 1] >> all;
+    op add(all, all) >> all;
+    return all, g;
+}}
+"""
+"""Kernels write into the tables, twice into one place; in front of the second time an index may be wrong."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_write_into_states(vulkan: None, dtype: str) -> None:
+    """New and old entries of the device and of the host, and steps that fail behind a write."""
+    text = WRITTEN.format(dtype=dtype)
+    program = compile(text, device="vulkan")
+    assert [row.name for row in program.manifest.states if row.device] == ["t"]
+    copies = [row for row in program.manifest.calls if row.kernel.startswith("copy_box")]
+    assert copies
+    assert all("device_log" in row.buffers for row in copies), "others than those of the undo log"
+    rng = np.random.default_rng(3)
+    wanted: Any = oi.Simulator(text).make_executor()
+    with program.make_executor() as found:
+        for number in range(12):
+            inputs: dict[str, Any] = {
+                "x": rng.integers(0, 4, (1, 900)).astype(DTYPES[dtype]),
+                "at": np.int32(rng.integers(0, 5 + number)),
+                "i": np.array([rng.integers(0, 6)], np.int32),
+            }
+            if inputs["i"][0] > 3:
+                for executor in (wanted, found):
+                    with pytest.raises(oi.StepError, match="index"):
+                        executor.run(**inputs)
+            else:
+                a, b = found.run(**inputs), wanted.run(**inputs)
+                for name in ("all", "g"):
+                    assert np.array_equal(np.asarray(a[name]), np.asarray(b[name])), (number, name)
+            for name in ("t", "m"):
+                a, b = found.fetch(name), wanted.fetch(name)
+                assert np.array_equal(np.asarray(a), np.asarray(b)), (number, name)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_steps_agree_with_the_simulator(vulkan: None, dtype: str) -> None:
     """Writes of new and old entries, growth, resets, failing steps, snapshots, in drawn order."""

@@ -25,7 +25,7 @@ from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.kernels.attention_sight import Heads
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
-from openinfer.lowering.kernels.numeric import INF, is_float, select
+from openinfer.lowering.kernels.numeric import INF, greater, is_float, select
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.attention_weights import Weights
 from openinfer.lowering.vulkan.schedules.forms import rows_of
@@ -42,8 +42,9 @@ from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, sh
 
 SIZE = 512
 """Invocations of a workgroup, where the device has as many."""
-ROUND = 4
-"""Keys that an invocation reads before it waits for the first of them."""
+ROUND = 8
+"""Keys that an invocation reads, with their values, before it waits for the first of them; half of that where
+it asks whether they are there."""
 
 
 def fits_one_query(b: LoopBuilder, op: AttentionOp) -> bool:
@@ -113,31 +114,74 @@ class _Query:
         if of.sight.bounded:
             keys = of.sight.keys(of.sight.position(b.index(0)), 1)
         query = [self._wide(value) for value in self._read(of.q, self.head, 0)]
-        scale = b.constant(self.weights.scale(of.op.scale.value.data), of.kind)
-        at_once = self.size // self.beside
+        found: Sequence[SSAValue] = self.weights.start(self.lanes)
+        begin, at_once, most = keys[0], self.size // self.beside, self._most()
+        if keys[0] == 0:
+            # Of the first ones nobody asks whether they are there.
+            begin = b.round_down(keys[1], at_once * most)
+            if begin != 0:
+                found = self._walk(query, (0, begin), most, found, whole=True)
+        if begin != keys[1]:
+            rest = b.minus(keys[1], begin)
+            few = -(-rest // at_once) if isinstance(rest, int) else ROUND
+            found = self._walk(query, (begin, keys[1]), min(few, ROUND // 2), found, whole=False)
+        self._finish(self._of_subgroup(found))
 
-        def one_round(at: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            places = [b.add(b.add(at, n * at_once), self.first) for n in range(ROUND)]
-            last = b.maximum(b.minus(of.sight.key_count, 1), 0)
-            read = [b.index(b.minimum(place, last)) for place in places]
+    def _most(self) -> int:
+        """Keys of an invocation between two waits, where all of them are there."""
+        known = self.of.sight.key_count
+        each = ROUND if not isinstance(known, int) else known * self.beside // self.size
+        return max(1, min(ROUND, each))
+
+    def _walk(
+        self,
+        query: Sequence[SSAValue],
+        keys: tuple[Index, Index],
+        together: int,
+        old: Sequence[SSAValue],
+        *,
+        whole: bool,
+    ) -> Sequence[SSAValue]:
+        """What is found of some keys, behind others. `whole`: whether all keys of a round are there."""
+        b, of = self.b, self.of
+        at_once = self.size // self.beside
+        scale = b.constant(self.weights.scale(of.op.scale.value.data), of.kind)
+
+        def one_round(at: SSAValue, so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            places = [b.add(b.add(at, n * at_once), self.first) for n in range(together)]
+            read = places
+            if not whole:
+                last = b.maximum(b.minus(of.sight.key_count, 1), 0)
+                read = [b.index(b.minimum(place, last)) for place in places]
             theirs = [self._read(of.k, self.key_head, place) for place in read]
             values = [self._read(of.v, self.key_head, place) for place in read]
             scores: list[SSAValue] = []
-            seen: list[SSAValue] = []
+            seen: list[SSAValue | None] = []
             for place, there, key in zip(places, read, theirs):
                 score = b.insert(arith.MulfOp(self._product(query, key), scale))
-                found = self._seen(score, place, there, keys[1])
+                found = self._seen(score, place, there, None if whole else keys[1])
                 scores.append(found[0])
                 seen.append(found[1])
-            return self.weights.weigh(scores, seen, values, old)
+            return self.weights.weigh(scores, seen, values, so_far)
 
-        begin, step = self.weights.start(self.lanes), at_once * ROUND
-        found: Sequence[SSAValue] = b.reduce(keys[0], keys[1], step, begin, one_round, hint="at")
-        offset = self.beside
-        while offset < self.group.subgroup:
-            found = self.weights.join(found, [self._other(value, offset) for value in found])
-            offset *= 2
-        self._finish(found)
+        return b.reduce(keys[0], keys[1], at_once * together, old, one_round, hint="at")
+
+    def _of_subgroup(self, found: Sequence[SSAValue]) -> list[SSAValue]:
+        """What the invocations of a subgroup have found, each of its columns."""
+        b, own = self.b, found[0]
+        offsets = [self.beside << n for n in range(self.group.subgroup.bit_length())]
+        offsets = [offset for offset in offsets if offset < self.group.subgroup]
+        top = own
+        for offset in offsets:
+            top = greater(b, self._other(top, offset), top)
+        factor = self.weights.weight(own, self.weights.base(top))
+        joined: list[SSAValue] = []
+        for value in found[1:]:
+            total = b.insert(arith.MulfOp(value, factor))
+            for offset in offsets:
+                total = self._add(total, self._other(total, offset))
+            joined.append(total)
+        return [top, *joined]
 
     def _read(self, heads: Heads, head: Index, position: Index) -> list[SSAValue]:
         """The columns of this invocation, as they are stored: what waits for its turn takes less room."""
@@ -159,18 +203,20 @@ class _Query:
         return total
 
     def _seen(
-        self, score: SSAValue, place: SSAValue, there: SSAValue, stop: Index
-    ) -> tuple[SSAValue, SSAValue]:
-        """The score of a key, -inf where it is not seen, and whether it is."""
+        self, score: SSAValue, place: SSAValue, there: SSAValue, stop: Index | None
+    ) -> tuple[SSAValue, SSAValue | None]:
+        """The score of a key, -inf where it is not seen, and whether it is; None where all are."""
         b, of = self.b, self.of
         if of.mask is not None and is_float(of.mask.buffer):
             bias = of.mask.one(self.batch, self.head, 0, there)
             factor = b.constant(self.weights.scale(1), of.kind)
             score = b.insert(FmaOp(bias, factor, score))
-        seen = b.compare("ult", place, stop)
+        seen = None if stop is None else b.compare("ult", place, stop)
         if of.hidden.anything:
             sees = of.hidden.seen(self.batch, self.head, b.index(0), there)
-            seen = b.insert(arith.AndIOp(seen, sees))
+            seen = sees if seen is None else b.insert(arith.AndIOp(seen, sees))
+        if seen is None:
+            return score, None
         return select(b, seen, score, b.constant(-INF, of.kind)), seen
 
     def _finish(self, found: Sequence[SSAValue]) -> None:
@@ -195,15 +241,11 @@ class _Query:
         barrier(b)
 
         def store(column: SSAValue) -> None:
-            top, total, result = (
-                b.load(heads, [0, 0]),
-                b.load(heads, [1, 0]),
-                b.load(parts, [0, column]),
-            )
-            for group in range(1, groups):
-                there = b.load(heads, [0, group]), b.load(heads, [1, group])
-                part = b.load(parts, [group, column])
-                top, total, result = self.weights.join([top, total, result], [*there, part])
+            tops = [b.load(heads, [0, group]) for group in range(groups)]
+            total = result = b.constant(0, of.kind)
+            for group, factor in enumerate(self.weights.factors(tops)):
+                total = b.insert(FmaOp(factor, b.load(heads, [1, group]), total))
+                result = b.insert(FmaOp(factor, b.load(parts, [group, column]), result))
             total = self.weights.divisor(total, nan_rows=of.op.nan_rows is not None)
             value = b.insert(arith.DivfOp(result, total))
             place = of.out.at(self.batch, self.head, 0, column)

@@ -46,11 +46,12 @@ class Weights:
     def weigh(
         self,
         scores: Sequence[SSAValue],
-        seen: Sequence[SSAValue],
+        seen: Sequence[SSAValue | None],
         values: Sequence[Sequence[SSAValue]],
         old: Sequence[SSAValue],
     ) -> list[SSAValue]:
-        """What is carried behind some more keys. Scores of keys that are not seen are -inf."""
+        """What is carried behind some more keys. Scores of keys that are not seen are -inf; `seen` is None
+        where a key is, whatever the step brings."""
         b = self.b
         top = old[0]
         for score in scores:
@@ -59,27 +60,24 @@ class Weights:
         scale = self.weight(old[0], base)
         total, *result = [b.insert(arith.MulfOp(value, scale)) for value in old[1:]]
         for score, sees, value in zip(scores, seen, values):
-            weight = select(b, sees, self.weight(score, base), b.constant(0, self.kind))
+            weight = self.weight(score, base)
+            if sees is not None:
+                weight = select(b, sees, weight, b.constant(0, self.kind))
             total = b.insert(arith.AddfOp(total, weight))
             for lane, x in enumerate(value):
                 more = b.insert(FmaOp(weight, convert(b, x, self.kind), result[lane]))
                 # Hidden values are no part of the result, whatever they are.
-                result[lane] = select(b, sees, more, result[lane])
+                result[lane] = more if sees is None else select(b, sees, more, result[lane])
         return [top, total, *result]
 
-    def join(self, mine: Sequence[SSAValue], theirs: Sequence[SSAValue]) -> list[SSAValue]:
-        """What two walks have found of different keys. Both sides join to the same bits."""
-        b = self.b
-        top = greater(b, theirs[0], mine[0])
+    def factors(self, tops: Sequence[SSAValue]) -> list[SSAValue]:
+        """What several walks over different keys have found is multiplied with before it is added up, where
+        `tops` are the largest scores of each."""
+        top = tops[0]
+        for other in tops[1:]:
+            top = greater(self.b, other, top)
         base = self.base(top)
-        ours, other = self.weight(mine[0], base), self.weight(theirs[0], base)
-        joined = [
-            b.insert(
-                arith.AddfOp(b.insert(arith.MulfOp(x, ours)), b.insert(arith.MulfOp(y, other)))
-            )
-            for x, y in zip(mine[1:], theirs[1:])
-        ]
-        return [top, *joined]
+        return [self.weight(own, base) for own in tops]
 
     def divisor(self, total: SSAValue, *, nan_rows: bool) -> SSAValue:
         """What the weighted values are divided by: 1 where no key is seen, so that the result is 0."""

@@ -54,6 +54,8 @@ LEAST_DEPTH = 64
 """Steps of a sum that several invocations share."""
 COLUMN = 128
 """Invocations that share a column."""
+TOGETHER = 4
+"""Sums of a workgroup, of all rows and matrices together, which share what the norm of the rows takes."""
 SIZE = 256
 """Invocations of a workgroup, where neighbours are columns."""
 MOST_NEIGHBOURS, FEWEST_NEIGHBOURS = 8, 2
@@ -84,16 +86,6 @@ def _count(host: LoopBuilder, output: SSAValue, rank: int, columns: int) -> list
     return [product(host, extents[:-2]), host.ceil_div(extents[-1], columns)]
 
 
-def _grid(found: Product, columns: int, size: int) -> Grid:
-    rank = len(found.extents)
-
-    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        counts = _count(host, value_of(found.output), rank, columns)
-        return groups_for(host, product(host, counts))
-
-    return Grid(groups, size)
-
-
 def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     b = found.b
     lanes = found.lanes_along()
@@ -102,55 +94,148 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     group = Workgroup(b, _invocations(b, found.depth, lanes))
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
-    counts = [product(b, found.extents[:-2]), found.columns]
-    rows = range(_known(found.rows))
-
     normed = found.op.weight if isinstance(found.op, MatvecOp) else None
+    units = _Units(found)
+    together = 1 if normed is None else units.together()
+    counts = [product(b, found.extents[:-2]), b.ceil_div(units.total, together)]
+    rows = range(_known(found.rows))
+    sums = len(rows) * together * units.sums
 
     def one(number: SSAValue) -> None:
-        batches, column = split(b, number, counts)
+        batches, piece = split(b, number, counts)
         batch = split(b, batches, found.extents[:-2])
         left, matrices = found.operands(batch)[0], found.matrices(batch)
+        first_unit = b.mul(piece, together)
+        wanted = units.columns(matrices, first_unit, together)
 
         def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(k, number * group.size * lanes) for number in range(beside)]
             # All loads before the first product that waits for one.
-            theirs = [[r.load_steps(column, place, lanes) for r in matrices] for place in places]
-            sums = list(old)
+            theirs = [[m.load_steps(c, place, lanes) for m, c in wanted] for place in places]
+            so_far = list(old)
             for place, elements in zip(places, theirs):
                 weight = _weight(found, normed, place, lanes)
                 for row in rows:
                     ours = left.load_steps(row, place, lanes)
-                    first = row * len(matrices)
                     if weight is not None:
-                        square = len(rows) * len(matrices) + row
-                        sums[square] = found.more_steps(ours, ours, sums[square])
+                        square = sums + row
+                        so_far[square] = found.more_steps(ours, ours, so_far[square])
                         ours = [b.insert(arith.MulfOp(x, w)) for x, w in zip(ours, weight)]
-                    for place_of_sum, right in enumerate(elements, first):
-                        sums[place_of_sum] = found.more_steps(ours, right, sums[place_of_sum])
-            return sums
+                    for at, right in enumerate(elements, row * len(elements)):
+                        so_far[at] = found.more_steps(ours, right, so_far[at])
+            return so_far
 
         epilogue.prepare(None)
+        outputs = len(rows) * together
+        mine = b.index(b.minimum(group.thread, outputs - 1))
+        row = b.floordiv(mine, together)
+        own = b.index(b.add(first_unit, b.rem(mine, together)))
+        unit = own if units.is_whole(together) else units.within(own)
+        # What the epilogue reads waits for nobody: it is there when the sums are.
+        known = epilogue.hoisted(units.place([*batch, row], unit), moving=())
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
-        zeros = [found.zero()] * (len(rows) * (len(matrices) + (normed is not None)))
+        zeros = [found.zero()] * (sums + (len(rows) if normed is not None else 0))
         most = rounds(found.depth, reach)
         parts = b.reduce(
             first, found.depth, reach, zeros, step, hint="k", rounds=most, beside=group.size
         )
-        totals = group.all_reduce_each(parts, found.join)
+        total = group.joined_each(parts, found.join)
 
         def store() -> None:
-            for row in rows:
-                own = totals[row * len(matrices) : (row + 1) * len(matrices)]
-                if normed is not None:
-                    factor = _over_square(found, totals[len(rows) * len(matrices) + row])
-                    own = [b.insert(arith.MulfOp(total, factor)) for total in own]
-                epilogue.store(own[0], Place((*batch, row, column), None), beside=own[1:])
+            first_sum = b.mul(mine, units.sums)
+            values = [total(b.add(first_sum, n)) for n in range(units.sums)]
+            if normed is not None:
+                factor = _over_square(found, total(b.add(row, sums)))
+                values = [b.insert(arith.MulfOp(value, factor)) for value in values]
+            units.store(epilogue, values, [*batch, row], unit, known)
 
-        b.when(b.compare("eq", group.thread, 0), store)
+        inside = b.compare("ult", group.thread, outputs)
+        if not units.is_whole(together):
+            there = b.compare("ult", own, units.total)
+            inside = b.insert(arith.AndIOp(inside, there))
+        b.when(inside, store)
 
     each_group(b, product(b, counts), one)
-    return _grid(found, 1, group.size)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        output, rank = value_of(found.output), len(found.extents)
+        pieces = _count(host, output, rank, together * units.width)
+        return groups_for(host, product(host, pieces))
+
+    return Grid(groups, group.size)
+
+
+class _Units:
+    """What an invocation stores at the end, of a row: a column, or one in each half of a block."""
+
+    def __init__(self, found: Product) -> None:
+        self.found, self.b = found, found.b
+        halves = found.op.halves if isinstance(found.op, MatvecOp) else None
+        self.half = halves.value.data if halves is not None else 0
+        self.width = 2 if self.half else 1
+        """Columns of each."""
+        self.sums = self.width * len(found.rights)
+        self.total: Index = _known(found.columns) // 2 if self.half else found.columns
+
+    def together(self) -> int:
+        """Those of a workgroup, which share what the norm of the rows takes; fewer for more workgroups."""
+        count = max(1, TOGETHER // (self.sums * _known(self.found.rows)))
+        while count > 1 and isinstance(self.total, int) and self.total < GROUPS * count:
+            count //= 2
+        return count
+
+    def column(self, unit: SSAValue) -> SSAValue:
+        """The column of one, the first of both."""
+        if not self.half:
+            return unit
+        b = self.b
+        block, place = b.floordiv(unit, self.half), b.rem(unit, self.half)
+        return b.add(b.mul(block, 2 * self.half), place)
+
+    def columns(
+        self, matrices: Sequence[Operand], first: SSAValue, count: int
+    ) -> list[tuple[Operand, SSAValue]]:
+        """The columns that the sums of some are those of; beyond the last one it repeats."""
+        b = self.b
+        found: list[tuple[Operand, SSAValue]] = []
+        for number in range(count):
+            unit = b.index(b.add(first, number))
+            if not self.is_whole(count):
+                unit = self.within(unit)
+            column = self.column(unit)
+            for side in range(self.width):
+                at = b.index(b.add(column, side * self.half))
+                found += [(matrix, at) for matrix in matrices]
+        return found
+
+    def within(self, unit: SSAValue) -> SSAValue:
+        """The same, or the last one."""
+        b = self.b
+        return b.index(b.minimum(unit, b.minus(self.total, 1)))
+
+    def is_whole(self, count: int) -> bool:
+        """Whether they are a multiple of so many."""
+        return isinstance(self.total, int) and self.total % count == 0
+
+    def place(self, row: list[SSAValue], unit: SSAValue) -> Place:
+        """The indices that operands of the epilogue follow."""
+        if not self.half:
+            return Place((*row, unit), None)
+        b = self.b
+        return Place((*row, b.floordiv(unit, self.half), b.rem(unit, self.half)), None)
+
+    def store(
+        self,
+        epilogue: Epilogue,
+        sums: Sequence[SSAValue],
+        row: list[SSAValue],
+        unit: SSAValue,
+        known: Sequence[SSAValue | None],
+    ) -> None:
+        """The epilogue of one, and its store; `known`: what the epilogue reads."""
+        b, column = self.b, self.column(unit)
+        for side, value in enumerate(epilogue.finish_all(sums, self.place(row, unit), known)):
+            b.store(value, epilogue.output, [*row, b.add(column, side * self.half)])
 
 
 def _weight(
@@ -240,7 +325,12 @@ def _by_neighbours(found: Product, epilogue: Epilogue) -> Grid:
             b.when(ours, lambda i=inside, s=store: (b.when(i, lambda: s()), ())[1])
 
     each_group(b, product(b, counts), one)
-    return _grid(found, columns, group.size)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        pieces = _count(host, value_of(found.output), len(found.extents), columns)
+        return groups_for(host, product(host, pieces))
+
+    return Grid(groups, group.size)
 
 
 def _side_by_side(columns: Index, lanes: int) -> int:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.gpu import OF_SUBGROUP, WORKGROUP_MEMORY, ShuffleOp
-from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
 
 Join = Callable[[SSAValue, SSAValue], SSAValue]
 """Builds one value of two; any order gives the same up to rounding."""
@@ -69,15 +69,10 @@ class Workgroup:
         if groups == 1:
             return values
         scratch = self._scratch_of(values[0].type, len(values), groups)
-        subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
+        lane = b.insert(gpu.LaneIdOp())
         # Who still reads what was here before has to be done with it.
         barrier(b)
-
-        def write() -> None:
-            for number, value in enumerate(values):
-                b.store(value, scratch, [number, subgroup])
-
-        b.when(b.compare("eq", lane, 0), write)
+        self._write(values, scratch)
         barrier(b)
         # Each subgroup joins all of them, so that nobody has to wait again.
         count = min(groups, lanes)
@@ -89,6 +84,39 @@ class Workgroup:
                 whole = join(whole, b.load(scratch, [number, b.add(first, start)]))
             found.append(self.join_neighbours(whole, join, count))
         return found
+
+    def joined_each(self, values: Sequence[SSAValue], join: Join) -> Callable[[Index], SSAValue]:
+        """The same for those who ask for one of the values, by its number. Once for a kernel: nobody waits
+        for those who still read what was here before."""
+        b, lanes = self.b, self.subgroup
+        if lanes == 1:
+            self._through_memory(values, join)
+            folded = self._scratch_of(values[0].type, len(values), self.size)
+            return lambda number: b.load(folded, [number, 0])
+        groups = self.size // lanes
+        scratch = self._scratch_of(values[0].type, len(values), groups)
+        parts = [self.join_neighbours(value, join, lanes) for value in values]
+        self._write(parts, scratch)
+        barrier(b)
+
+        def one(number: Index) -> SSAValue:
+            whole = b.load(scratch, [number, 0])
+            for group in range(1, groups):
+                whole = join(whole, b.load(scratch, [number, group]))
+            return whole
+
+        return one
+
+    def _write(self, values: Sequence[SSAValue], scratch: SSAValue) -> None:
+        """What a subgroup has found, each in the line of its number."""
+        b = self.b
+        subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
+
+        def write() -> None:
+            for number, value in enumerate(values):
+                b.store(value, scratch, [number, subgroup])
+
+        b.when(b.compare("eq", lane, 0), write)
 
     def join_neighbours(self, value: SSAValue, join: Join, count: int) -> SSAValue:
         """The values of `count` neighbours in a subgroup as one, the same bits for each of them: a power of

@@ -119,3 +119,94 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return %u : tensor<1x64xbf16>
   }
 }
+// -----
+// What is made of two columns half a block apart, a rotation, say, is computed by the kernel of the product: for
+// both columns, each with the number of its half. The norm comes in behind it.
+// CHECK-LABEL: func.func @step(%h: tensor<1x128xf16>
+// CHECK-NOT: linalg.generic
+// CHECK: %q = nn.matvec(%h, %a, %w) extras(%c, %b) {halves = 8 : i64, eps = 1.000000e-05 : f64, maps = [affine_map<(d0, d1, d2) -> (0, d2)>, affine_map<(d0, d1, d2) -> (d1)>]} {
+// CHECK-NEXT: ^bb0(%[[L:.*]]: f32, %[[H:.*]]: f32, %[[C:.*]]: f32, %[[B:.*]]: f32):
+// CHECK-NEXT: %[[X:.*]] = arith.truncf %[[L]] : f32 to f16
+// CHECK-NEXT: %[[Y:.*]] = arith.truncf %[[H]] : f32 to f16
+// CHECK: arith.extf %[[X]]
+// CHECK: arith.extf %[[Y]]
+// CHECK: arith.constant 0 : index
+// CHECK: %[[U:.*]] = arith.truncf
+// CHECK: arith.extf %[[Y]]
+// CHECK: arith.extf %[[X]]
+// CHECK: arith.constant 1 : index
+// CHECK: %[[V:.*]] = arith.truncf
+// CHECK-NEXT: nn.yield %[[U]], %[[V]] : f16, f16
+// CHECK: nn.reshape(%q) : (tensor<1x64xf16>) -> tensor<1x4x1x2x8xf16>
+#own = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>
+#other = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3 * -1 + 1, d4)>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step(%h: tensor<1x128xf16>, %w: tensor<128xf16>, %a: tensor<64x128xf16>, %c: tensor<1x8xf32>, %b: tensor<4xf32>) -> tensor<1x4x1x2x8xf16> {
+    %n = nn.rms_norm(%h, %w) {eps = 1.0e-05 : f64} : (tensor<1x128xf16>, tensor<128xf16>) -> tensor<1x128xf16>
+    %q = nn.matmul(%n, %a) {transpose_b} : (tensor<1x128xf16>, tensor<64x128xf16>) -> tensor<1x64xf16>
+    %p = nn.reshape(%q) : (tensor<1x64xf16>) -> tensor<1x4x1x16xf16>
+    %r = nn.reshape(%p) : (tensor<1x4x1x16xf16>) -> tensor<1x4x1x2x8xf16>
+    %e = tensor.empty() : tensor<1x4x1x2x8xf16>
+    %y = linalg.generic {indexing_maps = [#own, #other, affine_map<(d0, d1, d2, d3, d4) -> (d2, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d1)>, #own], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%r, %r, %c, %b : tensor<1x4x1x2x8xf16>, tensor<1x4x1x2x8xf16>, tensor<1x8xf32>, tensor<4xf32>) outs(%e : tensor<1x4x1x2x8xf16>) {
+    ^bb0(%0: f16, %1: f16, %2: f32, %3: f32, %4: f16):
+      %5 = arith.extf %0 : f16 to f32
+      %6 = arith.extf %1 : f16 to f32
+      %7 = arith.mulf %5, %2 : f32
+      %8 = arith.mulf %6, %3 : f32
+      %9 = linalg.index 3 : index
+      %10 = arith.constant 0 : index
+      %11 = arith.cmpi eq, %9, %10 : index
+      %12 = arith.select %11, %7, %8 : f32
+      %13 = arith.truncf %12 : f32 to f16
+      linalg.yield %13 : f16
+    } -> tensor<1x4x1x2x8xf16>
+    func.return %y : tensor<1x4x1x2x8xf16>
+  }
+}
+// -----
+// A product that somebody else reads, one of two rows, an operand that follows halves, a body that asks for
+// blocks: all stay.
+// CHECK-LABEL: func.func @step(%h: tensor<1x128xf16>
+// CHECK-NOT: nn.matvec
+#own = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#other = affine_map<(d0, d1, d2) -> (d0, d1 * -1 + 1, d2)>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step(%h: tensor<1x128xf16>, %g: tensor<2x128xf16>, %a: tensor<64x128xf16>, %b: tensor<4x2x8xf16>) -> (tensor<1x64xf16>, tensor<4x2x8xf16>, tensor<8x2x8xf16>, tensor<4x2x8xf16>, tensor<4x2x8xf16>) {
+    %e = tensor.empty() : tensor<4x2x8xf16>
+    %f = tensor.empty() : tensor<8x2x8xf16>
+    %q = nn.matmul(%h, %a) {transpose_b} : (tensor<1x128xf16>, tensor<64x128xf16>) -> tensor<1x64xf16>
+    %r = nn.reshape(%q) : (tensor<1x64xf16>) -> tensor<4x2x8xf16>
+    %y = linalg.generic {indexing_maps = [#own, #other, #own], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r, %r : tensor<4x2x8xf16>, tensor<4x2x8xf16>) outs(%e : tensor<4x2x8xf16>) {
+    ^bb0(%0: f16, %1: f16, %2: f16):
+      %3 = arith.subf %0, %1 : f16
+      linalg.yield %3 : f16
+    } -> tensor<4x2x8xf16>
+    %q2 = nn.matmul(%g, %a) {transpose_b} : (tensor<2x128xf16>, tensor<64x128xf16>) -> tensor<2x64xf16>
+    %r2 = nn.reshape(%q2) : (tensor<2x64xf16>) -> tensor<8x2x8xf16>
+    %y2 = linalg.generic {indexing_maps = [#own, #other, #own], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r2, %r2 : tensor<8x2x8xf16>, tensor<8x2x8xf16>) outs(%f : tensor<8x2x8xf16>) {
+    ^bb0(%0: f16, %1: f16, %2: f16):
+      %3 = arith.subf %0, %1 : f16
+      linalg.yield %3 : f16
+    } -> tensor<8x2x8xf16>
+    %q3 = nn.matmul(%h, %a) {transpose_b} : (tensor<1x128xf16>, tensor<64x128xf16>) -> tensor<1x64xf16>
+    %r3 = nn.reshape(%q3) : (tensor<1x64xf16>) -> tensor<4x2x8xf16>
+    %y3 = linalg.generic {indexing_maps = [#own, #other, #own, #own], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r3, %r3, %b : tensor<4x2x8xf16>, tensor<4x2x8xf16>, tensor<4x2x8xf16>) outs(%e : tensor<4x2x8xf16>) {
+    ^bb0(%0: f16, %1: f16, %2: f16, %3: f16):
+      %4 = arith.subf %0, %1 : f16
+      %5 = arith.addf %4, %2 : f16
+      linalg.yield %5 : f16
+    } -> tensor<4x2x8xf16>
+    %q4 = nn.matmul(%h, %a) {transpose_b} : (tensor<1x128xf16>, tensor<64x128xf16>) -> tensor<1x64xf16>
+    %r4 = nn.reshape(%q4) : (tensor<1x64xf16>) -> tensor<4x2x8xf16>
+    %y4 = linalg.generic {indexing_maps = [#own, #other, #own], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r4, %r4 : tensor<4x2x8xf16>, tensor<4x2x8xf16>) outs(%e : tensor<4x2x8xf16>) {
+    ^bb0(%0: f16, %1: f16, %2: f16):
+      %3 = linalg.index 0 : index
+      %4 = arith.index_cast %3 : index to i32
+      %5 = arith.sitofp %4 : i32 to f16
+      %6 = arith.subf %0, %5 : f16
+      %7 = arith.subf %6, %1 : f16
+      linalg.yield %7 : f16
+    } -> tensor<4x2x8xf16>
+    func.return %q, %y, %y2, %y3, %y4 : tensor<1x64xf16>, tensor<4x2x8xf16>, tensor<8x2x8xf16>, tensor<4x2x8xf16>, tensor<4x2x8xf16>
+  }
+}

@@ -284,39 +284,6 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
-// A row behind a norm, times two matrices: products and squares in one walk, joined together, one factor.
-// CHECK-LABEL: func.func private @matvec_0
-// CHECK: %joined = memref.alloca() : memref<3x2xf32, #gpu.address_space<workgroup>>
-// CHECK: scf.for %k = {{.*}} iter_args({{.*}}, {{.*}}, {{.*}}) -> (f32, f32, f32)
-// CHECK: vector.load %gate{{.*}} vector<8xf16>
-// CHECK: vector.load %up{{.*}} vector<8xf16>
-// CHECK: vector.load %w{{.*}} vector<4xf32>
-// CHECK: vector.load %w{{.*}} vector<4xf32>
-// CHECK: math.fma
-// CHECK: arith.cmpi eq, %thread
-// CHECK: math.sqrt
-// CHECK: arith.divf
-// CHECK: memref.store %{{.*}}, %y
-builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
-  func.func @step() {
-    %a = memref.alloc() {openinfer.memory = "device"} : memref<1x512xf16>
-    %g = memref.alloc() {openinfer.memory = "device"} : memref<9x512xf16>
-    %w = memref.alloc() {openinfer.memory = "device"} : memref<512xf32>
-    %y = memref.alloc() {openinfer.memory = "device"} : memref<1x9xf16>
-    func.call @matvec_0(%a, %g, %g, %w, %y) : (memref<1x512xf16>, memref<9x512xf16>, memref<9x512xf16>, memref<512xf32>, memref<1x9xf16>) -> ()
-    func.return
-  }
-  func.func private @matvec_0(%x: memref<1x512xf16>, %gate: memref<9x512xf16>, %up: memref<9x512xf16>, %w: memref<512xf32>, %y: memref<1x9xf16>) {
-    nn.matvec(%x, %gate, %up, %w) outs(%y) {pair, eps = 1.0e-05 : f64, maps = []} {
-    ^bb0(%0: f32, %1: f32):
-      %2 = arith.mulf %0, %1 : f32
-      %3 = arith.truncf %2 : f32 to f16
-      nn.yield %3 : f16
-    } : (memref<1x512xf16>, memref<9x512xf16>, memref<9x512xf16>, memref<512xf32>, memref<1x9xf16>) -> ()
-    func.return
-  }
-}
-// -----
 // With strict mathematics, attention of f16 is not computed by matrices.
 // CHECK-LABEL: func.func private @strict_attention_0
 // CHECK-NOT: gpu.subgroup_mma

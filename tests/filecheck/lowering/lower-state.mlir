@@ -32,6 +32,25 @@ func.func @step(%i: index, %n: index, %v: memref<4xf32>, %errors: memref<4xi64> 
 }
 }
 // -----
+// A place that a kernel writes: what was there is kept first, and nothing is copied to it.
+// CHECK: %[[LIVE:.*]] = arith.cmpi slt, %i,
+// CHECK: scf.if %[[LIVE]] {
+// CHECK: memref.copy %{{.*}}, %{{.*}} : memref<?xi8> to memref<?xi8>
+// CHECK-NOT: memref.copy
+// CHECK: %[[AT:.*]] = memref.view %state_K[%{{.*}}][%n] : memref<?xi8> to memref<?x4xf32>
+// CHECK-NEXT: nn.softmax(%v) outs(%[[AT]])
+builtin.module attributes {openinfer.target = "generic"} {
+nn.interface {
+  dynamic_sizes = [],
+  states = [{name = "K", dtype = "f32", axes = ["t"], tables = 1 : i64, base = ["0"], limits = [""], entry = ["4"], fixed = {}, sources = [], marks = false}]
+}
+func.func @step(%i: index, %n: index, %v: memref<?x4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}, %cells: memref<3xi64> {openinfer.arg = #nn.slot<cells>}, %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}, %log: memref<?xi8> {openinfer.arg = #nn.slot<log>}) {
+  %p = nn.state_place "K"[%i] [%n] node 3 : i64 : memref<?x4xf32>
+  nn.softmax(%v) outs(%p) {axis = 1 : i64} : (memref<?x4xf32>, memref<?x4xf32>) -> ()
+  func.return
+}
+}
+// -----
 // A dynamic size is checked against what the plan allowed for it, then noted.
 // CHECK: arith.cmpi sge, %n
 // CHECK: nn.leave_if

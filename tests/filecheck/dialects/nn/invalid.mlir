@@ -985,3 +985,27 @@ func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   } : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
   func.return
 }
+// -----
+// CHECK: nn.matvec: halves of columns need a body, and one matrix
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w) {halves = 2 : i64} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: [4] columns are no blocks of two times 3
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w) {halves = 3 : i64, maps = []} {
+  ^bb0(%a: f32, %b: f32):
+    nn.yield %a, %b : f32, f32
+  } : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: the body yields (f32), expected (f32, f32)
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w) {halves = 2 : i64, maps = []} {
+  ^bb0(%a: f32, %b: f32):
+    nn.yield %a : f32
+  } : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}

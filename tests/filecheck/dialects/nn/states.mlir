@@ -45,6 +45,8 @@ func.func @step(%l: index, %c: i1, %x: tensor<8xf32>) {
 func.func @buffers(%l: index, %n: index, %b: memref<?x8xf32>, %c: i1) {
   // CHECK-NEXT: %v = nn.state_view "K"[%l, %n] [%n] : memref<?x8xf32>
   %v = nn.state_view "K"[%l, %n] [%n] : memref<?x8xf32>
+  // CHECK-NEXT: %p = nn.state_place "K"[%l, %n] [%n] node 3 : i64 : memref<?x8xf32>
+  %p = nn.state_place "K"[%l, %n] [%n] node 3 : i64 : memref<?x8xf32>
   // CHECK-NEXT: nn.state_load "K"[%l, %n] kept [0] to %b : memref<?x8xf32>
   nn.state_load "K"[%l, %n] kept [0] to %b : memref<?x8xf32>
   // CHECK-NEXT: nn.leave_if %c

@@ -1,0 +1,231 @@
+"""Products of one row take in what is made of two columns half a block apart: a rotation (RoPE), say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr, TensorType, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.demands import demands_of
+from openinfer.lowering.fusing import may_join
+from openinfer.lowering.linalg.fuse_epilogue import accumulator_type, narrow
+from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise
+from openinfer.lowering.locations import absorb_nodes, give_location
+
+
+def join_halves(op: linalg.GenericOp) -> None:
+    """Lets a product compute what an elementwise op makes of its result, where that reads two columns.
+
+    Before:
+        %q = nn.matmul(%n, %wq) {transpose_b} : (…) -> tensor<1x64xf16>
+        %r = nn.reshape(%q) : (tensor<1x64xf16>) -> tensor<1x4x1x2x8xf16>
+        %y = linalg.generic {indexing_maps = [(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4),
+          (d0, d1, d2, d3, d4) -> (d0, d1, d2, d3 * -1 + 1, d4), (d0, d1, d2, d3, d4) -> (d2, d4), …]}
+          ins(%r, %r, %cos) { … linalg.index 3 … linalg.yield %v }
+    After:
+        %q = nn.matvec(%n, %wq) extras(%cos) {halves = 8, maps = [(d0, d1, d2) -> (0, d2)]} {
+          … nn.yield %v0, %v1 }
+        %y = nn.reshape(%q) : (tensor<1x64xf16>) -> tensor<1x4x1x2x8xf16>
+
+    What the product would store is rounded as before.
+
+    Leaves: products of several rows, with a body, or that somebody else reads; other operands that follow
+        more than a block or a place in a half.
+    """
+    if not is_elementwise(op):
+        return
+    pair = _pair(op)
+    if pair is None:
+        return
+    own, axis = pair
+    found = _views_of(op, op.inputs[own])
+    blocks = _Blocks.of(op, own, axis)
+    if (
+        found is None
+        or blocks is None
+        or not _fits(op, found[0], blocks)
+        or not _asks_only(op, axis)
+    ):
+        return
+    partner = next(n for n in _readers(op, op.inputs[own]) if n != own)
+    rest = [n for n in range(len(op.inputs)) if n not in (own, partner)]
+    maps = [blocks.renumbered(input_maps(op)[n]) for n in rest]
+    known = [mapping for mapping in maps if mapping is not None]
+    if len(known) == len(maps):
+        _replace(op, found[0], blocks, (own, partner, rest), known)
+        for dead in (*found[1], found[0]):
+            dead.detach()
+            dead.erase()
+
+
+def _readers(op: linalg.GenericOp, value: SSAValue) -> list[int]:
+    return [n for n, given in enumerate(op.inputs) if given is value]
+
+
+def _pair(op: linalg.GenericOp) -> tuple[int, int] | None:
+    """The input that is read at its own place and in the other half, too, and the dimension of halves."""
+    maps, rank = input_maps(op), len(op.iterator_types)
+    shape = nn.dims_of(op.res[0])
+    for number, mapping in enumerate(maps):
+        readers = _readers(op, op.inputs[number])
+        if mapping != identity_map(rank) or len(readers) != 2:
+            continue
+        (other,) = (n for n in readers if n != number)
+        for axis in range(rank):
+            turned = list(identity_map(rank).results)
+            turned[axis] = AffineDimExpr(axis) * -1 + 1
+            same = AffineMap(rank, 0, tuple(turned))
+            if maps[other] == same and shape[axis].constant == 2:
+                return number, axis
+    return None
+
+
+def _views_of(op: linalg.GenericOp, value: SSAValue) -> tuple[nn.MatmulOp, list[Operation]] | None:
+    """The product that an input is a view of, and the views in between, where nobody but `op` reads them."""
+    reader: Operation = op
+    views: list[Operation] = []
+    while all(use.operation is reader for use in value.uses):
+        reader = value.owner if isinstance(value.owner, Operation) else op
+        if isinstance(reader, nn.MatmulOp):
+            return reader, views
+        if not isinstance(reader, nn.ReshapeOp):
+            return None
+        views.append(reader)
+        value = reader.inputs[0]
+    return None
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Columns as blocks of two halves, seen from the dimensions of an elementwise op."""
+
+    count: int
+    half: int
+    block: int | None
+    """The dimension that counts blocks; None for one block, or where several do."""
+    place: int | None
+    """The dimension that counts places in a half; None where several do."""
+    flat: frozenset[int]
+    """Dimensions of one index."""
+
+    @staticmethod
+    def of(op: linalg.GenericOp, own: int, axis: int) -> _Blocks | None:
+        """None for an op of unknown extents."""
+        shape = [size.constant for size in nn.dims_of(op.inputs[own])]
+        known = [extent for extent in shape if extent is not None]
+        if len(known) != len(shape):
+            return None
+        wide = [n for n, extent in enumerate(known) if extent != 1 and n != axis]
+        before = [n for n in wide if n < axis]
+        behind = [n for n in wide if n > axis]
+        flat = frozenset(range(len(known))) - {*wide, axis}
+        return _Blocks(
+            prod(known[:axis]),
+            prod(known[axis + 1 :]),
+            before[0] if len(before) == 1 else None,
+            behind[0] if len(behind) == 1 else None,
+            flat,
+        )
+
+    def renumbered(self, mapping: AffineMap) -> AffineMap | None:
+        """The same places from `(row, block, place)`; None where that is not possible."""
+        results: list[AffineExpr] = []
+        for expr in mapping.results:
+            if isinstance(expr, AffineConstantExpr):
+                results.append(expr)
+            elif not isinstance(expr, AffineDimExpr):
+                return None
+            elif expr.position in self.flat:
+                results.append(AffineConstantExpr(0))
+            elif expr.position == self.block:
+                results.append(AffineDimExpr(1))
+            elif expr.position == self.place:
+                results.append(AffineDimExpr(2))
+            else:
+                return None
+        return AffineMap(3, 0, tuple(results))
+
+
+def _fits(op: linalg.GenericOp, product: nn.MatmulOp, blocks: _Blocks) -> bool:
+    if product.body or not demands_of(product).matvec(product):
+        return False
+    shape = [size.constant for size in nn.dims_of(product.result[0])]
+    if shape != [1, 2 * blocks.count * blocks.half]:
+        return False
+    return product.parent_block() is op.parent_block() and may_join(product, op)
+
+
+def _asks_only(op: linalg.GenericOp, axis: int) -> bool:
+    """Whether the body asks for no index but that of its half."""
+    asked = [inner for inner in op.body.walk() if isinstance(inner, linalg.IndexOp)]
+    return all(inner.dim.value.data == axis for inner in asked)
+
+
+def _replace(
+    op: linalg.GenericOp,
+    product: nn.MatmulOp,
+    blocks: _Blocks,
+    inputs: tuple[int, int, Sequence[int]],
+    maps: Sequence[AffineMap],
+) -> None:
+    own, partner, rest = inputs
+    extras = [op.inputs[n] for n in rest]
+    sums = accumulator_type(product)
+    block = Block(arg_types=[sums, sums, *(nn.element_of(value) for value in extras)])
+    stored = [stored_of(product, value, block) for value in block.args[:2]]
+    yielded: list[SSAValue] = []
+    for half in (0, 1):
+        given: dict[int, SSAValue] = {own: stored[half], partner: stored[1 - half]}
+        given |= dict(zip(rest, block.args[2:]))
+        yielded.append(_of_half(op, half, [given[n] for n in range(len(op.inputs))], block))
+    block.add_op(nn.YieldOp(*yielded))
+    settings = {
+        "halves": IntegerAttr(blocks.half, i64),
+        "maps": ArrayAttr([AffineMapAttr(m) for m in maps]),
+    }
+    kind = product.result[0].type
+    assert isinstance(kind, TensorType)
+    kind = nn.with_element(kind, nn.element_of(op.res[0]))
+    new = nn.MatvecOp(product.inputs, [kind], (), settings, Region(block), extras=extras)
+    new.attributes.update(product.attributes)
+    give_location(op.location, new)
+    absorb_nodes(new, product, op)
+    new.result[0].name_hint = product.result[0].name_hint
+    view = nn.ReshapeOp([new.result[0]], [op.res[0].type])
+    give_location(op.location, view)
+    Rewriter.replace_op(op, [new, view], view.result)
+
+
+def stored_of(product: nn.MatmulOp, total: SSAValue, block: Block) -> SSAValue:
+    """What a product without a body stores of a sum, computed at the end of a block."""
+    element = nn.element_of(product.result[0])
+    if total.type == element:
+        return total
+    rounded = narrow(total, element)
+    block.add_op(rounded)
+    return rounded.results[0]
+
+
+def _of_half(op: linalg.GenericOp, half: int, given: Sequence[SSAValue], target: Block) -> SSAValue:
+    """The body of an op in one half: what it yields."""
+    source = op.body.block
+    mapping: dict[SSAValue, SSAValue] = dict(zip(source.args, given))
+    for inner in source.ops:
+        if isinstance(inner, linalg.YieldOp):
+            (value,) = inner.operands
+            return mapping.get(value, value)
+        if isinstance(inner, linalg.IndexOp):
+            number = arith.ConstantOp(IntegerAttr(half, IndexType()))
+            target.add_op(number)
+            mapping[inner.results[0]] = number.result
+        else:
+            target.add_op(inner.clone(mapping))
+    raise AssertionError("a body ends with linalg.yield")
