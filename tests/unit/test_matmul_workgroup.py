@@ -79,7 +79,11 @@ class Case:
                 "%m = arith.maximumf %wide, %zero : f32",
             ]
             last = "%m"
-        lines += [f"%last = arith.truncf {last} : f32 to f16", "nn.yield %last : f16"]
+        lines.append(f"%last = arith.truncf {last} : f32 to f16")
+        if self.result == "f32":
+            lines += ["%out = arith.extf %last : f16 to f32", "nn.yield %out : f32"]
+        else:
+            lines.append("nn.yield %last : f16")
         return "\n".join(lines)
 
     def text(self) -> str:
@@ -254,3 +258,12 @@ def test_tiles_keep_a_device_busy(
     rows, depth, columns = shape
     kernel, _, _ = lowered(Case((rows, depth), (columns, depth)).text())
     assert matrices_of(kernel) == ({f"{tile[0]}x{tile[1]}"} if tile else {"16x16"})
+
+
+def test_what_is_rounded_stays_so() -> None:
+    """A result of f32 that the program rounds to f16 on its way: sums that are one matrix are not."""
+    shapes = (4096, 64), (4096, 64)
+    plain, _, _ = lowered(Case(*shapes, result="f32").text())
+    assert matrices_of(plain) == {"128x256"}
+    rounded, _, _ = lowered(Case(*shapes, bias=True, result="f32").text())
+    assert matrices_of(rounded) == {"16x16"}
