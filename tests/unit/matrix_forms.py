@@ -78,7 +78,7 @@ FORMS = {
         "op attention(q, k, v, m) >> a; return a; }"
     ),
     "causal attention of many queries": (
-        "dynamic { q: f16[1, 32, 500, 64]; k: f16[1, 8, 512, 64]; v: f16[1, 8, 512, 64]; } "
+        "dynamic { q: f16[1, 32, 500, 64]; k: f16[1, 8, 128, 64]; v: f16[1, 8, 128, 64]; } "
         "block entry { assign a: f16[1, 32, 500, 64]; "
         "op attention(q, k, v, causal=true) >> a; return a; }"
     ),

@@ -89,12 +89,9 @@ CASES = {
     "a mask of keys": Case((2, 3, 1, 128, 64, 32), mask=(2, 1, 1, 64)),
     "a mask of queries and keys": Case((2, 2, 2, 100, 64, 64), mask=(1, 2, 100, 64)),
     "a mask of one axis": Case((1, 2, 2, 64, 64, 64), mask=(64,)),
-    "causal, at once": Case((2, 2, 2, 100, 128, 32), causal=True),
+    "causal": Case((2, 2, 2, 100, 128, 32), causal=True),
     "causal, some queries see nothing": Case((1, 2, 2, 128, 64, 32), causal=True),
-    "steps": Case((1, 4, 2, 130, 256, 64)),
-    "causal steps": Case((1, 4, 2, 192, 256, 64), causal=True),
-    "causal steps, more queries than keys": Case((1, 2, 2, 300, 192, 64), causal=True),
-    "positions in front of heads": Case((2, 4, 2, 128, 192, 64), causal=True, layout="blhd"),
+    "positions in front of heads": Case((2, 4, 2, 128, 96, 64), causal=True, layout="blhd"),
 }
 
 
@@ -117,12 +114,10 @@ def test_kernels_compute_attention(case: Case, monkeypatch: pytest.MonkeyPatch) 
     assert np.abs(found - known).max() <= 2e-3 * np.abs(known).max()
 
 
-@pytest.mark.parametrize("case", ["causal, at once", "causal steps"])
-def test_hidden_values_are_no_part_of_results(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_values_are_no_part_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last value is not finite, and the first queries do not see it."""
     monkeypatch.setattr(attention_workgroup, "BUSY", 1)
-    keys, size = {"causal, at once": (32, 32), "causal steps": (192, 64)}[case]
-    few = Case((1, 1, 1, 3, keys, size), causal=True)
+    few = Case((1, 1, 1, 3, 32, 32), causal=True)
     kernel, groups, _ = lowered(few.text())
     random = np.random.default_rng(5)
     buffers: list[Array] = [random.standard_normal(one).astype(np.float16) for one in few.shapes()]
@@ -161,9 +156,8 @@ def test_other_attentions_are_not_for_it(
         ((1, 12, 12, 128, 128, 32), False),
         ((64, 12, 12, 128, 100, 32), False),
         ((64, 12, 12, 128, 128, 96), False),
-        ((1, 32, 8, 512, 512, 64), True),
-        ((1, 32, 8, 512, 500, 64), False),
-        ((1, 32, 8, 512, 512, 32), False),
+        ((1, 32, 8, 512, 128, 64), True),
+        ((1, 32, 8, 512, 512, 64), False),
     ],
 )
 def test_which_attentions_are(sizes: tuple[int, int, int, int, int, int], there: bool) -> None:

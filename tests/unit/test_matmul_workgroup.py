@@ -79,7 +79,11 @@ class Case:
                 "%m = arith.maximumf %wide, %zero : f32",
             ]
             last = "%m"
-        lines += [f"%last = arith.truncf {last} : f32 to f16", "nn.yield %last : f16"]
+        lines.append(f"%last = arith.truncf {last} : f32 to f16")
+        if self.result == "f32":
+            lines += ["%out = arith.extf %last : f16 to f32", "nn.yield %out : f32"]
+        else:
+            lines.append("nn.yield %last : f16")
         return "\n".join(lines)
 
     def text(self) -> str:
@@ -150,6 +154,7 @@ CASES = {
     "many steps": Case((64, 1024), (32, 1024), residual=True),
     "batches": Case((3, 70, 40), (3, 40, 48), turned=False, residual=True, relu=True),
     "batches that share": Case((3, 70, 40), (1, 48, 40), bias=True, residual=True),
+    "rows of batches": Case((3, 70, 40), (48, 40), bias=True, residual=True, relu=True),
     "two axes of batches": Case((2, 3, 64, 32), (1, 3, 32, 32), bias=True),
     "f32": Case((70, 40), (48, 40), result="f32"),
 }
@@ -179,7 +184,7 @@ def test_kernels_compute_products(case: Case, monkeypatch: pytest.MonkeyPatch) -
         (1, 16, 1),
         (6, 16, 6),
         (24, 16, 8),
-        (64, 16, 16),
+        (32, 16, 16),
         (20, 16, 4),
         (17, 16, 8),
         (9, 4, 2),
@@ -254,3 +259,22 @@ def test_tiles_keep_a_device_busy(
     rows, depth, columns = shape
     kernel, _, _ = lowered(Case((rows, depth), (columns, depth)).text())
     assert matrices_of(kernel) == ({f"{tile[0]}x{tile[1]}"} if tile else {"16x16"})
+
+
+def test_batches_are_rows() -> None:
+    """A tile goes on in the next batch, where all of them have the right operand."""
+    kernel, groups, _ = lowered(Case((64, 100, 384), (384, 384), residual=True).text())
+    assert matrices_of(kernel) == {"128x192"}
+    assert groups == 64 * 100 // 128 * 2
+    own, groups, _ = lowered(Case((64, 100, 384), (64, 384, 384)).text())
+    assert matrices_of(own) == {"128x192"}
+    assert groups == 64 * 2
+
+
+def test_what_is_rounded_stays_so() -> None:
+    """A result of f32 that the program rounds to f16 on its way: sums that are one matrix are not."""
+    shapes = (4096, 64), (4096, 64)
+    plain, _, _ = lowered(Case(*shapes, result="f32").text())
+    assert matrices_of(plain) == {"128x256"}
+    rounded, _, _ = lowered(Case(*shapes, bias=True, result="f32").text())
+    assert matrices_of(rounded) == {"16x16"}

@@ -29,7 +29,11 @@ from openinfer.compiler.tools.tuning_device import (
 )
 from openinfer.lowering.options import PipelineOptions
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE
-from openinfer.lowering.vulkan.schedules.tile_choice import why_no_matrix_tile, why_no_tile
+from openinfer.lowering.vulkan.schedules.tile_choice import (
+    why_no_matrix_tile,
+    why_no_tile,
+    why_no_workgroup_tile,
+)
 from openinfer.runtime.devices import device_of
 from openinfer.runtime.devices.description import PLAIN, DeviceDescription
 from openinfer.runtime.devices.vulkan.step_clock import StepClock
@@ -152,8 +156,11 @@ def test_what_openinfer_has_of_devices_can_be() -> None:
         assert one.driver
         assert one.date
         assert one.tile is not None
-        assert product.matrices
-        assert why_no_matrix_tile(one.tile, product.transposed, H200) is None
+        assert product.matrices != product.workgroup
+        if product.workgroup:
+            assert why_no_workgroup_tile(one.tile, H200) is None
+        else:
+            assert why_no_matrix_tile(one.tile, product.transposed, H200) is None
 
 
 # What a tile must satisfy.

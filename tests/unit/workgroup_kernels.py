@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, gpu, scf, vector
-from xdsl.dialects.builtin import Float16Type, Float32Type, VectorType
+from xdsl.dialects import arith, gpu, memref, scf, vector
+from xdsl.dialects.builtin import Float16Type, Float32Type, MemRefType, VectorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -127,6 +127,9 @@ class _Group:
             self.neighbours(op, given)
         elif op.name == "memref.load":
             values[op.results[0]] = given[0][tuple(given[1:])]
+        elif isinstance(op, memref.CollapseShapeOp):
+            assert isinstance(op.result.type, MemRefType)
+            values[op.result] = given[0].reshape(op.result.type.get_shape())
         elif op.name == "memref.dim":
             values[op.results[0]] = given[0].shape[given[1]]
         elif isinstance(op, scf.IfOp):

@@ -49,6 +49,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import few_rows, fits_few_rows
+from openinfer.lowering.vulkan.schedules.matmul_joined import problem_of
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     MatrixTile,
     MatrixTiles,
@@ -68,8 +69,7 @@ from openinfer.lowering.vulkan.schedules.matmul_tiles import (
     tile_counts,
 )
 from openinfer.lowering.vulkan.schedules.matmul_workgroup import (
-    WorkgroupTile,
-    WorkgroupTiles,
+    by_workgroup,
     fits_workgroup,
     workgroup_tile,
 )
@@ -105,11 +105,11 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     by = measured_matrix_tile(found, rows) if by_subgroups else None
     ends = fits_workgroup(found, epilogue)
     if ends is not None:
-        whole = measured_workgroup_tile(found, rows)
+        problem, whole = problem_of(found, ends), measured_workgroup_tile(found, rows)
         if whole is None and by is None:
-            whole = workgroup_tile(found, rows)
+            whole = workgroup_tile(problem, rows)
         if whole is not None:
-            return _by_tiles(found, whole, WorkgroupTiles(found, ends, whole))
+            return by_workgroup(problem, ends, whole)
     if by_subgroups:
         by = by or matrix_tile(found, rows)
         return _by_tiles(found, by, MatrixTiles(found, epilogue, by, Workgroup(b, by.size)))
@@ -150,11 +150,7 @@ def _extents(host: LoopBuilder, output: SSAValue, rank: int) -> list[Index]:
     return [host.dim(output, axis) for axis in range(rank)]
 
 
-def _by_tiles(
-    found: Product,
-    tile: Tile | MatrixTile | WorkgroupTile,
-    tiles: Tiles | MatrixTiles | WorkgroupTiles,
-) -> Grid:
+def _by_tiles(found: Product, tile: Tile | MatrixTile, tiles: Tiles | MatrixTiles) -> Grid:
     b = found.b
     counts = tile_counts(b, found.extents, tile.rows, tile.columns)
     rank = len(found.extents)

@@ -40,10 +40,20 @@ from openinfer.dialects.extensions.gpu_tensors import (
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Extra
 from openinfer.lowering.vulkan.schedules.forms import most_rows
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    HostValue,
+    each_group,
+    groups_for,
+    product,
+    split,
+)
+from openinfer.lowering.vulkan.schedules.matmul_joined import Problem
 from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
 from openinfer.lowering.vulkan.schedules.matmul_sizes import groups_across, product_of_known
 from openinfer.lowering.vulkan.schedules.matmul_starts import Ends, ends_of, is_row, place_of
+from openinfer.lowering.vulkan.schedules.matmul_tiles import tile_counts
 
 SIDE, SIDES = 16, 32
 """What the steps of a matrix are a multiple of, and its rows and columns beside them."""
@@ -72,7 +82,7 @@ class WorkgroupTile:
 
     @property
     def most(self) -> int:
-        """Pairs of matrices that follow each other in the code."""
+        """Pairs of matrices that follow each other in the code, of a sum that is not very long."""
         return max(1, STEPS // self.depth)
 
 
@@ -89,13 +99,16 @@ LEAST_SPEED = 0.3
 """Of a tile and its share of the device: below it other forms are quicker."""
 
 
-def workgroup_tile(found: Product, rows: int | None) -> WorkgroupTile | None:
-    """The tile that promises most; None where all of them leave too much of a device idle. `rows` as
-    `busy_tile` has them."""
-    *batches, _, columns = found.extents
+def workgroup_tile(problem: Problem, rows: int | None) -> WorkgroupTile | None:
+    """The tile that promises most; None where all of them leave too much of a device idle. `rows`: of a
+    batch, as `busy_tile` has them."""
+    found = problem.product
+    *batches, own, columns = problem.extents
     if not isinstance(found.rows, int) and most_rows(found.op) is not None:
         # Kernels for steps of few rows.
         return None
+    if isinstance(own, int):
+        rows = own
     if rows is None or not isinstance(columns, int):
         return None
     many = product_of_known(batches)
@@ -129,22 +142,45 @@ def fits_workgroup(found: Product, epilogue: Epilogue) -> Ends | None:
     return ends_of(epilogue)
 
 
+def by_workgroup(problem: Problem, ends: Ends, tile: WorkgroupTile) -> Grid:
+    """The kernel of a product."""
+    b, found = problem.product.b, problem.product
+    counts = tile_counts(b, problem.extents, tile.rows, tile.columns)
+    tiles = WorkgroupTiles(problem, ends, tile)
+
+    def one(number: SSAValue) -> None:
+        batches, row, column = split(b, number, counts)
+        tiles.build(split(b, batches, problem.extents[:-2]), row, column)
+
+    each_group(b, product(b, counts), one)
+
+    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+        output = value_of(found.output)
+        extents: list[Index] = [host.dim(output, n) for n in range(len(found.extents))]
+        if problem.joined:
+            extents = [product(host, extents[:-1]), extents[-1]]
+        return groups_for(host, product(host, tile_counts(host, extents, tile.rows, tile.columns)))
+
+    return Grid(groups, tile.size)
+
+
 class WorkgroupTiles:
     """The tiles of a product, built one at a time."""
 
-    def __init__(self, product: Product, ends: Ends, tile: WorkgroupTile) -> None:
-        self.b, self.product, self.ends, self.tile = product.b, product, ends, tile
-        self.rank = len(product.extents)
+    def __init__(self, problem: Problem, ends: Ends, tile: WorkgroupTile) -> None:
+        self.b, self.problem, self.ends, self.tile = problem.product.b, problem, ends, tile
+        self.rank = len(problem.extents)
+        self.rows, self.columns = problem.extents[-2:]
 
     def build(self, batch: Sequence[SSAValue], row: SSAValue, column: SSAValue) -> None:
         """The tile that has a number along rows and one along columns, if they were gone through by rows."""
-        b, tile, product = self.b, self.tile, self.product
+        b, tile = self.b, self.tile
         row, column = self._in_blocks(row, column)
         firsts = b.mul(row, tile.rows), b.mul(column, tile.columns)
         limits = [
             b.compare("ule", b.add(first, together), extent)
             for first, together, extent in zip(
-                firsts, (tile.rows, tile.columns), (product.rows, product.columns)
+                firsts, (tile.rows, tile.columns), (self.rows, self.columns)
             )
             if not isinstance(extent, int) or extent % together
         ]
@@ -156,9 +192,9 @@ class WorkgroupTiles:
 
     def _in_blocks(self, row: SSAValue, column: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The place of a tile in the order of blocks, by its place in the order of rows."""
-        b, tile, product = self.b, self.tile, self.product
-        rows = b.ceil_div(product.rows, tile.rows)
-        columns = b.ceil_div(product.columns, tile.columns)
+        b, tile = self.b, self.tile
+        rows = b.ceil_div(self.rows, tile.rows)
+        columns = b.ceil_div(self.columns, tile.columns)
         if columns == 1:
             return row, column
         number = b.add(b.mul(row, columns), column)
@@ -180,7 +216,7 @@ class _Part:
         firsts: tuple[SSAValue, SSAValue],
         bounded: bool,
     ) -> None:
-        self.b, self.product, self.ends = tiles.b, tiles.product, tiles.ends
+        self.b, self.problem, self.ends = tiles.b, tiles.problem, tiles.ends
         self.tile, self.rank = tiles.tile, tiles.rank
         self.batch, self.firsts, self.bounded = batch, firsts, bounded
 
@@ -195,9 +231,9 @@ class _Part:
 
     def build(self) -> None:
         """The sums, and what becomes of them."""
-        b, tile, product = self.b, self.tile, self.product
-        assert isinstance(product.depth, int)
-        whole, left = divmod(product.depth, tile.depth)
+        b, tile, depth = self.b, self.tile, self.problem.product.depth
+        assert isinstance(depth, int)
+        whole, left = divmod(depth, tile.depth)
         together = turn_of(whole, tile.most)
         last = whole // together * together
         sums = self._start()
@@ -219,7 +255,7 @@ class _Part:
         """What the sums begin with."""
         b = self.b
         total: SSAValue | None = None
-        for extra in self.ends.starts:
+        for extra in self.problem.starts:
             more = self._extra(extra)
             if total is not None:
                 more = b.insert(SubgroupMmaElementwiseOp("addf", total, more))
@@ -252,7 +288,7 @@ class _Part:
 
     def _multiply(self, k: SSAValue, sums: SSAValue, *, bounded: bool) -> SSAValue:
         b = self.b
-        left, right = self.product.operands(self.batch)
+        left, right = self.problem.operands(self.batch)
         row, column = self.firsts
         pair = [
             b.insert(
@@ -270,7 +306,7 @@ class _Part:
         return b.insert(SubgroupMmaComputeOp(pair[0], pair[1], sums))
 
     def _finish(self, sums: SSAValue) -> None:
-        b, output = self.b, self.product.output
+        b, output = self.b, self.problem.output
         assert isinstance(output.type, MemRefType)
         if self.ends.last is not None:
             sums = b.insert(MatrixMapOp([sums], self.ends.function()))
@@ -280,11 +316,12 @@ class _Part:
 
 def turn_of(whole: int, most: int) -> int:
     """How many of some steps stand in one turn of a loop: all of few, else a power of two, one that leaves
-    none if that is not small."""
+    none if that is not small; twice as many of very many."""
     if whole <= most // 2:
         return max(1, whole)
-    together = most
-    while whole % together and together > max(2, most // 4):
+    together = most if whole < 4 * most else 2 * most
+    least = max(2, together // 4)
+    while whole % together and together > least:
         together //= 2
     return together if whole % together == 0 else most // 2
 
