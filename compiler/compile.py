@@ -74,10 +74,11 @@ def compile_lowered(
     context: Context,
     options: PipelineOptions,
     name: str,
-    start: str,
+    start: str | None,
     file: str,
 ) -> Program:
-    """Compiles a module that is at level `start` of a pipeline; `file` is what it was read from.
+    """Compiles a module that is at level `start` of a pipeline (None: as the frontend built it); `file` is
+    what it was read from.
 
     Raises InputError for options that contradict it, and what the passes raise.
     """

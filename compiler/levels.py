@@ -6,6 +6,7 @@ The text of a level begins with a comment that says which it is; the dumps of `o
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,7 @@ def load_level(path: object, model: ModelLike | None = None) -> Program:
     from openinfer.compiler.compile import compile_lowered
     from openinfer.compiler.ir_text import parse_ir
     from openinfer.compiler.start_level import check_start
+    from openinfer.lowering.facts import is_bound
     from openinfer.lowering.options import PipelineOptions
 
     package = check_model(model)
@@ -67,20 +69,23 @@ def load_level(path: object, model: ModelLike | None = None) -> Program:
     source = parse_ir(text, file, context)
     source.verify()
     module = source.module
+    if not any(op.name in ("func.func", "llvm.func", "graph.block") for op in module.body.ops):
+        raise InputError(
+            "OI0515",
+            f"{file} holds no program: neither blocks nor a function @step",
+            hint="give a file that `openinfer-opt --dump-dir` or program.show wrote, not that of a kernel",
+        )
     found = _HEADER.match(text.lstrip("\n"))
     chosen = found.group(1) if found else "cpu"
     start = found.group(2) if found else _level_of(module)
     # Raises for a pipeline or phase that this build does not have.
     pipeline.phases(chosen, start)
+    options = PipelineOptions(device=chosen.removesuffix("-plain"))
+    if start == "graph" and not is_bound(module):
+        # As the frontend built it: it is bound to the model first.
+        start, options = None, replace(options, package=package)
     check_start(module, pipeline.PIPELINES[chosen], start, phase_of(text))
-    if not any(op.name in ("func.func", "llvm.func", "graph.block") for op in module.body.ops):
-        raise InputError(
-            "OI0515",
-            f"{file} holds no program: neither blocks nor a function @step",
-            hint="give a file that --dump-dir or program.show wrote, not that of one kernel",
-        )
-    device = chosen.removesuffix("-plain")
-    program = compile_lowered(module, context, PipelineOptions(device=device), chosen, start, file)
+    program = compile_lowered(module, context, options, chosen, start, file)
     if package is not None:
         program.manifest = _with_package(program.manifest, package)
     _check_weights(program.manifest, package)
@@ -121,8 +126,6 @@ def _level_of(module: ModuleOp) -> str:
 
 
 def _with_package(manifest: Manifest, package: Package) -> Manifest:
-    from dataclasses import replace
-
     return replace(manifest, package=package.header_hash(), package_path=package.origin)
 
 

@@ -7,6 +7,7 @@ twin in `lowering/reference/`; every other implementation must agree with that t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_settings import foreign_setting
@@ -41,6 +42,7 @@ from openinfer.dialects.ops.base import (
     accepts,
     accumulation,
     broadcast_dims,
+    meeting_dtypes,
     promote_floats,
 )
 from openinfer.runtime import suggest
@@ -68,6 +70,7 @@ __all__ = [
     "find",
     "infer_outputs",
     "literal_advice",
+    "meeting_dtypes",
     "names",
     "nearest",
     "promote_floats",
@@ -124,9 +127,19 @@ def infer_outputs(
     Raises ArityError, OpDTypeError, SettingError or ShapeError, all of them OpError.
     """
     settings = resolve_settings(spec, given or {})
+    operands = met(spec, operands)
     check_operands(spec, operands, outputs)
     types = tuple(declared) if declared is not None else None
     return spec.infer(operands, {**settings, "outputs": outputs, "declared": types})
+
+
+def met(spec: OpSpec, operands: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """The operands as the op takes them, mixed floats in the dtype where they meet."""
+    dtypes = meeting_dtypes(spec, [operand.dtype for operand in operands])
+    return [
+        operand if operand.dtype == dtype else replace(operand, dtype=dtype)
+        for operand, dtype in zip(operands, dtypes)
+    ]
 
 
 def check_operands(spec: OpSpec, operands: Sequence[TensorSpec], outputs: int = 1) -> None:

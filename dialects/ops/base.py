@@ -105,6 +105,9 @@ class TensorSpec:
 SIZE_KINDS: Final = ("size", "ints", "padding")
 """The kinds of settings whose numbers are sizes, or are added to some."""
 
+POINTWISE: Final = ("elementwise", "compare")
+"""The families of ops that compute each element by itself."""
+
 Infer = Callable[[Sequence[TensorSpec], Mapping[str, object]], list[TensorSpec]]
 
 
@@ -159,8 +162,18 @@ class OpSpec:
     aliases: tuple[str, ...] = ()
     expensive: bool = False
     """Whether computing an element again costs more than reading it: functions, powers, roots."""
+    meeting: tuple[str, ...] = ()
+    """The operands that have one dtype, floats after they met in it; of pointwise ops all but conditions."""
     partial: bool = False
     """Whether some integer operands have no result, a division by 0 say: what is moved may fail then."""
+
+    def meets(self, place: int) -> bool:
+        """Whether an operand, if it is a float, is brought into one dtype with others of another one."""
+        names = (*self.operands, *self.optional)
+        name = names[min(place, len(names) - 1)] if names else ""
+        if self.family in POINTWISE:
+            return name != "condition"
+        return name in self.meeting
 
     def setting(self, name: str) -> Setting | None:
         """The setting called `name`, by name or alias."""
@@ -290,11 +303,24 @@ def as_bool(value: object, setting: str) -> bool:
 
 
 def promote_floats(dtypes: Sequence[str]) -> str:
-    """The dtype in which mixed float operands meet: the common one, f64 if any is, else f32."""
-    first = dtypes[0]
-    if all(name == first for name in dtypes):
-        return first
-    return "f64" if "f64" in dtypes else "f32"
+    """The dtype in which mixed float operands meet: the widest one, f32 where two of them are as wide.
+
+    It holds every value of the others.
+    """
+    most = max(DTYPES[name].bits for name in dtypes)
+    widest = {name for name in dtypes if DTYPES[name].bits == most}
+    return widest.pop() if len(widest) == 1 else "f32"
+
+
+def meeting_dtypes(spec: OpSpec, dtypes: Sequence[str]) -> list[str]:
+    """The dtypes that an op works with on operands of these: float operands that must have one dtype meet in
+    a common one."""
+    places = [place for place in range(len(dtypes)) if spec.meets(place)]
+    mixed = {dtypes[place] for place in places}
+    if len(mixed) < 2 or not mixed <= {*FLOATS}:
+        return list(dtypes)
+    common = promote_floats([*mixed])
+    return [common if place in places else dtype for place, dtype in enumerate(dtypes)]
 
 
 def same_dtype(operands: Sequence[TensorSpec], names: Sequence[str]) -> str:

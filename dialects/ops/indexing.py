@@ -145,6 +145,7 @@ SPECS: tuple[OpSpec, ...] = (
                 choices=SCATTER_MODES,
             ),
         ),
+        meeting=("x", "updates"),
     ),
     _along(
         "topk",

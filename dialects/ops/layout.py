@@ -256,7 +256,17 @@ def _layout(
     name: str, infer: Infer, doc: str, *settings: Setting, variadic: bool = False
 ) -> OpSpec:
     operands = ("x",)
-    return OpSpec(name, operands, infer, doc, "layout", STORED, settings, variadic=variadic)
+    return OpSpec(
+        name,
+        operands,
+        infer,
+        doc,
+        "layout",
+        STORED,
+        settings,
+        variadic=variadic,
+        meeting=operands if variadic else (),
+    )
 
 
 SPECS: tuple[OpSpec, ...] = (

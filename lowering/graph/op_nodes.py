@@ -22,6 +22,7 @@ def translate_op(step: Step, op: OpOp, scope: Scope) -> Sequence[SSAValue]:
     """What the op of a node gives, written to the node's outputs."""
     operands = [step.variables.read(ref, scope) for ref in op.inputs]
     name = op.op_name.data
+    operands = op_rules.met(step, name, operands)
     outputs = [step.variables.written_type(ref.variable.data, scope) for ref in op.outputs]
     settings = step.facts.settings(op)
     _check_numbers(step, name, settings, scope)

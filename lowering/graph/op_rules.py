@@ -246,6 +246,25 @@ def _settled(
     )
 
 
+def met(step: Step, name: str, operands: Sequence[SSAValue]) -> list[SSAValue]:
+    """The operands with mixed floats cast to the dtype where they meet."""
+    spec = opset.find(name)
+    if spec is None:
+        return list(operands)
+    dtypes = [dtype_name(nn.element_of(value)) for value in operands]
+    found: list[SSAValue] = []
+    for value, have, want in zip(operands, dtypes, opset.meeting_dtypes(spec, dtypes)):
+        if have != want:
+            kind = tensor_type(want, nn.dims_of(value))
+            settings = DictionaryAttr({"to": attribute_of(want)})
+            cast = nn.ElementwiseOp(
+                [value], [kind], properties={"kind": StringAttr("cast"), "settings": settings}
+            )
+            value = step.builder.add(cast)
+        found.append(value)
+    return found
+
+
 def unified(
     step: Step,
     name: str,

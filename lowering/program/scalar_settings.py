@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from openinfer.dialects.opset import NameRef, OpSpec, Setting
+from openinfer.dialects.opset import NameRef, OpSpec, Setting, meeting_dtypes
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.storage import value_range
 
@@ -17,7 +17,7 @@ def number_dtype(spec: OpSpec, dtypes: Sequence[str], given: Mapping[str, object
         value = next((given[name] for name in names if name in given), setting.default)
         name = str(value.name if isinstance(value, NameRef) else value)
         return ALIASES.get(name, name)
-    return dtypes[0] if dtypes else "f64"
+    return meeting_dtypes(spec, dtypes)[0] if dtypes else "f64"
 
 
 def refused(setting: Setting, dtype: str, computed: str) -> str | None:

@@ -15,7 +15,14 @@ from functools import cache
 
 import numpy as np
 
-from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs, resolve_settings
+from openinfer.dialects.opset import (
+    OpError,
+    TensorSpec,
+    find,
+    infer_outputs,
+    meeting_dtypes,
+    resolve_settings,
+)
 from openinfer.lowering.program.value_arrays import check_memory, narrow, wide
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.storage import AnyArray
@@ -123,7 +130,9 @@ def evaluate(
     shapes = tuple(tuple(d.evaluate({}) for d in s.dims) for s in inferred)
     for shape in shapes:
         check_memory(shape)
-    call = Call(tuple(inputs), tuple(dtypes), resolved, targets, shapes)
+    taken = meeting_dtypes(spec, dtypes)
+    values = [a if d == t else narrow(a, t) for a, d, t in zip(inputs, dtypes, taken)]
+    call = Call(tuple(values), tuple(taken), resolved, targets, shapes)
     with np.errstate(all="ignore"):
         found = _TWINS[spec.name](call)
         arrays = found if isinstance(found, list) else [found]

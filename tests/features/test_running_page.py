@@ -14,7 +14,7 @@ from openinfer.runtime import options
 def test_pieces_of_the_page(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (repository / "docs" / "running.md").read_text(encoding="utf-8")
     pieces = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
-    assert len(pieces) == 7
+    assert len(pieces) == 9
     monkeypatch.chdir(repository)
     names: dict[str, Any] = {}
     for piece in pieces:

@@ -66,8 +66,8 @@ def in_block(*statements: str) -> str:
         ("op cast(x, to=float16) >> h;", "OI0304", "write `to=f16`"),
         ("assign t: float32[2];", "OI0301", "it is `f32` here"),
         # With the name that the program has, not that of the op's operand.
-        ("op add(x, g) >> h;", "OI0322", "cast one of them: `op cast(g, to=f32) >> …;`"),
-        ("op concat(x, x, g) >> h;", "OI0322", "cast one of them: `op cast(g, to=f32) >> …;`"),
+        ("op add(x, n) >> h;", "OI0322", "cast one of them: `op cast(n, to=f32) >> …;`"),
+        ("op concat(x, x, n) >> h;", "OI0322", "cast one of them: `op cast(n, to=f32) >> …;`"),
         ("op matmul(x, m) >> h;", "OI0322", "cast one of them: `op cast(m, to=f32) >> …;`"),
         ("op layer_norm(x, n) >> h;", "OI0322", "it takes floats: `op cast(n, to=f32) >> …;`"),
         ("op layer_norm(x, x) >> h;", "OI0322", "declare x with the shape of the normalised axes"),

@@ -155,3 +155,16 @@ def test_a_level_without_its_first_line(program: oi.Program, tmp_path: Path) -> 
     path = tmp_path / "x.mlir"
     path.write_text(program.show("linalg").text.split("\n", 1)[1])
     np.testing.assert_array_equal(result(oi.load_level(path, MODEL)), result(program))
+
+
+def test_a_program_that_is_not_bound_yet(tmp_path: Path, capsys: Capture) -> None:
+    """What `openinfer-opt` prints of a text: it is bound to its model as texts are."""
+    (tmp_path / "p.oi").write_text(PROGRAM)
+    assert opt([str(tmp_path / "p.oi")]) == 0
+    path = tmp_path / "graph.mlir"
+    path.write_text(capsys.readouterr().out)
+    np.testing.assert_array_equal(
+        result(oi.load_level(path, MODEL)), result(oi.compile(PROGRAM, MODEL))
+    )
+    with pytest.raises(oi.ProgramError, match=r"OI0326|OI0324"):
+        oi.load_level(path)

@@ -156,7 +156,7 @@ def test_one_hot(axis: int) -> None:
 
 WRONG: list[tuple[str, tuple[tuple[Any, ...], ...], dict[str, Any], str]] = [
     ("scatter", (("f32", 4, 3), ("f32", 2), ("f32", 2, 3)), {}, "indices are f32"),
-    ("scatter", (("f32", 4, 3), ("i64", 2), ("f16", 2, 3)), {}, "x is f32 but updates is f16"),
+    ("scatter", (("f32", 4, 3), ("i64", 2), ("i16", 2, 3)), {}, "x is f32 but updates is i16"),
     ("scatter", (("f32", 4, 3), ("i64", 2), ("f32", 3, 3)), {}, "dimension -2 is 2"),
     ("scatter", (("f32", 4, 3), ("i64", 2), ("f32", 5, 2, 3)), {}, "do not stretch to [2, 3]"),
     ("scatter", (("bool", 4), ("i64", 2), ("bool", 2)), {"mode": "add"}, "does not take bool"),

@@ -163,7 +163,7 @@ def test_split_counts_its_outputs():
     [
         ("add", [t("f32", "B")], {}, ArityError, "add takes 2 operands, got 1"),
         ("concat", [], {}, ArityError, "1 operands or more"),
-        ("add", [t("f32", "B"), t("f16", "B")], {}, OpDTypeError, "x is f32 but y is f16"),
+        ("add", [t("f32", "B"), t("i16", "B")], {}, OpDTypeError, "x is f32 but y is i16"),
         ("add", [t("f32", "B", "D"), t("f32", "D", "B")], {}, ShapeError, "B on one side and"),
         ("exp", [t("i32", 3)], {}, OpDTypeError, "exp does not take i32"),
         ("matmul", [t("f32", "M", "K"), t("f32", "N", "J")], {}, ShapeError, "inner dimensions"),

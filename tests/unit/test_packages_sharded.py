@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import openinfer as oi
+from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.packages import open_model
 from openinfer.runtime.packages.oinf_writer import write_oinf
@@ -58,6 +59,18 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
     assert guard is not None
     with pytest.raises(PackageError, match="OI0414"):
         guard()
+
+
+def test_the_tools_take_indices_and_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = sharded(tmp_path)
+    for place in (str(index), str(tmp_path)):
+        assert main(["inspect", place]) == 0
+        assert "c: f16[4]" in capsys.readouterr().out.replace("  ", " ").replace(" :", ":")
+    assert main(["pack", str(tmp_path), "-o", str(tmp_path / "one.oinf")]) == 0
+    with open_model(tmp_path / "one.oinf") as package:
+        assert list(package.tensors) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from openinfer.runtime.packages import INDEX_SUFFIX
+
     if args.no_fallback and args.file.is_compiled():
         raise UsageError(
             "--no-fallback is decided when a program is compiled", "give it to `openinfer compile`"
         )
     if args.no_fallback and not args.plan and not args.kernels:
         raise UsageError("--no-fallback is about what is compiled", "add --plan or --kernels")
-    if args.file.suffix in _PROGRAMS:
+    if args.file.suffix in _PROGRAMS and not args.file.name.endswith(INDEX_SUFFIX):
         return _program(args)
     if args.file.is_compiled():
         return _compiled(args)

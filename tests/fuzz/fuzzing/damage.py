@@ -224,6 +224,30 @@ def _safetensors(seed: int, folder: Path) -> bool:
     return _package(data, seed, folder / "model.safetensors")
 
 
+def _index(seed: int, folder: Path) -> bool:
+    """The index of a model in two files, changed as JSON or as bytes."""
+    chance = random.Random(f"index {seed}")
+    folder = folder / "sharded"
+    folder.mkdir(exist_ok=True)
+    tensors = {f"t{n}": np.arange(n, dtype=np.float32) for n in range(4)}
+    names = ("model-1.safetensors", "model-2.safetensors")
+    for number, name in enumerate(names):
+        if not (folder / name).exists():
+            part = {k: v for k, v in tensors.items() if v.size % 2 == number}
+            (folder / name).write_bytes(save(part))
+    places = {key: names[value.size % 2] for key, value in tensors.items()}
+    index: Any = {"metadata": {"total_size": 24, "kind": "x"}, "weight_map": places}
+    data = json.dumps(index).encode()
+    if seed % 2:
+        data = damaged(data, chance)
+    else:
+        data = json.dumps(mutated(index, chance)).encode("utf-8", "surrogatepass")
+    path = folder / "model.safetensors.index.json"
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+    return read_all(path, seed % 4 == 0)
+
+
 def _package(data: bytes, seed: int, path: Path) -> bool:
     # A new file each time: a mapping may still show the old one.
     path.unlink(missing_ok=True)
@@ -335,6 +359,7 @@ KINDS: dict[str, Callable[[int, Path], bool]] = {
     "text": _text,
     "oinf": _oinf,
     "safetensors": _safetensors,
+    "index": _index,
     "json": _json,
     "state": _state,
     "oip": _oip,
