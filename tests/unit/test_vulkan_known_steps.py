@@ -175,7 +175,7 @@ def test_commands_that_are_given_back_are_not_used(
 ) -> None:
     monkeypatch.setattr(step, "MOST_RECORDED", 2)
     both = Both(CHAIN)
-    for batch in (7, 5, 3, 7, 7, 5, 5, 3, 3, 7, 5, 3, 7):
+    for batch in (7, 5, 3, 7, 7, 5, 5, 3, 3, 7, 5, 3, 7, 7):
         both.agree(x=drawn(batch, batch))
     count = len(asked)
     both.agree(x=drawn(7, 1))

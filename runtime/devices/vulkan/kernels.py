@@ -119,8 +119,7 @@ class Kernels:
 
     def _checked_as(self, missing: Mapping[bytes, Words]) -> Iterator[bytes]:
         """The modules, and all that their checks depend on."""
-        asked, limits = self.physical.description, self.physical.limits
-        has = f"{asked.subgroup > 1} {asked.matrices} {asked.f64}"
+        has, limits = self.physical.description.key, self.physical.limits
         yield f"{source_fingerprint()} {limits} {has}".encode()
         for key, one in missing.items():
             yield key + one.name.encode(errors="surrogatepass")

@@ -326,9 +326,10 @@ class DeviceStep:
             self._stamps.read(sum(len(asked.piece.calls) for asked in self._asked))
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
-        self._drop(max(0, len(self._recorded) - MOST_RECORDED))
-        # What is kept has all of these commands: the ones before them went first.
-        if self._again is not None and not fresh and len(recordings) <= MOST_RECORDED:
+        excess = max(0, len(self._recorded) - MOST_RECORDED)
+        self._drop(excess)
+        # Where commands go again as soon as they are recorded, nothing is worth knowing.
+        if self._again is not None and not fresh and not excess:
             self._again.learn(self._asked, recordings if self._awaited else ())
         self._forget()
 
