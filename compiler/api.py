@@ -24,7 +24,7 @@ from openinfer.compiler.levels import level_of
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import About, cache_key, default_cache
-from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of, kind_of
+from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of, expect, kind_of
 from openinfer.runtime.errors import (
     ArtefactError,
     Diagnostic,
@@ -321,6 +321,7 @@ def compile(
     InputError for a bad option, UnsupportedError for a form or device that this build lacks, OI0738
     for the ops that `fallback=False` forbids.
     """
+    expect(device)
     program = _program(graph, strict)
     model = check_model(model)
     options = _options(

@@ -221,6 +221,9 @@ def compile(
     Raises ProgramError with every mistake of the text, PackageError for a model that lacks
     something, InputError for a bad option or size, UnsupportedError for what this build does not have.
     """
+    from openinfer.runtime.devices import expect
+
+    expect(device)
     from openinfer.compiler.api import compile as implementation
 
     return implementation(

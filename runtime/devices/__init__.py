@@ -64,3 +64,12 @@ def device_of(name: str) -> Device:
     kind, colon, which = checked_device(name).partition(":")
     device = _loaded(DEVICES[kind])
     return device.one(which) if colon else device
+
+
+def expect(name: str) -> None:
+    """A program will be compiled for a device: see `Device.expect`. What is wrong with the name is said when
+    it is asked for."""
+    try:
+        device_of(name).expect()
+    except UnsupportedError:
+        return

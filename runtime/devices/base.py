@@ -346,6 +346,11 @@ class Device(ABC):
         missing."""
         return None
 
+    def expect(self) -> None:
+        """A program will be compiled for it: what takes its time may begin. Optional: by default nothing
+        does. What fails is said to those who ask for it."""
+        return
+
     # Which builds it can run
 
     @abstractmethod

@@ -78,8 +78,9 @@ def test_the_host_has_three_parts(vulkan: None, monkeypatch: pytest.MonkeyPatch)
     # A row goes to the device, and one comes back.
     assert found["recording"]["dispatches"] == found["step"]["commands"] - 2
     assert found["recording"]["native"] > 0
+    assert found["recording"]["rows"] > 0
     assert found["first answer"]["least"] > 0
-    assert len(list(host.lines(found))) == 3
+    assert len(list(host.lines(found))) == 4
 
 
 def test_every_row_has_a_name_and_kernels_that_are_there() -> None:

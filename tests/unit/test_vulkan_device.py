@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vulkan_library import Library
 
 import openinfer as oi
 from openinfer.compiler.api import compile
@@ -23,6 +24,7 @@ from openinfer.runtime.devices.base import Box
 from openinfer.runtime.devices.vulkan import driver
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
+from openinfer.runtime.devices.vulkan.native_recording import Recorder
 from openinfer.runtime.devices.vulkan.parts import part_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError, UnsupportedError
 from openinfer.runtime.spirv.check_limits import Limits
@@ -136,6 +138,13 @@ def test_a_text_that_grows_is_not_recorded_anew(
         dispatch(*given)
 
     monkeypatch.setattr(Recording, "dispatch", counted)
+    record = Recorder.record
+
+    def counted_rows(recorder: Recorder, recording: Recording, parts: Any, *given: Any) -> None:
+        recorded.extend(1 for part in parts if part.packed.rows[:, 0].any())
+        record(recorder, recording, parts, *given)
+
+    monkeypatch.setattr(Recorder, "record", counted_rows)
     simulator: Any = oi.Simulator(GROWING).make_executor()
     counts: list[int] = []
     with oi.compile(GROWING, device="vulkan").make_executor() as executor:
@@ -365,7 +374,7 @@ def test_without_the_package_everything_else_works(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_lost_device_is_an_error_and_comes_back(
-    vulkan: None, monkeypatch: pytest.MonkeyPatch
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from openinfer.runtime.devices.vulkan import commands
     from openinfer.runtime.devices.vulkan.logical import logical_device

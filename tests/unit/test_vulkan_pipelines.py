@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from vulkan_library import Library
 
 import openinfer as oi
 from openinfer.runtime.cache import Cache
+from openinfer.runtime.devices.vulkan import kernels
 from openinfer.runtime.devices.vulkan.driver import DriverIdentity
 from openinfer.runtime.devices.vulkan.kernels import Kernels, Words
 from openinfer.runtime.devices.vulkan.logical import logical_device
 from openinfer.runtime.devices.vulkan.parts import part_of
 from openinfer.runtime.devices.vulkan.pipeline_cache import HEADER, fits, header_of
 from openinfer.runtime.devices.vulkan.record import MOVES
-from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.errors import ArtefactError, UnsupportedError
 from openinfer.runtime.options import Options
 
 PROGRAM = """
@@ -52,7 +54,8 @@ def make(wanted: list[Words]) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(vulkan: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    logical_device()  # What its machine code leaves lies elsewhere.
     place = tmp_path / "cache"
     monkeypatch.setenv("OPENINFER_CACHE_DIR", str(place))
     return place
@@ -223,3 +226,71 @@ def test_a_kernel_that_the_driver_refuses(library: Library) -> None:
     with pytest.raises(ArtefactError, match="refuses the kernel") as raised:
         make(wanted)
     assert raised.value.code == "OI0772"
+
+
+# Words are checked once
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The words that are checked."""
+    found: list[bytes] = []
+    real = kernels.check_words
+
+    def watched(words: bytes) -> Any:
+        found.append(words)
+        return real(words)
+
+    monkeypatch.setattr(kernels, "check_words", watched)
+    return found
+
+
+def test_words_that_are_kept_were_checked(
+    library: Library, folder: Path, checked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other words, another name, number of bindings, limit or version of the checks: once more."""
+    Recorder(library, content())
+    wanted = modules()
+    make(wanted)
+    assert sorted(checked) == sorted(one.words for one in wanted)
+    checked.clear()
+    make(wanted)
+    assert checked == []
+    make(wanted[:1])
+    assert checked == [wanted[0].words]
+    for other in (wanted[0]._replace(name="another"), wanted[0]._replace(bindings=1)):
+        with pytest.raises(ArtefactError, match="OI0761"):
+            make([other])
+    damaged = wanted[0]._replace(words=wanted[0].words[:-4])
+    with pytest.raises(ArtefactError):
+        make([damaged])
+    physical = logical_device().physical
+    smaller = replace(physical, limits=replace(physical.limits, invocations=1))
+    monkeypatch.setattr(logical_device(), "physical", smaller)
+    with pytest.raises(UnsupportedError, match="OI0773"):
+        make(wanted)
+    monkeypatch.setattr(logical_device(), "physical", physical)
+    checked.clear()
+    make(wanted)
+    assert checked == []
+    monkeypatch.setattr(kernels, "source_fingerprint", lambda: "of other sources")
+    make(wanted)
+    assert len(checked) == len(wanted)
+
+
+def test_words_are_checked_where_nothing_is_kept(
+    library: Library, folder: Path, checked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a cache, and where the file is damaged."""
+    Recorder(library, content())
+    wanted = modules()
+    before = set(folder.glob("*.oic"))
+    make(wanted)
+    (path,) = set(folder.glob("*.oic")) - before
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    checked.clear()
+    make(wanted)
+    assert len(checked) == len(wanted)
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    make(wanted)
+    assert len(checked) == 2 * len(wanted)

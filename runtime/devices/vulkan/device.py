@@ -10,7 +10,14 @@ from weakref import WeakValueDictionary
 from openinfer.runtime.devices.cpu.device import CpuDevice
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
 from openinfer.runtime.devices.description import PLAIN, DeviceDescription
-from openinfer.runtime.devices.vulkan.driver import CHOICE, PhysicalDevice, choose, instance
+from openinfer.runtime.devices.vulkan.ahead import busy
+from openinfer.runtime.devices.vulkan.driver import (
+    CHOICE,
+    PhysicalDevice,
+    choose,
+    expect_instance,
+    instance,
+)
 from openinfer.runtime.devices.vulkan.record import SUBMIT
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.locks import new_lock
@@ -78,6 +85,8 @@ class VulkanDevice(CpuDevice):
 
     def describe(self) -> DeviceDescription:
         """See `Device.describe`."""
+        if busy():
+            _import_what_runs_programs()
         try:
             found = choose(self.which)
         except UnsupportedError:
@@ -85,6 +94,10 @@ class VulkanDevice(CpuDevice):
                 raise
             return PLAIN
         return replace(found.description.within(vulkan_tier()), tiles=tiles_of(found.name))
+
+    def expect(self) -> None:
+        """See `Device.expect`."""
+        expect_instance()
 
     def identity(self) -> tuple[str, str]:
         """See `Device.identity`."""
@@ -96,6 +109,17 @@ class VulkanDevice(CpuDevice):
     def load(self, program: Program) -> VulkanProgram:
         """See `Device.load`."""
         return VulkanProgram(program, self.which)
+
+
+def _import_what_runs_programs() -> None:
+    """The driver is at work: meanwhile Python reads what a step needs."""
+    from importlib import import_module
+
+    from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+
+    for name in ("compiled.executor", "vulkan.residence", "vulkan.step"):
+        import_module(f"openinfer.runtime.devices.{name}")
+    unavailable_reason()
 
 
 def check_subgroup(device: PhysicalDevice, subgroup: int) -> None:
@@ -113,6 +137,9 @@ class VulkanProgram(CpuProgram):
     """The host half of a program, and what it has on the device."""
 
     def __init__(self, program: Program, which: str) -> None:
+        from openinfer.runtime.devices.vulkan.logical import expect_device
+
+        expect_device(which)
         from openinfer.runtime.devices.vulkan.residence import words_of
         from openinfer.runtime.devices.vulkan.step import submit_address
 

@@ -17,6 +17,7 @@ from openinfer.runtime.devices.description import (
     SUBGROUPS,
     DeviceDescription,
 )
+from openinfer.runtime.devices.vulkan.ahead import begin, busy
 from openinfer.runtime.devices.vulkan.workgroup_matrices import has_workgroup_matrices
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 from openinfer.runtime.locks import after_fork, new_lock
@@ -373,6 +374,12 @@ def instance() -> Instance:
     """The instance of this process. Raises UnsupportedError OI0770 where Vulkan is not there."""
     with _making:
         return _instance()
+
+
+def expect_instance() -> None:
+    """Somebody will ask for the instance soon: it is made meanwhile."""
+    if not _instance.cache_info().currsize and not busy():
+        begin(instance)
 
 
 def choose(wanted: str = "") -> PhysicalDevice:

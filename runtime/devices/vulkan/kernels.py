@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from openinfer.runtime.spirv.check_limits import Interface, check_limits, check_
 from openinfer.runtime.spirv.check_words import check_words
 from openinfer.runtime.spirv.instructions import CAPABILITIES
 from openinfer.runtime.spirv.words import Module
+from openinfer.runtime.version import source_fingerprint
 
 CAPABILITIES_OF_ALL = frozenset(
     {"Shader", "SignedZeroInfNanPreserve", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess"}
@@ -105,11 +106,13 @@ class Kernels:
             self.lifetime.release(token, lambda: None)
 
     def _make_all(self, missing: Mapping[bytes, Words]) -> dict[bytes, Kernel]:
-        for one in missing.values():
-            self._check(check_words(one.words), one)
-            self._layout(one.bindings)
-        cache = PipelineCache(self.physical, self._device, sorted(missing))
+        cache = PipelineCache(self.physical, self._device, sorted(self._checked_as(missing)))
         try:
+            # What is kept was written behind the checks of the same words.
+            for one in missing.values():
+                if not cache.found:
+                    self._check(check_words(one.words), one)
+                self._layout(one.bindings)
             with ThreadPoolExecutor(min(MOST_THREADS, available_cpus(), len(missing))) as pool:
                 made = pool.map(lambda one: self._make(one, cache.handle), missing.values())
                 found = dict(zip(missing, made))
@@ -117,6 +120,13 @@ class Kernels:
             return found
         finally:
             cache.close()
+
+    def _checked_as(self, missing: Mapping[bytes, Words]) -> Iterator[bytes]:
+        """The modules, and all that their checks depend on."""
+        has, limits = self.physical.description.key, self.physical.limits
+        yield f"{source_fingerprint()} {limits} {has}".encode()
+        for key, one in missing.items():
+            yield key + one.name.encode(errors="surrogatepass")
 
     def _check(self, module: Module, wanted: Words) -> None:
         """What the driver is not to be asked."""

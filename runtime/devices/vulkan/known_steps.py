@@ -125,7 +125,9 @@ class _Taken:
 class KnownSteps:
     """Of one context. Machine code looks at `record[-1]` for it while a step runs."""
 
-    def __init__(self, native: NativeDevice, pool: CommandPool, numbers: Allocation) -> None:
+    def __init__(
+        self, native: NativeDevice, pool: CommandPool, numbers: Allocation, staging: Allocation
+    ) -> None:
         self._pool, device = pool, pool.device
         self._words = _Step()
         self._words.device, self._words.numbers = native.address, numbers.mapped
@@ -133,9 +135,10 @@ class KnownSteps:
         # A driver that computes on the processor needs it.
         self._words.spin = 0 if device.physical.software else int(SPIN * 1e9)
         self._words.patience = SECONDS * 10**9
+        self.stage(staging)
         self._root = _Taken()
         self._all = {self._root.address: self._root}
-        self._words.root = self._root.address
+        self._words.root = self._begins = self._root.address
 
     @property
     def address(self) -> int:
@@ -145,7 +148,7 @@ class KnownSteps:
     @property
     def undecided(self) -> bool:
         """Whether machine code, or Python, has taken something that was not waited for."""
-        return self._words.taken != self._words.root
+        return self._words.taken != self._begins
 
     @property
     def marks(self) -> Any:
@@ -153,10 +156,13 @@ class KnownSteps:
         ran, `done`."""
         return self._words
 
-    def begin(self, staging: Allocation) -> None:
+    def begin(self) -> None:
         """Nothing was asked for since the last wait; machine code goes on."""
-        words = self._words
-        words.staging, words.call, words.taken = staging.mapped, 0, words.root
+        self._words.taken = self._begins
+
+    def stage(self, staging: Allocation) -> None:
+        """From the next `begin` on bytes are staged there."""
+        self._words.staging = staging.mapped
 
     def stop(self) -> None:
         """Everything up to the next `begin` is Python's part."""

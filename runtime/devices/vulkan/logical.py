@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from openinfer.runtime.devices.vulkan.ahead import begin
 from openinfer.runtime.devices.vulkan.buffers import Buffer, Buffers
 from openinfer.runtime.devices.vulkan.driver import (
     MATRICES,
@@ -212,6 +213,12 @@ def logical_device(wanted: str = "") -> LogicalDevice:
         if physical.number not in _MADE:
             _MADE[physical.number] = LogicalDevice(physical)
         return _MADE[physical.number]
+
+
+def expect_device(wanted: str = "") -> None:
+    """Somebody will ask for the device of a name soon: the first of a process is made meanwhile."""
+    if not _MADE:
+        begin(lambda: logical_device(wanted))
 
 
 def _forget() -> None:

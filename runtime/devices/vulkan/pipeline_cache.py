@@ -1,8 +1,8 @@
 """What a driver has made of kernels, kept on disk beside the programs that were compiled.
 
-An entry belongs to the kernels of a program, a device and a version of its driver. Its checksum is that of
-the cache (`runtime/cache.py`), and its header is compared with the device before the driver sees it: a driver
-may crash on what it has not written itself.
+An entry belongs to the kernels of a program, what they were checked for, a device and a version of its
+driver. Its checksum is that of the cache (`runtime/cache.py`), and its header is compared with the device
+before the driver sees it: a driver may crash on what it has not written itself.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class PipelineCache:
         if data is not None and not fits(data, driver):
             self._cache.discard(self._key)
             data = None
+        self.found = data is not None
+        """Whether the disk had something that these kernels were made with."""
         self._known = len(data or b"")
         self.handle = self._make(data or b"")
 

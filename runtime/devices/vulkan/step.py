@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,6 +109,8 @@ class DeviceStep:
         """Whether what is asked for has happened when the step goes on: for stamps of the host's clock, where
         the device has none."""
         self.record = empty_record()
+        self._in_use: Any = memoryview(cast(Any, self.record))
+        """The same words: they are looked at in less time."""
         self.place = self.record.ctypes.data
         self.recordings = 0
         """How often commands were recorded."""
@@ -128,7 +130,7 @@ class DeviceStep:
         """Bytes on their way to the device, and back."""
         self._again: KnownSteps | None = None
         if native is not None and traced is None and self._stamps is None:
-            self._again = KnownSteps(native, self._pool, self._numbers)
+            self._again = KnownSteps(native, self._pool, self._numbers, self._staging)
             self.record[KNOWN] = self._again.address
         self._marks: Any = Marks() if self._again is None else self._again.marks
         self._forget()
@@ -138,20 +140,23 @@ class DeviceStep:
 
     def _forget(self) -> None:
         """What was asked for is done, or will not be."""
-        self._asked: list[Asked] = []
-        """The pieces since the last wait."""
         self._used = self._staged = 0
         self._awaited: list[tuple[int, int, int]] = []
         """What the host reads once the commands ran: where, place in the staging buffer, bytes."""
+        self._asked: list[Asked] = []
+        """The pieces since the last wait. Last: where there are none, the others are as they are here."""
         if self._again is not None:
-            self._again.begin(self._staging)
+            self._again.begin()
 
     def run(self, native: Callable[[], object]) -> None:
         """A step: its host half, and what it asks for."""
         self.kept, self._marks.logged, self._marks.done = None, 0, 0
         self.device.lifetime.check()
-        self.record[USED], self.failure = HEAD, None
-        self._forget()
+        self._in_use[USED], self.failure = HEAD, None
+        if self._asked or self._awaited or self._again is None:
+            self._forget()
+        else:
+            self._again.begin()
         if self._stamps is not None:
             self._stamps.begin_step()
         _active.step = self
@@ -173,7 +178,7 @@ class DeviceStep:
 
     def _is_left(self) -> bool:
         """Whether something was asked for that was not waited for."""
-        return self._again is None or self._again.undecided or self.record[USED] != HEAD
+        return self._again is None or self._again.undecided or self._in_use[USED] != HEAD
 
     def drain_safely(self, logged: int) -> bool:
         """`drain` where nobody can be told what it raises: the end of the step raises it. `logged` is how
@@ -276,6 +281,8 @@ class DeviceStep:
             self._staging = Allocation(self.device, 2 * nbytes, FOR_HOST)
             # What was recorded copies to and from the old one.
             self._drop(len(self._recorded))
+            if self._again is not None:
+                self._again.stage(self._staging)
 
     def _drop(self, count: int) -> None:
         """Gives so many recordings back, those that came least recently."""
@@ -319,9 +326,10 @@ class DeviceStep:
             self._stamps.read(sum(len(asked.piece.calls) for asked in self._asked))
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
-        self._drop(max(0, len(self._recorded) - MOST_RECORDED))
-        # What is kept has all of these commands: the ones before them went first.
-        if self._again is not None and not fresh and len(recordings) <= MOST_RECORDED:
+        excess = max(0, len(self._recorded) - MOST_RECORDED)
+        self._drop(excess)
+        # Where commands go again as soon as they are recorded, nothing is worth knowing.
+        if self._again is not None and not fresh and not excess:
             self._again.learn(self._asked, recordings if self._awaited else ())
         self._forget()
 
