@@ -54,8 +54,6 @@ LEAST_DEPTH = 64
 """Steps of a sum that several invocations share."""
 COLUMN = 128
 """Invocations that share a column."""
-TOGETHER = 4
-"""Sums of a workgroup, of all rows and matrices together, which share what the norm of the rows takes."""
 SIZE = 256
 """Invocations of a workgroup, where neighbours are columns."""
 MOST_NEIGHBOURS, FEWEST_NEIGHBOURS = 8, 2
@@ -95,18 +93,16 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
     normed = found.op.weight if isinstance(found.op, MatvecOp) else None
-    units = _Units(found)
-    together = 1 if normed is None else units.together()
-    counts = [product(b, found.extents[:-2]), b.ceil_div(units.total, together)]
+    unit = _Unit(found)
+    counts = [product(b, found.extents[:-2]), unit.count]
     rows = range(_known(found.rows))
-    sums = len(rows) * together * units.sums
+    sums = len(rows) * unit.sums
 
     def one(number: SSAValue) -> None:
-        batches, piece = split(b, number, counts)
+        batches, own = split(b, number, counts)
         batch = split(b, batches, found.extents[:-2])
-        left, matrices = found.operands(batch)[0], found.matrices(batch)
-        first_unit = b.mul(piece, together)
-        wanted = units.columns(matrices, first_unit, together)
+        left = found.operands(batch)[0]
+        wanted = unit.columns(found.matrices(batch), own)
 
         def step(k: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(k, number * group.size * lanes) for number in range(beside)]
@@ -126,115 +122,82 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
             return so_far
 
         epilogue.prepare(None)
-        outputs = len(rows) * together
-        mine = b.index(b.minimum(group.thread, outputs - 1))
-        row = b.floordiv(mine, together)
-        own = b.index(b.add(first_unit, b.rem(mine, together)))
-        unit = own if units.is_whole(together) else units.within(own)
-        # What the epilogue reads waits for nobody: it is there when the sums are.
-        known = epilogue.hoisted(units.place([*batch, row], unit), moving=())
         first = b.mul(group.thread, lanes) if lanes > 1 else group.thread
         zeros = [found.zero()] * (sums + (len(rows) if normed is not None else 0))
         most = rounds(found.depth, reach)
         parts = b.reduce(
             first, found.depth, reach, zeros, step, hint="k", rounds=most, beside=group.size
         )
+        # An invocation for each row. What the epilogue reads is on its way while sums are joined.
+        row = b.index(b.minimum(group.thread, len(rows) - 1))
+        known = epilogue.hoisted(unit.place([*batch, row], own), moving=())
         total = group.joined_each(parts, found.join)
 
         def store() -> None:
-            first_sum = b.mul(mine, units.sums)
-            values = [total(b.add(first_sum, n)) for n in range(units.sums)]
+            first_sum = b.mul(row, unit.sums)
+            values = [total(b.add(first_sum, n)) for n in range(unit.sums)]
             if normed is not None:
                 factor = _over_square(found, total(b.add(row, sums)))
                 values = [b.insert(arith.MulfOp(value, factor)) for value in values]
-            units.store(epilogue, values, [*batch, row], unit, known)
+            unit.store(epilogue, values, [*batch, row], own, known)
 
-        inside = b.compare("ult", group.thread, outputs)
-        if not units.is_whole(together):
-            there = b.compare("ult", own, units.total)
-            inside = b.insert(arith.AndIOp(inside, there))
-        b.when(inside, store)
+        b.when(b.compare("ult", group.thread, len(rows)), store)
 
     each_group(b, product(b, counts), one)
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        output, rank = value_of(found.output), len(found.extents)
-        pieces = _count(host, output, rank, together * units.width)
+        pieces = _count(host, value_of(found.output), len(found.extents), unit.width)
         return groups_for(host, product(host, pieces))
 
     return Grid(groups, group.size)
 
 
-class _Units:
-    """What an invocation stores at the end, of a row: a column, or one in each half of a block."""
+class _Unit:
+    """What a workgroup stores of each row: a column, or one in each half of a block."""
 
     def __init__(self, found: Product) -> None:
-        self.found, self.b = found, found.b
+        self.b = found.b
         halves = found.op.halves if isinstance(found.op, MatvecOp) else None
         self.half = halves.value.data if halves is not None else 0
         self.width = 2 if self.half else 1
         """Columns of each."""
         self.sums = self.width * len(found.rights)
-        self.total: Index = _known(found.columns) // 2 if self.half else found.columns
+        self.count: Index = _known(found.columns) // 2 if self.half else found.columns
 
-    def together(self) -> int:
-        """Those of a workgroup, which share what the norm of the rows takes; fewer for more workgroups."""
-        count = max(1, TOGETHER // (self.sums * _known(self.found.rows)))
-        while count > 1 and isinstance(self.total, int) and self.total < GROUPS * count:
-            count //= 2
-        return count
-
-    def column(self, unit: SSAValue) -> SSAValue:
+    def _column(self, number: SSAValue) -> SSAValue:
         """The column of one, the first of both."""
         if not self.half:
-            return unit
+            return number
         b = self.b
-        block, place = b.floordiv(unit, self.half), b.rem(unit, self.half)
+        block, place = b.floordiv(number, self.half), b.rem(number, self.half)
         return b.add(b.mul(block, 2 * self.half), place)
 
     def columns(
-        self, matrices: Sequence[Operand], first: SSAValue, count: int
+        self, matrices: Sequence[Operand], number: SSAValue
     ) -> list[tuple[Operand, SSAValue]]:
-        """The columns that the sums of some are those of; beyond the last one it repeats."""
-        b = self.b
-        found: list[tuple[Operand, SSAValue]] = []
-        for number in range(count):
-            unit = b.index(b.add(first, number))
-            if not self.is_whole(count):
-                unit = self.within(unit)
-            column = self.column(unit)
-            for side in range(self.width):
-                at = b.index(b.add(column, side * self.half))
-                found += [(matrix, at) for matrix in matrices]
-        return found
+        """The columns that the sums of one are those of."""
+        b, column = self.b, self._column(number)
+        sides = [b.index(b.add(column, side * self.half)) for side in range(self.width)]
+        return [(matrix, side) for side in sides for matrix in matrices]
 
-    def within(self, unit: SSAValue) -> SSAValue:
-        """The same, or the last one."""
-        b = self.b
-        return b.index(b.minimum(unit, b.minus(self.total, 1)))
-
-    def is_whole(self, count: int) -> bool:
-        """Whether they are a multiple of so many."""
-        return isinstance(self.total, int) and self.total % count == 0
-
-    def place(self, row: list[SSAValue], unit: SSAValue) -> Place:
+    def place(self, row: list[SSAValue], number: SSAValue) -> Place:
         """The indices that operands of the epilogue follow."""
         if not self.half:
-            return Place((*row, unit), None)
+            return Place((*row, number), None)
         b = self.b
-        return Place((*row, b.floordiv(unit, self.half), b.rem(unit, self.half)), None)
+        return Place((*row, b.floordiv(number, self.half), b.rem(number, self.half)), None)
 
     def store(
         self,
         epilogue: Epilogue,
         sums: Sequence[SSAValue],
         row: list[SSAValue],
-        unit: SSAValue,
+        number: SSAValue,
         known: Sequence[SSAValue | None],
     ) -> None:
         """The epilogue of one, and its store; `known`: what the epilogue reads."""
-        b, column = self.b, self.column(unit)
-        for side, value in enumerate(epilogue.finish_all(sums, self.place(row, unit), known)):
+        b, column = self.b, self._column(number)
+        for side, value in enumerate(epilogue.finish_all(sums, self.place(row, number), known)):
             b.store(value, epilogue.output, [*row, b.add(column, side * self.half)])
 
 
