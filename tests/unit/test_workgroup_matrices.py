@@ -225,8 +225,19 @@ def test_a_driver_takes_shared_memory() -> None:
     assert f"asks for {own + RESERVED} bytes of shared memory" in error.message
 
 
-def test_a_device_without_them_refuses_a_kernel() -> None:
+class NothingKept:
+    """Stands in for what a driver has kept of pipelines."""
+
+    found, handle = False, None
+
+    def __init__(self, *_: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_device_without_them_refuses_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its driver is asked."""
+    monkeypatch.setattr("openinfer.runtime.devices.vulkan.kernels.PipelineCache", NothingKept)
     words = words_of(
         with_tensors(KERNEL).replace(
             "CooperativeMatrixKHR,", "CooperativeMatrixKHR, TensorAddressingNV,"
