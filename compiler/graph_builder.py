@@ -129,7 +129,7 @@ class GraphBuilder:
     def op(
         self,
         name: str,
-        *operands: Variable,
+        *operands: Any,
         out: Variable | str | Sequence[Variable | str] | None = None,
         outputs: int | None = None,
         hints: Mapping[str, Any] | None = None,
@@ -138,13 +138,17 @@ class GraphBuilder:
         """An op of `docs/ops.md`: the variable that it writes, a tuple for several.
 
         `out` names what is written, a variable or a new temporary; without it there is a new one for each
-        of the op's results (`outputs` says how many, where the op does not). Settings are numbers,
+        of the op's results (`outputs` says how many, where the op does not). An operand may be a number or
+        bool: `g.op("mul", x, 0.5)`. Settings are numbers,
         bools, texts, dtypes by name, sizes, variables, and lists.
         """
         spec = opset.find(name)
         _checked_name(name)
         count = outputs or (spec.outputs if spec is not None else 1) or 1
-        arguments = [self._operand(operand) for operand in operands]
+        arguments = [
+            self._operand(operand) if _is_no_number(operand) else self._value(operand)
+            for operand in operands
+        ]
         for key, value in settings.items():
             setting = spec.setting(key) if spec is not None else None
             bare = setting is not None and setting.kind in ("dtype", "dtypes")
@@ -419,6 +423,12 @@ def _slot(value: Slot) -> str:
         return str(Size.of(value))
     except ValueError as error:
         raise _refused(f"{value!r:.60} is no size: {error}", "write a number or a name") from None
+
+
+def _is_no_number(operand: Any) -> bool:
+    """Whether an operand is no number of Python or NumPy."""
+    scalar = getattr(operand, "shape", None) == ()
+    return not isinstance(operand.item() if scalar else operand, int | float)
 
 
 def _checked_name(name: object) -> str:

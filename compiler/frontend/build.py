@@ -22,7 +22,7 @@ def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
     """The module of a program, mistakes and all, and where its parts stand; types stay open."""
     # `?` stands where an error was reported instead of a name.
     places = Places(unreadable={*program.skipped, "?"}, aborted=program.aborted)
-    builder = _ModuleBuilder(report, places)
+    builder = _ModuleBuilder(report, places, _declared(program))
     ops: list[Operation] = []
     for item in program.items:
         if isinstance(item, syntax.Section):
@@ -30,6 +30,15 @@ def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
         else:
             ops.append(builder.block(item))
     return builder.module(ops), places
+
+
+def _declared(program: syntax.Program) -> set[str]:
+    """The names of all variables and temporaries."""
+    nodes = [node for block in program.blocks for node in syntax.walk(block.body)]
+    return {
+        *(d.name.text for section in program.sections for d in section.declarations),
+        *(node.name.text for node in nodes if isinstance(node, syntax.Assign)),
+    }
 
 
 class _ModuleBuilder(Builder):

@@ -77,7 +77,7 @@ def _statement(op: Operation) -> str:
         case graph.AssignOp():
             return f"assign {op.variable.data}: {_type(op.dtype, op.sizes)};"
         case graph.OpOp():
-            arguments = [ref_text(r) for r in op.inputs]
+            arguments = [operand_text(o) for o in op.inputs]
             arguments += [f"{k}={_value(v)}" for k, v in op.settings.data.items()]
             outputs = ", ".join(ref_text(r) for r in op.outputs)
             call = f"{op.op_name.data}({', '.join(arguments)})"
@@ -200,6 +200,11 @@ def _value(value: Attribute) -> str:
 
 def _is_bool(value: IntegerAttr) -> bool:
     return getattr(value.type, "bitwidth", 0) == 1
+
+
+def operand_text(operand: graph.Operand) -> str:
+    """An operand as it is written: `h`, `W[l]`, `0.5`."""
+    return operand.text if isinstance(operand, graph.LiteralAttr) else ref_text(operand)
 
 
 def ref_text(ref: graph.RefAttr) -> str:

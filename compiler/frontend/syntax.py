@@ -168,7 +168,7 @@ class Assign:
 @dataclass(frozen=True)
 class Op:
     name: Name
-    operands: tuple[Ref, ...]
+    operands: tuple[Ref | Literal, ...]
     settings: tuple[Setting, ...]
     outputs: tuple[Ref, ...]
     hints: tuple[Setting, ...]

@@ -24,6 +24,7 @@ from openinfer.compiler.graph_json.write_values import (
     hints_json,
     initial_json,
     settings_json,
+    value_json,
 )
 from openinfer.dialects import graph
 from openinfer.lowering.program.nodes import Body, NodeInfo, body_of, number_nodes
@@ -170,12 +171,19 @@ def _op_json(op: graph.OpOp) -> dict[str, Plain]:
     found: dict[str, Plain] = {
         "op": op.op_name.data,
         "attrs": settings_json(op),
-        "inputs": [ref_text(ref) for ref in op.inputs],
+        "inputs": [_operand_json(operand) for operand in op.inputs],
         "output": outputs[0],
     }
     if len(outputs) > 1:
         found["outputs"] = [*outputs]
     return _add_hints(found, op.hints)
+
+
+def _operand_json(operand: graph.Operand) -> Plain:
+    """`"W[l]"`, or a literal with its tag."""
+    if isinstance(operand, graph.LiteralAttr):
+        return value_json(operand.value)
+    return ref_text(operand)
 
 
 def _step_json(op: graph.CacheStepOp) -> dict[str, Plain]:

@@ -11,7 +11,9 @@ from xdsl.ir import Dialect
 
 from openinfer.dialects.graph.attributes import (
     KINDS,
+    LiteralAttr,
     NameAttr,
+    Operand,
     RefAttr,
     SizeAttr,
     SliceAttr,
@@ -58,9 +60,11 @@ __all__ = [
     "DepOp",
     "Graph",
     "GraphOp",
+    "LiteralAttr",
     "LoopOp",
     "NameAttr",
     "OpOp",
+    "Operand",
     "PackageSizeOp",
     "PackageTensorOp",
     "PackageValueOp",
@@ -100,5 +104,5 @@ Graph = Dialect(
         CacheStepOp,
         CacheResetOp,
     ],
-    [SizeAttr, SliceAttr, RefAttr, NameAttr],
+    [SizeAttr, SliceAttr, RefAttr, LiteralAttr, NameAttr],
 )

@@ -35,7 +35,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs
+from openinfer.dialects.opset import OpError, OpSpec, TensorSpec, find, infer_outputs
 from openinfer.lowering.graph.package_types import missing, type_in
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.buffer_declarations import (
@@ -46,6 +46,7 @@ from openinfer.lowering.program.buffer_declarations import (
     usual_entry,
     valued,
 )
+from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.lowering.program.metadata_settings import with_metadata
 from openinfer.lowering.program.view import dtype_of, written_settings
 from openinfer.runtime.errors import Diagnostic, ProgramError
@@ -230,9 +231,8 @@ class _Inference:
     def op(self, node: OpOp) -> None:
         """The outputs of an op whose operands all have a type."""
         spec = find(node.op_name.data)
-        operands = [self.type_of(ref) for ref in node.inputs]
-        known = [operand for operand in operands if operand is not None]
-        if spec is None or len(known) != len(operands):
+        known = self.operands(node, spec) if spec is not None else None
+        if spec is None or known is None:
             return
         settings = with_metadata(spec, written_settings(node), self.metadata)
         try:
@@ -250,6 +250,23 @@ class _Inference:
         for ref, type_ in zip(node.outputs, found):
             if self.is_open(ref):
                 self.learn(ref, type_)
+
+    def operands(self, node: OpOp, spec: OpSpec) -> list[TensorSpec] | None:
+        """The types of the operands; None when one is still open, or a literal has none."""
+        found: dict[RefAttr, TensorSpec] = {}
+        for ref in node.reads():
+            type_ = self.type_of(ref)
+            if type_ is None:
+                return None
+            found[ref] = type_
+        try:
+            dtypes = operand_dtypes(spec, node.inputs.data, lambda ref: found[ref].dtype)
+        except OpError:
+            return None
+        return [
+            found[operand] if isinstance(operand, RefAttr) else TensorSpec(dtype, (), operand.text)
+            for operand, dtype in zip(node.inputs, dtypes)
+        ]
 
     def metadata(self, name: str) -> object:
         """A metadata entry, unless the program has a variable or size of that name."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute
 
 from openinfer.dialects import foreign_words
 from openinfer.dialects.graph import AssignOp, BlockOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.program.buffer_declarations import BUFFER, is_buffer
 from openinfer.lowering.program.check_nodes import NodeChecks
+from openinfer.lowering.program.literals import number_of, wanted_values
 from openinfer.lowering.program.names import Variable, walk
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
@@ -26,14 +26,6 @@ _KEPT = ("layout", "quant", BUFFER)
 _LINKS = ("init", "ref", "pattern", "dtype")
 _TABLES = ("table", "auto_dim", "fixed")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_FLOAT_MAX = {
-    "f8": 57344.0,
-    "f8e4m3": 448.0,
-    "f16": 65504.0,
-    "bf16": 3.3895313892515355e38,
-    "f32": 3.4028234663852886e38,
-    "f64": 1.7976931348623157e308,
-}
 
 
 class DeclarationChecks(NodeChecks):
@@ -407,8 +399,8 @@ class DeclarationChecks(NodeChecks):
         value = op.option("init")
         if dtype is None or not isinstance(value, IntegerAttr | FloatAttr):
             return
-        literal = _number(value)
-        kind, values = _wanted(literal, dtype)
+        literal = number_of(value)
+        kind, values = wanted_values(literal, dtype)
         if kind is not None:
             wanted, usage = kind
             self.error(
@@ -416,7 +408,7 @@ class DeclarationChecks(NodeChecks):
                 op,
                 ("options", "init", 0),
                 f"@init of a variable of dtype {dtype} must be {wanted}",
-                f"write `{usage}`, or change the dtype",
+                f"write `@init({usage})`, or change the dtype",
             )
         elif values is not None:
             self.error(
@@ -436,41 +428,5 @@ def dtype_advice(name: str) -> str | None:
     return did_you_mean(name, DTYPES, f"known are {', '.join(DTYPES)}")
 
 
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """Least and largest value of an integer, bitset or ternary dtype."""
-    if dtype.kind == "ternary":
-        return -1, 1
-    if dtype.kind == "int":
-        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-    return 0, 2**dtype.bits - 1
-
-
 def _same_type(left: Variable, right: Variable) -> bool:
     return left.dtype == right.dtype and left.dims == right.dims
-
-
-def _number(value: Attribute) -> int | float | bool:
-    if isinstance(value, FloatAttr):
-        return value.value.data
-    assert isinstance(value, IntegerAttr)
-    return bool(value.value.data) if str(value.type) == "i1" else value.value.data
-
-
-def _wanted(value: int | float | bool, dtype: DType) -> tuple[tuple[str, str] | None, str | None]:
-    """What a literal of another kind should be, with an example; else the values that fit."""
-    if dtype.is_float:
-        limit = _FLOAT_MAX.get(dtype.name)
-        if isinstance(value, bool):
-            return ("a number", "@init(1.0)"), None
-        beyond = limit is not None and abs(value) > limit and abs(value) != float("inf")
-        return None, f"{-limit:g} to {limit:g}" if limit is not None and beyond else None
-    if dtype.kind == "bool":
-        if isinstance(value, float):
-            return ("true or false", "@init(true)"), None
-        return None, None if value in (0, 1) else "0 and 1"
-    if isinstance(value, bool | float):
-        return ("an integer", "@init(1)"), None
-    if dtype.name == "t1":
-        return None, None if value in (-1, 1) else "-1 and 1"
-    least, most = integer_range(dtype)
-    return None, None if least <= value <= most else f"{least} to {most}"

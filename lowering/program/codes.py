@@ -235,6 +235,20 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Blocks that call each other without a condition are no nesting: a chain of them has any "
         "length.",
     ),
+    "OI0283": (
+        "literal without a dtype",
+        "A number among the operands has the dtype that the operands beside it have. At least one of them is "
+        "a variable, and operands that have a dtype of their own, such as indices, are no literals.",
+    ),
+    "OI0284": (
+        "literal of another kind",
+        "Beside integers a literal is an integer, beside floats a number, beside bools `true` or `false`.",
+    ),
+    "OI0285": (
+        "literal that does not fit",
+        "The dtype that the operands beside a literal give it does not hold its value; a float is rounded, "
+        "but what would become infinite is an error.",
+    ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
         "@init of the wrong kind",

@@ -225,6 +225,7 @@ _FORMS = {
     "@init": r"@init",
     "@ref": r"@ref",
     "@pattern": r"@pattern",
+    "literal operand": r"op \w+\((\w+, )*-?(\d|true|false)[^=(]*\) >>",
     "cache.read": r"cache\.read",
     "cache.write": r"cache\.write",
     "cache.write of a slice": r"cache\.write \w+ >> K\d+\[[^]]*\.\.",

@@ -35,7 +35,8 @@ class Var:
     dtype: str
     dims: Dims
     memory: str
-    """"dynamic", "constant", "volatile", "persistent" or "temporary"."""
+    """"dynamic", "constant", "volatile", "persistent" or "temporary"; "literal" for a number, whose name is
+    its text."""
     open: frozenset[int] = frozenset()
     """Axes that are declared `_`."""
     role: str = ""
@@ -261,16 +262,20 @@ class Pool:
 
     def init(self, dtype: str) -> str:
         """An `@init` that the dtype can hold."""
+        return f" @init({self.number(dtype)})"
+
+    def number(self, dtype: str) -> str:
+        """A number that the dtype can hold."""
         row = DTYPES[dtype]
         if row.kind in ("bitset", "ternary"):
-            return " @init(1)"
+            return "1"
         if row.kind == "bool":
-            return f" @init({self.pick(['true', 'false'])})"
+            return self.pick(["true", "false"])
         if row.is_float:
-            return f" @init({self.pick([0.5, -1.0, 2.0, 1.5, 0.0, 1e-3])})"
+            return str(self.pick([0.5, -1.0, 2.0, 1.5, 0.0, 1e-3]))
         bounds = value_range(row)
         assert bounds is not None
-        return f" @init({max(bounds[0], min(bounds[1], self.pick([1, 2, 3, -1, 7])))})"
+        return str(max(bounds[0], min(bounds[1], self.pick([1, 2, 3, -1, 7]))))
 
     def need(self, dtype: str, dims: Dims, role: str = "") -> Var | None:
         """A variable of exactly this type: an old one, or an input, constant or temporary."""
