@@ -65,6 +65,8 @@ class GraphBuilder:
     """
 
     def __init__(self) -> None:
+        self._sizes: list[str] = []
+        """Lines of sizes that are defined."""
         self._declared: list[tuple[str, str]] = []
         """Memory kind and line of each declaration."""
         self._blocks: dict[str, tuple[str, list[str]]] = {"entry": ("", [])}
@@ -112,6 +114,12 @@ class GraphBuilder:
             return Size.of(text)
         except ValueError as error:
             raise _refused(f"{text!r} is no size: {error}", "write a name, as B") from None
+
+    def define_size(self, name: str, value: int | str | Size) -> Size:
+        """Defines a size in the program: `size head = hidden / heads;`."""
+        self._take(name)
+        self._sizes.append(f"size {name} = {_slot(value)};")
+        return Size.name(name)
 
     def name(self, name: str) -> Variable:
         """A name that the model or an enclosing loop gives: of metadata, or of an index."""
@@ -279,7 +287,7 @@ class GraphBuilder:
         return Graph(str(self), "<built>")
 
     def __str__(self) -> str:
-        parts: list[str] = []
+        parts = [f"{line}\n" for line in self._sizes] + ["\n"] * bool(self._sizes)
         section = ""
         for memory, line in self._declared:
             if memory != section:

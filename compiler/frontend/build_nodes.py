@@ -69,15 +69,20 @@ class Builder:
 
     # Values.
 
-    def size(self, expression: syntax.Expr, parts: Parts, part: Part) -> Size:
-        """The size of an expression; `?` after a report that it is none."""
+    def size(
+        self, expression: syntax.Expr, parts: Parts, part: Part, *, exact: bool = False
+    ) -> Size:
+        """The size of an expression; `?` after a report that it is none.
+
+        With `exact` no division of numbers may leave a remainder.
+        """
         parts.spans[part] = expression.span
         parts.names[part] = [(name.text, name.span) for name in names_of(expression)]
         try:
-            return to_size(expression)
+            return to_size(expression, exact=exact)
         except BadSize as error:
             fix = (
-                "divide by something else" if error.code == "OI0305" else "use a shorter expression"
+                "use a shorter expression" if error.code == "OI0121" else "divide by something else"
             )
             self.report.error(error.code, error.span, error.message, fix=fix)
             return Size.name(UNREADABLE)

@@ -51,7 +51,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0112": (
         "expected memory section or block",
         "At the top of a program stand only the memory sections `dynamic`, `volatile`, "
-        "`constant`, `persistent`, and blocks, in any order.",
+        "`constant`, `persistent`, sizes (`size heads = 4;`) and blocks, in any order.",
     ),
     "OI0113": (
         "unknown statement",

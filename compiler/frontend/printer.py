@@ -27,8 +27,16 @@ def print_program(module: ModuleOp) -> str:
     """The program text of a graph module. Raises TypeError for an op that is no program text."""
     parts: list[str] = []
     section = ""
-    for op in module.body.ops:
+    ops = list(module.body.ops)
+    for op, following in zip(ops, [*ops[1:], None]):
         match op:
+            case graph.SizeOp():
+                if section:
+                    parts.append("}\n\n")
+                    section = ""
+                parts.append(f"size {op.size.data} = {size_text(op.value.data)};\n")
+                if not isinstance(following, graph.SizeOp):
+                    parts.append("\n")
             case graph.VariableOp():
                 if op.memory.data != section:
                     if section:

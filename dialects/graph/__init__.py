@@ -25,6 +25,7 @@ from openinfer.dialects.graph.declarations import (
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
+    SizeOp,
     VariableOp,
 )
 from openinfer.dialects.graph.nodes import (
@@ -72,6 +73,7 @@ __all__ = [
     "ReturnOp",
     "ScopeOp",
     "SizeAttr",
+    "SizeOp",
     "SliceAttr",
     "TransferOp",
     "VariableOp",
@@ -84,6 +86,7 @@ Graph = Dialect(
     "graph",
     [
         VariableOp,
+        SizeOp,
         PackageSizeOp,
         PackageTensorOp,
         PackageValueOp,

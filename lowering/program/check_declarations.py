@@ -7,7 +7,7 @@ import re
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 
 from openinfer.dialects import foreign_words
-from openinfer.dialects.graph import AssignOp, BlockOp, VariableOp
+from openinfer.dialects.graph import AssignOp, BlockOp, NameAttr, SizeAttr, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.program.buffer_declarations import BUFFER, is_buffer
 from openinfer.lowering.program.check_nodes import NodeChecks
@@ -18,6 +18,7 @@ from openinfer.lowering.program.report import did_you_mean
 from openinfer.lowering.program.sources import stored_dtype
 from openinfer.lowering.program.view import auto_indices, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import holds_all_of
 
 ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "dtype", "layout", "quant")
@@ -316,7 +317,7 @@ class DeclarationChecks(NodeChecks):
 
     def index_arguments(self, key: str, op: VariableOp) -> None:
         """`@auto_dim(i, j)` and `@fixed(i=4)`."""
-        named = auto_indices(op) if key == "auto_dim" else tuple(fixed_bounds(op))
+        named = auto_indices(op) if key == "auto_dim" else self.bounded(op)
         if not named:
             return  # reported already
         indices, seen = [index.data for index in op.indices], set[str]()
@@ -339,6 +340,26 @@ class DeclarationChecks(NodeChecks):
                 f"@auto_dim names {len(named)} of the dimensions, the type has {len(op.sizes)}",
                 "name one index for each dimension",
             )
+
+    def bounded(self, op: VariableOp) -> tuple[str, ...]:
+        """The indices that `@fixed` names; each bound is known when the program meets its package."""
+        option = op.option("fixed")
+        bounds = option.data if isinstance(option, DictionaryAttr) else {}
+        known = fixed_bounds(op)
+        for index, bound in bounds.items():
+            part = ("options", "fixed", index)
+            if isinstance(bound, SizeAttr | NameAttr):
+                size = bound.data if isinstance(bound, SizeAttr) else Size.name(bound.data)
+                self.size(size, op, part, "a bound of @fixed")
+                if self.names.settled or any(self.names.find(name) for name in size.names):
+                    message = (
+                        f"the bound {size} of `{index}` in @fixed is not known before the step"
+                    )
+                    self.error("OI0257", op, part, message, "use a number, or a size of the model")
+            elif known.get(index, 0) < 0:
+                message = f"the bound of `{index}` in @fixed is {known[index]}"
+                self.error("OI0257", op, part, message, "use 0 or more")
+        return tuple(bounds)
 
     def pattern(self, op: VariableOp) -> None:
         value = op.option("pattern")
