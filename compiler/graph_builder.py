@@ -65,6 +65,8 @@ class GraphBuilder:
     """
 
     def __init__(self) -> None:
+        self._sizes: list[str] = []
+        """Lines of sizes that are defined."""
         self._declared: list[tuple[str, str]] = []
         """Memory kind and line of each declaration."""
         self._blocks: dict[str, tuple[str, list[str]]] = {"entry": ("", [])}
@@ -113,6 +115,12 @@ class GraphBuilder:
         except ValueError as error:
             raise _refused(f"{text!r} is no size: {error}", "write a name, as B") from None
 
+    def define_size(self, name: str, value: int | str | Size) -> Size:
+        """Defines a size in the program: `size head = hidden / heads;`."""
+        self._take(name)
+        self._sizes.append(f"size {name} = {_slot(value)};")
+        return Size.name(name)
+
     def name(self, name: str) -> Variable:
         """A name that the model or an enclosing loop gives: of metadata, or of an index."""
         return Variable(self, _checked_name(name))
@@ -129,7 +137,7 @@ class GraphBuilder:
     def op(
         self,
         name: str,
-        *operands: Variable,
+        *operands: Any,
         out: Variable | str | Sequence[Variable | str] | None = None,
         outputs: int | None = None,
         hints: Mapping[str, Any] | None = None,
@@ -138,13 +146,17 @@ class GraphBuilder:
         """An op of `docs/ops.md`: the variable that it writes, a tuple for several.
 
         `out` names what is written, a variable or a new temporary; without it there is a new one for each
-        of the op's results (`outputs` says how many, where the op does not). Settings are numbers,
+        of the op's results (`outputs` says how many, where the op does not). An operand may be a number or
+        bool: `g.op("mul", x, 0.5)`. Settings are numbers,
         bools, texts, dtypes by name, sizes, variables, and lists.
         """
         spec = opset.find(name)
         _checked_name(name)
         count = outputs or (spec.outputs if spec is not None else 1) or 1
-        arguments = [self._operand(operand) for operand in operands]
+        arguments = [
+            self._operand(operand) if _is_no_number(operand) else self._value(operand)
+            for operand in operands
+        ]
         for key, value in settings.items():
             setting = spec.setting(key) if spec is not None else None
             bare = setting is not None and setting.kind in ("dtype", "dtypes")
@@ -275,7 +287,7 @@ class GraphBuilder:
         return Graph(str(self), "<built>")
 
     def __str__(self) -> str:
-        parts: list[str] = []
+        parts = [f"{line}\n" for line in self._sizes] + ["\n"] * bool(self._sizes)
         section = ""
         for memory, line in self._declared:
             if memory != section:
@@ -419,6 +431,12 @@ def _slot(value: Slot) -> str:
         return str(Size.of(value))
     except ValueError as error:
         raise _refused(f"{value!r:.60} is no size: {error}", "write a number or a name") from None
+
+
+def _is_no_number(operand: Any) -> bool:
+    """Whether an operand is no number of Python or NumPy."""
+    scalar = getattr(operand, "shape", None) == ()
+    return not isinstance(operand.item() if scalar else operand, int | float)
 
 
 def _checked_name(name: object) -> str:

@@ -21,7 +21,25 @@ if TYPE_CHECKING:
 
 _SAID = frozenset(
     f"OI0{number}"
-    for number in (304, 305, 306, 307, 309, 312, 320, 321, 322, 323, 325, 326, 327, 329)
+    for number in (
+        283,
+        284,
+        285,
+        304,
+        305,
+        306,
+        307,
+        309,
+        312,
+        320,
+        321,
+        322,
+        323,
+        325,
+        326,
+        327,
+        329,
+    )
 )
 """The codes that say something about the statement or declaration itself."""
 

@@ -42,6 +42,7 @@ from openinfer.dialects.ops.base import (
     accepts,
     accumulation,
     broadcast_dims,
+    literal_dtypes,
     meeting_dtypes,
     promote_floats,
 )
@@ -69,7 +70,7 @@ __all__ = [
     "check_operands",
     "find",
     "infer_outputs",
-    "literal_advice",
+    "literal_dtypes",
     "meeting_dtypes",
     "names",
     "nearest",
@@ -159,12 +160,6 @@ def check_operands(spec: OpSpec, operands: Sequence[TensorSpec], outputs: int = 
             f"{spec.name} does not take {operands[0].dtype}",
             f"it takes {', '.join(spec.dtypes)}; {cast_advice(spec, operands[0].called('x'))}",
         )
-
-
-def literal_advice(value: str, dtype: str) -> str:
-    """How a literal becomes an operand; `dtype` is the likely one."""
-    other = "" if dtype == "bool" else ", with the dtype of the other operand,"
-    return f"declare `constant {{ c: {dtype} @init({value}); }}`{other} and write `c` here"
 
 
 def cast_advice(spec: OpSpec, operand: str) -> str:

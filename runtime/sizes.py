@@ -242,6 +242,39 @@ class Size:
         return text
 
 
+def equal_if_exact(left: Size, right: Size) -> bool:
+    """Whether two sizes are equal if every division in them comes out even: `heads*(D/heads)` is `D` then."""
+    difference = left - right
+    while (quotient := _some_quotient(difference)) is not None:
+        if len(difference.terms) > _MAX_TERMS:
+            return False
+        _, numerator, denominator = quotient
+        assert isinstance(numerator, Size)
+        assert isinstance(denominator, Size)
+        most = max(monomial.count(quotient) for monomial, _ in difference.terms)
+        total = Size.of(0)
+        for monomial, coefficient in difference.terms:
+            power = monomial.count(quotient)
+            term = _make({tuple(atom for atom in monomial if atom != quotient): coefficient})
+            for factor in (*(numerator,) * power, *(denominator,) * (most - power)):
+                term = term * factor
+                if len(term.terms) > _MAX_TERMS:
+                    return False
+            total = total + term
+        difference = total
+    return not difference.terms
+
+
+_MAX_TERMS = 256
+"""A difference with more terms than this is not followed further."""
+
+
+def _some_quotient(size: Size) -> Atom | None:
+    """A division that is a factor of a term, if there is one."""
+    atoms = (atom for monomial, _ in size.terms for atom in monomial)
+    return next((atom for atom in atoms if atom[0] == "floordiv"), None)
+
+
 def _atom_key(atom: Atom) -> tuple[str, str]:
     return (str(atom[0]), " ".join(str(x) for x in atom[1:]))
 

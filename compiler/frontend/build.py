@@ -22,14 +22,25 @@ def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
     """The module of a program, mistakes and all, and where its parts stand; types stay open."""
     # `?` stands where an error was reported instead of a name.
     places = Places(unreadable={*program.skipped, "?"}, aborted=program.aborted)
-    builder = _ModuleBuilder(report, places)
+    builder = _ModuleBuilder(report, places, _declared(program))
     ops: list[Operation] = []
     for item in program.items:
         if isinstance(item, syntax.Section):
             ops += [builder.declaration(d, item.memory) for d in item.declarations]
+        elif isinstance(item, syntax.SizeDefinition):
+            ops.append(builder.size_definition(item))
         else:
             ops.append(builder.block(item))
     return builder.module(ops), places
+
+
+def _declared(program: syntax.Program) -> set[str]:
+    """The names of all variables and temporaries."""
+    nodes = [node for block in program.blocks for node in syntax.walk(block.body)]
+    return {
+        *(d.name.text for section in program.sections for d in section.declarations),
+        *(node.name.text for node in nodes if isinstance(node, syntax.Assign)),
+    }
 
 
 class _ModuleBuilder(Builder):
@@ -37,6 +48,11 @@ class _ModuleBuilder(Builder):
         module = ModuleOp(list(ops))
         self.placed(module, Span(0, 0), Parts())
         return module
+
+    def size_definition(self, definition: syntax.SizeDefinition) -> Operation:
+        parts = Parts({("name",): definition.name.span})
+        value = self.size(definition.value, parts, ("value",), exact=True)
+        return self.placed(graph.SizeOp(definition.name.text, value), definition.span, parts)
 
     def declaration(self, declaration: syntax.Declaration, memory: str) -> Operation:
         parts = Parts({("name",): declaration.name.span})
@@ -81,7 +97,7 @@ class _ModuleBuilder(Builder):
                     good = self.indexed(attribute, len(names) == len(arguments), "@auto_dim(i, j)")
                     options[name] = ArrayAttr([StringAttr(n) for n in names if good])
                 case "fixed":
-                    options[name] = self.fixed(attribute, declaration)
+                    options[name] = self.fixed(attribute, declaration, parts)
                 case _:
                     other[name] = self.kept(attribute)
         if declaration.buffer and declaration.indices:
@@ -174,8 +190,10 @@ class _ModuleBuilder(Builder):
             self.malformed(attribute, "has an argument of another form", usage)
         return good
 
-    def fixed(self, attribute: syntax.Attribute, declaration: syntax.Declaration) -> DictionaryAttr:
-        """`@fixed(i=4)`."""
+    def fixed(
+        self, attribute: syntax.Attribute, declaration: syntax.Declaration, parts: Parts
+    ) -> DictionaryAttr:
+        """`@fixed(i=4)`, `@fixed(i=heads)`."""
         bounds = [a for a in attribute.arguments or () if _is_bound(a)]
         good = len(bounds) == len(attribute.arguments or ())
         if not self.indexed(attribute, good, "@fixed(i=1024)"):
@@ -194,7 +212,8 @@ class _ModuleBuilder(Builder):
                         name, set(indices) - found.keys(), f"indices: {', '.join(indices)}"
                     ),
                 )
-            found.setdefault(name, self.value(bound.value, Parts(), ()))
+            part = ("options", "fixed", name)
+            found.setdefault(name, self.value(bound.value, parts, part))
         return DictionaryAttr(found)
 
     def kept(self, attribute: syntax.Attribute) -> Attribute:
@@ -212,10 +231,10 @@ class _ModuleBuilder(Builder):
 
 
 def _is_bound(argument: syntax.Value | syntax.Setting) -> bool:
-    """Whether an argument is `index=NUMBER`."""
-    return (
-        isinstance(argument, syntax.Setting)
-        and isinstance(argument.value, syntax.Literal)
-        and type(argument.value.value) is int
-        and argument.value.value >= 0
-    )
+    """Whether an argument is `index=NUMBER`, or a size in its place."""
+    if not isinstance(argument, syntax.Setting):
+        return False
+    value = argument.value
+    if isinstance(value, syntax.Literal):
+        return type(value.value) is int and value.value >= 0
+    return not isinstance(value, syntax.ListValue)

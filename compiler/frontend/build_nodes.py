@@ -6,19 +6,15 @@ sizes that are none and hints of one name are reported here: the IR cannot hold 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     FileLineColLoc,
-    FloatAttr,
     IntAttr,
     IntegerAttr,
-    IntegerType,
-    Signedness,
     StringAttr,
-    f64,
     i64,
 )
 from xdsl.ir import Attribute, Operation
@@ -28,12 +24,11 @@ from openinfer.compiler.frontend.expressions import BadSize, names_of, to_size
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
 from openinfer.dialects import graph, opset
+from openinfer.dialects.graph.syntax import LITERAL_WORDS, number_attribute
 from openinfer.lowering.program.names import UNREADABLE
 from openinfer.lowering.program.places import Part, Places
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.sizes import Size
-
-_U64 = IntegerType(64, Signedness.UNSIGNED)
 
 
 @dataclass
@@ -50,9 +45,11 @@ class Parts:
 class Builder:
     """Makes ops and attributes, and keeps where a text has them."""
 
-    def __init__(self, report: Report, places: Places) -> None:
+    def __init__(self, report: Report, places: Places, declared: Collection[str] = ()) -> None:
+        """`declared` are the names of variables and temporaries."""
         self.report = report
         self.places = places
+        self.declared = declared
 
     def location(self, span: Span) -> FileLineColLoc:
         line, column = self.report.source.place(span.start)
@@ -72,15 +69,20 @@ class Builder:
 
     # Values.
 
-    def size(self, expression: syntax.Expr, parts: Parts, part: Part) -> Size:
-        """The size of an expression; `?` after a report that it is none."""
+    def size(
+        self, expression: syntax.Expr, parts: Parts, part: Part, *, exact: bool = False
+    ) -> Size:
+        """The size of an expression; `?` after a report that it is none.
+
+        With `exact` no division of numbers may leave a remainder.
+        """
         parts.spans[part] = expression.span
         parts.names[part] = [(name.text, name.span) for name in names_of(expression)]
         try:
-            return to_size(expression)
+            return to_size(expression, exact=exact)
         except BadSize as error:
             fix = (
-                "divide by something else" if error.code == "OI0305" else "use a shorter expression"
+                "use a shorter expression" if error.code == "OI0121" else "divide by something else"
             )
             self.report.error(error.code, error.span, error.message, fix=fix)
             return Size.name(UNREADABLE)
@@ -89,14 +91,8 @@ class Builder:
         """The attribute of a setting: i1, i64, f64, string, array, name, or size expression."""
         parts.spans[part] = written.span
         match written:
-            case syntax.Literal(value=bool() as flag):
-                return IntegerAttr.from_bool(flag)
-            case syntax.Literal(value=int() as number):
-                return IntegerAttr(number, i64 if -(2**63) <= number < 2**63 else _U64)
-            case syntax.Literal(value=float() as number):
-                return FloatAttr(number, f64)
-            case syntax.Literal(value=text):
-                return StringAttr(str(text))
+            case syntax.Literal(value=number):
+                return StringAttr(number) if isinstance(number, str) else number_attribute(number)
             case syntax.ListValue(items=items):
                 found = [self.value(item, parts, (*part, i)) for i, item in enumerate(items)]
                 return ArrayAttr(found)
@@ -147,6 +143,19 @@ class Builder:
             slots.pop()
         found = [self.slot(slot, parts, (*part, i)) for i, slot in enumerate(slots)]
         return graph.RefAttr.of(written.name.text, found, bracketed=written.slots is not None)
+
+    def operand(
+        self, written: syntax.Ref | syntax.Literal, parts: Parts, part: Part
+    ) -> graph.Operand:
+        """The use of a variable, or a literal. A variable may have the name of a literal."""
+        if isinstance(written, syntax.Ref):
+            name = written.name.text
+            if written.slots is not None or name not in LITERAL_WORDS or name in self.declared:
+                return self.ref(written, parts, part)
+            written = syntax.Literal(LITERAL_WORDS[name], written.span)
+        parts.spans[part] = written.span
+        assert not isinstance(written.value, str)
+        return graph.LiteralAttr(number_attribute(written.value))
 
     def slot(self, slot: syntax.Expr | syntax.Slice, parts: Parts, part: Part) -> Attribute:
         if not isinstance(slot, syntax.Slice):
@@ -278,7 +287,7 @@ class Builder:
             settings[name] = self.value(setting.value, parts, part)
         return graph.OpOp(
             _op_name(node.name.text),
-            [self.ref(r, parts, ("inputs", i)) for i, r in enumerate(node.operands)],
+            [self.operand(r, parts, ("inputs", i)) for i, r in enumerate(node.operands)],
             [self.ref(r, parts, ("outputs", i)) for i, r in enumerate(node.outputs)],
             settings,
             self.hints(node.hints, parts),

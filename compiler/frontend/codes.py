@@ -51,7 +51,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0112": (
         "expected memory section or block",
         "At the top of a program stand only the memory sections `dynamic`, `volatile`, "
-        "`constant`, `persistent`, and blocks, in any order.",
+        "`constant`, `persistent`, sizes (`size heads = 4;`) and blocks, in any order.",
     ),
     "OI0113": (
         "unknown statement",
@@ -111,7 +111,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0125": (
         "bad named operand",
-        "In `y = op f(a=x, b=z)` operands are variables, named as `docs/ops.md` lists them or by "
+        "In `y = op f(a=x, b=z)` operands are variables or numbers, named as `docs/ops.md` lists them or by "
         "the letters a, b, c in their order; each is given once, and none before it is missing.",
     ),
     "OI0126": (
@@ -151,9 +151,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The arguments are not those of the attribute; the fix shows its form.",
     ),
     "OI0280": (
-        "a value where a variable is expected",
-        "The operands of an op are variables. Declare the value in `constant { c: f32 @init(0.5); }` and "
-        "name the constant; a setting, `name=value`, takes values as they are.",
+        "a value that is no operand",
+        "The operands of an op are variables and numbers. A list or a string is none: declare values in "
+        "`constant { … }`; a setting, `name=value`, takes lists and strings as they are.",
     ),
     "OI0281": (
         "a name with dots",

@@ -27,11 +27,11 @@ class BadSize(Exception):
         self.span = span
 
 
-def to_size(expression: Expr) -> Size:
-    """The canonical size of an expression. Raises BadSize."""
+def to_size(expression: Expr, *, exact: bool = False) -> Size:
+    """The canonical size of an expression. Raises BadSize, with `exact` also for a remainder."""
     if _operators(expression) > MAX_OPERATORS:
         raise _too_large(expression.span)
-    size, _ = _convert(expression)
+    size, _ = _convert(expression, exact)
     return size
 
 
@@ -67,7 +67,7 @@ def _operators(expression: Expr) -> int:
             return sum(_operators(argument) for argument in arguments) + 1
 
 
-def _convert(expression: Expr) -> tuple[Size, int]:
+def _convert(expression: Expr, exact: bool) -> tuple[Size, int]:
     """The size, and how deeply divisions and max/min are nested in it."""
     match expression:
         case Name(text=text):
@@ -77,14 +77,14 @@ def _convert(expression: Expr) -> tuple[Size, int]:
         case Sum(terms=terms):
             total, depth = Size.of(0), 0
             for sign, term in terms:
-                size, inner = _convert(term)
+                size, inner = _convert(term, exact)
                 total = _limited(total + size if sign > 0 else total - size, expression.span)
                 depth = max(depth, inner)
             return total, depth
         case Product(first=first, rest=rest):
-            total, depth = _convert(first)
+            total, depth = _convert(first, exact)
             for operator, factor in rest:
-                size, inner = _convert(factor)
+                size, inner = _convert(factor, exact)
                 depth = max(depth, inner)
                 if operator == "*":
                     if len(total.terms) * len(size.terms) > MAX_TERMS * 4:
@@ -94,10 +94,14 @@ def _convert(expression: Expr) -> tuple[Size, int]:
                 depth = _deeper(depth, expression.span)
                 if size.constant == 0:
                     raise BadSize("OI0305", "a size is divided by zero", factor.span)
+                if exact and total.constant is not None and size.constant is not None:
+                    if total.constant % size.constant:
+                        message = f"{total} / {size} leaves a remainder"
+                        raise BadSize("OI0288", message, expression.span)
                 total = _limited(total // size, expression.span)
             return total, depth
         case Call(function=function, arguments=arguments):
-            converted = [_convert(argument) for argument in arguments]
+            converted = [_convert(argument, exact) for argument in arguments]
             depth = _deeper(max(inner for _, inner in converted), expression.span)
             sizes = [size for size, _ in converted]
             return Size.max(*sizes) if function.text == "max" else Size.min(*sizes), depth

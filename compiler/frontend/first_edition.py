@@ -16,6 +16,7 @@ from openinfer.compiler.frontend.syntax import (
     CacheReset,
     CacheWrite,
     Declaration,
+    Item,
     Loop,
     Name,
     Node,
@@ -24,6 +25,7 @@ from openinfer.compiler.frontend.syntax import (
     Ref,
     Scope,
     Section,
+    SizeDefinition,
     Type,
     walk,
 )
@@ -42,11 +44,13 @@ def complete(program: Program, links: Sequence[Declaration]) -> None:
                 known.add(node.name.text)
             elif isinstance(node, Loop):
                 known.add(node.index.text)  # an error of its own
-    items: list[Section | Block] = []
+    items: list[Item] = []
     for item in program.items:
         if isinstance(item, Section):
             declarations = [_buffer(d, indexed) for d in item.declarations]
             items.append(replace(item, declarations=tuple(declarations)))
+        elif isinstance(item, SizeDefinition):
+            items.append(item)
         else:
             items.append(replace(item, body=tuple(_assigned(item.body, set(known)))))
     if links:

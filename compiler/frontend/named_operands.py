@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from openinfer.compiler.frontend.report import Report
-from openinfer.compiler.frontend.syntax import Literal, Name, Ref, Setting, Value
+from openinfer.compiler.frontend.syntax import ListValue, Literal, Name, Ref, Setting, Value
 from openinfer.dialects import opset
 
 _LETTERS = "abcdefgh"
@@ -20,9 +21,14 @@ class Argument:
     value: Value | Ref
 
 
+def is_operand(value: Value | Ref) -> TypeGuard[Literal]:
+    """Whether a value is a literal that may stand as an operand: a number or bool."""
+    return isinstance(value, Literal) and not isinstance(value.value, str)
+
+
 def sort_arguments(
     op: Name, arguments: Sequence[Argument], report: Report
-) -> tuple[tuple[Ref, ...], tuple[Setting, ...]]:
+) -> tuple[tuple[Ref | Literal, ...], tuple[Setting, ...]]:
     """The operands, each at its place, and the settings of an op.
 
     An operand is named as in the registry; the letters a, b, c, … also stand for the first, second,
@@ -30,7 +36,7 @@ def sort_arguments(
     """
     spec = opset.find(op.text)
     before = report.errors
-    operands: dict[int, Ref] = {}
+    operands: dict[int, Ref | Literal] = {}
     settings: list[Setting] = []
     for argument in arguments:
         name, value = argument.name, argument.value
@@ -42,12 +48,12 @@ def sort_arguments(
             settings.append(Setting(name, value))
             continue
         ref = Ref(value, None, value.span) if isinstance(value, Name) else value
-        if not isinstance(ref, Ref):
+        if not isinstance(ref, Ref) and not is_operand(ref):
             assert name is not None
             report.error(
                 "OI0125",
                 ref.span,
-                f"`{name.text}` is an operand of `{op.text}`, so it must be a variable",
+                f"`{name.text}` is an operand of `{op.text}`, so it must be a variable or a number",
                 fix=value_advice(ref),
             )
             ref = unknown(ref)
@@ -90,7 +96,7 @@ def _operand_name(spec: opset.OpSpec | None, position: int) -> str:
 
 
 def _check_gaps(
-    op: Name, spec: opset.OpSpec | None, operands: dict[int, Ref], report: Report
+    op: Name, spec: opset.OpSpec | None, operands: dict[int, Ref | Literal], report: Report
 ) -> None:
     """An operand without the one before it. Missing operands at the end are counted elsewhere."""
     for position in sorted(operands):
@@ -119,12 +125,12 @@ def _no_setting(name: Name, ref: Ref, report: Report) -> Value:
 
 
 def value_advice(value: Value) -> str:
-    """How a value becomes an operand."""
-    if not isinstance(value, Literal) or isinstance(value.value, str):
-        return "declare the value in `constant { … }`, with `@init` or from the package, and name it here"
-    if isinstance(value.value, bool):
-        return opset.literal_advice(str(value.value).lower(), "bool")
-    return opset.literal_advice(str(value.value), "f32")
+    """What to write for a value that is no operand."""
+    if isinstance(value, Literal):
+        return "an operand is no string; a setting, `name=value`, may be one"
+    if isinstance(value, ListValue):
+        return "declare the values in `constant { … }`, filled from the package, and name it here"
+    return "write one number, or let an op compute the value"
 
 
 def unknown(where: Value | Name) -> Ref:

@@ -198,11 +198,12 @@ class FirstEditionParser(ValueParser):
             else:
                 ref = self.operand()
                 if found and found[-1].name is not None:
+                    shown = self.source.text[ref.span.start : ref.span.stop]
                     self.report.error(
                         "OI0114",
                         ref.span,
                         "positional args must come before named ones",
-                        fix=f"move `{ref.name.text}` before `{found[-1].name.text}=`",
+                        fix=f"move `{shown}` before `{found[-1].name.text}=`",
                     )
                 found.append(Argument(None, ref))
             if not self.accept(",") and not self.at(")", "name"):

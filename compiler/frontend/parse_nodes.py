@@ -176,14 +176,14 @@ class NodeParser(FirstEditionParser):
         hints = self.hints()
         return Op(name, operands, settings, tuple(outputs), hints, self.done(start, "the op"))
 
-    def op_arguments(self) -> tuple[tuple[Ref, ...], tuple[Setting, ...]]:
-        operands: list[Ref] = []
+    def op_arguments(self) -> tuple[tuple[Ref | Literal, ...], tuple[Setting, ...]]:
+        operands: list[Ref | Literal] = []
         settings: list[Setting] = []
         while not self.at(")"):
             if self.at("name") and self.ahead().kind == "=":
                 settings.append(self.setting("the setting"))
             else:
-                if settings and self.at("name"):
+                if settings:
                     self.report.error(
                         "OI0114",
                         self.token.span,

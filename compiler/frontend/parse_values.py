@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openinfer.compiler.frontend.cursor import Cursor
-from openinfer.compiler.frontend.named_operands import unknown, value_advice
+from openinfer.compiler.frontend.named_operands import is_operand, unknown, value_advice
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
@@ -22,13 +22,7 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
-
-_WORDS: dict[str, bool | float] = {
-    "true": True,
-    "false": False,
-    "inf": float("inf"),
-    "nan": float("nan"),
-}
+from openinfer.dialects.graph.syntax import LITERAL_WORDS
 
 
 class ValueParser(Cursor):
@@ -118,9 +112,9 @@ class ValueParser(Cursor):
         if token.kind in ("float", "string") and token.value is not None:
             self.advance()
             return Literal(token.value, token.span)
-        if self.at_word(*_WORDS):
+        if self.at_word(*LITERAL_WORDS):
             self.advance()
-            return Literal(_WORDS[token.text], token.span)
+            return Literal(LITERAL_WORDS[token.text], token.span)
         if token.kind in ("name", "int", "("):
             found = self.expression(what)
             return Literal(found.value, found.span) if isinstance(found, Number) else found
@@ -140,7 +134,7 @@ class ValueParser(Cursor):
             )
         if number.kind == "int" and self.ahead(2).kind in ("+", "-", "*", "/"):
             return None
-        value = _WORDS[number.text] if number.kind == "name" else number.value
+        value = LITERAL_WORDS[number.text] if number.kind == "name" else number.value
         if not isinstance(value, int | float):
             self.advance()
             raise self.complain("a number after `-`", code="OI0122")
@@ -200,18 +194,21 @@ class ValueParser(Cursor):
         slots = self.slots() if self.at("[") else None
         return Ref(name, slots, name.span.to(self.previous))
 
-    def operand(self) -> Ref:
-        """A use of a variable. A value in its place is reported, and reading goes on behind it."""
+    def operand(self) -> Ref | Literal:
+        """A use of a variable, a number, `true` or `false`. Another value in its place is reported, and
+        reading goes on behind it."""
         if not self.at("int", "float", "string", "-", "["):
-            return self.ref("a variable or a setting")
+            return self.ref("an operand or a setting")
         start = self.token.span
-        value = self.value("a variable")
+        value = self.value("an operand")
+        if is_operand(value):
+            return value
         span = start.to(self.previous)
         shown = self.source.text[span.start : span.stop]
         self.report.error(
             "OI0280",
             span,
-            f"an operand is the name of a variable, found the value `{shown[:40]}`",
+            f"an operand is a variable or a number, found `{shown[:40]}`",
             fix=value_advice(value),
         )
         return unknown(value)

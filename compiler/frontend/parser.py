@@ -25,6 +25,7 @@ from openinfer.compiler.frontend.syntax import (
     Program,
     Section,
     Setting,
+    SizeDefinition,
     Value,
 )
 from openinfer.dialects.foreign_words import FUNCTIONS, SECTIONS
@@ -105,6 +106,8 @@ class _Parser(NodeParser):
             self.section("constant")
         elif token.text in FIRST_EDITION_SECTIONS and self.ahead().kind == "{":
             self.section(FIRST_EDITION_SECTIONS[token.text])
+        elif token.text == "size" and self.ahead().kind == "name" and self.ahead(2).kind == "=":
+            self.size_definition()
         elif token.text == "model" and self.ahead().kind == ":":
             self.header()
         else:
@@ -145,6 +148,15 @@ class _Parser(NodeParser):
         if section is None:
             return None
         return f"declare it in a section: `{section} {{ {name}: f32[…]; }}`"
+
+    def size_definition(self) -> None:
+        """`size heads = 4;`"""
+        start = self.advance().span
+        name = self.expect_name("the name of a size")
+        self.expect("=", f"`=` and a size after `{name.text}`", fix=f"size {name.text} = 4;")
+        value = self.expression()
+        span = self.done(start, "the size")
+        self.program.items.append(SizeDefinition(name, value, span))
 
     # Sections.
 

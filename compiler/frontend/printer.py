@@ -27,8 +27,16 @@ def print_program(module: ModuleOp) -> str:
     """The program text of a graph module. Raises TypeError for an op that is no program text."""
     parts: list[str] = []
     section = ""
-    for op in module.body.ops:
+    ops = list(module.body.ops)
+    for op, following in zip(ops, [*ops[1:], None]):
         match op:
+            case graph.SizeOp():
+                if section:
+                    parts.append("}\n\n")
+                    section = ""
+                parts.append(f"size {op.size.data} = {size_text(op.value.data)};\n")
+                if not isinstance(following, graph.SizeOp):
+                    parts.append("\n")
             case graph.VariableOp():
                 if op.memory.data != section:
                     if section:
@@ -77,7 +85,7 @@ def _statement(op: Operation) -> str:
         case graph.AssignOp():
             return f"assign {op.variable.data}: {_type(op.dtype, op.sizes)};"
         case graph.OpOp():
-            arguments = [ref_text(r) for r in op.inputs]
+            arguments = [operand_text(o) for o in op.inputs]
             arguments += [f"{k}={_value(v)}" for k, v in op.settings.data.items()]
             outputs = ", ".join(ref_text(r) for r in op.outputs)
             call = f"{op.op_name.data}({', '.join(arguments)})"
@@ -200,6 +208,11 @@ def _value(value: Attribute) -> str:
 
 def _is_bool(value: IntegerAttr) -> bool:
     return getattr(value.type, "bitwidth", 0) == 1
+
+
+def operand_text(operand: graph.Operand) -> str:
+    """An operand as it is written: `h`, `W[l]`, `0.5`."""
+    return operand.text if isinstance(operand, graph.LiteralAttr) else ref_text(operand)
 
 
 def ref_text(ref: graph.RefAttr) -> str:

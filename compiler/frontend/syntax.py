@@ -126,6 +126,15 @@ class Declaration:
 
 
 @dataclass(frozen=True)
+class SizeDefinition:
+    """`size head = hidden / heads;`"""
+
+    name: Name
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True)
 class Section:
     """`volatile { … }`."""
 
@@ -168,7 +177,7 @@ class Assign:
 @dataclass(frozen=True)
 class Op:
     name: Name
-    operands: tuple[Ref, ...]
+    operands: tuple[Ref | Literal, ...]
     settings: tuple[Setting, ...]
     outputs: tuple[Ref, ...]
     hints: tuple[Setting, ...]
@@ -307,12 +316,15 @@ class Block:
     """Whether the brace is there."""
 
 
+Item = Section | Block | SizeDefinition
+
+
 @dataclass
 class Program:
     sections: list[Section] = field(default_factory=list[Section])
     blocks: list[Block] = field(default_factory=list[Block])
-    items: list[Section | Block] = field(default_factory=list["Section | Block"])
-    """Sections and blocks in text order."""
+    items: list[Item] = field(default_factory=list["Item"])
+    """Sections, blocks and definitions of sizes in text order."""
     links: list[Declaration] = field(default_factory=list[Declaration])
     """Constants that `model["…"]` in the text stands for."""
     skipped: set[str] = field(default_factory=set[str])

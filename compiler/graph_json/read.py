@@ -71,7 +71,9 @@ class _GraphReader(NodeReader):
                 "this is an array, a graph is an object",
                 "a trace is shown by `openinfer trace FILE`",
             )
-        members = self.fields(value, "a graph", ("vars", "blocks"), ("next_index", "source"))
+        members = self.fields(
+            value, "a graph", ("vars", "blocks"), ("next_index", "source", "sizes")
+        )
         if "next_index" in members:
             self.whole(members["next_index"], "next_index", 0)
         program = syntax.Program()
@@ -88,10 +90,21 @@ class _GraphReader(NodeReader):
             else:
                 program.sections.append(syntax.Section(memory, (declaration,), item.span))
         program.blocks = self.blocks(members["blocks"])
-        program.items = [*program.sections, *program.blocks]
+        sizes = self.sizes(members["sizes"]) if "sizes" in members else []
+        program.items = [*sizes, *program.sections, *program.blocks]
         if "source" in members:
             self._read_places(value, members["source"])
         return program
+
+    def sizes(self, value: Json) -> list[syntax.SizeDefinition]:
+        """`[{"name": "head", "value": "hidden/heads"}]`."""
+        found: list[syntax.SizeDefinition] = []
+        for item in self.items(value, "sizes"):
+            members = self.fields(item, "a size", ("name", "value"), ("location",))
+            name = self.name(members["name"], "the name of a size")
+            size = self.expression(members["value"], "a size")
+            found.append(syntax.SizeDefinition(name, size, item.span))
+        return found
 
     # Declarations.
 
@@ -148,7 +161,12 @@ class _GraphReader(NodeReader):
             if len(pair) != 2:
                 raise self.refuse(item, "an item of fixed is [NAME, NUMBER]")
             name = self.name(pair[0], "an index")
-            bound = syntax.Literal(self.whole(pair[1], "a bound", 0, 2**63 - 1), pair[1].span)
+            bound: syntax.Value
+            if pair[1].kind == "string":
+                bound = self.expression(pair[1], "a bound")
+            else:
+                whole = self.whole(pair[1], "a bound", 0, 2**63 - 1)
+                bound = syntax.Literal(whole, pair[1].span)
             found.append(syntax.Setting(name, bound))
         return found
 

@@ -98,7 +98,7 @@ class NodeReader(ValueReader):
         # The first runtime wrote "IsFinite" for is_finite.
         snake = _HUMP.sub("_", written).lower()
         name = syntax.Name(snake if written[:1].isupper() else written, members["op"].span)
-        inputs = [self.use(i, "an input") for i in self.items(members["inputs"], "inputs")]
+        inputs = [self.operand(i) for i in self.items(members["inputs"], "inputs")]
         outputs = [self.use(members["output"], "output")]
         if "outputs" in members:
             several = self.items(members["outputs"], "outputs")
@@ -107,6 +107,15 @@ class NodeReader(ValueReader):
             outputs = [self.use(o, "an output") for o in several]
         settings = self.attrs(members["attrs"])
         return syntax.Op(name, tuple(inputs), settings, tuple(outputs), self.hints(members), span)
+
+    def operand(self, value: Json) -> syntax.Ref | syntax.Literal:
+        """A use, or a literal with its tag."""
+        if value.kind != "object":
+            return self.use(value, "an input")
+        found = self.value(value)
+        if isinstance(found, syntax.Literal) and not isinstance(found.value, str):
+            return found
+        raise self.refuse(value, "an input is a variable or a number", 'write {"Double": 0.5}')
 
     def hints(self, members: dict[str, Json]) -> tuple[syntax.Setting, ...]:
         return self.settings(members["hints"], "hints") if "hints" in members else ()

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from openinfer.compiler.frontend.printer import ref_text, size_text
 from openinfer.compiler.graph_json.read import KINDS
@@ -24,6 +24,7 @@ from openinfer.compiler.graph_json.write_values import (
     hints_json,
     initial_json,
     settings_json,
+    value_json,
 )
 from openinfer.dialects import graph
 from openinfer.lowering.program.nodes import Body, NodeInfo, body_of, number_nodes
@@ -49,10 +50,14 @@ class _Writer:
         self.locations = locations
 
     def graph(self) -> dict[str, Plain]:
+        sizes: list[Plain] = []
         variables: dict[str, Plain] = {}
         blocks: dict[str, Plain] = {}
         for op in self.module.body.ops:
-            if isinstance(op, graph.VariableOp):
+            if isinstance(op, graph.SizeOp):
+                size: dict[str, Plain] = {"name": op.size.data, "value": size_text(op.value.data)}
+                sizes.append(self.place(op, size))
+            elif isinstance(op, graph.VariableOp):
                 variables[op.variable.data] = self.variable(op)
             elif isinstance(op, graph.BlockOp):
                 blocks[op.block_name.data] = self.block(op)
@@ -61,6 +66,8 @@ class _Writer:
             "blocks": blocks,
             "next_index": len(self.nodes),
         }
+        if sizes:
+            found = {"sizes": sizes, **found}
         place = self.module.location
         if self.locations and isinstance(place, FileLineColLoc):
             found["source"] = {"file": place.filename.data}
@@ -170,12 +177,19 @@ def _op_json(op: graph.OpOp) -> dict[str, Plain]:
     found: dict[str, Plain] = {
         "op": op.op_name.data,
         "attrs": settings_json(op),
-        "inputs": [ref_text(ref) for ref in op.inputs],
+        "inputs": [_operand_json(operand) for operand in op.inputs],
         "output": outputs[0],
     }
     if len(outputs) > 1:
         found["outputs"] = [*outputs]
     return _add_hints(found, op.hints)
+
+
+def _operand_json(operand: graph.Operand) -> Plain:
+    """`"W[l]"`, or a literal with its tag."""
+    if isinstance(operand, graph.LiteralAttr):
+        return value_json(operand.value)
+    return ref_text(operand)
 
 
 def _step_json(op: graph.CacheStepOp) -> dict[str, Plain]:
@@ -206,4 +220,12 @@ def _names(op: graph.VariableOp) -> list[Plain]:
 def _bounds(op: graph.VariableOp) -> list[Plain]:
     value = op.option("fixed")
     entries = value.data if isinstance(value, DictionaryAttr) else {}
-    return [[n, v.value.data] for n, v in entries.items() if isinstance(v, IntegerAttr)]
+    return [[name, _bound(value)] for name, value in entries.items()]
+
+
+def _bound(value: Attribute) -> int | str:
+    """A bound of `@fixed`: a number, or the text of a size."""
+    if isinstance(value, IntegerAttr):
+        return value.value.data
+    assert isinstance(value, graph.NameAttr | graph.SizeAttr)
+    return value.data if isinstance(value, graph.NameAttr) else size_text(value.data)

@@ -11,7 +11,9 @@ from xdsl.ir import Dialect
 
 from openinfer.dialects.graph.attributes import (
     KINDS,
+    LiteralAttr,
     NameAttr,
+    Operand,
     RefAttr,
     SizeAttr,
     SliceAttr,
@@ -23,6 +25,7 @@ from openinfer.dialects.graph.declarations import (
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
+    SizeOp,
     VariableOp,
 )
 from openinfer.dialects.graph.nodes import (
@@ -58,9 +61,11 @@ __all__ = [
     "DepOp",
     "Graph",
     "GraphOp",
+    "LiteralAttr",
     "LoopOp",
     "NameAttr",
     "OpOp",
+    "Operand",
     "PackageSizeOp",
     "PackageTensorOp",
     "PackageValueOp",
@@ -68,6 +73,7 @@ __all__ = [
     "ReturnOp",
     "ScopeOp",
     "SizeAttr",
+    "SizeOp",
     "SliceAttr",
     "TransferOp",
     "VariableOp",
@@ -80,6 +86,7 @@ Graph = Dialect(
     "graph",
     [
         VariableOp,
+        SizeOp,
         PackageSizeOp,
         PackageTensorOp,
         PackageValueOp,
@@ -100,5 +107,5 @@ Graph = Dialect(
         CacheStepOp,
         CacheResetOp,
     ],
-    [SizeAttr, SliceAttr, RefAttr, NameAttr],
+    [SizeAttr, SliceAttr, RefAttr, LiteralAttr, NameAttr],
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -112,6 +113,40 @@ class RefAttr(ParametrizedAttribute):
                 ]
                 slots.append("..".join(bounds))
         return f"{self.variable.data}[{', '.join(slots)}]"
+
+
+@irdl_attr_definition
+class LiteralAttr(ParametrizedAttribute):
+    """A number or bool as an operand; its dtype is that of the operands beside it."""
+
+    name = "graph.literal"
+
+    value: Attribute
+    """`IntegerAttr` (i1 for a bool) or `FloatAttr`."""
+
+    @property
+    def number(self) -> bool | int | float:
+        """As Python has it."""
+        if isinstance(self.value, FloatAttr):
+            return float(self.value.value.data)
+        if not isinstance(self.value, IntegerAttr):
+            raise TypeError(f"{self.value} is no number")
+        kind, number = self.value.type, int(self.value.value.data)
+        return bool(number) if isinstance(kind, IntegerType) and kind.width.data == 1 else number
+
+    @property
+    def text(self) -> str:
+        """As a person writes it: `0.5`, `true`, `-inf`."""
+        number = self.number
+        if isinstance(number, bool):
+            return "true" if number else "false"
+        if isinstance(number, float) and not math.isfinite(number):
+            return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
+        return repr(number)
+
+
+Operand = RefAttr | LiteralAttr
+"""What an op takes."""
 
 
 @irdl_attr_definition

@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from openinfer.dialects.graph.attributes import KINDS, SizeAttr
+from openinfer.dialects.graph.attributes import KINDS, SizeAttr, parse_size, print_size
 from openinfer.dialects.graph.syntax import (
     GraphOp,
     as_text,
@@ -128,6 +128,31 @@ class PackageSizeOp(GraphOp):
         printer.print_string(" ")
         printer.print_string_literal(self.size.data)
         printer.print_string(f" = {self.value.data}")
+
+
+@irdl_op_definition
+class SizeOp(GraphOp):
+    """A size that the program defines: `graph.size head = "hidden/heads"`."""
+
+    name = "graph.size"
+
+    size = prop_def(StringAttr)
+    value = prop_def(SizeAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, size: str, value: SizeLike) -> None:
+        super().__init__(properties={"size": StringAttr(size), "value": SizeAttr.of(value)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeOp:
+        name = parser.parse_identifier("size name")
+        parser.parse_punctuation("=")
+        return cls(name, parse_size(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.size.data} = ")
+        print_size(printer, self.value.data)
 
 
 @irdl_op_definition

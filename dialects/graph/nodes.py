@@ -18,7 +18,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from openinfer.dialects.graph.attributes import RefAttr, SizeAttr, parse_size, print_size
+from openinfer.dialects.graph.attributes import Operand, RefAttr, SizeAttr, parse_size, print_size
 from openinfer.dialects.graph.syntax import (
     GraphOp,
     check_dtype,
@@ -26,12 +26,14 @@ from openinfer.dialects.graph.syntax import (
     parse_dict,
     parse_name,
     parse_names,
+    parse_operands,
     parse_ref,
     parse_refs,
     parse_text,
     parse_type,
     print_dict,
     print_name,
+    print_operands,
     print_ref,
     print_refs,
     print_type,
@@ -82,13 +84,14 @@ class AssignOp(GraphOp):
 class OpOp(GraphOp):
     """One operation of the registry: `graph.op matmul(x, W[l]) -> (y) settings {…} with {…}`.
 
+    An operand is the use of a variable or a literal: `graph.op mul(h, 0.5) -> (h)`.
     `settings` values: Integer (i64; i1 for a bool), Float (f64), String, Array of these, NameAttr.
     """
 
     name = "graph.op"
 
     op_name = prop_def(StringAttr, prop_name="op")
-    inputs = prop_def(ArrayAttr[RefAttr])
+    inputs = prop_def(ArrayAttr[Operand])
     outputs = prop_def(ArrayAttr[RefAttr])
     settings = prop_def(DictionaryAttr)
     hints = opt_prop_def(DictionaryAttr)
@@ -98,7 +101,7 @@ class OpOp(GraphOp):
     def __init__(
         self,
         op_name: str,
-        inputs: Sequence[RefAttr],
+        inputs: Sequence[Operand],
         outputs: Sequence[RefAttr],
         settings: Mapping[str, Attribute] | None = None,
         hints: Mapping[str, Attribute] | None = None,
@@ -114,7 +117,7 @@ class OpOp(GraphOp):
         )
 
     def reads(self) -> Iterator[RefAttr]:
-        return iter(self.inputs)
+        return (operand for operand in self.inputs if isinstance(operand, RefAttr))
 
     def writes(self) -> Iterator[RefAttr]:
         return iter(self.outputs)
@@ -126,7 +129,7 @@ class OpOp(GraphOp):
     @classmethod
     def parse(cls, parser: Parser) -> OpOp:
         name = parser.parse_identifier("op name")
-        inputs = parse_refs(parser)
+        inputs = parse_operands(parser)
         parser.parse_punctuation("->")
         outputs = parse_refs(parser)
         settings = parse_dict(parser, "settings")
@@ -141,7 +144,7 @@ class OpOp(GraphOp):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.op_name.data}")
-        print_refs(printer, self.inputs)
+        print_operands(printer, self.inputs)
         printer.print_string(" -> ")
         print_refs(printer, self.outputs)
         print_dict(printer, "settings", self.settings)

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator
 
-from xdsl.dialects.builtin import ArrayAttr, BytesAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BytesAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    f64,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from openinfer.dialects.graph.attributes import RefAttr, SizeAttr, SliceAttr, parse_size, print_size
+from openinfer.dialects.graph.attributes import (
+    LiteralAttr,
+    Operand,
+    RefAttr,
+    SizeAttr,
+    SliceAttr,
+    parse_size,
+    print_size,
+)
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
@@ -98,7 +119,10 @@ def print_slot(printer: Printer, slot: Attribute) -> None:
 
 def parse_ref(parser: Parser) -> RefAttr:
     """`h`, `W[l]`, `K[l, slice(0, n)]`."""
-    variable = parser.parse_identifier("variable name")
+    return _with_slots(parser, parser.parse_identifier("variable name"))
+
+
+def _with_slots(parser: Parser, variable: str) -> RefAttr:
     slots = parser.parse_optional_comma_separated_list(
         Parser.Delimiter.SQUARE, lambda: parse_slot(parser)
     )
@@ -107,10 +131,75 @@ def parse_ref(parser: Parser) -> RefAttr:
 
 def print_ref(printer: Printer, ref: RefAttr) -> None:
     printer.print_string(ref.variable.data)
+    _print_slots(printer, ref)
+
+
+def _print_slots(printer: Printer, ref: RefAttr) -> None:
     if not ref.bracketed.data:
         return
     with printer.in_square_brackets():
         printer.print_list(list(ref.indices), lambda slot: print_slot(printer, slot))
+
+
+LITERAL_WORDS: dict[str, bool | float] = {
+    "true": True,
+    "false": False,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+"""Literals that look like names; a variable of such a name is quoted among operands."""
+
+
+_EXPONENT = re.compile(r"^(-?\d+)e")
+
+
+def number_attribute(number: bool | int | float) -> Attribute:
+    """A number as settings and literals hold it: i1, i64, for large ones u64, or f64."""
+    if isinstance(number, bool):
+        return IntegerAttr.from_bool(number)
+    if isinstance(number, int):
+        fits = -(2**63) <= number < 2**63
+        return IntegerAttr(number, i64 if fits else IntegerType(64, Signedness.UNSIGNED))
+    return FloatAttr(number, f64)
+
+
+def parse_operand(parser: Parser) -> Operand:
+    """`h`, `W[l]`, or a literal: `0.5`, `-1`, `true`, `inf`, `-inf`."""
+    for word, number in LITERAL_WORDS.items():
+        if parser.parse_optional_keyword(word):
+            return LiteralAttr(number_attribute(number))
+    if parser.parse_optional_punctuation("-"):
+        if parser.parse_optional_keyword("inf"):
+            return LiteralAttr(number_attribute(-math.inf))
+        number = parser.parse_number()
+        return LiteralAttr(number_attribute(-number))
+    if (number := parser.parse_optional_number()) is not None:
+        return LiteralAttr(number_attribute(number))
+    variable = parse_name(parser, "variable name")
+    return _with_slots(parser, variable)
+
+
+def print_operand(printer: Printer, operand: Operand) -> None:
+    """The inverse of `parse_operand`."""
+    if isinstance(operand, LiteralAttr):
+        # The lexer of MLIR wants a point in front of an exponent.
+        printer.print_string(_EXPONENT.sub(r"\1.0e", operand.text))
+    elif operand.variable.data in LITERAL_WORDS:
+        printer.print_string_literal(operand.variable.data)
+        _print_slots(printer, operand)
+    else:
+        print_ref(printer, operand)
+
+
+def parse_operands(parser: Parser) -> ArrayAttr[Operand]:
+    return ArrayAttr(
+        parser.parse_comma_separated_list(Parser.Delimiter.PAREN, lambda: parse_operand(parser))
+    )
+
+
+def print_operands(printer: Printer, operands: Iterable[Operand]) -> None:
+    with printer.in_parens():
+        printer.print_list(list(operands), lambda operand: print_operand(printer, operand))
 
 
 def parse_refs(parser: Parser) -> ArrayAttr[RefAttr]:

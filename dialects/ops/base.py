@@ -323,6 +323,41 @@ def meeting_dtypes(spec: OpSpec, dtypes: Sequence[str]) -> list[str]:
     return [common if place in places else dtype for place, dtype in enumerate(dtypes)]
 
 
+def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
+    """The dtype of every operand of an op, where None stands for a literal.
+
+    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool. Raises
+    OpDTypeError where nothing gives one.
+    """
+    names = (*spec.operands, *spec.optional)
+    beside = [
+        dtype for place, dtype in enumerate(dtypes) if dtype is not None and spec.meets(place)
+    ]
+    found: list[str] = []
+    for place, dtype in enumerate(dtypes):
+        if dtype is not None:
+            found.append(dtype)
+            continue
+        name = names[min(place, len(names) - 1)] if names else ""
+        if name == "condition":
+            found.append("bool")
+        elif not spec.meets(place):
+            raise OpDTypeError(
+                f"`{name}` of `{spec.name}` is no literal",
+                "declare it in `constant { … }` with `@init`, and name it here",
+            )
+        elif not beside:
+            raise OpDTypeError(
+                f"no operand of `{spec.name}` gives the literal a dtype",
+                "declare one of them in `constant { … }` with `@init`, and name it here",
+            )
+        elif {*beside} <= {*FLOATS}:
+            found.append(promote_floats([*beside]))
+        else:
+            found.append(beside[0])
+    return found
+
+
 def same_dtype(operands: Sequence[TensorSpec], names: Sequence[str]) -> str:
     """The one dtype of all operands. Raises OpDTypeError that shows both sides."""
     first = operands[0].dtype

@@ -26,7 +26,7 @@ from openinfer.dialects.ops.base import (
     product,
     same_dtype,
 )
-from openinfer.runtime.sizes import Size
+from openinfer.runtime.sizes import Size, equal_if_exact
 
 Settings = Mapping[str, object]
 
@@ -190,7 +190,8 @@ def _reshape(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorS
             if x.count.constant % rest.constant:
                 raise ShapeError(f"{x} does not divide by {rest}, the rest of the new shape")
         shape[open_slots[0]] = x.count // rest
-    elif product(shape) != x.count:
+    elif not equal_if_exact(product(shape), x.count):
+        # A division is taken to come out even: where numbers are known they are compared.
         raise ShapeError(
             f"{x} has {x.count} elements, the new shape {dims_text(shape)} has {product(shape)}",
             "one dimension may be -1",

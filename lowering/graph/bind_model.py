@@ -30,6 +30,7 @@ from openinfer.dialects.graph import (
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
+    SizeOp,
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
@@ -69,7 +70,8 @@ class BindModel(ModulePass):
         graph.variable W(l) constant f32 [D, D] {pattern = "W.{l}"}
 
     Requires: level `graph`; every mistake of the program that shows now is reported at once.
-    Leaves: no type is open (`infer_types`); every tensor of the package that a declaration names
+    Leaves: no type is open (`infer_types`), and what the program defines as sizes is put in where it is
+        named; every tensor of the package that a declaration names
         stands in the module, with the declaration's dtype and shape; every size that the package or
         the caller fixes, too. The module says the facts of the compilation (`lowering/facts.py`).
     """
@@ -182,6 +184,8 @@ class _Binder:
             if isinstance(op, VariableOp | AssignOp):
                 for dim in op.sizes:
                     used |= dim.names
+            if isinstance(op, SizeOp):
+                used |= op.value.data.names
             if isinstance(op, LoopOp):
                 used |= op.start.data.names | op.stop.data.names
             if isinstance(op, OpOp):

@@ -20,6 +20,7 @@ from openinfer.lowering.graph.scope import Problem, Scope
 from openinfer.lowering.graph.stamps import block_rows
 from openinfer.lowering.graph.step import Step
 from openinfer.lowering.interface import as_attribute
+from openinfer.lowering.program.size_definitions import quotients
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.manifest import BEFORE, RequirementRow
 from openinfer.runtime.sizes import Size
@@ -61,6 +62,7 @@ def _translate(module: ModuleOp) -> None:
     _inputs(step, scope)
     held = _held(step, scope)
     _require_volatile_dims(step)
+    _require_even_divisions(step, module)
     entry, outputs = facts.blocks["entry"], facts.outputs()
     # What is made for the results behind it belongs to entry, too.
     b.hints = b.hints.inside(entry)
@@ -114,6 +116,17 @@ def _held(step: Step, scope: Scope) -> dict[str, SSAValue]:
             kind = tensor_type(state.dtype, state.dims)
             scope.values[name] = held[name] = step.builder.argument(name, kind)
     return held
+
+
+def _require_even_divisions(step: Step, module: ModuleOp) -> None:
+    """The divisions of the sizes that the program defines leave no remainder."""
+    facts = step.facts
+    for quotient in quotients(module):
+        left, right = (s.substitute(facts.static) for s in (quotient.left, quotient.right))
+        names = left.names | right.names
+        if names and names <= facts.runtime:
+            rounded = right * (left // right)
+            step.requirements.at_most(left, rounded, "remainder", BEFORE)
 
 
 def _require_volatile_dims(step: Step) -> None:

@@ -35,7 +35,15 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.dialects.opset import OpError, TensorSpec, find, infer_outputs
+from openinfer.dialects.opset import (
+    SIZE_KINDS,
+    NameRef,
+    OpError,
+    OpSpec,
+    TensorSpec,
+    find,
+    infer_outputs,
+)
 from openinfer.lowering.graph.package_types import missing, type_in
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.buffer_declarations import (
@@ -46,7 +54,17 @@ from openinfer.lowering.program.buffer_declarations import (
     usual_entry,
     valued,
 )
+from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.lowering.program.metadata_settings import with_metadata
+from openinfer.lowering.program.size_definitions import (
+    TooLargeError,
+    definition_problems,
+    definitions,
+    expressions,
+    has_definitions,
+    put_definitions_in,
+    put_in,
+)
 from openinfer.lowering.program.view import dtype_of, written_settings
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.packages.values import ScalarValue
@@ -74,14 +92,21 @@ def infer_types(module: ModuleOp) -> None:
 def with_types(
     module: ModuleOp, package: Package | None, sizes: Mapping[str, int], *, in_place: bool = False
 ) -> ModuleOp:
-    """The module with all types filled in: itself when nothing was open, else a changed copy.
+    """The module with all types filled in, and with what it defines as sizes put in where it is named:
+    itself when nothing was open, else a changed copy.
 
     `sizes` are those that the caller gave. Raises ProgramError for a type that follows neither from
     the program nor from the package.
     """
-    if not has_open_types(module):
+    defines = has_definitions(module)
+    if not defines and not has_open_types(module):
         return module
     closed = module if in_place else module.clone()
+    if defines:
+        held = package.sizes if package else {}
+        put_definitions_in(closed, {**held, **sizes})
+        if problems := definition_problems(closed, held, sizes):
+            raise ProgramError(problems)
     problems = _Inference(closed, package, sizes, final=True).run()
     if problems:
         raise ProgramError(problems)
@@ -117,6 +142,9 @@ class _Inference:
     def run(self) -> list[Diagnostic]:
         """Fills in all that follows; in the end says what does not."""
         self.sizes = {**(self.package.sizes if self.package else {}), **self.given}
+        self.values = {name: Size.of(value) for name, value in self.sizes.items()}
+        if not self.final:
+            self.values = expressions(definitions(self.module))
         blocks = [op for op in self.module.body.ops if isinstance(op, BlockOp)]
         blocks.sort(key=lambda block: block.block_name.data != "entry")
         self.nodes = [node for block in blocks for node in block.walk()]
@@ -230,17 +258,16 @@ class _Inference:
     def op(self, node: OpOp) -> None:
         """The outputs of an op whose operands all have a type."""
         spec = find(node.op_name.data)
-        operands = [self.type_of(ref) for ref in node.inputs]
-        known = [operand for operand in operands if operand is not None]
-        if spec is None or len(known) != len(operands):
+        known = self.operands(node, spec) if spec is not None else None
+        if spec is None or known is None:
             return
         settings = with_metadata(spec, written_settings(node), self.metadata)
         try:
             found = infer_outputs(spec, known, settings, len(node.outputs))
         except OpError as first:
             # Sizes with other names may have one value.
-            values = self.sizes if self.final else {}
-            exact = [replace(o, dims=tuple(valued(d, values) for d in o.dims)) for o in known]
+            exact = [replace(o, dims=tuple(self.valued(d) for d in o.dims)) for o in known]
+            settings = {name: self.setting(spec, name, value) for name, value in settings.items()}
             try:
                 found = infer_outputs(spec, exact, settings, len(node.outputs))
             except OpError:
@@ -250,6 +277,41 @@ class _Inference:
         for ref, type_ in zip(node.outputs, found):
             if self.is_open(ref):
                 self.learn(ref, type_)
+
+    def valued(self, size: Size) -> Size:
+        """A size with what is known of its names."""
+        try:
+            return put_in(size, self.values)
+        except (TooLargeError, ZeroDivisionError):
+            return size  # An error elsewhere.
+
+    def setting(self, spec: OpSpec, name: str, value: object) -> object:
+        """A setting with what is known of the sizes in it."""
+        if isinstance(value, tuple):
+            return tuple(self.setting(spec, name, item) for item in value)
+        if isinstance(value, Size):
+            return self.valued(value)
+        row = spec.setting(name)
+        if isinstance(value, NameRef) and row is not None and row.kind in SIZE_KINDS:
+            return self.valued(Size.name(value.name)) if value.name in self.values else value
+        return value
+
+    def operands(self, node: OpOp, spec: OpSpec) -> list[TensorSpec] | None:
+        """The types of the operands; None when one is still open, or a literal has none."""
+        found: dict[RefAttr, TensorSpec] = {}
+        for ref in node.reads():
+            type_ = self.type_of(ref)
+            if type_ is None:
+                return None
+            found[ref] = type_
+        try:
+            dtypes = operand_dtypes(spec, node.inputs.data, lambda ref: found[ref].dtype)
+        except OpError:
+            return None
+        return [
+            found[operand] if isinstance(operand, RefAttr) else TensorSpec(dtype, (), operand.text)
+            for operand, dtype in zip(node.inputs, dtypes)
+        ]
 
     def metadata(self, name: str) -> object:
         """A metadata entry, unless the program has a variable or size of that name."""

@@ -8,20 +8,23 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from openinfer.dialects import nn, opset
-from openinfer.dialects.graph import OpOp
+from openinfer.dialects.graph import OpOp, RefAttr
+from openinfer.dialects.nn.elements import dtype_name
 from openinfer.lowering.graph import op_rules
+from openinfer.lowering.graph.contents import filled, tensor_type
 from openinfer.lowering.graph.dynamic_numbers import dynamic_numbers, with_rest
 from openinfer.lowering.graph.index_arithmetic import never_negative
 from openinfer.lowering.graph.scalars import scalar_settings
 from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.step import Step
+from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.runtime.sizes import Size
 
 
 def translate_op(step: Step, op: OpOp, scope: Scope) -> Sequence[SSAValue]:
     """What the op of a node gives, written to the node's outputs."""
-    operands = [step.variables.read(ref, scope) for ref in op.inputs]
     name = op.op_name.data
+    operands = _operands(step, op, scope)
     operands = op_rules.met(step, name, operands)
     outputs = [step.variables.written_type(ref.variable.data, scope) for ref in op.outputs]
     settings = step.facts.settings(op)
@@ -34,6 +37,20 @@ def translate_op(step: Step, op: OpOp, scope: Scope) -> Sequence[SSAValue]:
     settings = scalar_settings(step, name, settings, scope)
     operands = op_rules.unified(step, name, operands, len(outputs), settings, scope)
     return op_rules.translate(step, name, operands, outputs, settings, scope)
+
+
+def _operands(step: Step, op: OpOp, scope: Scope) -> list[SSAValue]:
+    """The values of the operands; a literal is a tensor of one number without dimensions."""
+    read = {ref: step.variables.read(ref, scope) for ref in op.reads()}
+    spec = opset.find(op.op_name.data)
+    assert spec is not None
+    dtypes = operand_dtypes(spec, op.inputs.data, lambda ref: dtype_name(nn.element_of(read[ref])))
+    return [
+        read[operand]
+        if isinstance(operand, RefAttr)
+        else step.builder.add(filled(operand.number, tensor_type(dtype, ())))
+        for operand, dtype in zip(op.inputs, dtypes)
+    ]
 
 
 def _check_numbers(step: Step, name: str, settings: Mapping[str, object], scope: Scope) -> None:

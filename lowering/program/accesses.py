@@ -208,8 +208,9 @@ def _refs(node: Operation) -> Iterator[tuple[RefAttr, Part, bool]]:
     """The uses of variables in a node, with their parts, and whether they are written."""
     match node:
         case OpOp():
-            for position, ref in enumerate(node.inputs):
-                yield ref, ("inputs", position), False
+            for position, operand in enumerate(node.inputs):
+                if isinstance(operand, RefAttr):
+                    yield operand, ("inputs", position), False
             for position, ref in enumerate(node.outputs):
                 yield ref, ("outputs", position), True
         case BranchOp():

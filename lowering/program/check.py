@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from openinfer.dialects.graph import AssignOp, BlockOp, BranchOp, ReturnOp, VariableOp
 from openinfer.lowering.program.check_declarations import DeclarationChecks
+from openinfer.lowering.program.check_definitions import check_definitions
 from openinfer.lowering.program.check_exchange import check_exchange
 from openinfer.lowering.program.check_flow import check_flow
 from openinfer.lowering.program.check_indices import check_indices
@@ -68,6 +69,7 @@ def _walk(checks: DeclarationChecks, module: ModuleOp) -> dict[ReturnOp, list[st
         checks.temporaries_once(block)
     for block in blocks:
         checks.block(block)
+    check_definitions(checks, module)
     if checks.places.aborted:
         return {}
     _entry(checks, module)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute
 
 from openinfer.dialects import foreign_words
-from openinfer.dialects.graph import AssignOp, BlockOp, VariableOp
+from openinfer.dialects.graph import AssignOp, BlockOp, NameAttr, SizeAttr, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.program.buffer_declarations import BUFFER, is_buffer
 from openinfer.lowering.program.check_nodes import NodeChecks
+from openinfer.lowering.program.literals import number_of, wanted_values
 from openinfer.lowering.program.names import Variable, walk
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
 from openinfer.lowering.program.sources import stored_dtype
 from openinfer.lowering.program.view import auto_indices, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import holds_all_of
 
 ATTRIBUTES = ("init", "ref", "pattern", "table", "auto_dim", "fixed", "dtype", "layout", "quant")
@@ -26,14 +27,6 @@ _KEPT = ("layout", "quant", BUFFER)
 _LINKS = ("init", "ref", "pattern", "dtype")
 _TABLES = ("table", "auto_dim", "fixed")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_FLOAT_MAX = {
-    "f8": 57344.0,
-    "f8e4m3": 448.0,
-    "f16": 65504.0,
-    "bf16": 3.3895313892515355e38,
-    "f32": 3.4028234663852886e38,
-    "f64": 1.7976931348623157e308,
-}
 
 
 class DeclarationChecks(NodeChecks):
@@ -324,7 +317,7 @@ class DeclarationChecks(NodeChecks):
 
     def index_arguments(self, key: str, op: VariableOp) -> None:
         """`@auto_dim(i, j)` and `@fixed(i=4)`."""
-        named = auto_indices(op) if key == "auto_dim" else tuple(fixed_bounds(op))
+        named = auto_indices(op) if key == "auto_dim" else self.bounded(op)
         if not named:
             return  # reported already
         indices, seen = [index.data for index in op.indices], set[str]()
@@ -347,6 +340,26 @@ class DeclarationChecks(NodeChecks):
                 f"@auto_dim names {len(named)} of the dimensions, the type has {len(op.sizes)}",
                 "name one index for each dimension",
             )
+
+    def bounded(self, op: VariableOp) -> tuple[str, ...]:
+        """The indices that `@fixed` names; each bound is known when the program meets its package."""
+        option = op.option("fixed")
+        bounds = option.data if isinstance(option, DictionaryAttr) else {}
+        known = fixed_bounds(op)
+        for index, bound in bounds.items():
+            part = ("options", "fixed", index)
+            if isinstance(bound, SizeAttr | NameAttr):
+                size = bound.data if isinstance(bound, SizeAttr) else Size.name(bound.data)
+                self.size(size, op, part, "a bound of @fixed")
+                if self.names.settled or any(self.names.find(name) for name in size.names):
+                    message = (
+                        f"the bound {size} of `{index}` in @fixed is not known before the step"
+                    )
+                    self.error("OI0257", op, part, message, "use a number, or a size of the model")
+            elif known.get(index, 0) < 0:
+                message = f"the bound of `{index}` in @fixed is {known[index]}"
+                self.error("OI0257", op, part, message, "use 0 or more")
+        return tuple(bounds)
 
     def pattern(self, op: VariableOp) -> None:
         value = op.option("pattern")
@@ -407,8 +420,8 @@ class DeclarationChecks(NodeChecks):
         value = op.option("init")
         if dtype is None or not isinstance(value, IntegerAttr | FloatAttr):
             return
-        literal = _number(value)
-        kind, values = _wanted(literal, dtype)
+        literal = number_of(value)
+        kind, values = wanted_values(literal, dtype)
         if kind is not None:
             wanted, usage = kind
             self.error(
@@ -416,7 +429,7 @@ class DeclarationChecks(NodeChecks):
                 op,
                 ("options", "init", 0),
                 f"@init of a variable of dtype {dtype} must be {wanted}",
-                f"write `{usage}`, or change the dtype",
+                f"write `@init({usage})`, or change the dtype",
             )
         elif values is not None:
             self.error(
@@ -436,41 +449,5 @@ def dtype_advice(name: str) -> str | None:
     return did_you_mean(name, DTYPES, f"known are {', '.join(DTYPES)}")
 
 
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """Least and largest value of an integer, bitset or ternary dtype."""
-    if dtype.kind == "ternary":
-        return -1, 1
-    if dtype.kind == "int":
-        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-    return 0, 2**dtype.bits - 1
-
-
 def _same_type(left: Variable, right: Variable) -> bool:
     return left.dtype == right.dtype and left.dims == right.dims
-
-
-def _number(value: Attribute) -> int | float | bool:
-    if isinstance(value, FloatAttr):
-        return value.value.data
-    assert isinstance(value, IntegerAttr)
-    return bool(value.value.data) if str(value.type) == "i1" else value.value.data
-
-
-def _wanted(value: int | float | bool, dtype: DType) -> tuple[tuple[str, str] | None, str | None]:
-    """What a literal of another kind should be, with an example; else the values that fit."""
-    if dtype.is_float:
-        limit = _FLOAT_MAX.get(dtype.name)
-        if isinstance(value, bool):
-            return ("a number", "@init(1.0)"), None
-        beyond = limit is not None and abs(value) > limit and abs(value) != float("inf")
-        return None, f"{-limit:g} to {limit:g}" if limit is not None and beyond else None
-    if dtype.kind == "bool":
-        if isinstance(value, float):
-            return ("true or false", "@init(true)"), None
-        return None, None if value in (0, 1) else "0 and 1"
-    if isinstance(value, bool | float):
-        return ("an integer", "@init(1)"), None
-    if dtype.name == "t1":
-        return None, None if value in (-1, 1) else "-1 and 1"
-    least, most = integer_range(dtype)
-    return None, None if least <= value <= most else f"{least} to {most}"

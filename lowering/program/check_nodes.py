@@ -19,6 +19,7 @@ from openinfer.dialects.graph import (
     DepOp,
     LoopOp,
     OpOp,
+    RefAttr,
     ReturnOp,
     ScopeOp,
     TransferOp,
@@ -114,7 +115,8 @@ class NodeChecks(OpChecks):
     def op(self, node: OpOp) -> None:
         before = len(self.report.wrong)
         operands = [
-            self.read(ref, node, ("inputs", position)) for position, ref in enumerate(node.inputs)
+            self.read(operand, node, ("inputs", position)) if isinstance(operand, RefAttr) else None
+            for position, operand in enumerate(node.inputs)
         ]
         seen: set[str] = set()
         for position, ref in enumerate(node.outputs):

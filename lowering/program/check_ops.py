@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects import foreign_words, opset
-from openinfer.dialects.graph import NameAttr, OpOp, RefAttr, SizeAttr
+from openinfer.dialects.graph import LiteralAttr, NameAttr, Operand, OpOp, SizeAttr
 from openinfer.lowering.program.check_caches import CacheChecks
+from openinfer.lowering.program.literals import literal_advice, wanted_values
 from openinfer.lowering.program.names import Variable
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
@@ -60,7 +61,38 @@ class OpChecks(CacheChecks):
                 self.typed(first),
             )
         self.settings_of(node, spec)
+        self.literals(node, spec, operands)
         return spec
+
+    def literals(self, node: OpOp, spec: opset.OpSpec, operands: Sequence[Variable | None]) -> None:
+        """The literals among the operands, as soon as the dtypes beside them are known."""
+        places = [i for i, o in enumerate(node.inputs) if isinstance(o, LiteralAttr)]
+        if not places:
+            return
+        dtypes: list[str | None] = []
+        for operand, variable in zip(node.inputs, operands):
+            if isinstance(operand, LiteralAttr):
+                dtypes.append(None)
+            elif variable is None or variable.dtype is None:
+                return  # Not known yet, or reported.
+            else:
+                dtypes.append(variable.dtype.name)
+        try:
+            found = opset.literal_dtypes(spec, dtypes)
+        except opset.OpError as error:
+            self.error("OI0283", node, ("inputs", places[0]), error.message, error.hint)
+            return
+        for place in places:
+            literal, dtype = node.inputs.data[place], found[place]
+            assert isinstance(literal, LiteralAttr)
+            kind, values = wanted_values(literal.number, DTYPES[dtype])
+            if kind is None and values is None:
+                continue
+            message = f"{literal.text} does not fit into {dtype}, which `{spec.name}` gives it here"
+            if kind is not None:
+                message = f"beside {dtype} a literal is {kind[0]}, found {literal.text}"
+            code = "OI0285" if kind is None else "OI0284"
+            self.error(code, node, ("inputs", place), message, literal_advice(literal, dtype))
 
     def counts(self, node: OpOp, spec: opset.OpSpec) -> None:
         least, given = len(spec.operands), len(node.inputs)
@@ -176,8 +208,10 @@ class OpChecks(CacheChecks):
                 pass
 
 
-def _written(ref: RefAttr) -> str:
+def _written(ref: Operand) -> str:
     """An operand as a hint names it."""
+    if isinstance(ref, LiteralAttr):
+        return ref.text
     return f"{ref.variable.data}[…]" if ref.bracketed.data else ref.variable.data
 
 

@@ -93,7 +93,7 @@ class SettingChecks(PackageChecks):
             return True
         if op.dtype.data == OPEN:
             return True
-        found = [self.view.declaration(ref.variable.data) for ref in node.inputs]
+        found = [self.view.declaration(ref.variable.data) for ref in node.reads()]
         dtypes = [dtype_of(operand) for operand in found if operand is not None]
         computed = number_dtype(spec, dtypes, written_settings(node))
         wanted = refused(setting, dtype_of(op), computed)

@@ -14,6 +14,7 @@ from openinfer.dialects.graph import (
     PackageTensorOp,
     PackageValueOp,
     SizeAttr,
+    SizeOp,
     VariableOp,
 )
 from openinfer.lowering.attributes import PLAIN
@@ -99,6 +100,8 @@ def _named(module: ModuleOp) -> set[str]:
         found |= {name for size in _sizes(op) for name in size.names}
         if isinstance(op, VariableOp):
             found.add(package_name(op))
+        elif isinstance(op, SizeOp):
+            found.add(op.size.data)
     return found
 
 

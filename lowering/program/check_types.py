@@ -21,6 +21,7 @@ from openinfer.dialects.opset import (
 )
 from openinfer.lowering.program.check_caches import Dims
 from openinfer.lowering.program.check_settings import SettingChecks
+from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.lowering.program.names import Variable
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.sources import pattern_of
@@ -80,19 +81,28 @@ class TypeChecks(SettingChecks):
     # Ops.
 
     def op_types(self, node: OpOp, spec: OpSpec) -> None:
-        operands = [self.spec(ref) for ref in node.inputs]
-        outputs = [self.spec(ref) for ref in node.outputs]
-        known = [
-            replace(operand, name=ref.text)
-            for ref, operand in zip(node.inputs, operands)
-            if operand is not None
-        ]
-        if len(known) < len(operands):
+        operands = self.operand_types(node, spec)
+        if operands is None:
             return
-        inferred = self.infer(node, spec, known, outputs)
+        outputs = [self.spec(ref) for ref in node.outputs]
+        inferred = self.infer(node, spec, operands, outputs)
         for ref, have, want in zip(node.outputs, inferred or (), outputs):
             if want is not None:
                 self.compare(node.op_name.data, ref, have, want, node)
+
+    def operand_types(self, node: OpOp, spec: OpSpec) -> list[TensorSpec] | None:
+        """The types of the operands; None when one is not known."""
+        known: dict[RefAttr, TensorSpec] = {}
+        for ref in node.reads():
+            found = self.spec(ref)
+            if found is None:
+                return None
+            known[ref] = replace(found, name=ref.text)
+        dtypes = operand_dtypes(spec, node.inputs.data, lambda ref: known[ref].dtype)
+        return [
+            known[operand] if isinstance(operand, RefAttr) else TensorSpec(dtype, (), operand.text)
+            for operand, dtype in zip(node.inputs, dtypes)
+        ]
 
     def spec(self, ref: RefAttr) -> TensorSpec | None:
         """The type of a use; None where it is wrong, or a size of it has no value."""

@@ -8,8 +8,7 @@ from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.foreign_words import VALUES
 from openinfer.dialects.graph import RefAttr, SizeAttr, SliceAttr
-from openinfer.dialects.graph.syntax import OPEN
-from openinfer.dialects.opset import literal_advice
+from openinfer.dialects.graph.syntax import LITERAL_WORDS, OPEN
 from openinfer.lowering.program.names import TEMPORARY, Names, Variable
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report, did_you_mean
@@ -259,8 +258,8 @@ def bounds_of(slot: Attribute) -> list[Size]:
 
 def _advice(name: str, names: Names) -> str | None:
     """What to write for a name that no variable has."""
-    if name in VALUES or name in ("true", "false", "inf", "nan"):
-        value = VALUES.get(name, name)
-        dtype = "bool" if value in ("true", "false") else "f32"
-        return literal_advice(value, dtype)
+    if name in VALUES:
+        return f"as an operand, write `{VALUES[name]}`"
+    if name in LITERAL_WORDS:
+        return "literals are operands of ops: `op …(x, …) >> …;`"
     return did_you_mean(name, names.all, f"declare it, or write `assign {name}: TYPE;`")

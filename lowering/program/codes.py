@@ -235,6 +235,35 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Blocks that call each other without a condition are no nesting: a chain of them has any "
         "length.",
     ),
+    "OI0283": (
+        "literal without a dtype",
+        "A number among the operands has the dtype that the operands beside it have. At least one of them is "
+        "a variable, and operands that have a dtype of their own, such as indices, are no literals.",
+    ),
+    "OI0284": (
+        "literal of another kind",
+        "Beside integers a literal is an integer, beside floats a number, beside bools `true` or `false`.",
+    ),
+    "OI0285": (
+        "literal that does not fit",
+        "The dtype that the operands beside a literal give it does not hold its value; a float is rounded, "
+        "but what would become infinite is an error.",
+    ),
+    "OI0286": (
+        "bad definition of a size",
+        "`size NAME = EXPRESSION;` names a size once, and no variable has its name. The expression is made "
+        "of numbers and sizes and does not lead back to its own name.",
+    ),
+    "OI0287": (
+        "size with two values",
+        "A size that the program defines has another value in the model, or was given one. Equal values are "
+        "fine.",
+    ),
+    "OI0288": (
+        "division with a remainder",
+        "A division in the definition of a size comes out even, as in `size head = hidden / heads;`. To "
+        "round down, write the expression where it is used: there, `/` rounds.",
+    ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
         "@init of the wrong kind",

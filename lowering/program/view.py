@@ -31,6 +31,12 @@ from openinfer.dialects.opset import NameRef
 from openinfer.lowering.program.check_sizes import impossible_sizes, merge_sizes
 from openinfer.lowering.program.liveness import Flow
 from openinfer.lowering.program.nodes import NodeInfo, body_of, number_nodes
+from openinfer.lowering.program.size_definitions import (
+    Quotient,
+    defined_values,
+    definition_problems,
+    quotients,
+)
 from openinfer.lowering.program.sources import (
     Bindings,
     family_extents,
@@ -65,6 +71,8 @@ class ProgramView:
     """Sizes that the inputs of a step fix."""
     values: dict[str, object]
     """Metadata scalars and strings by name."""
+    quotients: tuple[Quotient, ...] = ()
+    """Divisions of sizes that the program defines; they come out even."""
 
     @staticmethod
     def of(module: ModuleOp, package: Package | None, given: Mapping[str, int]) -> ProgramView:
@@ -86,12 +94,13 @@ class ProgramView:
         bound = Bindings.of(module)
         known = {**bound.sizes, **(package.sizes if package else {})}
         sizes = merge_sizes(module, known, given)
-        _check_sizes(module, sizes)
+        _check_sizes(module, {**defined_values(module, sizes), **sizes})
         values: dict[str, object] = {n: _plain(v) for n, v in bound.values.items()}
         view = ProgramView(
             package, variables, temporaries, blocks, nodes, sizes, frozenset(), values
         )
         view._solve_from_tensors()
+        view._define_sizes(module, given)
         _check_sizes(module, view.sizes)
         view.input_sizes = frozenset(
             name
@@ -113,6 +122,17 @@ class ProgramView:
                         continue  # Reported with its place when all sizes are known.
                     solved.pop("_", None)
                     self.sizes.update(solved)
+
+    def _define_sizes(self, module: ModuleOp, given: Mapping[str, int]) -> None:
+        """The values of the sizes that the program defines.
+
+        Raises ProgramError OI0287 for one that has another value in the package or was given one, OI0288
+        for a division with a remainder.
+        """
+        if problems := definition_problems(module, self.sizes, given):
+            raise ProgramError(problems)
+        self.sizes.update(defined_values(module, self.sizes))
+        self.quotients = tuple(quotients(module))
 
     # Sources
 

@@ -21,13 +21,16 @@ from openinfer.dialects.graph import (
     DepOp,
     LoopOp,
     OpOp,
+    RefAttr,
     ReturnOp,
     ScopeOp,
     TransferOp,
     YieldOp,
 )
-from openinfer.dialects.opset import OpError
+from openinfer.dialects.opset import OpError, find
+from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.lowering.program.nodes import NodeInfo, block_info, body_of, form_of, kind_of
+from openinfer.lowering.program.value_arrays import narrow
 from openinfer.lowering.program.view import dtype_of
 from openinfer.lowering.reference.cache_nodes import Done, run_cache_node
 from openinfer.lowering.reference.scope import Overlay, Scope, StepData
@@ -227,26 +230,38 @@ class Interpreter(Scope):
     def op(self, node: OpOp, info: NodeInfo) -> Event:
         name = node.op_name.data
         settings = self.evaluated(node)
-        arrays = [self.read(ref) for ref in node.inputs]
-        dtypes = [self.dtype_of_ref(ref) for ref in node.inputs]
+        dtypes = self.operand_dtypes(node)
+        arrays = [
+            self.read(operand)
+            if isinstance(operand, RefAttr)
+            else narrow(np.asarray(operand.number), dtype)
+            for operand, dtype in zip(node.inputs, dtypes)
+        ]
         outputs = [self.dtype_of_ref(ref) for ref in node.outputs]
         begin = _now()
         declared = None if arrays else [self.declared_now(ref) for ref in node.outputs]
         results = evaluate(name, arrays, dtypes, settings, outputs, declared=declared)
         duration = _now() - begin
-        params = tuple(self.name_of(ref) for ref in node.inputs)
+        params = tuple(self.name_of(ref) for ref in node.reads())
+        taken = [i for i, operand in enumerate(node.inputs) if isinstance(operand, RefAttr)]
         targets = tuple(self.name_of(ref) for ref in node.outputs)
-        shapes = {n: a.shape for n, a in zip(params, arrays)}
+        shapes = {n: arrays[i].shape for n, i in zip(params, taken)}
         for ref, array, dtype in zip(node.outputs, results, outputs):
             self.write(ref, array, dtype)
         done = Done(
             params,
             targets,
             {**shapes, **{n: a.shape for n, a in zip(targets, results)}},
-            {**dict(zip(params, dtypes)), **dict(zip(targets, outputs))},
+            {**{n: dtypes[i] for n, i in zip(params, taken)}, **dict(zip(targets, outputs))},
             settings,
         )
         return self.done(node, info, done, begin, duration, name)
+
+    def operand_dtypes(self, node: OpOp) -> list[str]:
+        """The dtype of each operand, that of a literal from those beside it."""
+        spec = find(node.op_name.data)
+        assert spec is not None
+        return operand_dtypes(spec, node.inputs.data, self.dtype_of_ref)
 
     # Events
 

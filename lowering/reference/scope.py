@@ -259,7 +259,7 @@ class Scope:
             if setting is not None and setting.name == "shape":
                 self._check_shape(value, found[name])
             if isinstance(value, NameRef) and spec is not None and setting is not None:
-                dtypes = [self.dtype_of_ref(ref) for ref in node.inputs]
+                dtypes = [self.dtype_of_ref(ref) for ref in node.reads()]
                 computed = number_dtype(spec, dtypes, written)
                 found[name] = converted(setting, found[name], computed)
         return found

@@ -21,7 +21,7 @@ from openinfer.lowering.reference.outline import outline_from
 from openinfer.lowering.reference.scope import Key
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, ProgramError, StepError
-from openinfer.runtime.executor import BaseExecutor, VariableInfo
+from openinfer.runtime.executor import BaseExecutor, VariableInfo, impossible
 from openinfer.runtime.outline import Outline
 from openinfer.runtime.state import State, StateValue
 from openinfer.runtime.storage import AnyArray, to_storage
@@ -121,6 +121,7 @@ class SimulatorExecutor(BaseExecutor):
         for cache in self._state.values():
             cache.check_sizes(sizes)
         self._check_volatile(sizes)
+        self._check_divisions(sizes)
         self._contents.check_unchanged()
         run = self._step(arrays, sizes)
         self._active = run
@@ -143,6 +144,23 @@ class SimulatorExecutor(BaseExecutor):
                 if dim.names and dim.names <= sizes.keys() and dim.evaluate(sizes) < 0:
                     extent = dim.evaluate(sizes)
                     raise StepError("OI0603", f"{info.text}: dimension {dim} is {extent}")
+
+    def _check_divisions(self, sizes: Mapping[str, int]) -> None:
+        """Raises StepError OI0603 where a division in the definition of a size leaves a remainder."""
+        for quotient in self._view.quotients:
+            left, right = quotient.left, quotient.right
+            if not left.names | right.names <= sizes.keys():
+                continue
+            try:
+                wrong = left.evaluate(sizes) % right.evaluate(sizes)
+            except ZeroDivisionError as error:
+                raise impossible(error, sizes) from error
+            if wrong:
+                name = quotient.definition.size.data
+                shown = f"{left.evaluate(sizes)} / {right.evaluate(sizes)}"
+                raise StepError(
+                    "OI0603", f"size `{name}`: {left}/{right} = {shown} leaves a remainder"
+                )
 
     def _step(self, inputs: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> StepRun:
         return StepRun(

@@ -121,6 +121,11 @@ FAILURES: dict[str, Failure] = {
         "{a} and {b} elements where one is needed",
         "a condition or number has one element",
     ),
+    "remainder": Failure(
+        "OI0603",
+        "a division of a size that the program defines leaves a remainder",
+        "use other sizes",
+    ),
 }
 """By name, in the order of their numbers."""
 

@@ -84,6 +84,22 @@ def test_run_gives_the_returned_values(make: Make) -> None:
     assert make.same(result["t"], inputs["x"] * 2)
 
 
+def test_numbers_are_operands(make: Make) -> None:
+    text = """
+dynamic { x: f32[B, 4]; k: i64[B]; }
+block entry {
+    y = op fma(x, 0.5, 1);
+    y = op max(y, 2);
+    n = op sub(1, k);
+    return y, n;
+}
+"""
+    inputs = _inputs()
+    result = make(text).run(**inputs)
+    assert make.same(result["y"], np.maximum(inputs["x"] / 2 + 1, 2))
+    assert make.same(result["n"], np.ones(3, np.int64))
+
+
 def test_sizes_may_change_between_steps(make: Make) -> None:
     executor = make(PROGRAM)
     for batch in (1, 5, 2, 5):

@@ -186,9 +186,22 @@ CASES: list[tuple[str, str, str]] = [
         entry("loop k (i in 0..2) { branch b; }", "return;", CALLED, "assign t: f32[«i];"),
     ),
     ("OI0259", "must be true or false", entry("op relu(x) >> y with { fuse = «1 };")),
-    ("OI0280", "found the value `1.0`", entry("op add(x, «1.0) >> y;")),
+    ("OI0280", "found `[1.0]`", entry("op add(x, «[1.0]) >> y;")),
     ("OI0281", "found `fc1.weight`", entry("op add(x, «fc1.weight) >> y;")),
     ("OI0282", "is a whole number", entry("cache.increment «x n;")),
+    ("OI0283", "no operand of `add` gives the literal a dtype", entry("op add(«1.0, 2) >> y;")),
+    ("OI0284", "beside i32 a literal is an integer", entry("op add(n, «1.0) >> n;")),
+    ("OI0285", "-4294967296 does not fit into i32", entry("op add(n, «-4294967296) >> n;")),
+    ("OI0286", "`a` is defined twice", "size a = 1;\nsize «a = 2;\nblock entry { return; }"),
+    ("OI0286", "the name of a dynamic variable", "size «x = 1;\n" + entry()),
+    ("OI0286", "found volatile variable `n`", "size s = 2*«n;\n" + entry()),
+    ("OI0286", "found `_`", "size s = 2*«_;\n" + entry()),
+    ("OI0286", "depends on itself: a → b → a", "size a = «b;\nsize b = a + 1;\n" + entry()),
+    ("OI0286", "never negative", "size a = «2 - 3;\n" + entry()),
+    ("OI0288", "10 / 4 leaves a remainder", "size a = 2*«(10/4);\n" + entry()),
+    ("OI0305", "divides by zero", "size a = 0;\nsize b = «4/a;\n" + entry()),
+    ("OI0258", "the name of a size", "size i = 3;\n" + entry("loop k («i in 0..2) { barrier; }")),
+    ("OI0257", "is not known before the step", f"size s = 3;\n{K}{entry()}".replace("i=4", "i=«n")),
     ("OI0301", "unknown dtype `f23`", declared("y: «f23;")),
     ("OI0302", "must be an integer", declared("y: i32 @init(«1.0);")),
     ("OI0302", "must be a number", declared("y: f32 @init(«true);")),
@@ -228,7 +241,7 @@ CASES: list[tuple[str, str, str]] = [
     ),
     ("OI0125", "operand `x` of `add` is given twice", entry("t = op add(x=x, «a=x);")),
     ("OI0125", "`y` of `add` is given, `x` is not", entry("t = op add(y=«x);")),
-    ("OI0125", "it must be a variable", entry("t = op add(x=x, y=«1.0);")),
+    ("OI0125", "it must be a variable", entry("t = op add(x=x, y=«[1.0]);")),
     ("OI0125", "a setting is no entry", entry("t = op relu(x, clamp_max=«W[0]);", declarations=W)),
     ("OI0126", "`{l+1}` in `fmt` is no name", entry('t = op relu(model[fmt(«"W.{l+1}")]);')),
     ("OI0126", "without a name", entry('t = op relu(model[«""]);')),
@@ -381,7 +394,7 @@ def test_no_other_finding(code: str, message: str, marked: str) -> None:
 def test_every_frontend_code_has_a_case() -> None:
     covered = {code for code, _, _ in CASES}
     # Tested where they come from.
-    elsewhere = {"OI0107", "OI0140", "OI0141", "OI0270", "OI0271", "OI0272", "OI0701"}
+    elsewhere = {"OI0107", "OI0140", "OI0141", "OI0270", "OI0287", "OI0271", "OI0272", "OI0701"}
     with_sizes = {code for code in PROGRAM if "OI0320" <= code <= "OI0329"}
     assert {*FRONTEND, *PROGRAM} - elsewhere - with_sizes == covered
 

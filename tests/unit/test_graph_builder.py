@@ -144,7 +144,7 @@ def test_mistakes_of_programs_have_their_place() -> None:
         (lambda g, x: g.dynamic("a", "f32[B;]"), "is no type"),
         (lambda g, x: g.dynamic("a", "f32[B +]"), "is no size"),
         (lambda g, x: g.constant("a", ref={1: 2}), "1 is no name"),
-        (lambda g, x: g.op("mul", x, 0.5), "an operand is 0.5"),
+        (lambda g, x: g.op("mul", x, [0.5]), r"an operand is \[0.5\]"),
         (lambda g, x: g.op("relu", oi.GraphBuilder().dynamic("x", "f32")), "of another builder"),
         (lambda g, x: g.op("relu(x); op", x), "is no name"),
         (lambda g, x: g.op("relu", x, out=[]), "writes nothing"),

@@ -41,12 +41,18 @@ def in_block(*statements: str) -> str:
 @pytest.mark.parametrize(
     ("statement", "code", "fix"),
     [
-        ("op mul(x, 0.5) >> h;", "OI0280", "declare `constant { c: f32 @init(0.5); }`, with the"),
-        ("op mul(x, -2) >> h;", "OI0280", "declare `constant { c: f32 @init(-2); }`"),
-        ("op mul(x, [1, 2]) >> h;", "OI0280", "declare the value in `constant { … }`"),
-        ("h = op mul(x, 0.5);", "OI0280", "declare `constant { c: f32 @init(0.5); }`"),
-        ("h = op mul(a=x, b=0.5);", "OI0125", "declare `constant { c: f32 @init(0.5); }`"),
-        ("op and(m, True) >> m;", "OI0210", "declare `constant { c: bool @init(true); }`"),
+        ("op mul(x, [1, 2]) >> h;", "OI0280", "declare the values in `constant { … }`"),
+        ('op mul(x, "a") >> h;', "OI0280", "a setting, `name=value`, may be one"),
+        ("op mul(x, -2 * n) >> h;", "OI0280", "write one number"),
+        ("h = op mul(a=x, b=[1]);", "OI0125", "declare the values in `constant { … }`"),
+        ("op and(m, True) >> m;", "OI0210", "as an operand, write `true`"),
+        ("transfer inf >> h;", "OI0210", "literals are operands of ops"),
+        ("op mul(0.5, 2.0) >> h;", "OI0283", "declare one of them in `constant { … }`"),
+        ("op gather(x, 1) >> h;", "OI0283", "declare it in `constant { … }`"),
+        ("op add(n, 0.5) >> n;", "OI0284", "write an integer, or `op cast(…, to=f32) >> …;`"),
+        ("op mul(x, true) >> h;", "OI0284", "write a number, `1.0`"),
+        ("op and(m, 0.5) >> m;", "OI0284", "write true or false, `true`"),
+        ("op mul(g, 1e6) >> g;", "OI0285", "the values of f16 are -65504 to 65504"),
         (
             "op matmul(x, fc1.weight) >> h;",
             "OI0281",
@@ -103,7 +109,7 @@ block entry { assign t: i32; op add(step, T) >> t; cache.write t >> step; return
 
 
 def test_reading_goes_on_behind_a_value_and_a_dotted_name() -> None:
-    text = in_block("op mul(x, 0.5) >> h;", "op mul(x, fc.w) >> h;", "op frobnicate(x) >> h;")
+    text = in_block("op mul(x, [1]) >> h;", "op mul(x, fc.w) >> h;", "op frobnicate(x) >> h;")
     text += "constant { fc.b: f32[3]; }"
     assert [d.code for d in findings(text)] == ["OI0280", "OI0281", "OI0214", "OI0281"]
 

@@ -118,6 +118,8 @@ class Recovery:
                 what = f"an axis of {low} must divide into equal parts"
             elif row.kind == "one":
                 what = f"{high if low.constant == 1 else low} elements stand where one is needed"
+            elif row.kind == "remainder":
+                what = f"{low} divides with a remainder, {high} is not {low}"
             elif row.kind == "squeezed":
                 what = FAILURES[row.kind].message
             raise StepError(

@@ -16,7 +16,7 @@ from fuzzing.caches import cache_statement, declare_state
 from fuzzing.flow import branch, exchange, loop, plain, scope
 from fuzzing.ops_elements import Rule
 from fuzzing.pool import Pool, Var
-from fuzzing.tree import Block, Program, Step
+from fuzzing.tree import Block, Declaration, Program, Step
 from fuzzing.values import MODES, PRIMES, draw, draw_edge, draw_indices, draw_size
 from openinfer.dialects import opset
 from openinfer.runtime.sizes import Size
@@ -113,6 +113,16 @@ class _Generator:
 
     # The program
 
+    def sizes(self) -> None:
+        """Definitions of sizes; one is known in the step only."""
+        g = self.g
+        for value in g.chance.sample(
+            ("4", "8", "N", "2*M", "(4*N)/2", "N + 1", "3"), g.pick([1, 2, 3])
+        ):
+            name = g.fresh("z")
+            g.defined[Size.of(value)] = name
+            g.declarations.append(Declaration("size", name, f"size {name} = {value}"))
+
     def inputs(self) -> None:
         g = self.g
         anchor = tuple(Size.of(s) for s in ("N", "M"))
@@ -137,6 +147,8 @@ class _Generator:
 
     def program(self) -> Program:
         g = self.g
+        if g.maybe(0.25):
+            self.sizes()
         self.inputs()
         if "state" in self.forms:
             declare_state(g, self.forms)
@@ -225,6 +237,8 @@ _FORMS = {
     "@init": r"@init",
     "@ref": r"@ref",
     "@pattern": r"@pattern",
+    "size": r"\A(size|.*\nsize) ",
+    "literal operand": r"op \w+\((\w+, )*-?(\d|true|false)[^=(]*\) >>",
     "cache.read": r"cache\.read",
     "cache.write": r"cache\.write",
     "cache.write of a slice": r"cache\.write \w+ >> K\d+\[[^]]*\.\.",

@@ -63,6 +63,8 @@ def partner(g: Pool, x: Var) -> Var | None:
         pairs = zip(reversed(v.dims), reversed(x.dims))
         return v.dtype == x.dtype and all(a == b or 1 in (a.constant, b.constant) for a, b in pairs)
 
+    if g.maybe(0.1):
+        return Var(g.number(x.dtype), x.dtype, (), "literal")
     if g.maybe(0.1) and x.rank:
         return g.need(x.dtype, x.dims[1:] if g.maybe(0.5) else (*x.dims[:-1], Size.of(1)))
     if g.maybe(0.06):

@@ -35,7 +35,8 @@ class Var:
     dtype: str
     dims: Dims
     memory: str
-    """"dynamic", "constant", "volatile", "persistent" or "temporary"."""
+    """"dynamic", "constant", "volatile", "persistent" or "temporary"; "literal" for a number, whose name is
+    its text."""
     open: frozenset[int] = frozenset()
     """Axes that are declared `_`."""
     role: str = ""
@@ -101,6 +102,8 @@ class Pool:
     unwritable: set[str] = field(default_factory=set[str])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     """What a dynamic size can be called now: token → expression."""
+    defined: dict[Size, str] = field(default_factory=dict[Size, str])
+    """The names of sizes that the program defines."""
     steady: set[str] = field(default_factory=set[str])
     """Scalars of role "size" that nothing has changed before this place: dimensions may name them."""
     edges: bool = False
@@ -136,9 +139,14 @@ class Pool:
         """A dimension as the text can say it here; None when it cannot."""
         known = {*RUNTIME, *self.steady, *(index.name for index in self.loops)}
         if size.names <= known:
-            return size_text(size)
+            return self.size_text(size)
         token = size.single_name
         return self.texts.get(token) if token is not None else None
+
+    def size_text(self, size: Size) -> str:
+        """A size as the text says it, at times by the name of a definition."""
+        name = self.defined.get(size)
+        return name if name is not None and self.maybe(0.7) else size_text(size)
 
     def token(self, text: str | None = None) -> Size:
         """A dynamic size: equal only to itself."""
@@ -180,7 +188,7 @@ class Pool:
 
     def declare(self, section: str, var: Var, extra: str = "") -> Var:
         dims = ", ".join(
-            "_" if axis in var.open else size_text(dim) for axis, dim in enumerate(var.dims)
+            "_" if axis in var.open else self.size_text(dim) for axis, dim in enumerate(var.dims)
         )
         shape = f"[{dims}]" if var.dims else ""
         text = f"{var.name}: {var.dtype}{shape}{extra}"
@@ -261,16 +269,20 @@ class Pool:
 
     def init(self, dtype: str) -> str:
         """An `@init` that the dtype can hold."""
+        return f" @init({self.number(dtype)})"
+
+    def number(self, dtype: str) -> str:
+        """A number that the dtype can hold."""
         row = DTYPES[dtype]
         if row.kind in ("bitset", "ternary"):
-            return " @init(1)"
+            return "1"
         if row.kind == "bool":
-            return f" @init({self.pick(['true', 'false'])})"
+            return self.pick(["true", "false"])
         if row.is_float:
-            return f" @init({self.pick([0.5, -1.0, 2.0, 1.5, 0.0, 1e-3])})"
+            return str(self.pick([0.5, -1.0, 2.0, 1.5, 0.0, 1e-3]))
         bounds = value_range(row)
         assert bounds is not None
-        return f" @init({max(bounds[0], min(bounds[1], self.pick([1, 2, 3, -1, 7])))})"
+        return str(max(bounds[0], min(bounds[1], self.pick([1, 2, 3, -1, 7]))))
 
     def need(self, dtype: str, dims: Dims, role: str = "") -> Var | None:
         """A variable of exactly this type: an old one, or an input, constant or temporary."""

@@ -51,7 +51,7 @@ class Block:
 
 @dataclass
 class Declaration:
-    """`x: f32[N];` in a memory section."""
+    """`x: f32[N];` in a memory section, or `size s = 4`, of the section "size"."""
 
     section: str
     name: str
@@ -97,6 +97,9 @@ class Program:
 
     def lines(self) -> Iterator[tuple[str, Node | Declaration | Block | None]]:
         """The lines of the text, each with the part that it shows."""
+        for definition in self.declarations:
+            if definition.section == "size":
+                yield f"{definition.text};", definition
         for section in ("dynamic", "constant", "volatile", "persistent"):
             found = [d for d in self.declarations if d.section == section]
             if found:

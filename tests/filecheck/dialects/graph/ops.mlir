@@ -30,6 +30,10 @@ graph.block entry with {no_reorder = true} {
   graph.loop layers l in 0 to "n - 1" with {fuse = false} {
     // CHECK-NEXT: graph.op matmul(x, W[l]) -> (h) settings {transpose_b = true} with {group = "g"}
     graph.op matmul(x, W[l]) -> (h) settings {transpose_b = true} with {group = "g"}
+    // CHECK-NEXT: graph.op fma(x, -0.5, 1.0e-09) -> (h)
+    graph.op fma(x, -0.5, 1.0e-09) -> (h)
+    // CHECK-NEXT: graph.op where("true", true, -inf) -> (h)
+    graph.op where("true", true, -inf) -> (h)
     // CHECK-NEXT: graph.op cast(h) -> (h) settings {to = #graph.name<f16>}
     graph.op cast(h) -> (h) settings {to = #graph.name<f16>}
     // CHECK-NEXT: graph.op reshape(h) -> (h) settings {shape = [#graph.size<"B*D">, -1 : i64]}
