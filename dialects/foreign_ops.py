@@ -188,8 +188,13 @@ ROWS = (
     ),
     # Indices.
     _row("indexselect take embeddinglookup", "op gather(x, i, axis=0) >> y;"),
+    _row("gatherelements takealongaxis", "op gather_elements(x, i, axis=0) >> y;"),
+    _row(
+        "scatterelements putalongaxis scatterreduce",
+        "op scatter_elements(x, i, u, axis=0) >> y;",
+        '`reduction="add"` joins instead of replacing',
+    ),
     _row("indexadd scatteradd indexput", 'op scatter(x, i, u, axis=0, mode="add") >> y;'),
-    _row("argsort", "op sort(x, axis=0) >> t, y;", "the second output holds the positions"),
     _row(
         "tril",
         "op iota(shape=[3, 3], axis=0) >> i; op iota(shape=[3, 3], axis=1) >> j; "
@@ -259,11 +264,7 @@ ROWS = (
     _row("rmsnormalization simplifiedlayernormalization", "op rms_norm(x, w) >> y;"),
     _row("batchnormalization batchnorm1d batchnorm2d", "op batch_norm(x, mean, variance, w, b) >> y;"),
     _row("groupnormalization", "op group_norm(x, w, b, groups=2) >> y;"),
-    _row(
-        "instancenorm instancenormalization",
-        "op group_norm(x, groups=4) >> y;",
-        "as many groups as channels",
-    ),
+    _row("instancenorm instancenormalization", "op instance_norm(x) >> y;"),
     _row(
         "scaleddotproductattention multiheadattention flashattention",
         "op attention(q, k, v) >> y;",

@@ -14,6 +14,7 @@ from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
     borders,
     convolution,
+    element_indexing,
     elementwise,
     indexing,
     layout,
@@ -80,6 +81,7 @@ __all__ = [
 
 _FAMILIES = (
     *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
+    element_indexing,
     *(convolution, pooling, recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}

@@ -188,6 +188,9 @@ def _norms() -> Iterator[Case]:
         yield Case("batch_norm", shapes, (dtype,) * 5, draw="variance")
         yield Case("group_norm", ((2, 4, 3, 5), vector, vector), (dtype,) * 3, {"groups": 2})
         yield Case("group_norm", ((2, 4, 3, 5),), (dtype,), {"groups": 4})
+    yield Case("instance_norm", ((2, 4, 3, 5), vector, vector), ("f32",) * 3)
+    yield Case("instance_norm", ((2, 4, 7),), ("f32",), {"eps": 0.1}, names=(("N", "C", "L"),))
+    yield Case("instance_norm", ((2, 4, 7), vector), ("bf16", "f32"))
     for count in (3, 4):
         shapes = ((7, 4), *(vector,) * (count - 1))
         yield Case("batch_norm", shapes, ("f32",) * count, {"eps": 0.1}, draw="variance")

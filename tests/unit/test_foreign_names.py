@@ -87,6 +87,12 @@ def added_at(x: Any, i: Any, u: Any) -> Any:
     return y
 
 
+def put_at(x: Any, i: Any, u: Any) -> Any:
+    y = x.copy()
+    np.put_along_axis(y, i.astype(int), u, 0)
+    return y
+
+
 def shuffled(x: Any) -> Any:
     return x.reshape(1, 1, 2, 2, 2, 2).transpose(0, 1, 4, 2, 5, 3).reshape(1, 1, 4, 4)
 
@@ -211,7 +217,10 @@ CASES: dict[str, Case] = {
     ),
     "indexselect": Case(f"{A}; i: u8[2]", "y: f32[2, 3]", lambda x, i: x[i]),
     "indexadd": Case(f"{A}; i: u8[2]; u: f32[2, 3]", Y, added_at),
-    "argsort": Case(A, "y: i64[4, 3]", lambda x: x.argsort(0), f"t: {SAME}"),
+    "gatherelements": Case(
+        f"{A}; i: u8[2, 3]", "y: f32[2, 3]", lambda x, i: np.take_along_axis(x, i.astype(int), 0)
+    ),
+    "scatterelements": Case(f"{A}; i: u8[1, 3]; u: f32[1, 3]", Y, put_at),
     "tril": Case(
         "x: f32[3, 3]", "y: f32[3, 3]", np.tril, "i: i64[3, 3]; j: i64[3, 3]; m: bool[3, 3]"
     ),
