@@ -12,6 +12,7 @@ from dataclasses import replace
 from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
+    adaptive_pooling,
     borders,
     convolution,
     element_indexing,
@@ -82,7 +83,7 @@ __all__ = [
 _FAMILIES = (
     *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
     element_indexing,
-    *(convolution, pooling, recurrent, signal, quantization, random),
+    *(convolution, pooling, adaptive_pooling, recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
 _ALIASES: dict[str, str] = {alias: spec.name for spec in _SPECS.values() for alias in spec.aliases}

@@ -302,6 +302,7 @@ CASES: dict[str, Case] = {
     "convtranspose": Case(f"{IMAGE}; w: f32[4, 2, 2, 2]", "y: f32[1, 2, 8, 8]", transposed),
     "maxpool": Case(IMAGE, "y: f32[1, 4, 2, 2]", lambda x: windows(x).max((3, 5))),
     "avgpool": Case(IMAGE, "y: f32[1, 4, 2, 2]", lambda x: windows(x).mean((3, 5))),
+    "lppool": Case(IMAGE, "y: f32[1, 4, 2, 2]", lambda x: np.sqrt((windows(x) ** 2).sum((3, 5)))),
     "globalaveragepool": Case(IMAGE, "y: f32[1, 4, 1, 1]", lambda x: x.mean((2, 3), keepdims=True)),
     "globalmaxpool": Case(IMAGE, "y: f32[1, 4, 1, 1]", lambda x: x.max((2, 3), keepdims=True)),
     "interpolate": Case(
