@@ -188,8 +188,13 @@ ROWS = (
     ),
     # Indices.
     _row("indexselect take embeddinglookup", "op gather(x, i, axis=0) >> y;"),
+    _row("gatherelements takealongaxis", "op gather_elements(x, i, axis=0) >> y;"),
+    _row(
+        "scatterelements putalongaxis scatterreduce",
+        "op scatter_elements(x, i, u, axis=0) >> y;",
+        '`reduction="add"` joins instead of replacing',
+    ),
     _row("indexadd scatteradd indexput", 'op scatter(x, i, u, axis=0, mode="add") >> y;'),
-    _row("argsort", "op sort(x, axis=0) >> t, y;", "the second output holds the positions"),
     _row(
         "tril",
         "op iota(shape=[3, 3], axis=0) >> i; op iota(shape=[3, 3], axis=1) >> j; "
@@ -259,26 +264,23 @@ ROWS = (
     _row("rmsnormalization simplifiedlayernormalization", "op rms_norm(x, w) >> y;"),
     _row("batchnormalization batchnorm1d batchnorm2d", "op batch_norm(x, mean, variance, w, b) >> y;"),
     _row("groupnormalization", "op group_norm(x, w, b, groups=2) >> y;"),
-    _row(
-        "instancenorm instancenormalization",
-        "op group_norm(x, groups=4) >> y;",
-        "as many groups as channels",
-    ),
+    _row("instancenorm instancenormalization", "op instance_norm(x) >> y;"),
     _row(
         "scaleddotproductattention multiheadattention flashattention",
         "op attention(q, k, v) >> y;",
         "`causal=true`, and a fourth operand is the mask",
     ),
     _row("rotaryembedding applyrotaryposemb rotary", "op rope(x) >> y;"),
-    _row("conv convolution", "op conv2d(x, w, padding=1) >> y;", "or `conv1d`"),
+    _row("conv convolution", "op conv2d(x, w, padding=1) >> y;", "or `conv1d`, `conv3d`"),
     _row("convtranspose deconv", "op conv_transpose2d(x, w, stride=2) >> y;"),
     _row("maxpool", "op max_pool2d(x, kernel_size=2) >> y;", "`stride` is the kernel's size if not given"),
+    _row("lppool", "op lp_pool2d(x, kernel_size=2, p=2) >> y;"),
     _row("avgpool averagepool", "op avg_pool2d(x, kernel_size=2) >> y;"),
     _row(
-        "globalaveragepool adaptiveavgpool2d",
+        "globalaveragepool",
         "op mean_axis(x, axes=[2, 3], keepdims=true) >> y;",
     ),
-    _row("globalmaxpool adaptivemaxpool2d", "op max_axis(x, axes=[2, 3], keepdims=true) >> y;"),
+    _row("globalmaxpool", "op max_axis(x, axes=[2, 3], keepdims=true) >> y;"),
     _row("interpolate resize upsample", "op upsample2d(x, scale=2) >> y;"),
     # Conversions.
     _row("astype to type half float long int double", "op cast(x, to=f16) >> y;"),

@@ -12,8 +12,10 @@ from dataclasses import replace
 from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
+    adaptive_pooling,
     borders,
     convolution,
+    element_indexing,
     elementwise,
     indexing,
     layout,
@@ -81,7 +83,8 @@ __all__ = [
 
 _FAMILIES = (
     *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
-    *(convolution, pooling, recurrent, signal, quantization, random),
+    element_indexing,
+    *(convolution, pooling, adaptive_pooling, recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
 _ALIASES: dict[str, str] = {alias: spec.name for spec in _SPECS.values() for alias in spec.aliases}

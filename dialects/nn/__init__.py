@@ -13,6 +13,11 @@ from openinfer.dialects.nn.base import NNOp, YieldOp
 from openinfer.dialects.nn.block_types import BlockType
 from openinfer.dialects.nn.byte_ops import DotBytesOp
 from openinfer.dialects.nn.convolution_ops import ConvOp
+from openinfer.dialects.nn.element_index_ops import (
+    ElementIndexOp,
+    GatherElementsOp,
+    ScatterElementsOp,
+)
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
@@ -120,6 +125,8 @@ NN = Dialect(
         GatherOp,
         CheckIndicesOp,
         ScatterOp,
+        GatherElementsOp,
+        ScatterElementsOp,
         SortOp,
         CumsumOp,
         PackOp,
@@ -172,6 +179,7 @@ __all__ = [
     "DotBytesOp",
     "DotPairsOp",
     "DtypeType",
+    "ElementIndexOp",
     "ElementwiseOp",
     "EndSectionOp",
     "ExtentOp",
@@ -179,6 +187,7 @@ __all__ = [
     "FoldOp",
     "FourierOp",
     "FromIndexOp",
+    "GatherElementsOp",
     "GatherOp",
     "GrowOp",
     "GruOp",
@@ -212,6 +221,7 @@ __all__ = [
     "RotaryOp",
     "RoundPairsOp",
     "RowMatmulOp",
+    "ScatterElementsOp",
     "ScatterOp",
     "SectionsOp",
     "SetExtentOp",

@@ -1,4 +1,4 @@
-"""Convolutions: one-dimensional, two-dimensional and transposed."""
+"""Convolutions: over one, two and three axes, and transposed."""
 
 from __future__ import annotations
 
@@ -34,13 +34,17 @@ from openinfer.runtime.sizes import Size
 Settings = Mapping[str, object]
 WHOLE = tuple(name for name in INTEGERS if int(name[1:]) >= 8)
 """Integers of whole bytes."""
-AXIS_NAMES = {1: ("x",), 2: ("the height of x", "the width of x")}
+AXIS_NAMES = {
+    1: ("x",),
+    2: ("the height of x", "the width of x"),
+    3: ("the depth of x", "the height of x", "the width of x"),
+}
 
 
 def batched(x: TensorSpec, spatial: int) -> tuple[bool, Size, tuple[Size, ...]]:
     """(has a batch axis, channels, spatial sizes) of x. Raises ShapeError."""
     if x.rank not in (spatial + 1, spatial + 2):
-        form = {1: "L", 2: "H, W"}[spatial]
+        form = {1: "L", 2: "H, W", 3: "D, H, W"}[spatial]
         raise ShapeError(f"x is {x}", f"x is [N, C, {form}], or [C, {form}] without a batch")
     return x.rank == spatial + 2, x.dims[-spatial - 1], x.dims[-spatial:]
 
@@ -92,7 +96,7 @@ def _convolution(spatial: int) -> Callable[[Sequence[TensorSpec], Settings], lis
         x, w = operands[:2]
         has_batch, channels, extents = batched(x, spatial)
         if w.rank != spatial + 2:
-            form = {1: "K", 2: "KH, KW"}[spatial]
+            form = {1: "K", 2: "KH, KW", 3: "KD, KH, KW"}[spatial]
             raise ShapeError(f"w is {w}", f"w is [out channels, in channels / groups, {form}]")
         groups = groups_of(settings)
         if w.dims[1] * groups != channels:
@@ -200,6 +204,16 @@ SPECS: tuple[OpSpec, ...] = (
         _convolution(2),
         "The same over two axes: x `[N, C, H, W]` or `[C, H, W]`, w `[O, C / groups, KH, KW]`. "
         f"{SIDES}",
+        "convolution",
+        (*FLOATS, *WHOLE),
+        _CONV,
+        optional=("bias",),
+    ),
+    OpSpec(
+        "conv3d",
+        ("x", "w"),
+        _convolution(3),
+        "The same over three axes: x `[N, C, D, H, W]` or `[C, D, H, W]`, w `[O, C / groups, KD, KH, KW]`.",
         "convolution",
         (*FLOATS, *WHOLE),
         _CONV,

@@ -1,4 +1,4 @@
-"""Ops that choose, order or count along an axis: scatter, sort, topk, cumsum, one_hot."""
+"""Ops that choose, order or count along an axis: scatter, sort, argsort, topk, cumsum, one_hot."""
 
 from __future__ import annotations
 
@@ -60,6 +60,13 @@ def _ordered(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorS
     for name in ("descending", "stable"):
         as_bool(settings[name], name)
     return _with_positions(x, settings)
+
+
+def _positions(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
+    (x,) = operands
+    normal_axis(settings["axis"], x.rank)
+    as_bool(settings["descending"], "descending")
+    return [TensorSpec("i64", x.dims)]
 
 
 def _topk(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
@@ -166,6 +173,15 @@ SPECS: tuple[OpSpec, ...] = (
         _AXIS,
         Setting("descending", "bool", False, "largest first"),
         Setting("stable", "bool", True, "equal values keep their order; they always do"),
+    ),
+    _along(
+        "argsort",
+        _positions,
+        "The positions that bring an axis into ascending order, as i64: the second output of `sort`. NaN "
+        "counts as larger than all numbers, positions of equal values ascend.",
+        _AXIS,
+        Setting("descending", "bool", False, "largest first"),
+        outputs=1,
     ),
     _along(
         "cumsum",

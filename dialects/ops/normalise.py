@@ -1,4 +1,4 @@
-"""Normalisation with stored statistics, and over groups of channels."""
+"""Normalisation with stored statistics, and over groups of channels or single ones."""
 
 from __future__ import annotations
 
@@ -67,6 +67,15 @@ def _group_norm(operands: Sequence[TensorSpec], settings: Settings) -> list[Tens
     return [x]
 
 
+def _instance_norm(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
+    x = operands[0]
+    if x.rank < 3:
+        raise ShapeError(f"x is {x}", "x is [N, C, …] with at least one axis behind the channels")
+    _check_eps(settings)
+    _check_channels(("weight", "bias"), operands[1:], x.dims[1])
+    return [x]
+
+
 _EPS = Setting("eps", "float", 1e-5, "added to the variance", aliases=("epsilon",))
 
 SPECS: tuple[OpSpec, ...] = (
@@ -87,13 +96,24 @@ SPECS: tuple[OpSpec, ...] = (
         _group_norm,
         "Layer norm over each of `groups` equal parts of the channels together with all axes behind "
         "them, then `* weight + bias` by channel; x is `[N, C, …]`. As many groups as channels is "
-        "instance norm.",
+        "`instance_norm`.",
         "normalise",
         FLOATS,
         (
             Setting("groups", "int", 1, "parts of the channels", ("num_groups",)),
             _EPS,
         ),
+        optional=("weight", "bias"),
+    ),
+    OpSpec(
+        "instance_norm",
+        ("x",),
+        _instance_norm,
+        "Layer norm over all axes behind the channels, for each channel of each instance by itself, then "
+        "`* weight + bias` by channel; x is `[N, C, L, …]`.",
+        "normalise",
+        FLOATS,
+        (_EPS,),
         optional=("weight", "bias"),
     ),
 )

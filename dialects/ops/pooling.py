@@ -1,4 +1,4 @@
-"""Pooling over two axes, and resampling to another size."""
+"""Pooling over one to three axes, and resampling to another size."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 from openinfer.dialects.ops.base import (
     FLOATS,
     REQUIRED,
+    Infer,
     OpDTypeError,
     OpSpec,
     Setting,
@@ -34,12 +35,19 @@ from openinfer.runtime.sizes import Size
 Settings = Mapping[str, object]
 
 
-def pool_windows(settings: Settings) -> tuple[Window, ...]:
-    """The window of both axes; the stride is the kernel's size unless it is given.
+POOLED_AXES = {
+    **{"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3, "avg_pool1d": 1, "avg_pool2d": 2},
+    **{"avg_pool3d": 3, "lp_pool1d": 1, "lp_pool2d": 2},
+}
+"""How many axes a window of each op has."""
+
+
+def pool_windows(settings: Settings, axes: int) -> tuple[Window, ...]:
+    """The window of each axis; the stride is the kernel's size unless it is given.
 
     Raises SettingError.
     """
-    kernel = per_axis(settings["kernel_size"], "kernel_size", 2)
+    kernel = per_axis(settings["kernel_size"], "kernel_size", axes)
     at_least(kernel, 1, "kernel_size")
     stride = kernel if settings["stride"] is None else settings["stride"]
     windows = windows_of(kernel, {**settings, "stride": stride})
@@ -56,20 +64,26 @@ def pool_windows(settings: Settings) -> tuple[Window, ...]:
     return windows
 
 
-def _pool(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
-    (x,) = operands
-    _, _, extents = batched(x, 2)
-    ceil = as_bool(settings["ceil_mode"], "ceil_mode")
-    dims: list[Size] = []
-    for window, extent, name in zip(pool_windows(settings), extents, AXIS_NAMES[2]):
-        if extent.constant == 0:
-            raise ShapeError(f"{name} is 0: there is nothing to pool")
-        check_reach(window, extent, name, ceil=ceil)
-        dims.append(window.count(extent, ceil=ceil))
-    divisor = settings.get("divisor_override")
-    if divisor is not None and as_int(divisor, "divisor_override") == 0:
-        raise SettingError("divisor_override", "divisor_override=0 divides by zero")
-    return [TensorSpec(x.dtype, (*x.dims[:-2], *dims))]
+def _pool(axes: int) -> Infer:
+    def infer(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
+        (x,) = operands
+        _, _, extents = batched(x, axes)
+        ceil = as_bool(settings["ceil_mode"], "ceil_mode")
+        dims: list[Size] = []
+        for window, extent, name in zip(pool_windows(settings, axes), extents, AXIS_NAMES[axes]):
+            if extent.constant == 0:
+                raise ShapeError(f"{name} is 0: there is nothing to pool")
+            check_reach(window, extent, name, ceil=ceil)
+            dims.append(window.count(extent, ceil=ceil))
+        divisor = settings.get("divisor_override")
+        if divisor is not None and as_int(divisor, "divisor_override") == 0:
+            raise SettingError("divisor_override", "divisor_override=0 divides by zero")
+        p = settings.get("p")
+        if isinstance(p, float) and not 0 < p < float("inf"):
+            raise SettingError("p", f"p={p} is not positive and finite", "p=2 is the length")
+        return [TensorSpec(x.dtype, (*x.dims[:-axes], *dims))]
+
+    return infer
 
 
 @dataclass(frozen=True)
@@ -139,22 +153,34 @@ _STRIDE = Setting(
 _CEIL = Setting("ceil_mode", "bool", False, "also a last window that reaches over the end")
 _FORM = "x `[N, C, H, W]` or `[C, H, W]`"
 
-SPECS: tuple[OpSpec, ...] = (
-    OpSpec(
-        "max_pool2d",
+_FORMS = {
+    1: "x `[N, C, L]` or `[C, L]`",
+    2: _FORM,
+    3: "x `[N, C, D, H, W]` or `[C, D, H, W]`",
+}
+
+
+def _max(name: str) -> OpSpec:
+    axes = POOLED_AXES[name]
+    return OpSpec(
+        name,
         ("x",),
-        _pool,
-        f"The largest element of each window of {_FORM}; NaN wins, padding never. Settings as those "
-        "of conv2d.",
+        _pool(axes),
+        f"The largest element of each window of {_FORMS[axes]}; NaN wins, padding never. Settings as those "
+        f"of conv{axes}d.",
         "pooling",
         (*FLOATS, *WHOLE),
         (_KERNEL, _STRIDE, PADDING, DILATION, _CEIL),
-    ),
-    OpSpec(
-        "avg_pool2d",
+    )
+
+
+def _average(name: str) -> OpSpec:
+    axes = POOLED_AXES[name]
+    return OpSpec(
+        name,
         ("x",),
-        _pool,
-        f"The mean of each window of {_FORM}: its sum over its number of elements, with "
+        _pool(axes),
+        f"The mean of each window of {_FORMS[axes]}: its sum over its number of elements, with "
         "`count_include_pad` those of the padding too.",
         "pooling",
         FLOATS,
@@ -166,7 +192,34 @@ SPECS: tuple[OpSpec, ...] = (
             Setting("count_include_pad", "bool", True, "whether padding counts as elements"),
             Setting("divisor_override", "int", None, "divide by this instead"),
         ),
-    ),
+    )
+
+
+def _power(name: str) -> OpSpec:
+    axes = POOLED_AXES[name]
+    return OpSpec(
+        name,
+        ("x",),
+        _pool(axes),
+        f"The p-norm of each window of {_FORMS[axes]}: `(sum of |x| ** p) ** (1 / p)`; padding counts as "
+        "zeros.",
+        "pooling",
+        FLOATS,
+        (
+            Setting("p", "float", 2.0, "the exponent", ("norm_type",)),
+            _KERNEL,
+            _STRIDE,
+            PADDING,
+            DILATION,
+            _CEIL,
+        ),
+    )
+
+
+SPECS: tuple[OpSpec, ...] = (
+    *map(_max, ("max_pool1d", "max_pool2d", "max_pool3d")),
+    *map(_average, ("avg_pool1d", "avg_pool2d", "avg_pool3d")),
+    *map(_power, ("lp_pool1d", "lp_pool2d")),
     OpSpec(
         "upsample2d",
         ("x",),

@@ -18,6 +18,9 @@ from openinfer.lowering.buffers.bufferizer import (
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.places import keep_place, to_host
 
+_Indexed = nn.GatherOp | nn.ScatterOp | nn.ElementIndexOp
+"""Ops that check indices, their second operand."""
+
 
 def _destination(b: Bufferizer, op: Operation) -> None:
     """An `nn` op writes into new buffers, and gets its scratch."""
@@ -29,7 +32,7 @@ def _destination(b: Bufferizer, op: Operation) -> None:
     scratch: dict[str, SSAValue] = {}
     for row in demands_of(op).scratch(op):
         scratch[row.name] = b.allocate(row.element, row.dims, "scratch")
-    if isinstance(op, nn.GatherOp | nn.ScatterOp) and b.errors is not None:
+    if isinstance(op, _Indexed) and b.errors is not None:
         if demands_of(op).own_memory:
             _check_on_host(b, op, b.errors)
         else:
@@ -44,7 +47,7 @@ def _destination(b: Bufferizer, op: Operation) -> None:
     b.retire(op)
 
 
-def _check_on_host(b: Bufferizer, op: nn.GatherOp | nn.ScatterOp, errors: SSAValue) -> None:
+def _check_on_host(b: Bufferizer, op: _Indexed, errors: SSAValue) -> None:
     """The host, whose record of errors no device sees, looks at the indices in front of the device's op."""
     bound = nn.dims_of(op.inputs[0])[op.axis.value.data]
     settings = {

@@ -1,4 +1,4 @@
-"""Rules of ops that are made of other `nn` ops: batch norm, group norm, rotary embedding."""
+"""Rules of ops that are made of other `nn` ops: norms by channel, rotary embedding."""
 
 from __future__ import annotations
 
@@ -64,13 +64,23 @@ def _batch_norm(call: Call) -> Sequence[SSAValue]:
 
 @op_rule("group_norm", scalars=("eps",))
 def _group_norm(call: Call) -> Sequence[SSAValue]:
+    dims, groups = nn.dims_of(call.operands[0]), call.settings["groups"]
+    assert isinstance(groups, int)
+    return _by_groups(call, Size.of(groups), dims[1] // groups)
+
+
+@op_rule("instance_norm", scalars=("eps",))
+def _instance_norm(call: Call) -> Sequence[SSAValue]:
+    return _by_groups(call, nn.dims_of(call.operands[0])[1], _ONE)
+
+
+def _by_groups(call: Call, groups: Size, channels: Size) -> Sequence[SSAValue]:
+    """Layer norm over each group of so many channels, together with the axes behind them."""
     dtype = _wide(call)
     x, *affine = call.operands
-    groups = call.settings["groups"]
-    assert isinstance(groups, int)
     dims = nn.dims_of(x)
-    inner = (dims[1] // groups) * product(dims[2:])
-    rows = call.reshape(x, (dims[0], Size.of(groups), inner))
+    inner = channels * product(dims[2:])
+    rows = call.reshape(x, (dims[0], groups, inner))
     # Rounded here already where nothing follows.
     element = element_type(dtype) if affine else call.type.element_type
     kind = nn.with_element(_like(rows), element)

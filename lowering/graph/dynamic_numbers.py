@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects import nn, opset
 from openinfer.dialects.nn.elements import dtype_name
+from openinfer.dialects.ops.adaptive_pooling import ADAPTIVE_AXES
 from openinfer.dialects.ops.base import normal_axis
 from openinfer.dialects.opset import NameRef, OpSpec, TensorSpec
 from openinfer.runtime.sizes import Size
@@ -31,6 +32,7 @@ WINDOWS: Final = {
 LEAST: Final = {
     "topk": {"k": 0}, "one_hot": {"depth": 1}, "upsample2d": {"size": 1}, "pad": {"pads": 0},
     "rfft": {"n": 1}, "irfft": {"n": 1}, "split": {"sizes": 0},
+    **{name: {"output_size": 1} for name in ADAPTIVE_AXES},
 }  # fmt: skip
 """The same for settings that are sizes of a result, or are added to one."""
 _KINDS: Final = {1: "not-positive", 0: "below-zero"}

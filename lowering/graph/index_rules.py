@@ -71,6 +71,23 @@ def _sort(call: Call) -> Sequence[SSAValue]:
     return [values, sort.result[1]][: len(call.results)]
 
 
+@op_rule("argsort")
+def _argsort(call: Call) -> Sequence[SSAValue]:
+    (x,) = call.operands
+    x = widened(call, x, stored(dtype_of(x)))
+    dims = nn.dims_of(x)
+    sort = nn.SortOp(
+        [x],
+        [nn.tensor_type(nn.element_of(x), dims), nn.tensor_type(i64, dims)],
+        properties={
+            "axis": nn.int_setting(normal_axis(call.settings["axis"], len(dims))),
+            "descending": _flag(call.settings["descending"]),
+        },
+    )
+    call.step.builder.add(sort)
+    return [sort.result[1]]
+
+
 @op_rule("cumsum")
 def _cumsum(call: Call) -> Sequence[SSAValue]:
     (x,) = call.operands

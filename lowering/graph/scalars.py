@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects.builtin import AnyFloat, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import dtype_name, element_type
 from openinfer.dialects.opset import NameRef, find
 from openinfer.lowering.graph.op_rules import Call
+from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.settings import attribute_of
+from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
-    from openinfer.lowering.graph.scope import Scope
     from openinfer.lowering.graph.step import Step
 
 
@@ -71,6 +72,13 @@ def number(call: Call, value: object, element: Attribute) -> SSAValue:
         # An attribute holds 64 signed bits; the constant wraps to its element type.
         value = (value + 2**63) % 2**64 - 2**63 if not isinstance(element, AnyFloat) else value
     return call.add(nn.FillOp, [], kind, value=attribute_of(value))
+
+
+def size_number(call: Call, size: Size) -> SSAValue:
+    """A size of a tensor of the step as an i64 without dimensions."""
+    if size.constant is not None:
+        return number(call, size.constant, i64)
+    return call.step.builder.add(nn.FromIndexOp(call.step.values.index(size, Scope())))
 
 
 def computed(dtype: str) -> str:

@@ -1,28 +1,27 @@
-"""Rules of the ops over windows: convolutions, pooling, resampling.
+"""Rules of the convolutions.
 
 A convolution of floats whose sizes and settings are known is `nn.conv`. Any other one is one
 product: the kernel as a matrix `[out, in * kernel]` times the windows of x as
-`[in * kernel, windows]`. A transposed one multiplies first and folds the windows of the product.
+`[in * kernel, windows]`. A transposed one multiplies first and folds the windows of the product. One
+over three axes takes the elements along its depth as channels, and is one over two axes then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import dtype_name, element_type
 from openinfer.dialects.ops.base import product, promote_floats
 from openinfer.dialects.ops.convolution import conv_windows, transposed_extents
-from openinfer.dialects.ops.pooling import pool_windows, resamplings
 from openinfer.dialects.ops.windows import Window, per_axis
-from openinfer.dialects.opset import NameRef, TensorSpec
+from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.graph.dynamic_numbers import LARGEST_WINDOW
 from openinfer.lowering.graph.op_rules import Call, Settings, op_rule
 from openinfer.lowering.graph.requirements import Requirements
-from openinfer.lowering.graph.scalar_rules import either_way
 from openinfer.lowering.graph.scalars import computed, widened
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -46,7 +45,7 @@ def _flat_height(call: Call, x: SSAValue) -> SSAValue:
     return call.reshape(x, (*dims[:-1], _ONE, dims[-1])) if len(dims) == 3 else x
 
 
-def _placed(windows: Sequence[Window]) -> dict[str, Attribute]:
+def placed(windows: Sequence[Window]) -> dict[str, Attribute]:
     """Stride, padding and dilation as properties; a single axis is the horizontal one."""
     two = list(windows)
     if len(two) == 1:
@@ -111,22 +110,32 @@ def _require_room(requirements: Requirements, window: Window) -> None:
             requirements.at_most(side + 1, Size.of(LARGEST_WINDOW), "padded")
 
 
-@op_rule("conv1d", "conv2d", check=_check_convolution)
+@op_rule("conv1d", "conv2d", "conv3d", check=_check_convolution)
 def _convolution(call: Call) -> Sequence[SSAValue]:
     x, w = call.operands[:2]
     spatial = len(nn.dims_of(w)) - 2
     windows = conv_windows(_spec(w), call.settings, spatial)
-    groups = _groups(call)
     x = _with_batch(call, x, spatial + 2)
     w = _flat_height(call, w)
+    dims = call.results[0].dims
+    counts = dims[-spatial:]
+    if spatial == 3:
+        y = _by_depth(call, x, w, windows, counts)
+    else:
+        y = _over_planes(call, x, w, windows, counts if spatial == 2 else (_ONE, *counts))
+    return [call.reshape(y, dims)]
+
+
+def _over_planes(
+    call: Call, x: SSAValue, w: SSAValue, windows: Sequence[Window], counts: Sequence[Size]
+) -> SSAValue:
+    """The convolution of x `[N, C, H, W]` by w `[O, C / groups, KH, KW]`, with its bias, as declared."""
+    groups = _groups(call)
     batch, _, *_ = nn.dims_of(x)
     outputs, channels, *kernel = nn.dims_of(w)
-    counts = call.results[0].dims[-spatial:]
-    counts = counts if spatial == 2 else (_ONE, *counts)
     if _is_direct(x, w, counts, windows):
         y = _direct(call, x, w, windows, (batch, outputs, *counts))
-        y = _biased(call, y, (outputs, _ONE))
-        return [call.reshape(y, call.results[0].dims)]
+        return _biased(call, y, (outputs, _ONE))
     depth, many = product([channels, *kernel]), product(counts)
     rows = outputs // groups
     lead = (Size.of(groups),) if groups > 1 else ()
@@ -135,7 +144,30 @@ def _convolution(call: Call) -> Sequence[SSAValue]:
     element = element_type(_sums(call))
     kind = nn.tensor_type(element, (batch, *lead, rows, many))
     y = call.add(nn.MatmulOp, [matrix, columns], kind)
-    return [call.reshape(_biased(call, y, (*lead, rows)), call.results[0].dims)]
+    return _biased(call, y, (*lead, rows))
+
+
+def _by_depth(
+    call: Call, x: SSAValue, w: SSAValue, windows: Sequence[Window], counts: Sequence[Size]
+) -> SSAValue:
+    """The convolution of x `[N, C, D, H, W]` by w `[O, C / groups, KD, KH, KW]`.
+
+    Each window along the depth is an image of its own, with `C * KD` channels.
+    """
+    batch, channels, depth, height, width = nn.dims_of(x)
+    outputs, each, taps, *kernel = nn.dims_of(w)
+    (front, *plane), (behind, *across) = windows, counts
+    zero = Size.of(0)
+    beside = Window(_ONE, _ONE, zero, zero, _ONE)
+    rows = call.reshape(x, (batch, channels, depth, height * width))
+    parts = _unfolded(call, rows, (front, beside), (taps, _ONE), (behind, height * width))
+    parts = call.reshape(parts, (batch, channels, taps, behind, height, width))
+    images = call.transpose(parts, (0, 3, 1, 2, 4, 5))
+    images = call.reshape(images, (batch * behind, channels * taps, height, width))
+    flat = call.reshape(w, (outputs, each * taps, *kernel))
+    y = _over_planes(call, images, flat, plane, across)
+    y = call.reshape(y, (batch, behind, outputs, *across))
+    return call.transpose(y, (0, 2, 1, 3, 4))
 
 
 _DIRECT = frozenset({"f16", "bf16", "f32", "f64"})
@@ -158,8 +190,8 @@ def _direct(
     kind = nn.tensor_type(element_type(_sums(call)), dims)
     kernel = nn.window_numbers(nn.dims_of(w)[2:])
     groups = nn.int_setting(_groups(call))
-    placed = _placed(windows)
-    return call.add(nn.ConvOp, [x, w], kind, kernel=kernel, groups=groups, **placed)
+    where = placed(windows)
+    return call.add(nn.ConvOp, [x, w], kind, kernel=kernel, groups=groups, **where)
 
 
 def _unfolded(
@@ -176,7 +208,7 @@ def _unfolded(
     if alone and all(w.stride == _ONE for w in windows) and list(counts) == extents:
         return call.reshape(x, dims)
     kind = nn.tensor_type(nn.element_of(x), dims)
-    return call.add(nn.UnfoldOp, [x], kind, **_placed(windows))
+    return call.add(nn.UnfoldOp, [x], kind, **placed(windows))
 
 
 def _check_transposed(
@@ -224,79 +256,6 @@ def _transposed(call: Call) -> Sequence[SSAValue]:
     outputs = each * groups
     spread = call.reshape(spread, (batch, outputs, *kernel, *counts))
     kind = nn.tensor_type(element, (batch, outputs, *extents))
-    y = call.add(nn.FoldOp, [spread], kind, **_placed(windows))
+    y = call.add(nn.FoldOp, [spread], kind, **placed(windows))
     y = _biased(call, call.reshape(y, (batch, outputs, product(extents))), (outputs,))
     return [call.reshape(y, call.results[0].dims)]
-
-
-# Pooling and resampling ---------------------------------------------------------------------------
-
-
-def _is_unsigned(element: Attribute) -> bool:
-    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
-
-
-def _planes(call: Call) -> tuple[SSAValue, tuple[Size, ...]]:
-    """x with four dimensions, and the dimensions of the result like it."""
-    x = _with_batch(call, call.operands[0], 4)
-    return x, (*nn.dims_of(x)[:2], *call.results[0].dims[-2:])
-
-
-def _check_pool(
-    requirements: Requirements, operands: Sequence[TensorSpec], settings: Settings
-) -> None:
-    """There is something to pool, a window fits, and none lies in padding alone."""
-    ceil = bool(settings["ceil_mode"])
-    for window, extent in zip(pool_windows(settings), operands[0].dims[-2:]):
-        requirements.at_most(_ONE, extent)
-        for side in (window.before, window.after):
-            requirements.at_most(side * 2, window.reach)
-        requirements.at_most(window.needed(ceil=ceil), window.padded(extent))
-
-
-@op_rule("max_pool2d", "avg_pool2d", scalars=("count_include_pad",), check=_check_pool)
-def _pool(call: Call) -> Sequence[SSAValue]:
-    settings = call.settings
-    if isinstance(settings.get("count_include_pad"), NameRef):
-        return either_way(call, "count_include_pad")
-    windows = pool_windows(settings)
-    ceil = bool(settings["ceil_mode"])
-    x, dims = _planes(call)
-    average = call.spec.name == "avg_pool2d"
-    element = nn.element_of(x)
-    floats = DTYPES[dtype_name(element)].is_float
-    divisor = settings.get("divisor_override")
-    value = call.add(
-        nn.PoolOp,
-        [x],
-        nn.tensor_type(call.type.element_type if floats else element, dims),
-        kind=StringAttr("average" if average else "max"),
-        kernel=nn.window_numbers([w.kernel for w in windows]),
-        **_placed(windows),
-        ceil=UnitAttr() if ceil else None,
-        count_padding=UnitAttr() if average and settings["count_include_pad"] else None,
-        divisor=nn.int_setting(divisor) if isinstance(divisor, int) else None,
-        unsigned=UnitAttr() if _is_unsigned(element) else None,
-    )
-    return [call.reshape(value, call.results[0].dims)]
-
-
-@op_rule("upsample2d")
-def _upsample(call: Call) -> Sequence[SSAValue]:
-    rows = resamplings(_spec(call.operands[0]), call.settings)
-    for extent, result in zip(nn.dims_of(call.operands[0])[-2:], call.results[0].dims[-2:]):
-        call.require(_ONE, extent)
-        call.require(_ONE, result)
-    x, dims = _planes(call)
-    bilinear = call.settings["mode"] == "bilinear"
-    scales = [n for r in rows if r.scale for n in (r.scale.numerator, r.scale.denominator)]
-    element = call.type.element_type if bilinear else nn.element_of(x)
-    value = call.add(
-        nn.ResampleOp,
-        [x],
-        nn.tensor_type(element, dims),
-        kind=StringAttr(str(call.settings["mode"])),
-        scales=nn.ints_setting(scales) if len(scales) == 4 else None,
-        corners=UnitAttr() if call.settings["align_corners"] else None,
-    )
-    return [call.convert(call.reshape(value, call.results[0].dims), call.type)]

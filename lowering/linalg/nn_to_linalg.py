@@ -487,11 +487,15 @@ def _marked(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
             op.boolean = UnitAttr()
         case nn.MatmulOp() if any(map(low.is_unsigned, op.inputs[:2])):
             op.unsigned = UnitAttr()
-        case nn.ScatterOp() | nn.SortOp() | nn.ReduceOp() if low.is_unsigned(op.inputs[0]):
+        case nn.ScatterOp() | nn.ScatterElementsOp() | nn.SortOp() | nn.ReduceOp() if (
+            low.is_unsigned(op.inputs[0])
+        ):
             op.unsigned = UnitAttr()
         case _:
             pass
-    if isinstance(op, nn.GatherOp | nn.ScatterOp) and low.is_unsigned(op.inputs[1]):
+    if isinstance(op, nn.GatherOp | nn.ScatterOp | nn.ElementIndexOp) and low.is_unsigned(
+        op.inputs[1]
+    ):
         op.unsigned_indices = UnitAttr()
     return [], []
 
@@ -507,6 +511,8 @@ _RULES: dict[type[Operation], Rule] = {
     nn.MatmulOp: _marked,
     nn.GatherOp: _marked,
     nn.ScatterOp: _marked,
+    nn.GatherElementsOp: _marked,
+    nn.ScatterElementsOp: _marked,
     nn.SortOp: _marked,
     tensor.ExtractOp: _extract,
     nn.FromIndexOp: _from_index,

@@ -12,6 +12,6 @@ class NullDemands(Demands):
     """Nothing: its kernels are not lowered any further."""
 
     def supports(self, op: Operation) -> str | None:
-        if isinstance(op, nn.GatherOp | nn.ScatterOp):
+        if isinstance(op, nn.GatherOp | nn.ScatterOp | nn.ElementIndexOp):
             return "it checks indices, and only the host can say which one is wrong"
         return None

@@ -49,7 +49,7 @@ def _reach(window: Window, place: int, count: int) -> slice:
     return slice(first, first + stride * (count - 1) + 1 if count else first, stride)
 
 
-@twin("conv1d", "conv2d")
+@twin("conv1d", "conv2d", "conv3d")
 def _conv(call: Call) -> AnyArray:
     x, w = _operands(call)
     spatial = w.ndim - 2

@@ -57,6 +57,12 @@ def _results(call: Call, x: AnyArray, order: AnyArray, axis: int) -> list[AnyArr
     return found[: len(call.outputs)]
 
 
+@twin("argsort")
+def _argsort(call: Call) -> AnyArray:
+    x, axis = call.inputs[0], _axis(call)
+    return _order(x, axis, bool(call.settings["descending"])).astype(np.int64)
+
+
 @twin("sort")
 def _sort(call: Call) -> list[AnyArray]:
     x, axis = call.inputs[0], _axis(call)

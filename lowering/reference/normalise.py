@@ -1,4 +1,4 @@
-"""Twins of batch norm and group norm."""
+"""Twins of batch norm, group norm and instance norm."""
 
 from __future__ import annotations
 
@@ -28,16 +28,25 @@ def _batch_norm(call: Call) -> AnyArray:
     return y + affine[1] if len(affine) > 1 else y
 
 
+@twin("instance_norm")
+def _instance_norm(call: Call) -> AnyArray:
+    return _by_groups(call, call.inputs[0].shape[1])
+
+
 @twin("group_norm")
 def _group_norm(call: Call) -> AnyArray:
-    x = call.exact()
     groups = call.settings["groups"]
     assert isinstance(groups, int)
+    return _by_groups(call, groups)
+
+
+def _by_groups(call: Call, groups: int) -> AnyArray:
+    x = call.exact()
     batch, channels, *rest = x.shape
+    if not x.size:
+        return x
     parts = x.reshape(batch, groups, channels // groups, *rest)
     axes = tuple(range(2, parts.ndim))
-    if not parts.size:
-        return x
     centred = parts - np.mean(parts, axis=axes, keepdims=True)
     variance = np.mean(centred * centred, axis=axes, keepdims=True)
     y = np.reshape(centred / np.sqrt(variance + _eps(call)), x.shape)

@@ -36,6 +36,7 @@ _MODULES = (
     "layout",
     "borders",
     "indexing",
+    "element_indexing",
     "quantization",
     "random",
     "convolution",

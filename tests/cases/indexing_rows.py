@@ -26,6 +26,7 @@ _SCATTERS: tuple[tuple[Shapes, int], ...] = (
 
 def rows() -> Iterator[Case]:
     yield from _scatters()
+    yield from _by_elements()
     yield from _orders()
     yield from _sums()
     yield from _borders()
@@ -62,6 +63,28 @@ def _scatters() -> Iterator[Case]:
     yield Case("one_hot", ((5,),), ("i64",), {"depth": 4}, draw="indices", runtime=True)
 
 
+def _by_elements() -> Iterator[Case]:
+    for shapes, axis in (
+        (((7, 3), (4, 3)), 0),
+        (((2, 7, 3), (2, 9, 2)), 1),
+        (((3, 33), (3, 5)), -1),
+        (((9,), (0,)), 0),
+    ):
+        for op in ("gather_elements", "scatter_elements"):
+            operands = (*shapes, shapes[1])[: 2 if op[0] == "g" else 3]
+            dtypes = ("f32", "i64", "f32")[: len(operands)]
+            yield Case(op, operands, dtypes, {"axis": axis}, draw="indices")
+    for how in ("add", "mul", "min", "max"):
+        for dtype in ("f32", "i8", "u8", "bf16"):
+            settings = {"axis": 1, "reduction": how}
+            shapes = ((5, 3), (5, 8), (5, 8))
+            yield Case("scatter_elements", shapes, (dtype, "i32", dtype), settings, draw="indices")
+    yield Case("gather_elements", ((5, 3), (5, 3)), ("f32", "u8"), draw="indices", runtime=True)
+    shapes = ((5, 3), (5, 3), (5, 3))
+    yield Case("scatter_elements", shapes, ("f32", "i64", "f32"), draw="indices", runtime=True)
+    yield Case("scatter_elements", shapes, ("f32", "i64", "f32"), draw="indices", inplace=0)
+
+
 def _orders() -> Iterator[Case]:
     for descending in (False, True):
         for shapes in _LINES:
@@ -78,6 +101,7 @@ def _orders() -> Iterator[Case]:
         yield Case("sort", ((40,),), ("i64",), {"descending": descending}, draw="extreme")
         yield Case("sort", ((9, 5),), ("f32",), {"axis": 0, "descending": descending}, outputs=2)
         yield Case("sort", ((5, 9),), ("f32",), {"descending": descending}, runtime=True)
+        yield Case("argsort", ((9, 5),), ("f32",), {"axis": 0, "descending": descending})
         yield Case(
             "sort", ((5, 9),), ("f32",), {"axis": 0, "descending": descending}, 2, runtime=True
         )

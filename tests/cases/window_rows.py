@@ -12,8 +12,11 @@ _WHOLE = ("i32", "i64", "i8", "u8", "i16", "u32")
 
 def rows() -> Iterator[Case]:
     yield from _convolutions()
+    yield from _convolutions_of_volumes()
     yield from _transposed()
     yield from _pools()
+    yield from _pools_of_other_ranks()
+    yield from _adaptive_pools()
     yield from _upsamples()
     yield from _norms()
 
@@ -79,6 +82,24 @@ def _one_dimensional() -> Iterator[tuple[tuple[int, ...], tuple[int, ...], Mappi
     yield (2, 4, 33), (4, 1, 4), {"groups": 4, "stride": 2, "padding": 1}
     yield (1, 20, 40), (16, 20, 3), {"padding": 1}
     yield (0, 3, 17), (4, 3, 5), {}
+
+
+def _convolutions_of_volumes() -> Iterator[Case]:
+    plain: Shapes = ((2, 4, 5, 4, 6), (6, 4, 3, 2, 3), (6,))
+    for dtype in ("f32", "f16", "i8"):
+        yield Case("conv3d", plain, (dtype,) * 3, {"padding": 1})
+    for x, w, settings in (
+        (
+            (2, 4, 5, 4, 6),
+            (4, 2, 2, 2, 2),
+            {"groups": 2, "stride": [2, 1, 2], "dilation": [2, 1, 1]},
+        ),
+        ((3, 5, 4, 6), (4, 3, 1, 3, 3), {"padding": [0, 0, 1, 1, 2, 0]}),
+        ((2, 3, 0, 4, 6), (4, 3, 2, 1, 1), {"padding": 1}),
+    ):
+        yield Case("conv3d", (x, w), ("f32",) * 2, settings)
+    names = (("N", "4", "D", "H", "W"),)
+    yield Case("conv3d", plain, ("f32",) * 3, {"stride": 2, "padding": 1}, names=names)
 
 
 def _transposed() -> Iterator[Case]:
@@ -152,6 +173,49 @@ def _pools() -> Iterator[Case]:
     yield Case("max_pool2d", ((1, 1, 2, 2),), ("f32",), row, note="windows without elements")
 
 
+def _pools_of_other_ranks() -> Iterator[Case]:
+    settings: list[Mapping[str, Any]] = [
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": 2, "stride": 3, "ceil_mode": True},
+    ]
+    for x, axes in (((2, 3, 11), 1), ((2, 3, 5, 4, 6), 3)):
+        for op in (f"max_pool{axes}d", f"avg_pool{axes}d"):
+            yield Case(op, (x,), ("f32",), settings[0])
+            yield Case(op, (x,), ("f16",), settings[0])
+            yield Case(op, (x,), ("f32",), settings[1], draw="gaps")
+            names = (("N", "3", *"DHW"[-axes:]),)
+            yield Case(op, (x,), ("f32",), settings[0], names=names)
+        yield Case(f"max_pool{axes}d", (x,), ("u8",), settings[0], draw="extreme")
+        row = {**settings[0], "count_include_pad": False}
+        yield Case(f"avg_pool{axes}d", (x,), ("f32",), row)
+        yield Case(f"avg_pool{axes}d", (x[1:],), ("f32",), {**settings[1], "divisor_override": 5})
+    row = {"kernel_size": [2, 1, 3], "stride": 1, "dilation": [2, 1, 1], "padding": [1, 0, 1]}
+    yield Case("max_pool3d", ((3, 5, 4, 6),), ("f32",), row)
+    for x, axes in (((2, 3, 11), 1), ((2, 3, 5, 6), 2)):
+        for p in (2, 1, 3.5):
+            yield Case(f"lp_pool{axes}d", (x,), ("f32",), {**settings[0], "p": p})
+        yield Case(f"lp_pool{axes}d", (x,), ("f16",), settings[1])
+        names = (("N", "3", *"HW"[-axes:]),)
+        yield Case(f"lp_pool{axes}d", (x,), ("f32",), settings[1], names=names)
+
+
+def _adaptive_pools() -> Iterator[Case]:
+    for x, axes, ops in (
+        ((2, 3, 11), 1, ("max", "avg")),
+        ((2, 3, 6, 7), 2, ("max", "avg")),
+        ((2, 3, 4, 6, 5), 3, ("avg",)),
+    ):
+        for kind in ops:
+            op = f"adaptive_{kind}_pool{axes}d"
+            yield Case(op, (x,), ("f32",), {"output_size": 3})
+            yield Case(op, (x,), ("f32",), {"output_size": 1})
+            yield Case(op, (x[1:],), ("f16",), {"output_size": 2})
+            yield Case(op, (x,), ("f32",), {"output_size": 8}, draw="gaps")
+            names = (("N", "3", *"DHW"[-axes:]),)
+            yield Case(op, (x,), ("f32",), {"output_size": 4}, names=names)
+    yield Case("adaptive_max_pool1d", ((3, 7),), ("u8",), {"output_size": 3}, draw="extreme")
+
+
 def _upsamples() -> Iterator[Case]:
     x: Shapes = ((2, 3, 4, 5),)
     names = (("N", "3", "H", "W"),)
@@ -188,6 +252,9 @@ def _norms() -> Iterator[Case]:
         yield Case("batch_norm", shapes, (dtype,) * 5, draw="variance")
         yield Case("group_norm", ((2, 4, 3, 5), vector, vector), (dtype,) * 3, {"groups": 2})
         yield Case("group_norm", ((2, 4, 3, 5),), (dtype,), {"groups": 4})
+    yield Case("instance_norm", ((2, 4, 3, 5), vector, vector), ("f32",) * 3)
+    yield Case("instance_norm", ((2, 4, 7),), ("f32",), {"eps": 0.1}, names=(("N", "C", "L"),))
+    yield Case("instance_norm", ((2, 4, 7), vector), ("bf16", "f32"))
     for count in (3, 4):
         shapes = ((7, 4), *(vector,) * (count - 1))
         yield Case("batch_norm", shapes, ("f32",) * count, {"eps": 0.1}, draw="variance")

@@ -87,6 +87,12 @@ def added_at(x: Any, i: Any, u: Any) -> Any:
     return y
 
 
+def put_at(x: Any, i: Any, u: Any) -> Any:
+    y = x.copy()
+    np.put_along_axis(y, i.astype(int), u, 0)
+    return y
+
+
 def shuffled(x: Any) -> Any:
     return x.reshape(1, 1, 2, 2, 2, 2).transpose(0, 1, 4, 2, 5, 3).reshape(1, 1, 4, 4)
 
@@ -211,7 +217,10 @@ CASES: dict[str, Case] = {
     ),
     "indexselect": Case(f"{A}; i: u8[2]", "y: f32[2, 3]", lambda x, i: x[i]),
     "indexadd": Case(f"{A}; i: u8[2]; u: f32[2, 3]", Y, added_at),
-    "argsort": Case(A, "y: i64[4, 3]", lambda x: x.argsort(0), f"t: {SAME}"),
+    "gatherelements": Case(
+        f"{A}; i: u8[2, 3]", "y: f32[2, 3]", lambda x, i: np.take_along_axis(x, i.astype(int), 0)
+    ),
+    "scatterelements": Case(f"{A}; i: u8[1, 3]; u: f32[1, 3]", Y, put_at),
     "tril": Case(
         "x: f32[3, 3]", "y: f32[3, 3]", np.tril, "i: i64[3, 3]; j: i64[3, 3]; m: bool[3, 3]"
     ),
@@ -293,6 +302,7 @@ CASES: dict[str, Case] = {
     "convtranspose": Case(f"{IMAGE}; w: f32[4, 2, 2, 2]", "y: f32[1, 2, 8, 8]", transposed),
     "maxpool": Case(IMAGE, "y: f32[1, 4, 2, 2]", lambda x: windows(x).max((3, 5))),
     "avgpool": Case(IMAGE, "y: f32[1, 4, 2, 2]", lambda x: windows(x).mean((3, 5))),
+    "lppool": Case(IMAGE, "y: f32[1, 4, 2, 2]", lambda x: np.sqrt((windows(x) ** 2).sum((3, 5)))),
     "globalaveragepool": Case(IMAGE, "y: f32[1, 4, 1, 1]", lambda x: x.mean((2, 3), keepdims=True)),
     "globalmaxpool": Case(IMAGE, "y: f32[1, 4, 1, 1]", lambda x: x.max((2, 3), keepdims=True)),
     "interpolate": Case(

@@ -326,6 +326,54 @@ def test_a_scatter_outside_is_the_error_of_the_cpu(
     assert str(2**32 + 1) in found[0]
 
 
+BY_ELEMENTS = """
+dynamic { x: f32[N, 5]; y: u8[N, 5]; i: i64[M, 5]; k: u8[N, 7]; u: f32[M, 5]; w: u8[N, 7]; }
+volatile { a: f32[M, 5]; b: u8[N, 7]; c: f32[N, 5]; d: u8[N, 5]; e: u8[N, 5]; }
+block entry {
+    op gather_elements(x, i) >> a;
+    op gather_elements(y, k, axis=1) >> b;
+    op scatter_elements(x, i, u, reduction="add") >> c;
+    op scatter_elements(y, k, w, axis=1, reduction="max") >> d;
+    op scatter_elements(y, k, w, axis=1) >> e;
+    return;
+}
+"""
+
+
+def by_elements() -> dict[str, Any]:
+    draw = np.random.default_rng(5)
+    return {
+        "x": floats(draw, 9, 5),
+        "y": draw.integers(0, 256, (9, 5)).astype(np.uint8),
+        "i": draw.integers(0, 9, (40, 5)),
+        "k": draw.integers(0, 5, (9, 7)).astype(np.uint8),
+        "u": floats(draw, 40, 5),
+        "w": draw.integers(0, 256, (9, 7)).astype(np.uint8),
+    }
+
+
+def test_gathers_and_scatters_by_elements(everything_on_vulkan: None) -> None:
+    agree(BY_ELEMENTS, by_elements())
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("i", -1), ("i", 2**32 + 1), ("k", 5)])
+def test_an_index_of_an_element_outside_is_the_error_of_the_cpu(
+    name: str, wrong: int, everything_on_vulkan: None
+) -> None:
+    inputs = by_elements()
+    inputs[name][3, 1:] = wrong
+    found: list[str] = []
+    for program in (
+        oi.compile(BY_ELEMENTS, device="vulkan", fallback=False),
+        oi.compile(BY_ELEMENTS),
+    ):
+        with pytest.raises(oi.StepError) as raised:
+            program.make_executor().run(**inputs)
+        found.append(str(raised.value))
+    assert found[0] == found[1]
+    assert f"index {wrong} at position [3, 1]" in found[0]
+
+
 # Windows
 
 WINDOWS = """

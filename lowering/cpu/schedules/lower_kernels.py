@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from openinfer.lowering.cpu.schedules import (
     attention_schedule,
     conv_schedule,
+    element_indices,
     fourier_schedule,
     generic,
     indexing,
@@ -29,6 +30,7 @@ from openinfer.lowering.kernels.rules import Rule, lower_by_rules
 GROUPS: dict[str, dict[str, Rule]] = {
     "attention": attention_schedule.RULES,
     "convolution": conv_schedule.RULES,
+    "element_indices": element_indices.RULES,
     "fourier": fourier_schedule.RULES,
     "generic": generic.RULES,
     "indexing": indexing.RULES,

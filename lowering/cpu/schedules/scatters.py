@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from openinfer.lowering.cpu.schedules.gathers import Report, as_index, check_of_none
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.copies import copy_run
-from openinfer.lowering.kernels.numeric import is_float
+from openinfer.lowering.kernels.joins import joined
 from openinfer.lowering.kernels.runs import (
     collapse,
     each,
@@ -20,18 +17,6 @@ from openinfer.lowering.kernels.runs import (
     vector_run,
     view_around,
 )
-
-_FLOATS: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "add": arith.AddfOp,
-    "min": arith.MinnumfOp,
-    "max": arith.MaxnumfOp,
-}
-_SIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "add": arith.AddiOp,
-    "min": arith.MinSIOp,
-    "max": arith.MaxSIOp,
-}
-_UNSIGNED = {**_SIGNED, "min": arith.MinUIOp, "max": arith.MaxUIOp}
 
 
 def scatter(
@@ -57,7 +42,7 @@ def scatter(
     assert isinstance(indices.type, MemRefType)
     axis %= target.type.get_num_dims()
     index_rank = indices.type.get_num_dims()
-    _copy(b, x, target, lanes)
+    copy_all(b, x, target, lanes)
     result = view_around(b, target, axis)
     new = view_around(b, updates, axis, index_rank)
     flat = collapse(b, indices, [list(range(index_rank))]) if index_rank > 1 else indices
@@ -92,8 +77,7 @@ def scatter(
         b.store(combine(old, update), result.buffer, place)
 
     def combine(old: SSAValue, update: SSAValue) -> SSAValue:
-        table = _FLOATS if is_float(old) else _UNSIGNED if unsigned else _SIGNED
-        return b.insert(table[mode](old, update))
+        return joined(b, mode, old, update, unsigned=unsigned)
 
     def element(outer: SSAValue, j: SSAValue) -> None:
         index = as_index(b, b.load(flat, [j] if index_rank else []), unsigned_indices)
@@ -116,7 +100,8 @@ def scatter(
     check_of_none(b, result.outer, flat, bound, report, unsigned=unsigned_indices)
 
 
-def _copy(b: LoopBuilder, source: SSAValue, target: SSAValue, lanes: int) -> None:
+def copy_all(b: LoopBuilder, source: SSAValue, target: SSAValue, lanes: int) -> None:
+    """The elements of a buffer into another one of its shape."""
     assert isinstance(target.type, MemRefType)
     axes = range(target.type.get_num_dims())
     extent = extent_of(b, target, axes)

@@ -32,6 +32,10 @@ from openinfer.lowering.vulkan.schedules.attention import lower_attention
 from openinfer.lowering.vulkan.schedules.check_indices import lower_check_indices
 from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
+from openinfer.lowering.vulkan.schedules.element_indices import (
+    lower_gather_elements,
+    lower_scatter_elements,
+)
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
 from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
 from openinfer.lowering.vulkan.schedules.forms import choose_forms
@@ -70,6 +74,8 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.GatherOp.name: lower_gather,
     nn.CheckIndicesOp.name: lower_check_indices,
     nn.ScatterOp.name: lower_scatter,
+    nn.GatherElementsOp.name: lower_gather_elements,
+    nn.ScatterElementsOp.name: lower_scatter_elements,
     nn.SortOp.name: lower_sort,
     nn.CumsumOp.name: lower_cumsum,
     nn.ReduceOp.name: lower_extreme,

@@ -21,15 +21,14 @@ Requires: bufferised; no error record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import ScatterOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
-from openinfer.lowering.kernels.numeric import is_float
+from openinfer.lowering.kernels.joins import joined
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     each_element,
@@ -128,17 +127,4 @@ class _Scatter:
         mode = self.op.mode.data
         if mode == "set":
             return update
-        if is_float(old):
-            return self.b.insert(_FLOATS[mode](old, update))
-        table = _UNSIGNED if self.op.unsigned is not None else _SIGNED
-        return self.b.insert(table[mode](old, update))
-
-
-Join = Callable[[SSAValue, SSAValue], Operation]
-_FLOATS: dict[str, Join] = {
-    "add": arith.AddfOp,
-    "min": arith.MinnumfOp,
-    "max": arith.MaxnumfOp,
-}
-_SIGNED: dict[str, Join] = {"add": arith.AddiOp, "min": arith.MinSIOp, "max": arith.MaxSIOp}
-_UNSIGNED: dict[str, Join] = {**_SIGNED, "min": arith.MinUIOp, "max": arith.MaxUIOp}
+        return joined(self.b, mode, old, update, unsigned=self.op.unsigned is not None)

@@ -14,7 +14,7 @@ from openinfer.runtime.errors import StepError
 from openinfer.runtime.manifest import BEFORE, Manifest, NodeRow
 from openinfer.runtime.sizes import Size
 
-_INDICES = {"gather": 1, "scatter": 1, "one_hot": 0}
+_INDICES = {"gather": 1, "scatter": 1, "gather_elements": 1, "scatter_elements": 1, "one_hot": 0}
 """Which operand holds the indices."""
 
 

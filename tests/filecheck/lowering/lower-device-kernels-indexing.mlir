@@ -148,6 +148,55 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// By elements: an invocation reads its own index, and the element of its line that this names.
+// CHECK-LABEL: func.func private @gather_elements_0
+// CHECK: memref.load %i
+// CHECK: arith.cmpi ult
+// CHECK: scf.if
+// CHECK: memref.load %x
+// CHECK: memref.store %{{.*}}, %y
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<9x4xf32>
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<9x7xi64>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<9x7xf32>
+    func.call @gather_elements_0(%x, %i, %y) : (memref<9x4xf32>, memref<9x7xi64>, memref<9x7xf32>) -> ()
+    func.return
+  }
+  func.func private @gather_elements_0(%x: memref<9x4xf32>, %i: memref<9x7xi64>, %y: memref<9x7xf32>) {
+    nn.gather_elements(%x, %i) outs(%y) {axis = 1 : i64} : (memref<9x4xf32>, memref<9x7xi64>, memref<9x7xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// A scatter has an invocation for each line: it is copied, then its updates come in their order. Lines
+// behind those of the indices have none.
+// CHECK-LABEL: func.func private @scatter_elements_0
+// CHECK: scf.for %k
+// CHECK: memref.load %x
+// CHECK: memref.store %{{.*}}, %y
+// CHECK: arith.cmpi ult, %{{.*}}, %c5
+// CHECK: scf.if
+// CHECK: scf.for %n
+// CHECK: memref.load %i
+// CHECK: scf.if
+// CHECK: arith.mulf
+// CHECK: memref.store %{{.*}}, %y
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<9x4xf32>
+    %i = memref.alloc() {openinfer.memory = "device"} : memref<5x7xi64>
+    %u = memref.alloc() {openinfer.memory = "device"} : memref<5x7xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<9x4xf32>
+    func.call @scatter_elements_0(%x, %i, %u, %y) : (memref<9x4xf32>, memref<5x7xi64>, memref<5x7xf32>, memref<9x4xf32>) -> ()
+    func.return
+  }
+  func.func private @scatter_elements_0(%x: memref<9x4xf32>, %i: memref<5x7xi64>, %u: memref<5x7xf32>, %y: memref<9x4xf32>) {
+    nn.scatter_elements(%x, %i, %u) outs(%y) {axis = 1 : i64, mode = "mul"} : (memref<9x4xf32>, memref<5x7xi64>, memref<5x7xf32>, memref<9x4xf32>) -> ()
+    func.return
+  }
+}
+// -----
 // A kernel of the host is none of the device.
 // CHECK-LABEL: func.func private @cumsum_0
 // CHECK-NEXT: nn.cumsum

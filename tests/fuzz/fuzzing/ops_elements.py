@@ -223,7 +223,7 @@ def normalise(g: Pool, name: str) -> None:
 
 
 def channel_norm(g: Pool, name: str) -> None:
-    x = g.some(lambda v: is_float(v) and v.rank >= 2)
+    x = g.some(lambda v: is_float(v) and v.rank >= 2 + (name == "instance_norm"))
     if x is None:
         return
     channel = (x.dims[1],)
@@ -235,7 +235,7 @@ def channel_norm(g: Pool, name: str) -> None:
             return
         positive = g.op("sigmoid", [spread])
         operands += [g.need(x.dtype, channel), positive[0] if positive else None]
-    else:
+    elif name == "group_norm":
         count = x.dims[1].constant
         settings["groups"] = g.pick([d for d in (1, 2, 3, 4) if count and count % d == 0] or [1])
     operands += [g.need(x.dtype, channel) for _ in range(g.pick([0, 1, 2, 2]))]
@@ -291,7 +291,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("shl", "shr"), shift),
     **dict.fromkeys(("where", "filter"), select),
     **dict.fromkeys(("softmax", "log_softmax", "layer_norm", "rms_norm"), normalise),
-    **dict.fromkeys(("batch_norm", "group_norm"), channel_norm),
+    **dict.fromkeys(("batch_norm", "group_norm", "instance_norm"), channel_norm),
     **dict.fromkeys(("quantize", "dequantize"), quantize),
     "is_finite": unary,
     "fma": fma,

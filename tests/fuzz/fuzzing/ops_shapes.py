@@ -198,6 +198,23 @@ def scatter(g: Pool, name: str) -> None:
     g.op(name, [x, indices, updates], {"axis": axis, "mode": mode})
 
 
+def by_elements(g: Pool, name: str) -> None:
+    found = some_axis(g, name)
+    if found is None:
+        return
+    x, axis = found
+    dims = list(x.dims)
+    if g.maybe(0.6):
+        dims[axis] = Size.of(g.pick([0, 1, 3, 7, "N"]))
+    indices = g.need(g.pick(["i64", "i32", "u8"]), tuple(dims), "indices")
+    settings: dict[str, object] = {"axis": axis - x.rank * g.maybe(0.3)}
+    operands: list[Var | None] = [x, indices]
+    if name == "scatter_elements":
+        settings["reduction"] = g.pick(["none", "none", "add", "mul", "min", "max"])
+        operands.append(g.need(x.dtype, tuple(dims)))
+    g.op(name, operands, settings)
+
+
 def one_hot(g: Pool, name: str) -> None:
     indices = _positions(g)
     settings: dict[str, object] = {"depth": g.pick([5, 6, Size.name("N") + 3])}
@@ -214,14 +231,14 @@ def order(g: Pool, name: str) -> None:
         return
     x, axis = found
     settings: dict[str, object] = {"axis": axis - x.rank * g.maybe(0.5)}
-    if name == "sort":
+    if name in ("sort", "argsort"):
         settings |= {"descending": True} if g.maybe(0.4) else {}
     else:
         extent = x.dims[axis].constant
         settings["k"] = g.chance.randint(0, extent) if extent is not None else g.pick([0, 1, 2])
         settings |= {"largest": False} if g.maybe(0.4) else {}
         settings |= {"k": g.far()} if g.edges and g.maybe(0.4) else {}
-    g.op(name, [x], settings, outputs=g.pick([1, 2, 2]))
+    g.op(name, [x], settings, outputs=1 if name == "argsort" else g.pick([1, 2, 2]))
 
 
 def iota(g: Pool, name: str) -> None:
@@ -261,8 +278,11 @@ RULES: dict[str, Rule] = {
     "flip": flip,
     "gather": gather,
     "scatter": scatter,
+    "gather_elements": by_elements,
+    "scatter_elements": by_elements,
     "one_hot": one_hot,
     "sort": order,
+    "argsort": order,
     "topk": order,
     "iota": iota,
     "random_uniform": random_uniform,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fuzzing.ops_elements import Rule, calm, is_float, is_integer, taken
 from fuzzing.pool import Pool, Var
+from openinfer.dialects.ops.adaptive_pooling import ADAPTIVE_AXES
+from openinfer.dialects.ops.pooling import POOLED_AXES
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
@@ -144,7 +146,7 @@ def _windows(g: Pool, rank: int) -> dict[str, object]:
 
 
 def conv(g: Pool, name: str) -> None:
-    rank = 1 if name == "conv1d" else 2
+    rank = {"conv1d": 1, "conv3d": 3}.get(name, 2)
     x = _image(g, name, rank)
     if x is None:
         return
@@ -175,18 +177,34 @@ def conv(g: Pool, name: str) -> None:
 
 
 def pool(g: Pool, name: str) -> None:
-    x = _image(g, name, 2)
+    rank = int(name[-2])
+    x = _image(g, name, rank)
     if x is None:
         return
-    settings: dict[str, object] = {"kernel_size": g.pick([1, 2, 3, [2, 3]])}
+    settings: dict[str, object] = {"kernel_size": g.pick([1, 2, 3, [2, 3, 1][-rank:]])}
     if g.maybe(0.15):
-        settings["kernel_size"] = g.pick([_of_the_step(g, 1), [2, _of_the_step(g, 1)]])
-    settings |= {k: v for k, v in _windows(g, 2).items() if name == "max_pool2d" or k != "dilation"}
+        several = [2] * (rank - 1) + [_of_the_step(g, 1)]
+        settings["kernel_size"] = g.pick([_of_the_step(g, 1), several])
+    average = name.startswith("avg")
+    settings |= {k: v for k, v in _windows(g, rank).items() if not average or k != "dilation"}
     if g.maybe(0.3):
         settings["ceil_mode"] = True
-    if name == "avg_pool2d" and g.maybe(0.3):
+    if average and g.maybe(0.3):
         settings["count_include_pad"] = False
-    g.op(name, [x], settings)
+    if name.startswith("lp"):
+        settings["p"] = g.pick([1.0, 2.0, 3.0])
+    calm(g, g.op(name, [x], settings), 0.2)
+
+
+def adaptive_pool(g: Pool, name: str) -> None:
+    rank = int(name[-2])
+    x = _image(g, name, rank)
+    if x is None:
+        return
+    size: object = g.pick([1, 2, 3, [2, 1, 4][-rank:]])
+    if g.maybe(0.15):
+        size = _of_the_step(g, 1)
+    g.op(name, [x], {"output_size": size})
 
 
 def upsample(g: Pool, name: str) -> None:
@@ -274,9 +292,10 @@ RULES: dict[str, Rule] = {
     "attention": attention,
     "conv1d": conv,
     "conv2d": conv,
+    "conv3d": conv,
     "conv_transpose2d": conv,
-    "max_pool2d": pool,
-    "avg_pool2d": pool,
+    **dict.fromkeys(POOLED_AXES, pool),
+    **dict.fromkeys(ADAPTIVE_AXES, adaptive_pool),
     "upsample2d": upsample,
     "lstm": recurrent,
     "gru": recurrent,

@@ -119,3 +119,21 @@ func.func @f(%n: index) {
   %t = nn.from_index %n : tensor<1xi64>
   func.return
 }
+// -----
+// CHECK: nn.gather_elements: the indices have shape [2], expected the rank of [4, 3]
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<2xi64>) {
+  %y = nn.gather_elements(%x, %i) {axis = 0 : i64} : (tensor<4x3xf32>, tensor<2xi64>) -> tensor<2xf32>
+  func.return
+}
+// -----
+// CHECK: nn.gather_elements: the indices [2, 5] have more lines than x [4, 3]
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<2x5xi64>) {
+  %y = nn.gather_elements(%x, %i) {axis = 0 : i64} : (tensor<4x3xf32>, tensor<2x5xi64>) -> tensor<2x5xf32>
+  func.return
+}
+// -----
+// CHECK: nn.scatter_elements: updates has shape [2, 2], expected [2, 3]
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<2x3xi64>, %u: tensor<2x2xf32>) {
+  %y = nn.scatter_elements(%x, %i, %u) {axis = 0 : i64, mode = "set"} : (tensor<4x3xf32>, tensor<2x3xi64>, tensor<2x2xf32>) -> tensor<4x3xf32>
+  func.return
+}
