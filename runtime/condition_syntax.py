@@ -42,12 +42,13 @@ ELEMENTWISE = ("abs", "isfinite", "isinf", "isnan", "sqrt")
 _CONSTANTS = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 _COMPARISONS = ("<=", ">=", "==", "!=", "<", ">")
 _WORDS = ("and", "or", "not")
+_RANGES = ("..", ":")
 _LONGEST = 1000
 _DEEPEST = 32
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d[\d_]*(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<sign>\.\.|<=|>=|==|!=|//|[-+*/%<>=()\[\].,]))"
+    r"|(?P<sign>\.\.|<=|>=|==|!=|//|[-+*/%<>=()\[\].,:]))"
 )
 
 
@@ -302,11 +303,11 @@ class _Parser:
         return tuple(found)
 
     def slot(self) -> Slot:
-        """`2`, `1..3`, `..3`, `1..`, `..`, or nothing."""
+        """`2`, `1..3`, `..3`, `1..`, `..`, or nothing; `1:3` as in NumPy is the same as `1..3`."""
         if self.peek() in (",", "]"):
             return Slot(None)
-        start = None if self.peek() == ".." else self.total()
-        if not self.accept(".."):
+        start = None if self.peek() in _RANGES else self.total()
+        if not self.accept(*_RANGES):
             return Slot(start, single=True)
         stop = None if self.peek() in (",", "]") else self.total()
         return Slot(start, stop)

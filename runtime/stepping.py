@@ -129,6 +129,10 @@ class Follower:
         return holds
 
 
+def _declares(event: Event | None) -> bool:
+    return event is not None and event.kind == "Assign"
+
+
 def stops(
     executor: BaseExecutor, nodes: Generator[StepNode, None, None], breakpoints: list[Breakpoint]
 ) -> Generator[StepNode, None, None]:
@@ -234,12 +238,15 @@ class Stepper:
         self.stop = None
 
     def step(self, count: int = 1) -> Stop:
-        """Runs `count` nodes, into branches and loops; a breakpoint or the end stops earlier."""
-        stop = self._advance()
+        """Runs `count` nodes, into branches and loops; a breakpoint or the end stops earlier.
+
+        An `assign` declares and computes nothing: it is passed, here, in `next` and in `finish`.
+        """
+        stop = self._run_until(lambda: True)
         for _ in range(count - 1):
             if stop.reason != "step":
                 break
-            stop = self._advance()
+            stop = self._run_until(lambda: True)
         return stop
 
     def next(self) -> Stop:
@@ -270,7 +277,7 @@ class Stepper:
         """Runs until a breakpoint or condition is hit, or a set breakpoint before it."""
         chosen = target if isinstance(target, Breakpoint) else Breakpoint(when=target)
         chosen.check(self.executor, self.outline)
-        return self._run_until(lambda: self._follower.hit(chosen))
+        return self._run_until(lambda: self._follower.hit(chosen), declarations=True)
 
     def end(self) -> Stop:
         """Runs to the end of the step, past all breakpoints."""
@@ -310,16 +317,19 @@ class Stepper:
 
     # Running
 
-    def _run_until(self, reached: Callable[[], bool]) -> Stop:
+    def _run_until(self, reached: Callable[[], bool], *, declarations: bool = False) -> Stop:
+        """Runs on until `reached`, and with `declarations` unset to the next node that is none."""
+        arrived = False
         while True:
             stop = self._advance()
             if stop.reason != "step":
                 return stop
             try:
-                if reached():
-                    return stop
+                arrived = arrived or reached()
             except InputError as error:
                 return Stop("breakpoint", stop.event, problems=(error.message,))
+            if arrived and (declarations or not _declares(stop.event)):
+                return stop
 
     def _advance(self, *, quiet: bool = False) -> Stop:
         """Runs one node. Raises StepError when it fails, InputError when no step is active."""

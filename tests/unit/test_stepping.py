@@ -62,6 +62,40 @@ BOTH = pytest.mark.parametrize(
 )
 
 
+@BOTH
+def test_declarations_are_passed(make: Make) -> None:
+    """`step` and `next` go over `assign`; a breakpoint at one stops all the same."""
+    stepper = openinfer.Stepper(make(DECLARES))
+    for move, ops in ((stepper.step, 3), (stepper.next, 2)):
+        stepper.begin(x=np.ones(4, np.float32))
+        kinds: list[str] = []
+        while (stop := move()).reason != "end":
+            assert stop.event is not None
+            kinds.append(stop.event.kind)
+        assert "Assign" not in kinds
+        assert kinds.count("OpExecute") == ops  # `next` does not stop inside of the loop
+    stepper.add(openinfer.Breakpoint(op="assign"))
+    stepper.begin(x=np.ones(4, np.float32))
+    stop = stepper.resume()
+    assert stop.event is not None
+    assert (stop.reason, stop.event.kind) == ("breakpoint", "Assign")
+    assert stepper.until(openinfer.Breakpoint(op="neg")).event is not None
+
+
+DECLARES = """
+dynamic { x: f32[4]; }
+volatile { y: f32[4]; }
+block entry {
+  assign a: f32[4];
+  assign b: f32[4];
+  op neg(x) >> a;
+  loop l (i in 0..1) { op add(a, x) >> b; }
+  c = op add(a, b);
+  transfer c >> y;
+  return y;
+}
+"""
+
 # Expressions
 
 
@@ -95,6 +129,7 @@ class Values:
         ("y[-1, -1] == 6", True),
         ("y[0..][0, 1] == 2", True),
         ("y[..1].size == 3", True),
+        ("y[:1].size == 3 and y[0, 1:].sum == 5 and y[:, 2].max == 6 and y[1:2].size == 3", True),
         ("y[n - 2, 0] == 4", True),
         ("y.shape[1] == 3 and y.rank == 2", True),
         ("any(isnan(bad)) and not all(isfinite(bad))", True),

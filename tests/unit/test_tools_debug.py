@@ -95,6 +95,35 @@ def test_stops_and_values(program: Path, capsys: Capture) -> None:
         assert text in out
 
 
+def test_print_takes_a_slice_or_all(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "wide.oi"
+    path.write_text(
+        "dynamic { x: f32[3, 40]; }\nvolatile { y: f32[3, 40]; }\n"
+        "block entry { op neg(x) >> y; return y; }\n"
+    )
+    given = json.dumps([[row * 100 + column for column in range(40)] for row in range(3)])
+    commands = ("s 2", "p y", "p y[1, :4]", "p y[:2, 1..3]", "p y all", "p y[0] - 1 all")
+    assert run(path, *commands, options=("--input", f"x={given}")) == 0
+    out = capsys.readouterr().out
+    assert "y: f32[3, 40], volatile\n  min -239, max -0," in out
+    assert "  {-0, -1 ... -238, -239}\n" in out
+    assert "y[1, :4]: f32[4], volatile" in out
+    assert "  [-100., -101., -102., -103.]\n" in out
+    assert "  [[  -1.,   -2.],\n   [-101., -102.]]\n" in out
+    # Only in `p y all`, not in the short forms.
+    assert [out.count(f" -{number}.") for number in range(201, 239)] == [1] * 38
+    assert "y[0] - 1: [40]\n  [ -1.," in out
+
+
+def test_print_all_in_json(program: Path, capsys: Capture) -> None:
+    options = ("--input", ONES, "--json")
+    assert run(program, "s 3", "p h all", "p any(h) and all(h)", options=options) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[-2]["expression"] == "h"
+    assert rows[-2]["values"] == [[2.0] * 4] * 2
+    assert rows[-1]["values"] is True
+
+
 def test_where_shows_blocks_loops_and_source(program: Path, capsys: Capture) -> None:
     assert run(program, "break add if l == 2", "c", "where", "break good", "c", "n", "where") == 0
     out = capsys.readouterr().out
@@ -106,7 +135,7 @@ def test_where_shows_blocks_loops_and_source(program: Path, capsys: Capture) -> 
 
 
 def test_step_next_finish_until_end(program: Path, capsys: Capture) -> None:
-    moves = ("s 4", "n", "s 2", "finish", "until good", "n 2", "end", "p n")
+    moves = ("s 3", "n", "s 2", "finish", "until good", "n 2", "end", "p n")
     assert run(program, *moves) == 0
     out = capsys.readouterr().out
     texts = re.findall(r"^  ((?:op|loop|cache\.\w+|branch|enter|end|return)\b.*)$", out, re.M)

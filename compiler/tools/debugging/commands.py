@@ -12,6 +12,7 @@ from openinfer.compiler.tools.debugging.show import (
     around_line,
     short_value,
     source_reply,
+    split_all,
     value_reply,
     where_reply,
     written,
@@ -76,8 +77,9 @@ class Commands:
             Command(
                 "print",
                 ("p",),
-                "print [EXPR]",
-                "a variable (y, y[0, 1..3], K[2]) with statistics, or an expression (y.max - 1)",
+                "print [EXPR] [all]",
+                "a variable (y, y[0, 1..3], K[2]) with statistics, or an expression (y.max - 1); "
+                "`all`: every element",
                 self.print_value,
             ),
             Command("where", ("bt",), "where", "blocks, loops with their turn, source", self.where),
@@ -182,7 +184,8 @@ class Commands:
     def print_value(self, rest: str) -> Reply:
         stepper = self.session.stepper
         if rest:
-            return value_reply(stepper, rest)
+            text, whole = split_all(rest)
+            return value_reply(stepper, text, whole=whole)
         event = stepper.stop.event if stepper.stop is not None else None
         names = written(stepper, event) if event is not None else []
         if not names:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from openinfer.compiler.tools.debugging.reply import Reply
 from openinfer.compiler.tools.running import tensor_json
 from openinfer.runtime.condition_syntax import Name
@@ -24,27 +26,59 @@ _AROUND = 5
 """Source lines above and below the current one."""
 _SHOWN = ("min", "max", "mean", "std")
 _WHOLE = 64
-"""Values of up to so many elements are whole in JSON; of larger ones, shape and statistics are."""
+"""Values of up to so many elements are whole in JSON; of larger ones, shape and statistics are.
+A part picked by `print` is whole up to here, too."""
+_WIDTH = 100
+"""Columns of a value that is shown whole."""
 
 
-def value_reply(stepper: Stepper, text: str) -> Reply:
+def value_reply(stepper: Stepper, text: str, *, whole: bool = False) -> Reply:
     """An expression: a variable or a part of one with its statistics, or just a value.
 
-    Raises InputError for a wrong expression, and where a name has no value now.
+    With `whole` all elements are shown, else the first and last ones, but of a small part that slots
+    pick all as well. Raises InputError for a wrong expression, and where a name has no value now.
     """
     condition = Condition(text)
     value = stepper.evaluate(text)
     tree = condition.tree
+    picked = isinstance(tree, Name) and tree.slots is not None and value.size <= _WHOLE
+    lines = _elements(value) if whole or (picked and value.ndim) else [format_truncated(value)]
     if isinstance(tree, Name) and tree.name in stepper.executor.variables:
         info = stepper.executor.variables[tree.name]
-        return _variable(condition.text, value, info.dtype, info.memory)
+        return _variable(condition.text, value, info.dtype, info.memory, lines, whole)
     shape = list(value.shape)
-    head = f"{condition.text}: {shape} = " if shape else f"{condition.text} = "
-    shown = format_truncated(value) if shape else _scalar(value)
-    return Reply.of(head + shown, expression=condition.text, **_values_json(value))
+    if whole and shape:
+        head = [f"{condition.text}: {shape}", *(f"  {line}" for line in lines)]
+    elif shape:
+        head = [f"{condition.text}: {shape} = {format_truncated(value)}"]
+    else:
+        head = [f"{condition.text} = {_scalar(value)}"]
+    return Reply.of(head, expression=condition.text, **_values_json(value, whole))
 
 
-def _variable(text: str, value: AnyArray, dtype: str, memory: str) -> Reply:
+def split_all(text: str) -> tuple[str, bool]:
+    """`h all`: the expression, and whether all of its elements are asked for."""
+    before, _, last = text.rpartition(" ")
+    if last != "all" or not before.strip():
+        return text, False
+    try:
+        Condition(text)
+    except InputError:
+        return before.strip(), True
+    return text, False
+
+
+def _elements(value: AnyArray) -> list[str]:
+    """All elements, rows in brackets as NumPy writes them."""
+    shown = np.array2string(
+        value, max_line_width=_WIDTH, threshold=max(value.size, 1), precision=6, separator=", "
+    )
+    return shown.splitlines()
+
+
+def _variable(
+    text: str, value: AnyArray, dtype: str, memory: str, shown: list[str], whole: bool
+) -> Reply:
     stats: dict[str, Any] = statistics(value) if value.size else {}
     numbers = [f"{key} {_number(stats[key])}" for key in _SHOWN if key in stats]
     if value.dtype.kind == "f":
@@ -53,16 +87,16 @@ def _variable(text: str, value: AnyArray, dtype: str, memory: str) -> Reply:
     lines = [head]
     if value.size > 1:
         lines.append(f"  {', '.join(numbers)}")
-    lines.append(f"  {format_truncated(value)}")
-    data = _values_json(value)
+    lines += [f"  {line}" for line in shown]
+    data = _values_json(value, whole)
     if stats:
         kept = {key: stats[key] for key in _SHOWN if key in stats}
         data["stats"] = {**kept, "nan": stats.get("nan", 0), "inf": stats.get("inf", 0)}
     return Reply.of(lines, expression=text, memory=memory, **(data | {"dtype": dtype}))
 
 
-def _values_json(value: AnyArray) -> dict[str, Any]:
-    if value.size > _WHOLE:
+def _values_json(value: AnyArray, whole: bool = False) -> dict[str, Any]:
+    if value.size > _WHOLE and not whole:
         return {"shape": list(value.shape)}
     name = "f64" if value.dtype.kind == "f" else "bool" if value.dtype.kind == "b" else "i64"
     if value.dtype.kind == "u":
