@@ -22,6 +22,7 @@ from openinfer.compiler.arguments import (
 )
 from openinfer.compiler.levels import level_of
 from openinfer.compiler.unfilled import warn_of_unfilled
+from openinfer.compiler.unpacked import warn_of_unpacked
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import About, cache_key, default_cache
 from openinfer.runtime.devices import DEFAULT_DEVICE, checked_device, device_of, expect, kind_of
@@ -252,8 +253,9 @@ class Simulator:
         """Parses the program and binds it to the model: an opened package, or arrays by name.
 
         With `strict`, unknown hints and attributes, and constants that nothing fills, are errors;
-        the latter are a ModelWarning else. Raises ProgramError, InputError for a size that
-        contradicts the model or that the program does not name.
+        the latter are a ModelWarning else, as are weights that are unpacked when they are loaded.
+        Raises ProgramError, InputError for a size that contradicts the model or that the program does
+        not name.
         """
         package, given = check_model(model), checked_sizes(sizes)
         program = _program(graph, strict)
@@ -265,6 +267,7 @@ class Simulator:
         found = self._interpreter.unfilled
         if found:
             warn_of_unfilled(program.file, found, package, self._interpreter.used, stacklevel=2)
+        warn_of_unpacked(program.file, self._interpreter.links, package, stacklevel=2)
 
     def make_executor(
         self,
@@ -343,6 +346,8 @@ def compile(
     if unfilled:
         used = {source for row in rows for source in row.sources}
         warn_of_unfilled(program.file, unfilled, model, used, stacklevel=3)
+    links = ((source, row.dtype) for row in rows for source in row.sources)
+    warn_of_unpacked(program.file, links, model, stacklevel=3)
     if not observe:
         watched = replace(options, observe=True)
         compiled.make_observed = lambda: _compiled(program, model, watched)

@@ -21,7 +21,7 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0402": (
         "unknown kind of package",
-        "The first bytes are neither those of `.oinf` nor of `.safetensors`.",
+        "The first bytes are not those of `.oinf`, `.safetensors` or `.gguf`.",
     ),
     "OI0403": (
         "damaged `.oinf` header",
@@ -71,7 +71,18 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
     "OI0417": (
         "several models in a folder",
         "A folder stands for the one model in it: `model.safetensors` or its index, else the only index, "
-        "`.safetensors` or `.oinf` file that is no part of another. Give the path of the one that is meant.",
+        "`.safetensors`, `.oinf` or `.gguf` file that is no part of another. Give the path of the one that "
+        "is meant.",
+    ),
+    "OI0418": (
+        "damaged `.gguf` file",
+        "An entry of the file contradicts the format or the length of the file; the message names entry and "
+        "field. Fetch the file again.",
+    ),
+    "OI0419": (
+        "parts of a `.gguf` model disagree",
+        "A model in several files, `NAME-00001-of-00003.gguf`, says in each what part it is, and in the "
+        "first how many tensors there are. A part is missing, has another's name, or is of another model.",
     ),
 }
 
@@ -187,7 +198,11 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "no snapshots here",
         "The executor cannot give or take the content of persistent variables.",
     ),
-    "OI0741": ("package kind not readable yet", "Convert the model to `.safetensors` or `.oinf`."),
+    "OI0741": (
+        "version of a package not readable",
+        "The file is of a version or byte order of GGUF that openinfer does not read: versions 2 and 3, "
+        "little-endian, are read.",
+    ),
     "OI0742": ("dtype of a package unknown", "The package holds a dtype that openinfer lacks."),
     "OI0743": ("dtype not in `.oinf`", "The `.oinf` format has no id for the dtype."),
     "OI0760": (

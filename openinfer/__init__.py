@@ -148,7 +148,7 @@ def __dir__() -> list[str]:
 def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) -> Package:
     """Opens a model package, or makes one of arrays by name.
 
-    A path is that of a `.oinf` or `.safetensors` file, of the index of a model in several files
+    A path is that of a `.oinf`, `.safetensors` or `.gguf` file, of the index of a model in several files
     (`model.safetensors.index.json`), or of a folder with one model. The file is mapped into memory; no
     tensor is read yet, and nobody may write into the file while it is in use: replace it by renaming a
     new one. With `copy` it is read into memory as a whole, and may be changed.

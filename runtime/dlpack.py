@@ -52,7 +52,7 @@ def exported(dtype: DType, storage: AnyArray, options: dict[str, Any]) -> object
     Raises BufferError, as the protocol wants it, for a packed dtype, and where the array is read-only but
     the consumer knows no such arrays.
     """
-    if dtype.packed:
+    if dtype.packed or dtype.block is not None:
         raise BufferError(
             f"{dtype} values share bytes, which DLPack cannot say: hand over `.storage`, the packed "
             "bytes, or `.values()`, a copy"

@@ -70,7 +70,7 @@ class OpenInferError(Exception):
 
 
 class ModelWarning(UserWarning):
-    """A program and its model go together, but probably not as meant: the text has code and fix."""
+    """A program and its model go together, but at a price, or not as meant: the text has code and fix."""
 
 
 class PackageError(OpenInferError):

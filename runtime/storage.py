@@ -4,7 +4,8 @@ A *storage* array holds bytes as packages and compiled code do; a *value* array 
 reference semantics compute with (`runtime/dtypes.py`). Widening is exact. Narrowing rounds once, to
 nearest even: `f16`, `bf16` and `f8` overflow to infinity as IEEE says, `f8e4m3` has no infinity and
 overflows to NaN, a NaN stays a NaN. Packed types hold element `k` at bit `k * bits`, least
-significant bit first, without padding between rows; the last byte is padded with zeros.
+significant bit first, without padding between rows; the last byte is padded with zeros. Block formats
+hold whole rows of blocks, as bytes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openinfer.runtime.dtypes import DType
+from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.unpacking import unpacked
 
 AnyArray = NDArray[Any]
+_PIECE = 1 << 18
+"""So many values of blocks are unpacked at once, which bounds the memory beside the result."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,29 @@ def storage_dtype(dtype: DType) -> np.dtype[Any]:
     return np.dtype(dtype.storage).newbyteorder("<")
 
 
+def stored_shape(dtype: DType, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a storage array: that of the values, or of bytes where values share them."""
+    if dtype.block is not None:
+        return (*shape[:-1], dtype.nbytes(shape[-1]))
+    return (dtype.nbytes(element_count(shape)),) if dtype.packed else tuple(shape)
+
+
+def block_problem(dtype: DType, shape: Sequence[int]) -> str | None:
+    """Why rows of this shape are no whole blocks of `dtype`, or None when they are."""
+    if dtype.block is None or (shape and shape[-1] % dtype.block.elements == 0):
+        return None
+    found = f"have {shape[-1]}" if shape else "are none"
+    return f"rows of {dtype} have a multiple of {dtype.block.elements} values, these {found}"
+
+
 def element_count(shape: Sequence[int]) -> int:
     """Number of elements of `shape`; 1 for a scalar. Exact for any size."""
     return math.prod(shape)
 
 
 def value_range(dtype: DType) -> tuple[int, int] | None:
-    """Smallest and largest value of an integer-like dtype, None for floats."""
-    if dtype.is_float:
+    """Smallest and largest value of an integer-like dtype, None for floats and blocks of them."""
+    if dtype.is_float or dtype.block is not None:
         return None
     if dtype.kind == "ternary":
         return (-1, 1)
@@ -78,6 +97,8 @@ def to_values(
         raise ValueError(
             f"{dtype} of shape {list(shape)} takes {dtype.nbytes(count)} bytes, got {raw.size}"
         )
+    if dtype.block is not None:
+        return _from_blocks(dtype, raw, count, DTYPES["f32"]).reshape(shape)
     if dtype.packed:
         return _unpack(dtype, raw, count).reshape(shape)
     if dtype.name == "bool" and not known_bool:
@@ -98,6 +119,8 @@ def to_storage(dtype: DType, values: Any) -> AnyArray:
     for float values and an integer dtype: that conversion is a choice of the caller.
     """
     array = np.asarray(values)
+    if dtype.block is not None:
+        raise ValueError(f"values become {dtype} by quantisation, which is a choice of the caller")
     if dtype.is_float:
         if dtype.name in _FORMATS:
             return _encode(dtype.name, round_values(dtype, array))
@@ -109,6 +132,20 @@ def to_storage(dtype: DType, values: Any) -> AnyArray:
     if dtype.packed:
         return _pack(dtype, array)
     return np.asarray(array, dtype=dtype.storage, order="C")
+
+
+def converted(dtype: DType, storage: AnyArray, shape: Sequence[int], wanted: DType) -> AnyArray:
+    """The storage array of `wanted` for a storage array of `dtype`: floats are rounded once.
+
+    Only for dtypes that `holds_all_of` allows. Blocks are unpacked piece by piece.
+    """
+    if dtype.block is not None:
+        flat = _from_blocks(dtype, _raw_bytes(storage), element_count(shape), wanted)
+        return flat.reshape(shape)
+    values = to_values(dtype, storage, shape)
+    if wanted.packed and values.dtype.kind == "b":
+        values = values.astype(np.uint8)
+    return to_storage(wanted, values)
 
 
 def round_values(dtype: DType, values: Any) -> AnyArray:
@@ -134,10 +171,10 @@ def round_values(dtype: DType, values: Any) -> AnyArray:
 def holds_all_of(wanted: DType, stored: DType) -> bool:
     """Whether values of `stored` become values of `wanted` without a choice of the caller: floats of
     any size are rounded, whole numbers must have their exact place."""
-    if stored == wanted or (stored.is_float and wanted.is_float):
+    if stored == wanted or (wanted.is_float and (stored.is_float or stored.block is not None)):
         return True
     source = value_range(stored)
-    if source is None or stored.kind == "bitset":
+    if source is None or stored.kind == "bitset" or wanted.block is not None:
         return False
     if wanted.is_float:
         # Up to this magnitude every whole number is a value.
@@ -194,6 +231,18 @@ def _raw_bytes(storage: AnyArray | bytes | bytearray | memoryview) -> NDArray[np
             array = array.astype(array.dtype.newbyteorder("<"))
         return array.reshape(-1).view(np.uint8)
     return np.frombuffer(storage, dtype=np.uint8)
+
+
+def _from_blocks(dtype: DType, raw: NDArray[np.uint8], count: int, wanted: DType) -> AnyArray:
+    """The values of blocks as storage of a float dtype, in one dimension."""
+    assert dtype.block is not None
+    found = np.empty(count, wanted.storage)
+    data = raw.reshape(-1)
+    for start in range(0, count, _PIECE):
+        stop = min(start + _PIECE, count)
+        values = unpacked(dtype.block, data[dtype.nbytes(start) : dtype.nbytes(stop)])
+        found[start:stop] = to_storage(wanted, values)
+    return found
 
 
 def first_value(dtype: DType, value: float | int | None) -> float | int:

@@ -21,9 +21,11 @@ from openinfer.runtime.dtypes import dtype as find_dtype
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.storage import (
     AnyArray,
+    block_problem,
     clear_tail,
     element_count,
     find_invalid,
+    stored_shape,
     to_storage,
     to_values,
     value_range,
@@ -49,7 +51,8 @@ _NATIVE = {
 class Tensor:
     """A value of any dtype: storage plus logical shape.
 
-    `storage` has the dtype's storage type and `shape`; packed dtypes have 1-D packed uint8.
+    `storage` has the dtype's storage type and `shape`; packed dtypes have 1-D packed uint8, block formats
+    rows of bytes.
     Raises InputError when the storage does not fit dtype and shape.
     """
 
@@ -58,7 +61,10 @@ class Tensor:
     storage: AnyArray
 
     def __post_init__(self) -> None:
-        stored = (self.dtype.nbytes(self.size),) if self.dtype.packed else self.shape
+        problem = block_problem(self.dtype, self.shape)
+        if problem:
+            raise InputError("OI0542", problem, hint="blocks lie along the last axis")
+        stored = stored_shape(self.dtype, self.shape)
         if self.storage.shape != stored or self.storage.dtype != np.dtype(self.dtype.storage):
             raise InputError(
                 "OI0542",

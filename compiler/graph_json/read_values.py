@@ -11,10 +11,12 @@ from openinfer.compiler.frontend import syntax
 from openinfer.compiler.graph_json.positions import Json
 from openinfer.compiler.graph_json.schema import Schema
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.dtypes import DTYPES, PACKAGE_DTYPES, DType
 from openinfer.runtime.storage import storage_dtype, to_values
 
 JSON_DTYPES = {row.json: row for row in DTYPES.values()}
+_WITH_BLOCKS = {row.json: row for row in PACKAGE_DTYPES.values()}
+"""The names of what a package may hold, too."""
 """Dtypes under the names that graph JSON has for them."""
 SPELLED_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Floats that JSON has no number for, and the strings that stand for them."""
@@ -98,7 +100,7 @@ class ValueReader(Schema):
         text = self.text(value, "a dtype")
         if text == OPEN:
             return syntax.Name(OPEN, value.span)
-        row = JSON_DTYPES.get(text)
+        row = _WITH_BLOCKS.get(text)
         if row is None:
             near = JSON_DTYPES.get(text.upper()) or JSON_DTYPES.get(text.capitalize())
             fix = f'write "{near.json}"' if near else f"known are {', '.join(JSON_DTYPES)}"

@@ -13,7 +13,7 @@ from openinfer.compiler.frontend.printer import size_text
 from openinfer.compiler.graph_json.read_values import BITS
 from openinfer.dialects import graph, opset
 from openinfer.dialects.graph.syntax import OPEN
-from openinfer.runtime.dtypes import ALIASES, DTYPES, DType
+from openinfer.runtime.dtypes import ALIASES, PACKAGE_DTYPES, DType
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import to_storage
 
@@ -26,7 +26,7 @@ ORIGINAL_SETTINGS = {("relu", "negative_slope"): "alpha"}
 
 def dtype_json(name: str) -> str:
     """`f32` as `"F32"`."""
-    return OPEN if name == OPEN else DTYPES[ALIASES.get(name, name)].json
+    return OPEN if name == OPEN else PACKAGE_DTYPES[ALIASES.get(name, name)].json
 
 
 def float_json(number: float) -> float | str:

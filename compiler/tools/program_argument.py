@@ -18,7 +18,7 @@ STDIN = "-"
 STDIN_NAME = "<stdin>"
 """How messages name standard input."""
 LEVEL_SUFFIX = ".mlir"
-PACKAGE_SUFFIXES = (".oinf", ".safetensors")
+PACKAGE_SUFFIXES = (".oinf", ".safetensors", ".gguf")
 
 
 def read_stdin(limit: int = TEXT_LIMIT) -> bytes:

@@ -25,6 +25,7 @@ from openinfer.dialects.graph.syntax import (
     print_dict,
     print_type,
 )
+from openinfer.runtime.dtypes import PACKAGE_DTYPES
 from openinfer.runtime.sizes import Size, SizeLike
 
 
@@ -157,7 +158,10 @@ class SizeOp(GraphOp):
 
 @irdl_op_definition
 class PackageTensorOp(GraphOp):
-    """A tensor of the package: `graph.package_tensor "W.0" f32 [384, 384]`, `absent` if no data."""
+    """A tensor of the package: `graph.package_tensor "W.0" f32 [384, 384]`, `absent` if no data.
+
+    The dtype is that of the package, which may be a block format.
+    """
 
     name = "graph.package_tensor"
 
@@ -185,7 +189,7 @@ class PackageTensorOp(GraphOp):
         return tuple(d.data.evaluate({}) for d in self.dims)
 
     def verify_(self) -> None:
-        check_dtype(self, self.dtype)
+        check_dtype(self, self.dtype, PACKAGE_DTYPES)
 
     @classmethod
     def parse(cls, parser: Parser) -> PackageTensorOp:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -33,7 +33,7 @@ from openinfer.dialects.graph.attributes import (
     parse_size,
     print_size,
 )
-from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.sizes import Size
 
 
@@ -254,8 +254,8 @@ OPEN = "_"
 """The dtype of a variable whose type is not known yet, and a dimension that is not."""
 
 
-def check_dtype(op: Operation, dtype: StringAttr) -> None:
-    if dtype.data not in DTYPES and dtype.data != OPEN:
+def check_dtype(op: Operation, dtype: StringAttr, known: Mapping[str, DType] = DTYPES) -> None:
+    if dtype.data not in known and dtype.data != OPEN:
         raise VerifyException(f"{op.name}: unknown dtype {dtype.data!r}")
 
 

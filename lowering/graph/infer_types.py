@@ -44,7 +44,7 @@ from openinfer.dialects.opset import (
     find,
     infer_outputs,
 )
-from openinfer.lowering.graph.package_types import missing, type_in
+from openinfer.lowering.graph.package_types import in_blocks, missing, type_in
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.buffer_declarations import (
     BUFFER,
@@ -66,6 +66,7 @@ from openinfer.lowering.program.size_definitions import (
     put_in,
 )
 from openinfer.lowering.program.view import dtype_of, written_settings
+from openinfer.runtime.dtypes import BLOCK_DTYPES
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.sizes import Size
@@ -210,6 +211,9 @@ class _Inference:
         found = type_in(self.package, variable, self.sizes)
         if found is None:
             self.problems.append(missing(self.package, variable))
+            return
+        if found.dtype in BLOCK_DTYPES:
+            self.problems.append(in_blocks(variable, found.dtype))
             return
         variable.properties["dtype"] = StringAttr(found.dtype)
         variable.properties["dims"] = _dims(found.dims)

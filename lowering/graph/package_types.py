@@ -54,6 +54,18 @@ def type_in(
     return TensorSpec.of("i64") if name in sizes and pattern is None else None
 
 
+def in_blocks(variable: VariableOp, dtype: str) -> Diagnostic:
+    """Why a declaration cannot take over the type of a tensor of a block format."""
+    name = variable.variable.data
+    return Diagnostic(
+        "OI0315",
+        f"{name} has the type `_`, but its tensor of the model is {dtype}: nothing is computed in it",
+        location_of(variable),
+        hint=f"declare it as f32 or f16 with its dimensions and `@dtype({dtype})`, which unpacks it when it "
+        "is loaded",
+    )
+
+
 def missing(package: Package | None, variable: VariableOp) -> Diagnostic:
     """Why a package does not say the type of a declaration."""
     wanted = pattern_of(variable) or package_name(variable)

@@ -17,7 +17,7 @@ from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
 from openinfer.lowering.program.sources import stored_dtype
 from openinfer.lowering.program.view import auto_indices, fixed_bounds
-from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.dtypes import BLOCK_DTYPES, DTYPES, PACKAGE_DTYPES, DType
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import holds_all_of
 
@@ -98,7 +98,13 @@ class DeclarationChecks(NodeChecks):
     def type(self, variable: Variable) -> None:
         """The dtype is a known one, or `_` where something else says what it is."""
         op, name = variable.op, variable.op.dtype.data
-        if variable.dtype is None and name != OPEN:
+        if name in BLOCK_DTYPES:
+            what = f"`{name}` is a dtype of packages: nothing is computed in it"
+            fix = "declare it as f32 or f16"
+            if isinstance(op, VariableOp) and variable.memory != "dynamic":
+                fix += f", and add `@dtype({name})`, which unpacks it when it is loaded"
+            self.error("OI0315", op, ("type", "dtype"), what, fix)
+        elif variable.dtype is None and name != OPEN:
             fix = dtype_advice(name)
             self.error("OI0301", op, ("type", "dtype"), f"unknown dtype `{name}`", fix)
         if not variable.open:
@@ -404,9 +410,19 @@ class DeclarationChecks(NodeChecks):
         if name is None:
             return  # reported already
         part: Part = ("options", "dtype", 0)
-        if name not in DTYPES:
+        if name == OPEN:
+            return  # What the package holds is compared with the declaration when there is one.
+        if name not in PACKAGE_DTYPES:
             self.error("OI0301", op, part, f"unknown dtype `{name}`", dtype_advice(name))
-        elif dtype is not None and not holds_all_of(dtype, DTYPES[name]):
+        elif dtype is not None and name in BLOCK_DTYPES and not dtype.is_float:
+            self.error(
+                "OI0256",
+                op,
+                part,
+                f"{dtype} does not hold all values of {name}",
+                "declare it as f32 or f16",
+            )
+        elif dtype is not None and not holds_all_of(dtype, PACKAGE_DTYPES[name]):
             self.error(
                 "OI0256",
                 op,

@@ -12,7 +12,7 @@ from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
 from openinfer.lowering.program.sources import package_name, pattern_of, stored_dtype
 from openinfer.lowering.program.view import ProgramView, dtype_of
-from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.dtypes import DTYPES, PACKAGE_DTYPES
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import holds_all_of, value_range
 from openinfer.runtime.suggest import did_you_mean
@@ -150,31 +150,12 @@ class PackageChecks(DeclarationChecks):
             )
 
     def tensor(self, variable: VariableOp, tensor: str, dtype: str, shape: tuple[int, ...]) -> None:
-        name, declared = variable.variable.data, dtype_of(variable)
+        name = variable.variable.data
         if self.view.package is not None and tensor not in self.view.package.tensors:
             what = f"metadata {tensor!r}"
         else:
             what = f"tensor {tensor!r}"
-        stored = stored_dtype(variable)
-        if stored is not None and dtype != stored:
-            self.error(
-                "OI0320",
-                variable,
-                ("options", "dtype"),
-                f"@dtype({stored}) of {name}, but {what} of the model is {dtype}",
-                f"write `@dtype({dtype})`" if dtype != declared else "remove it",
-            )
-        elif stored is None and dtype != declared:
-            fix = f"declare it as {dtype}, and write `op cast({name}, to={declared}) >> …;` where needed"
-            if dtype in DTYPES and holds_all_of(DTYPES[declared], DTYPES[dtype]):
-                fix = f"add `@dtype({dtype})`, which converts it when it is loaded, or {fix}"
-            self.error(
-                "OI0320",
-                variable,
-                (),
-                f"{name} is declared {declared}, but {what} of the model is {dtype}",
-                fix,
-            )
+        self.held_dtype(variable, what, dtype)
         dims = [d.substitute(self.view.sizes) for d in variable.sizes]
         wrong = len(dims) != len(shape) or any(
             d.constant is not None and d.constant != extent for d, extent in zip(dims, shape)
@@ -191,6 +172,44 @@ class PackageChecks(DeclarationChecks):
                 f"of the model has shape {list(shape)}",
                 "make the declaration fit the model",
             )
+
+    def held_dtype(self, variable: VariableOp, what: str, found: str) -> None:
+        """What the package holds is what the declaration says, or what `@dtype` does."""
+        name, declared, stored = variable.variable.data, dtype_of(variable), stored_dtype(variable)
+        if declared not in DTYPES:
+            return  # reported already
+        row = PACKAGE_DTYPES.get(found)
+        held = row is not None and holds_all_of(DTYPES[declared], row)
+        part: Part = ("options", "dtype") if stored is not None else ()
+        if row is None:
+            self.error(
+                "OI0320",
+                variable,
+                (),
+                f"{what} of the model is {found}, which openinfer does not compute with",
+                f"convert it to one of: {', '.join(PACKAGE_DTYPES)}",
+            )
+        elif stored == OPEN and not held:
+            self.error(
+                "OI0256",
+                variable,
+                part,
+                f"{declared} does not hold all values of {found}, which {what} of the model is",
+                "declare it as f32 or f16" if row.block is not None else f"declare it as {found}",
+            )
+        elif stored is not None and found != stored != OPEN:
+            fix = f"write `@dtype({found})`, or `@dtype(_)` for whatever the model holds"
+            message = f"@dtype({stored}) of {name}, but {what} of the model is {found}"
+            self.error("OI0320", variable, part, message, fix if found != declared else "remove it")
+        elif stored is None and found != declared:
+            fix = f"declare it as {found}, and write `op cast({name}, to={declared}) >> …;` where needed"
+            if row.block is not None:
+                fix = "add" if held else "declare it as f32 or f16, and add"
+                fix += f" `@dtype({found})`, which unpacks it when it is loaded"
+            elif held:
+                fix = f"add `@dtype({found})`, which converts it when it is loaded, or {fix}"
+            message = f"{name} is declared {declared}, but {what} of the model is {found}"
+            self.error("OI0320", variable, part, message, fix)
 
     @staticmethod
     def near(name: str, known: Iterable[str]) -> str | None:

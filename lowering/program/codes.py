@@ -163,8 +163,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0256": (
         "dtype of the package is wider",
-        "`@dtype` converts what the package holds when it is loaded: floats to floats, rounded once, and "
-        "whole numbers to what holds all of them. Everything else is a choice that `op cast` makes.",
+        "`@dtype` converts what the package holds when it is loaded: floats and block formats to floats, "
+        "rounded once, and whole numbers to what holds all of them. Everything else is a choice that `op "
+        "cast` makes.",
     ),
     "OI0257": (
         "bad index list",
@@ -308,6 +309,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The type `_` of a constant or volatile variable is that of its tensor in the package, the "
         "one of a temporary that of its first value. Dynamic and persistent variables have nothing "
         "to take it from, and `_` has no dimensions.",
+    ),
+    "OI0315": (
+        "dtype of packages alone",
+        "The block formats of GGUF (`q8_0`, `q4_k`, …) are what a package holds; nothing is computed in "
+        "them. `@dtype` says that the package holds such a tensor, which is unpacked when it is loaded.",
     ),
     "OI0320": (
         "dtype differs from the model",

@@ -15,6 +15,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`@ref` names the tensor, `@init(0)` says that zeros are meant. A warning; with `--strict` an "
         "error.",
     ),
+    "OI0331": (
+        "weights are unpacked",
+        "The model holds tensors in a block format, of which kernels read none yet: `@dtype` unpacks them "
+        "when the program is loaded, and they take the memory of the declared dtype. A note, no mistake.",
+    ),
     "OI0501": (
         "unknown variable",
         "The program declares no variable, or gives no result, of that name, or an input was given "

@@ -69,6 +69,15 @@ class Simulator:
         return [variable.variable.data for variable in unfilled_constants(self._view)]
 
     @property
+    def links(self) -> list[tuple[str, str]]:
+        """The tensors of the package that the program names, each with the dtype of its declaration."""
+        return [
+            (info.name, dtype_of(variable))
+            for variable in self._view.variables.values()
+            for info in self._view.linked_tensors(variable)
+        ]
+
+    @property
     def used(self) -> set[str]:
         """The tensors of the package that the program names."""
         return used_tensors(self._view)

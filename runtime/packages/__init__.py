@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import cast
 
-from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.errors import PackageError
 from openinfer.runtime.files import open_regular
 from openinfer.runtime.packages.base import Package, TensorInfo
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
@@ -34,7 +34,7 @@ def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) ->
 
     The first bytes of a file decide, then the extension. A file is mapped and its tables are checked; no
     tensor is read. Raises PackageError for a file that is missing, damaged or of no known format, and
-    for an entry that is no part of a package, UnsupportedError for what this build cannot read (GGUF).
+    for an entry that is no part of a package, UnsupportedError for what this build cannot read.
     """
     if isinstance(model, Mapping) or (is_dataclass(model) and not isinstance(model, type)):
         from openinfer.runtime.packages.memory import MemoryPackage
@@ -56,13 +56,11 @@ def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) ->
         return ShardedPackage(path, copy=copy)
     start = _first_bytes(path)
     extension = path.suffix.lower()
-    if start.startswith(b"GGUF") or extension == ".gguf":
-        raise UnsupportedError(
-            "OI0741",
-            f"{path}: GGUF packages cannot be read by this version",
-            hint="convert the model to .safetensors or .oinf",
-        )
     # Readers are imported when a file of their format is opened, to keep the start short.
+    if start.startswith(b"GGUF") or extension == ".gguf":
+        from openinfer.runtime.packages.gguf import GgufPackage
+
+        return GgufPackage(path, copy=copy)
     if start.startswith(b"OINF") or extension == ".oinf":
         from openinfer.runtime.packages.oinf import OinfPackage
 
@@ -74,7 +72,7 @@ def open_model(model: str | os.PathLike[str] | object, *, copy: bool = False) ->
         return SafetensorsPackage(path, copy=copy)
     raise PackageError(
         "OI0402",
-        f"{path}: neither an .oinf nor a .safetensors file, it starts with {start[:8]!r}",
+        f"{path}: no .oinf, .safetensors or .gguf file, it starts with {start[:8]!r}",
         hint="give a model package, or a folder that holds model.safetensors",
     )
 
@@ -97,13 +95,14 @@ def _in_folder(folder: Path) -> Path:
         )
     raise PackageError(
         "OI0401",
-        f"{folder}: the folder holds no model: no index, no .safetensors and no .oinf file",
+        f"{folder}: the folder holds no model: no index, no .safetensors, .oinf or .gguf file",
         hint="give the path of the model file itself",
     )
 
 
 def _packages_in(folder: Path) -> list[Path]:
     """The indices and package files of a folder, without the files that an index lists."""
+    from openinfer.runtime.packages.gguf import is_later_part
     from openinfer.runtime.packages.sharded import read_index
 
     try:
@@ -112,9 +111,9 @@ def _packages_in(folder: Path) -> list[Path]:
         raise _cannot_open(folder, error) from None
     indices = [path for path in paths if path.name.endswith(INDEX_SUFFIX)]
     shards = {shard for index in indices for shard in read_index(index)[0].values()}
-    kinds = (".oinf", ".safetensors")
+    kinds = (".oinf", ".safetensors", ".gguf")
     single = [path for path in paths if path.suffix.lower() in kinds and path.name not in shards]
-    return [*indices, *single]
+    return [*indices, *(path for path in single if not is_later_part(path.name))]
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
-import numpy as np
-
-from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
-from openinfer.runtime.storage import AnyArray, element_count, to_storage
+from openinfer.runtime.storage import AnyArray, converted, element_count
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor
 
@@ -49,7 +47,7 @@ class TensorInfo:
     @property
     def supported(self) -> bool:
         """True when `dtype_name` is in our dtype table."""
-        return self.dtype_name in DTYPES
+        return self.dtype_name in PACKAGE_DTYPES
 
     @property
     def dtype(self) -> DType:
@@ -58,9 +56,9 @@ class TensorInfo:
             raise UnsupportedError(
                 "OI0742",
                 f"tensor {self.name!r} has dtype {self.dtype_name}, which openinfer lacks",
-                hint=f"convert the tensor to one of: {', '.join(DTYPES)}",
+                hint=f"convert the tensor to one of: {', '.join(PACKAGE_DTYPES)}",
             )
-        return DTYPES[self.dtype_name]
+        return PACKAGE_DTYPES[self.dtype_name]
 
     @property
     def size(self) -> int:
@@ -162,7 +160,8 @@ class Package(ABC):
     def read(self, name: str) -> AnyArray:
         """The storage array of tensor or metadata array `name`: a read-only view of the file.
 
-        Shape and storage dtype follow the entry; packed dtypes give 1-D uint8. The array is a copy
+        Shape and storage dtype follow the entry; packed dtypes give 1-D uint8, block formats rows of
+        bytes. The array is a copy
         only where the file holds it unaligned for its dtype. Raises PackageError for a name that
         is absent or has no data, UnsupportedError for a dtype that our table lacks.
         """
@@ -192,10 +191,7 @@ class Package(ABC):
         found = self.tensor(name)
         if found.dtype == dtype:
             return found
-        values = found.values()
-        if dtype.packed and values.dtype.kind == "b":
-            values = values.astype(np.uint8)
-        return Tensor(dtype, found.shape, to_storage(dtype, values))
+        return Tensor(dtype, found.shape, converted(found.dtype, found.storage, found.shape, dtype))
 
     def header_hash(self) -> str:
         """SHA-256 of all that a compiler may look at: sizes, metadata, names, dtypes, shapes.
@@ -215,7 +211,7 @@ class Package(ABC):
                 digest.update(_framed("quant", *_quant_key(info.quant)))
         return digest.hexdigest()
 
-    def __enter__(self) -> Package:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

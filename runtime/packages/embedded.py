@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.packages.base import (
     MAX_EXTENT,
@@ -44,7 +44,7 @@ from openinfer.runtime.program_file import (
     damaged,
 )
 from openinfer.runtime.rows import row_of
-from openinfer.runtime.storage import AnyArray, element_count
+from openinfer.runtime.storage import AnyArray, block_problem, element_count
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,11 @@ class EmbeddedPackage(Package):
 
     def _tensor(self, row: TensorRow, area: Section, weights: Section) -> TensorInfo:
         what = f"tensor {row.name!r}"
-        if row.dtype not in DTYPES:
+        if row.dtype not in PACKAGE_DTYPES:
             raise ValueError(f"{what} has the unknown dtype {row.dtype!r:.40}")
-        dtype, shape = DTYPES[row.dtype], tuple(row.shape)
+        dtype, shape = PACKAGE_DTYPES[row.dtype], tuple(row.shape)
         problem = check_shape(shape, dtype.bits) if all(n >= 0 for n in shape) else "negative dims"
+        problem = problem or block_problem(dtype, shape)
         if problem:
             raise ValueError(f"{what}: {problem}")
         if row.has_data:

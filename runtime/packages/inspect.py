@@ -7,27 +7,34 @@
       histogram: [0, 0.5) 1 | …               ten bins, or one per value for few integers
     later: f16[2, 4] -- uninitialized
 
-Statistics are taken over the decoded, finite values; NaNs and infinities are counted apart.
+Statistics are taken over the decoded, finite values; NaNs and infinities are counted apart. Models in `.gguf`
+files are large, and have a view of their own without them (`gguf_inspect.py`).
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from openinfer.runtime.packages import gguf_inspect
 from openinfer.runtime.packages.base import Package, TensorInfo
+from openinfer.runtime.packages.gguf import GgufPackage
+from openinfer.runtime.packages.shown import (
+    listing,
+    listing_json,
+    plain,
+    quoted,
+    shape_text,
+    shown_name,
+    value_text,
+)
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 
-_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
-_FULL = 10
-_ENDS = 5
 _SPAN = 20
 _BINS = 10
 
@@ -39,15 +46,18 @@ def inspect_text(package: Package) -> str:
 
 def inspect_lines(package: Package) -> Iterator[str]:
     """The view line by line, so that a large package shows from the start."""
+    if isinstance(package, GgufPackage):
+        yield from gguf_inspect.inspect_lines(package)
+        return
     yield f"; {package.format}: {len(package.sizes)} sizes, {len(package.metadata)} metadata, " + (
         f"{len(package.tensors)} tensors"
     )
     for name, value in package.sizes.items():
-        yield f"{_name(name)} := {value}"
+        yield f"{shown_name(name)} := {value}"
     if package.metadata:
         yield ""
     for name, value in package.metadata.items():
-        yield f"{_name(name)}: {_metadata(value)}"
+        yield f"{shown_name(name)}: {_metadata(value)}"
     for info in package.tensors.values():
         yield ""
         yield from _tensor_lines(package, info)
@@ -55,6 +65,8 @@ def inspect_lines(package: Package) -> Iterator[str]:
 
 def inspect_json(package: Package) -> dict[str, Any]:
     """The same facts as JSON data; non-finite floats become "NaN", "Infinity", "-Infinity"."""
+    if isinstance(package, GgufPackage):
+        return gguf_inspect.inspect_json(package)
     return {
         "format": package.format,
         "path": str(package.path),
@@ -64,62 +76,29 @@ def inspect_json(package: Package) -> dict[str, Any]:
     }
 
 
-def _name(name: str) -> str:
-    """A name as it stands, quoted when it could confuse a reader or a terminal."""
-    return name if _PLAIN.fullmatch(name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    """A text in quotes; what a terminal does not show, or could act on, is escaped."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted)
-
-
-def _text(value: Any) -> str:
-    """The shortest text that gives the value of its own type again."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    return str(value)
-
-
-def _listing(array: AnyArray) -> str:
-    flat = array.flat
-    if array.size == 0:
-        return "{ }"
-    if array.size <= _FULL:
-        return "{ " + ", ".join(_text(flat[i]) for i in range(array.size)) + " }"
-    first = ", ".join(_text(flat[i]) for i in range(_ENDS))
-    last = ", ".join(_text(flat[i]) for i in range(-_ENDS, 0))
-    return f"{{ {first}, ..., {last} }}"
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return f"[{', '.join(str(extent) for extent in shape)}]" if shape else ""
-
-
 def _metadata(value: MetadataValue) -> str:
     if isinstance(value, str):
-        return f"str = {_quoted(value)}"
+        return f"str = {quoted(value)}"
     if isinstance(value, Bitset):
-        return f"bitset[{len(value)}] = {_listing(value.bits.astype(np.uint8))}"
+        return f"bitset[{len(value)}] = {listing(value.bits.astype(np.uint8))}"
     if isinstance(value, ScalarValue):
         number: Any = value.value
         if isinstance(number, float) and str(value.dtype) != "f64":
             number = np.float32(number)  # gives the shortest text of the narrow type
-        return f"{value.dtype} = {_text(number)}"
-    return f"{value.dtype}{_shape(value.shape) or '[]'} = {_listing(value.values())}"
+        return f"{value.dtype} = {value_text(number)}"
+    return f"{value.dtype}{shape_text(value.shape) or '[]'} = {listing(value.values())}"
 
 
 def _tensor_lines(package: Package, info: TensorInfo) -> Iterator[str]:
-    head = f"{_name(info.name)}: {info.dtype_name}{_shape(info.shape)}"
+    head = f"{shown_name(info.name)}: {info.dtype_name}{shape_text(info.shape)}"
     if not info.supported:
         yield f"{head} -- {info.nbytes} bytes of a dtype that openinfer lacks"
     elif not info.has_data:
         yield f"{head} -- uninitialized"
     else:
         values = package.tensor(info.name).values()
-        listing = _listing(values) if info.shape else _text(values[()])
-        yield f"{head} = {listing}"
+        shown = listing(values) if info.shape else value_text(values[()])
+        yield f"{head} = {shown}"
         if values.size:
             stats = statistics(values)
             yield "  stats: " + " ".join(f"{key}={_number(stats[key])}" for key in stats)
@@ -139,7 +118,7 @@ def _quant(quant: QuantParams) -> str:
 
 def _quant_part(part: Any) -> str:
     where = f" axis {part.axis}" if part.mode == "per_channel" else ""
-    return f"{part.mode}{where} {_listing(part.values)}"
+    return f"{part.mode}{where} {listing(part.values)}"
 
 
 def _number(value: Any) -> str:
@@ -184,7 +163,7 @@ def _histogram(values: AnyArray) -> list[tuple[str, int]]:
         return []
     if finite.dtype.kind != "f" and int(finite.max()) - int(finite.min()) <= _SPAN:
         found, counts = np.unique(finite, return_counts=True)
-        return [(_text(value), int(count)) for value, count in zip(found, counts)]
+        return [(value_text(value), int(count)) for value, count in zip(found, counts)]
     wide = finite.astype(np.float64)
     low, high = float(wide.min()), float(wide.max())
     if low == high:
@@ -200,34 +179,15 @@ def _histogram(values: AnyArray) -> list[tuple[str, int]]:
     ]
 
 
-def _plain(value: Any) -> Any:
-    """A value that strict JSON can hold."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    return value
-
-
-def _listing_json(array: AnyArray) -> dict[str, Any]:
-    flat = array.flat
-    if array.size <= _FULL:
-        return {"values": [_plain(flat[i]) for i in range(array.size)]}
-    return {
-        "first": [_plain(flat[i]) for i in range(_ENDS)],
-        "last": [_plain(flat[i]) for i in range(-_ENDS, 0)],
-    }
-
-
 def _metadata_json(value: MetadataValue) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "str", "value": value}
     if isinstance(value, Bitset):
         return {"type": "bitset", "value": [int(bit) for bit in value.bits]}
     if isinstance(value, ScalarValue):
-        return {"type": str(value.dtype), "value": _plain(value.value)}
+        return {"type": str(value.dtype), "value": plain(value.value)}
     shape = list(value.shape)
-    return {"type": str(value.dtype), "shape": shape, **_listing_json(value.values())}
+    return {"type": str(value.dtype), "shape": shape, **listing_json(value.values())}
 
 
 def _tensor_json(package: Package, info: TensorInfo) -> dict[str, Any]:
@@ -240,9 +200,9 @@ def _tensor_json(package: Package, info: TensorInfo) -> dict[str, Any]:
     if info.supported and info.has_data:
         tensor: Tensor = package.tensor(info.name)
         values = tensor.values()
-        entry |= _listing_json(values)
+        entry |= listing_json(values)
         if values.size:
-            entry["stats"] = {key: _plain(value) for key, value in statistics(values).items()}
+            entry["stats"] = {key: plain(value) for key, value in statistics(values).items()}
             entry["histogram"] = [
                 {"bin": label, "count": count} for label, count in _histogram(values)
             ]
@@ -258,6 +218,6 @@ def _quant_json(quant: QuantParams) -> dict[str, Any]:
             entry[key] = {
                 "mode": part.mode,
                 "axis": part.axis,
-                "values": [_plain(value) for value in part.values],
+                "values": [plain(value) for value in part.values],
             }
     return entry

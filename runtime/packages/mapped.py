@@ -15,7 +15,13 @@ import numpy as np
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.files import open_regular
-from openinfer.runtime.storage import AnyArray, element_count, find_invalid, storage_dtype
+from openinfer.runtime.storage import (
+    AnyArray,
+    element_count,
+    find_invalid,
+    storage_dtype,
+    stored_shape,
+)
 
 _PIECE = 64 << 20
 """Bytes that are copied at once: an interrupt waits for no more."""
@@ -127,16 +133,16 @@ class MappedFile:
         mapping = self.map
         self.check()
         count = element_count(shape)
-        stored_shape = (dtype.nbytes(count),) if dtype.packed else shape
+        stored = stored_shape(dtype, shape)
         element = storage_dtype(dtype)
         if count == 0:
-            view: AnyArray = np.empty(stored_shape, dtype=element)
+            view: AnyArray = np.empty(stored, dtype=element)
             view.flags.writeable = False
         else:
             number = dtype.nbytes(count) // element.itemsize
             whole = memoryview(mapping).toreadonly()
             flat = np.frombuffer(whole, dtype=element, count=number, offset=offset)
-            view = flat.reshape(stored_shape)
+            view = flat.reshape(stored)
         problem = find_invalid(dtype, view, count)
         if problem:
             hint = T2_HINT if dtype.name == "t2" else REWRITE

@@ -34,7 +34,7 @@ from openinfer.runtime.packages.values import (
     TensorSpec,
     UninitializedTensor,
 )
-from openinfer.runtime.storage import clear_tail, storage_dtype, to_storage
+from openinfer.runtime.storage import clear_tail, converted, storage_dtype
 from openinfer.runtime.tensors import Tensor, dtype_of, is_array, taken
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+")
@@ -102,10 +102,11 @@ def _row(name: str, dtype: DType | str) -> DType:
 
 def _written_dtype(name: str, dtype: DType) -> DType:
     if dtype.oinf_id is None:
+        hint = "convert it to f8 or bf16 first"
+        if dtype.block is not None:
+            hint = "unpack it: `openinfer pack --dtype f16`"
         raise UnsupportedError(
-            "OI0743",
-            f"entry {name!r}: dtype {dtype} has no id in the .oinf format",
-            hint="convert it to f8 or bf16 first",
+            "OI0743", f"entry {name!r}: dtype {dtype} has no id in the .oinf format", hint=hint
         )
     return dtype
 
@@ -176,7 +177,7 @@ def tensor_entry(name: str, value: Any, floats: DType | None = None) -> Entry:
     """
     found = described(name, value)
     row = found.dtype
-    if floats is not None and row.is_float and found.quant is None:
+    if floats is not None and (row.is_float or row.block is not None) and found.quant is None:
         row = floats
     data = None
     if found.tensor is not None:
@@ -190,7 +191,8 @@ def _rounded_blob(tensor: Tensor, dtype: DType) -> Blob:
     """The bytes of a tensor in another float dtype, made when they are asked for."""
 
     def data() -> Any:
-        return tensor_blob(Tensor(dtype, tensor.shape, to_storage(dtype, tensor.values()))).data
+        stored = converted(tensor.dtype, tensor.storage, tensor.shape, dtype)
+        return tensor_blob(Tensor(dtype, tensor.shape, stored)).data
 
     return Blob(dtype.nbytes(tensor.size), data)
 

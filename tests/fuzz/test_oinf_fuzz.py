@@ -11,14 +11,18 @@ import struct
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
 from openinfer.runtime.errors import PackageError, UnsupportedError
 from openinfer.runtime.packages import open_model
+from openinfer.runtime.packages.gguf import GgufPackage
+from openinfer.runtime.packages.gguf_fields import Array
 from openinfer.runtime.packages.inspect import inspect_text
 from openinfer.runtime.packages.oinf_writer import OinfContent, to_oinf_bytes
 from openinfer.runtime.packages.values import (
@@ -93,6 +97,33 @@ def safetensors_sample() -> bytes:
     return save(tensors, metadata={"format": "pt"})
 
 
+def gguf_sample() -> bytes:
+    """Every type of value, arrays of numbers and of texts, plain tensors, blocks and an unknown type."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "m.gguf"
+        writer = gguf.GGUFWriter(path, "llama")
+        writer.add_block_count(2)
+        writer.add_chat_template("{{ messages }}")
+        writer.add_array("tokenizer.ggml.tokens", ["<s>", "a", "bc"])
+        writer.add_array("tokenizer.ggml.scores", [0.5, -1.0, 2.0])
+        writer.add_array("flags", [True, False])
+        writer.add_custom_alignment(32)
+        for number, kind in enumerate(("uint8", "int8", "uint16", "int16", "int32", "float32")):
+            getattr(writer, f"add_{kind}")(kind, number)
+        for number, kind in enumerate(("uint64", "int64", "float64", "bool")):
+            getattr(writer, f"add_{kind}")(kind, bool(number) if kind == "bool" else number)
+        writer.add_tensor("plain", np.arange(6, dtype=np.float16).reshape(2, 3))
+        types = gguf.GGMLQuantizationType
+        for kind, nbytes in ((types.Q4_0, 18), (types.Q6_K, 210), (types.IQ2_XXS, 66)):
+            data = np.full((1, nbytes), 0x21, np.uint8)
+            writer.add_tensor(kind.name, data, raw_dtype=kind)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path.read_bytes()
+
+
 def changes(data: bytes, seed: int) -> Iterator[Change]:
     """Each damaged file with the words that describe the damage."""
     generator = random.Random(seed)
@@ -124,12 +155,18 @@ def read_all(path: Path, thoroughly: bool) -> bool:
     try:
         with open_model(path) as package:
             dict(package.metadata)
+            if isinstance(package, GgufPackage):
+                arrays = [field for field in package.fields.values() if isinstance(field, Array)]
+                for array in arrays:
+                    if array.dtype == "str":
+                        assert len(array.texts()) == array.count
             for name, info in package.tensors.items():
                 if not info.supported:
                     continue
                 assert info.nbytes == (info.dtype.nbytes(info.size) if info.has_data else 0)
                 if info.has_data:
-                    assert package.tensor(name).values().shape == info.shape
+                    with np.errstate(invalid="ignore"):
+                        assert package.tensor(name).values().shape == info.shape
             assert len(package.header_hash()) == 64
             if thoroughly:
                 inspect_text(package)
@@ -152,6 +189,7 @@ def read_all(path: Path, thoroughly: bool) -> bool:
         ("oinf", oinf_sample, 1),
         ("oinf", old_oinf_sample, 2),
         ("safetensors", safetensors_sample, 3),
+        ("gguf", gguf_sample, 4),
     ],
 )
 def test_damaged_packages(tmp_path: Path, extension: str, sample: Any, seed: int) -> None:
@@ -180,10 +218,13 @@ def test_damaged_packages(tmp_path: Path, extension: str, sample: Any, seed: int
 
 
 def test_a_cut_file_is_always_refused(tmp_path: Path) -> None:
-    for extension, sample in (("oinf", oinf_sample), ("safetensors", safetensors_sample)):
+    samples = {"oinf": oinf_sample, "safetensors": safetensors_sample, "gguf": gguf_sample}
+    for extension, sample in samples.items():
         data = sample()
         path = tmp_path / f"model.{extension}"
-        for size in range(len(data)):
+        # What follows the data of the last tensor in a `.gguf` file is padding, which may be missing.
+        length = len(data) - (-66 % 32 if extension == "gguf" else 0)
+        for size in range(length):
             path.write_bytes(data[:size])
             with pytest.raises(PackageError):
                 open_model(path)

@@ -100,7 +100,8 @@ def test_sizes_of_blocks() -> None:
     bits = {name: 8 * row.nbytes / row.elements for name, row in BLOCKS.items()}
     assert bits == {
         **{"q8_0": 8.5, "q4_0": 4.5, "q4_1": 5.0, "q5_0": 5.5, "q5_1": 6.0},
-        **{"q4_k": 4.5, "q5_k": 5.5, "q6_k": 6.5625},
+        **{"q2_k": 2.625, "q3_k": 3.4375, "q4_k": 4.5, "q5_k": 5.5, "q6_k": 6.5625},
+        **{"iq4_nl": 4.5, "iq4_xs": 4.25, "mxfp4": 4.25},
     }
     layout = nn.BlocksAttr.of("q4_k", 16)
     assert layout.shape((512, 24)) == (2, 2, 16 * 144)

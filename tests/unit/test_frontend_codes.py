@@ -297,6 +297,7 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0252", "tables start empty", declared('K(l): f32 @table «@pattern("k.{l}");', PERSISTENT)),
     ("OI0305", "grows needs a size", declared("M(i): f32[«_] @auto_dim(i);", PERSISTENT)),
     ("OI0211", "has no value where variables", entry("assign s: i32;", declarations=DIMS)),
+    ("OI0315", "nothing is computed in it", declared("W: «q8_0[32];")),
     ("OI0314", "a dynamic variable cannot", declared("x: «_;", "dynamic")),
     ("OI0314", "has no dimensions", declared("y: «_[B];")),
     # Yield and await.

@@ -228,8 +228,8 @@ def test_content_decides_before_the_extension(tmp_path: Path, model: Path) -> No
         ("m.oinf", b"OINF\0\2", PackageError, "OI0403"),
         ("m.safetensors", b"1234", PackageError, "OI0409"),
         ("m.onnx", b"something else", PackageError, "OI0402"),
-        ("m.gguf", b"GGUF\3\0\0\0", UnsupportedError, "OI0741"),
-        ("m.bin", b"GGUF\3\0\0\0", UnsupportedError, "OI0741"),
+        ("m.gguf", b"GGUF\3\0\0\0", PackageError, "OI0418"),
+        ("m.bin", b"GGUF\1\0\0\0" + bytes(16), UnsupportedError, "OI0741"),
     ],
 )
 def test_files_that_are_no_package(

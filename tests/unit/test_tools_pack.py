@@ -137,7 +137,7 @@ def test_another_package(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Mo
         (["broken.py:x"], 1, "SyntaxError"),
         (["packing_example"], 2, "names no object"),
         ([":x"], 2, "names no object"),
-        (["packing_example.py"], 1, "neither an .oinf nor a .safetensors"),
+        (["packing_example.py"], 1, "no .oinf, .safetensors or .gguf file"),
         (["packing_example:model", "--arguments", "good.json"], 2, "is an instance"),
         (["packing_example:Model", "--arguments", "absent.json"], 1, "No such file"),
         (["packing_example:Model", "--arguments", "broken.py"], 1, "is no JSON"),

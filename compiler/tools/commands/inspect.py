@@ -1,4 +1,4 @@
-"""Show what a package (.oinf, .safetensors) or a program (.oi, graph JSON, compiled .oip) holds.
+"""Show what a package (.oinf, .safetensors, .gguf) or a program (.oi, graph JSON, compiled .oip) holds.
 
 Of a program: sizes and where they come from, memory by kind with shapes, bytes and sources, state,
 blocks, ops; on demand the control flow as a picture, the memory plan of the compiled program and its
@@ -41,6 +41,7 @@ EXAMPLES = """\
 examples:
   openinfer inspect model.oinf             sizes, metadata, tensors with statistics
   openinfer inspect model.safetensors --json
+  openinfer inspect model.gguf             its tables: no tensor is read
   openinfer inspect mlp.oi                 with the package beside it; --model names another
   openinfer inspect mlp.oi --mermaid       control flow, for Markdown; --dot for Graphviz
   openinfer inspect mlp.oi --svg flow.svg  the picture itself, if Graphviz is installed

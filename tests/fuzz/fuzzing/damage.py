@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
-from test_oinf_fuzz import FIELDS, oinf_sample, old_oinf_sample, read_all
+from test_oinf_fuzz import FIELDS, gguf_sample, oinf_sample, old_oinf_sample, read_all
 from test_parser_fuzz import Grower, check_text, damage, noise
 
 import openinfer as oi
@@ -224,6 +224,10 @@ def _safetensors(seed: int, folder: Path) -> bool:
     return _package(data, seed, folder / "model.safetensors")
 
 
+def _gguf(seed: int, folder: Path) -> bool:
+    return _package(gguf_sample(), seed, folder / "model.gguf")
+
+
 def _index(seed: int, folder: Path) -> bool:
     """The index of a model in two files, changed as JSON or as bytes."""
     chance = random.Random(f"index {seed}")
@@ -359,6 +363,7 @@ KINDS: dict[str, Callable[[int, Path], bool]] = {
     "text": _text,
     "oinf": _oinf,
     "safetensors": _safetensors,
+    "gguf": _gguf,
     "index": _index,
     "json": _json,
     "state": _state,
