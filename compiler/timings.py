@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openinfer.runtime.devices.cpu.compilation import ModuleCost
 
 
 @dataclass
@@ -15,10 +19,16 @@ class Timings:
 
     rows: list[tuple[str, str, float]] = field(default_factory=list[tuple[str, str, float]])
     """(phase, pass, seconds); what is no pass has its name in brackets."""
+    modules: list[ModuleCost] = field(default_factory=list["ModuleCost"])
+    """What LLVM took for each object, beside the rest: seconds of processor time, in no fixed order."""
 
     def add(self, phase: str, name: str, seconds: float) -> None:
         """Takes down a pass that ran."""
         self.rows.append((phase, name, seconds))
+
+    def of_llvm(self, costs: Sequence[ModuleCost]) -> None:
+        """Takes down what LLVM took for the objects of a program."""
+        self.modules.extend(costs)
 
     @contextmanager
     def measured(self, phase: str, name: str) -> Generator[None]:
@@ -43,7 +53,22 @@ class Timings:
             share = seconds / total if total else 0.0
             lines.append(f"{phase:8} {name:{width}} {seconds * 1e3:9.2f} {share:6.1%}")
         lines.append(f"{'':8} {'total':{width}} {total * 1e3:9.2f} {1:6.1%}")
-        return "\n".join(lines)
+        return "\n".join(lines + self._module_lines())
+
+    def _module_lines(self) -> list[str]:
+        """LLVM's part: it works beside the rest, on several processors."""
+        if not self.modules:
+            return []
+        rows = [(m.what, (m.read, m.passes, m.code)) for m in self.modules]
+        rows.sort(key=lambda row: (-sum(row[1]), row[0]))
+        columns = list(zip(*(seconds for _, seconds in rows), strict=True))
+        rows.append(("total", (sum(columns[0]), sum(columns[1]), sum(columns[2]))))
+        head = "LLVM, processor time in ms"
+        width = max([len(name) for name, _ in rows] + [len(head)])
+        lines = ["", f"{head:{width}} {'read':>9} {'passes':>9} {'code':>9}"]
+        for name, seconds in rows:
+            lines.append(f"{name:{width}} " + " ".join(f"{s * 1e3:9.2f}" for s in seconds))
+        return lines
 
 
 _CURRENT: ContextVar[Timings | None] = ContextVar("openinfer_timings", default=None)

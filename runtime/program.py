@@ -53,6 +53,8 @@ class SourceText:
 
 HOST = "host"
 """The part of a program that the processor runs: an object of machine code. Every program has it."""
+OBJECT = ".o"
+"""How the names of further objects end: large kernels, which the host calls."""
 
 
 class Program:
@@ -69,7 +71,7 @@ class Program:
         self.device = manifest.device
         """What runs it: plainly the device of the manifest, or a chosen one of its kind (`vulkan:1`)."""
         self.parts = dict(parts)
-        """By name: `HOST`, and what else the device of the manifest takes."""
+        """By name: `HOST`, further objects, and what else the device of the manifest takes."""
         self.package = package
         self.compiled = False
         """Whether this process compiled it, as opposed to loading it."""
@@ -165,6 +167,15 @@ class Program:
 
             raise damaged(f"a build for {self.manifest.device} has no part {name!r}")
         return data
+
+    @property
+    def objects(self) -> list[bytes]:
+        """The machine code for the processor, to be linked together; `HOST` is the first.
+
+        Raises ArtefactError OI0802 where that is missing.
+        """
+        further = [data for name, data in self.parts.items() if name.endswith(OBJECT)]
+        return [self.part(HOST), *further]
 
     @property
     def code_bytes(self) -> int:

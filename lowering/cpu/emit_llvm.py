@@ -7,42 +7,26 @@ module gives the same text, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DictionaryAttr, FileLineColLoc, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from openinfer.dialects.extensions.llvm import PoisonOp, SwitchOp
 from openinfer.dialects.nn import InterfaceOp
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
-from openinfer.lowering.cpu.llvm_ir.instructions import INSTRUCTIONS, Operands
+from openinfer.lowering.cpu.llvm_ir.function_writer import FunctionWriter
 from openinfer.lowering.cpu.llvm_ir.literals import (
-    Names,
     constant_text,
     string_text,
     symbol_text,
     type_text,
 )
+from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.program import HOST, OBJECT
 from openinfer.runtime.target import TargetDescription
-
-_ARGUMENT_ATTRIBUTES = {
-    "llvm.noalias": "noalias",
-    "llvm.nocapture": "captures(none)",
-    "llvm.nonnull": "nonnull",
-    "llvm.noundef": "noundef",
-    "llvm.readnone": "readnone",
-    "llvm.readonly": "readonly",
-    "llvm.writeonly": "writeonly",
-}
-_ARGUMENT_NUMBERS = {"llvm.align": "align {}", "llvm.dereferenceable": "dereferenceable({})"}
-_FUNCTION_ATTRIBUTES = {
-    "always_inline": "alwaysinline",
-    "cold": "cold",
-    "hot": "hot",
-    "no_inline": "noinline",
-}
 
 
 def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
@@ -50,37 +34,138 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
 
     Raises CompileError (OI0981) for an op that has no spelling.
     """
+    return _text(_Parts.of(module), target)
+
+
+def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmModule]:
+    """The same program as several texts that LLVM compiles by themselves: one for each large kernel, and
+    `HOST` at the end with all the rest.
+
+    A kernel is called by what it is and a hash of its text: equal kernels of two programs have the same text
+    and the same name. Raises CompileError (OI0981) for an op that has no spelling.
+    """
+    parts = _Parts.of(module)
+    known = {f.sym_name.data: f for f in (*parts.outside, *parts.functions)}
+    symbols: dict[str, str] = {}
+    exported: set[str] = set()
+    rest: list[llvm.FuncOp] = []
+    written: dict[str, llvm.FuncOp] = {}
+    for function in parts.functions:
+        own = _own_module(function, known)
+        if own is None:
+            rest.append(function)
+            continue
+        name = function.sym_name.data
+        text = _text(_Parts([], own, [function]), target, bare=True)
+        kind = name.partition("_")[0]
+        symbols[name] = symbol = f"{kind}.{sha256(text.encode()).hexdigest()[:20]}"
+        exported.update(f.sym_name.data for f in own if f.body.blocks)
+        if symbol not in written:
+            written[symbol] = function
+            text = text.replace(_OWN, symbol)
+            yield LlvmModule(symbol + OBJECT, name, text, _passes_for(function))
+    outside = [*parts.outside, *written.values()]
+    whole = _text(_Parts(parts.globals, outside, rest), target, symbols, exported)
+    yield LlvmModule(HOST, HOST, whole, Passes.ALL)
+
+
+_OWN = "openinfer.own"
+"""What a kernel is called while its name is not known."""
+OWN_MODULE = 150
+"""Ops from which on a kernel is a module of its own. Smaller ones are better off where they are called."""
+MANY = 3000
+"""Ops from which on LLVM's way is the short one: a kernel this large has its loops in the form that the
+machine wants, and what else LLVM finds was measured to buy nothing (docs/performance-log.md)."""
+
+
+def _own_module(
+    function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp]
+) -> list[llvm.FuncOp] | None:
+    """The functions that a kernel calls, where it can be a module of its own; else None."""
+    if function.linkage.linkage.data != "internal" or _size(function) < OWN_MODULE:
+        return None
+    called: dict[str, llvm.FuncOp] = {}
+    for op in function.body.walk():
+        if isinstance(op, llvm.AddressOfOp):
+            return None
+        if isinstance(op, llvm.CallOp) and op.callee is not None:
+            name = op.callee.root_reference.data
+            callee = known.get(name)
+            # What a program has is its own; what is written by hand is the same in all of them.
+            if callee is None or (callee.body.blocks and not name.startswith(_WRITTEN)):
+                return None
+            called[name] = callee
+    return list(called.values())
+
+
+_WRITTEN = "openinfer_"
+
+
+def _size(function: llvm.FuncOp) -> int:
+    return sum(1 for block in function.body.blocks for _ in block.ops)
+
+
+def _passes_for(function: llvm.FuncOp) -> Passes:
+    if function.sym_name.data.startswith("prepare_"):
+        return Passes.NONE
+    return Passes.SHORT if _size(function) >= MANY else Passes.FUNCTION
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What stands in a text, in its order."""
+
+    globals: list[llvm.GlobalOp]
+    outside: list[llvm.FuncOp]
+    """Functions that are only declared."""
+    functions: list[llvm.FuncOp]
+
+    @staticmethod
+    def of(module: ModuleOp) -> _Parts:
+        parts = _Parts([], [], [])
+        for op in module.ops:
+            if isinstance(op, llvm.GlobalOp):
+                parts.globals.append(op)
+            elif isinstance(op, llvm.FuncOp):
+                (parts.functions if op.body.blocks else parts.outside).append(op)
+            elif not isinstance(op, InterfaceOp | SpirvModuleOp):
+                raise CompileError(
+                    "OI0981",
+                    f"'{op.name}' cannot stand at the top of an llvm module",
+                    hint="lower it first: openinfer-opt FILE --pipeline cpu",
+                )
+        return parts
+
+
+def _text(
+    parts: _Parts,
+    target: TargetDescription,
+    symbols: Mapping[str, str] | None = None,
+    exported: Collection[str] = (),
+    *,
+    bare: bool = False,
+) -> str:
+    """One text. `symbols` are functions of other texts by their names there, `exported` those that other
+    texts call; a `bare` one holds a single kernel, called `_OWN`."""
     declarations: dict[str, str] = {}
     uses_nontemporal = False
-    globals: list[str] = []
-    outside: list[str] = []
     functions: list[list[str]] = []
-    for op in module.ops:
-        if isinstance(op, llvm.GlobalOp):
-            globals.append(_global_text(op))
-        elif isinstance(op, llvm.FuncOp) and not op.body.blocks:
-            outside.append(_declaration_text(op))
-        elif isinstance(op, llvm.FuncOp):
-            writer = _FunctionWriter(declarations)
-            functions.append(list(writer.lines(op)))
-            uses_nontemporal |= writer.operands.uses_nontemporal
-        elif not isinstance(op, InterfaceOp | SpirvModuleOp):
-            raise CompileError(
-                "OI0981",
-                f"'{op.name}' cannot stand at the top of an llvm module",
-                hint="lower it first: openinfer-opt FILE --pipeline cpu",
-            )
+    for op in parts.functions:
+        writer = FunctionWriter(declarations, symbols, bare=bare)
+        name = op.sym_name.data
+        linkage = "hidden" if bare or name in exported else None
+        functions.append(list(writer.lines(op, _OWN if bare else name, linkage)))
+        uses_nontemporal |= writer.operands.uses_nontemporal
     intrinsics = [declarations[name] for name in sorted(declarations)]
     attributes = f"attributes #0 = {{ {' '.join(_target_attributes(target))} }}"
-    metadata = ["!0 = !{i32 1}"] if uses_nontemporal else []
     sections = [
         [f'target triple = "{target.triple}"'],
-        globals,
-        outside,
+        [_global_text(op) for op in parts.globals],
+        [_declaration_text(op, symbols or {}) for op in parts.outside],
         *functions,
         intrinsics,
         [attributes],
-        metadata,
+        ["!0 = !{i32 1}"] if uses_nontemporal else [],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
@@ -123,186 +208,12 @@ def _global_value(op: llvm.GlobalOp) -> str:
     return constant_text(value, op.global_type)
 
 
-def _declaration_text(op: llvm.FuncOp) -> str:
+def _declaration_text(op: llvm.FuncOp, symbols: Mapping[str, str]) -> str:
     type = op.function_type
     arguments = [type_text(argument) for argument in type.inputs]
     if type.is_variadic:
         arguments.append("...")
-    name = symbol_text(op.sym_name.data)
-    return f"declare {type_text(type.output)} {name}({', '.join(arguments)}) nounwind"
-
-
-def _argument_words(attributes: DictionaryAttr | None) -> str:
-    if attributes is None:
-        return ""
-    words: list[str] = []
-    for key, value in sorted(attributes.data.items()):
-        if key in _ARGUMENT_ATTRIBUTES:
-            words.append(_ARGUMENT_ATTRIBUTES[key])
-        elif key in _ARGUMENT_NUMBERS and isinstance(value, IntegerAttr):
-            words.append(_ARGUMENT_NUMBERS[key].format(value.value.data))
-    return "".join(f" {word}" for word in words)
-
-
-class _FunctionWriter:
-    """Writes one function. Names first, then text: a phi may speak of values that come later."""
-
-    def __init__(self, declarations: dict[str, str]) -> None:
-        self.operands = Operands()
-        self.operands.declarations = declarations
-        self._names = Names()
-        self._labels: dict[Block, str] = {}
-        self._incoming: dict[Block, list[tuple[str, Sequence[SSAValue]]]] = {}
-        self._detours: dict[tuple[Block, int], str] = {}
-        """Labels of the extra blocks on edges that double another one, by source and position."""
-
-    def lines(self, op: llvm.FuncOp) -> Iterator[str]:
-        blocks = list(op.body.blocks)
-        self._name_all(blocks)
-        for block in blocks:
-            self._find_edges(block)
-        yield self._header(op, blocks[0])
-        for number, block in enumerate(blocks):
-            if number:
-                yield ""
-            yield f"{self._labels[block]}:"
-            if number:
-                yield from self._phis(block)
-            yield from self._body(block)
-        yield "}"
-
-    def _header(self, op: llvm.FuncOp, entry: Block) -> str:
-        linkage = op.linkage.linkage.data
-        words = "" if linkage == "external" else f"{linkage} "
-        attributes = op.arg_attrs.data if op.arg_attrs is not None else [None] * len(entry.args)
-        o = self.operands
-        arguments = ", ".join(
-            f"{o.type(argument.type)}{_argument_words(own)} {o.name(argument)}"
-            for argument, own in zip(entry.args, attributes, strict=True)
-        )
-        given = {**op.attributes, **op.properties}
-        marks = "".join(f"{word} " for key, word in _FUNCTION_ATTRIBUTES.items() if key in given)
-        result = type_text(op.function_type.output)
-        name = symbol_text(op.sym_name.data)
-        return f"define {words}{result} {name}({arguments}) {marks}#0 {{{_place(op)}"
-
-    def _name_all(self, blocks: Sequence[Block]) -> None:
-        texts = self.operands.texts
-        fresh = self._names.fresh
-        for number, block in enumerate(blocks):
-            self._labels[block] = fresh(None, f"bb{number}" if number else "entry")
-            self._incoming[block] = []
-            for argument in block.args:
-                texts[argument] = "%" + fresh(argument.name_hint, "arg")
-            for op in block.ops:
-                if not op.results:
-                    continue
-                result = op.results[0]
-                literal = _literal(op)
-                texts[result] = literal or "%" + fresh(result.name_hint, "t")
-
-    def _find_edges(self, block: Block) -> None:
-        """Note for each successor which values arrive from here."""
-        terminator = block.last_op
-        if terminator is None:
-            raise CompileError("OI0981", "a block of an llvm function has no terminator")
-        seen: set[Block] = set()
-        for position, (successor, values) in enumerate(_edges(terminator)):
-            label = self._labels[block]
-            if successor in seen and successor.args:
-                # A phi can tell blocks apart, not two edges from one block: make a block between.
-                label = self._names.fresh(None, f"{label}.edge")
-                self._detours[block, position] = label
-            seen.add(successor)
-            self._incoming[successor].append((label, values))
-
-    def _phis(self, block: Block) -> Iterator[str]:
-        for index, argument in enumerate(block.args):
-            pairs = ", ".join(
-                f"[ {self.operands.name(values[index])}, %{label} ]"
-                for label, values in self._incoming[block]
-            )
-            type = self.operands.type(argument.type)
-            yield f"  {self.operands.name(argument)} = phi {type} {pairs}"
-
-    def _body(self, block: Block) -> Iterator[str]:
-        operands = self.operands
-        for op in block.ops:
-            formatter = INSTRUCTIONS.get(op.name)
-            if formatter is not None:
-                text = formatter(operands, op)
-                if operands.before:
-                    yield from (f"  {line}{_place(op)}" for line in operands.before)
-                    operands.before.clear()
-                if op.results:
-                    text = f"{operands.texts[op.results[0]]} = {text}"
-                yield f"  {text}{_place(op)}"
-            elif isinstance(op, llvm.BrOp | llvm.CondBrOp | SwitchOp):
-                yield from self._branch(block, op)
-            elif _literal(op) is None:
-                raise CompileError("OI0981", f"'{op.name}' cannot be written as LLVM IR")
-
-    def _branch(self, block: Block, op: Operation) -> Iterator[str]:
-        targets = [
-            self._detours.get((block, position), self._labels[successor])
-            for position, (successor, _) in enumerate(_edges(op))
-        ]
-        if isinstance(op, llvm.BrOp):
-            yield f"  br label %{targets[0]}{_place(op)}"
-        elif isinstance(op, llvm.CondBrOp):
-            condition = self.operands.name(op.cond)
-            yield f"  br i1 {condition}, label %{targets[0]}, label %{targets[1]}{_place(op)}"
-        else:
-            assert isinstance(op, SwitchOp)
-            type = self.operands.type(op.value.type)
-            cases = " ".join(
-                f"{type} {value.value.data}, label %{label}"
-                for value, label in zip(op.case_values, targets[1:], strict=True)
-            )
-            value = self.operands.name(op.value)
-            yield f"  switch {type} {value}, label %{targets[0]} [ {cases} ]{_place(op)}"
-        for position, (successor, _) in enumerate(_edges(op)):
-            if (label := self._detours.get((block, position))) is not None:
-                yield ""
-                yield f"{label}:"
-                yield f"  br label %{self._labels[successor]}"
-
-
-def _edges(terminator: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
-    """The successors of a terminator, each with the values that it passes."""
-    if isinstance(terminator, llvm.BrOp):
-        return [(terminator.successor, terminator.arguments)]
-    if isinstance(terminator, llvm.CondBrOp):
-        return [
-            (terminator.then_block, terminator.then_arguments),
-            (terminator.else_block, terminator.else_arguments),
-        ]
-    if isinstance(terminator, SwitchOp):
-        cases = zip(terminator.case_blocks, terminator.grouped_case_operands(), strict=True)
-        return [(terminator.default_block, terminator.default_operands), *cases]
-    return []
-
-
-def _literal(op: Operation) -> str | None:
-    """The text that stands for an op's result, if the op is a constant and no instruction."""
-    if isinstance(op, llvm.ConstantOp):
-        return constant_text(op.value, op.result.type)
-    if isinstance(op, llvm.AddressOfOp):
-        return symbol_text(op.global_name.root_reference.data)
-    if isinstance(op, PoisonOp):
-        return "poison"
-    if isinstance(op, llvm.UndefOp):
-        return "undef"
-    if isinstance(op, llvm.ZeroOp):
-        return "null" if isinstance(op.res.type, llvm.LLVMPointerType) else "zeroinitializer"
-    return None
-
-
-def _place(op: Operation) -> str:
-    """The place in the program that an op comes from, as a comment."""
-    location: Attribute = op.location
-    if not isinstance(location, FileLineColLoc):
-        return ""
-    # A comment: names of files need not be text.
-    name = location.filename.data.replace("\n", " ").encode("utf-8", "replace").decode()
-    return f"  ; {name}:{location.line.data}"
+    name = op.sym_name.data
+    words = "hidden " if op.body.blocks else ""
+    symbol = symbol_text(symbols.get(name, name))
+    return f"declare {words}{type_text(type.output)} {symbol}({', '.join(arguments)}) nounwind"

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from openinfer.lowering.cpu.emit_llvm import emit_llvm
+from openinfer.lowering.cpu.emit_llvm import emit_llvm, emit_modules
 from openinfer.lowering.facts import Facts
 from openinfer.runtime.target import TargetDescription, named_target
 
@@ -46,11 +46,14 @@ class AssemblyTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         # Where the compiler does, and nowhere else, llvmlite is imported.
-        from openinfer.runtime.devices.cpu.codegen import assembly_text, host_target
+        from openinfer.runtime.devices.cpu.codegen import host_target
+        from openinfer.runtime.devices.cpu.compilation import assembly_of
 
         host_target()  # Says why where there is no compiled device.
         description = _description(module, self.target)
-        output.write(assembly_text(emit_llvm(module, description), description))
+        for part in emit_modules(module, description):
+            output.write(f"# {part.what}\n")
+            output.write(assembly_of(part, description))
 
 
 def _description(module: ModuleOp, target: str | None) -> TargetDescription:

@@ -15,7 +15,7 @@ from openinfer.compiler.compile import compile_module
 from openinfer.dialects.opset import find
 from openinfer.lowering.graph import bind_model
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.devices.cpu.codegen import load_object, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import load_objects, unavailable_reason
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, CompileError
@@ -50,8 +50,8 @@ def linked(batch: tuple[str, ...], options: PipelineOptions) -> oi.Program:
             except CompileError as own:
                 pytest.fail(f"{name} for {options.target_name}: {own}")
         pytest.fail(f"{batch} for {options.target_name}: {error}")
-    assert set(undefined_symbols(program.parts["host"])) <= PROVIDED
-    load_object(program.parts["host"], ["openinfer_step"])
+    assert set(undefined_symbols(*program.objects)) <= PROVIDED
+    load_objects(program.objects, ["openinfer_step"])
     return program
 
 
@@ -108,7 +108,7 @@ def test_moved_floats_of_every_length_link(target: str, dtype: str) -> None:
     )
     text = f"dynamic {{ {inputs} t: bool; }} volatile {{ {results} }} block entry {{ {nodes} return; }}"
     program = compile_module(oi.graph(text), None, PipelineOptions(target_name=target))
-    load_object(program.parts["host"], ["openinfer_step"])
+    load_objects(program.objects, ["openinfer_step"])
 
 
 def test_what_is_not_provided_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ ALLOCATORS = frozenset(
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_the_code_of_a_step_cannot_allocate(name: str) -> None:
-    symbols = set(undefined_symbols(PROGRAMS[name]().parts["host"]))
+    symbols = set(undefined_symbols(*PROGRAMS[name]().objects))
     assert not symbols & ALLOCATORS
     # What else it calls: moves of bytes, functions of numbers, waiting for other threads, asking the host.
     assert symbols <= PROVIDED

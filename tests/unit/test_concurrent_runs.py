@@ -671,11 +671,11 @@ def test_programs_compiled_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         {"sizes": {"N": 4}},
     ]
 
-    def code_of(number: int) -> list[bytes]:
+    def code_of(number: int) -> list[dict[str, bytes]]:
         text = PRODUCT.replace("64", str(32 + 16 * number))
         return [
-            *(compile_program(same_graph, **way).parts["host"] for way in ways[number::2]),
-            oi.compile(text).parts["host"],
+            *(compile_program(same_graph, **way).parts for way in ways[number::2]),
+            oi.compile(text).parts,
         ]
 
     alone = [code_of(number) for number in range(2)]

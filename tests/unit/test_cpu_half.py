@@ -10,7 +10,7 @@ from host_runs import skip_unless_it_runs
 
 import openinfer
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.runtime.devices.cpu.codegen import host_target, load_object
+from openinfer.runtime.devices.cpu.codegen import host_target, load_objects
 from openinfer.runtime.target import TargetDescription, named_target
 
 Array = np.ndarray[Any, Any]
@@ -159,7 +159,7 @@ def test_bf16_programs_compile_for_processors_without_it(target: str) -> None:
     x = openinfer.Tensor.from_values("bf16", values)
     expected: Any = openinfer.Simulator(text).make_executor().run(x=x)["h"]
     program = openinfer.compile(text, target=target)
-    load_object(program.parts["host"], ["openinfer_step"])
+    load_objects(program.objects, ["openinfer_step"])
     skip_unless_it_runs(target)
     found: Any = program.make_executor(1).run(x=x)["h"]
     np.testing.assert_allclose(found.values(), expected.values(), rtol=2**-7, atol=2**-7)
@@ -174,7 +174,7 @@ def test_short_bf16_vectors_move_as_bits(target: str) -> None:
     )
     x = openinfer.Tensor.from_values("bf16", np.arange(8, dtype=np.float32).reshape(2, 4))
     program = openinfer.compile(text, target=target)
-    load_object(program.parts["host"], ["openinfer_step"])
+    load_objects(program.objects, ["openinfer_step"])
     skip_unless_it_runs(target)
     found: Any = program.make_executor(1).run(x=x)["h"]
     np.testing.assert_array_equal(found.values(), x.values()[1:])

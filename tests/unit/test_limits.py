@@ -141,7 +141,7 @@ def test_a_limit_at_which_code_is_linked_is_an_error_and_no_abort() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         try:
             for _ in range(50):
-                codegen.load_object(program.parts["host"], ["openinfer_step"])
+                codegen.load_objects(program.objects, ["openinfer_step"])
         except oi.ArtefactError as error:
             code = error.code
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import llvm
@@ -41,6 +41,8 @@ class Operands:
         self.texts: dict[SSAValue, str] = {}
         self.declarations: dict[str, str] = {}
         """Intrinsics used, with the lines that declare them; one for all functions of a module."""
+        self.symbols: Mapping[str, str] = {}
+        """Names of functions that are called by another one here."""
         self.uses_nontemporal = False
         self.before: list[str] = []
         """Instructions that stand before the one that is being written; the writer takes them."""
@@ -233,7 +235,8 @@ def _call(o: Operands, op: Operation) -> str:
     if op.var_callee_type is not None:
         result = o.type(op.var_callee_type)
     if op.callee is not None:
-        callee = symbol_text(op.callee.root_reference.data)
+        name = op.callee.root_reference.data
+        callee = symbol_text(o.symbols.get(name, name))
         arguments = op.args
     else:
         callee = o.name(op.args[0])

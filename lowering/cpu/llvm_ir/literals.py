@@ -174,3 +174,16 @@ class Names:
         self._taken[base] = number
         self._taken[candidate] = 0
         return candidate
+
+
+class NumberedNames(Names):
+    """Names that say nothing but their order: the same for every program with an equal function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    def fresh(self, hint: str | None, default: str) -> str:
+        """`%v0`, `%v1` and so on."""
+        self._count += 1
+        return f"v{self._count - 1}"

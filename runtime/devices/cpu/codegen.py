@@ -16,9 +16,9 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
@@ -41,9 +41,16 @@ _ROOM = 2 << 20
 """Bytes that must be there before something is linked, besides four times its own."""
 
 
+def prepared() -> ModuleType:
+    """llvmlite's binding, initialised for this machine.
+
+    Raises UnsupportedError (OI0781) where it cannot be imported.
+    """
+    return _llvm()
+
+
 @cache
 def _llvm() -> ModuleType:
-    """llvmlite's binding, initialised for this machine."""
     try:
         import llvmlite.binding as binding
 
@@ -78,6 +85,48 @@ def _forks_between_calls(binding: ModuleType) -> None:
             lock.__exit__()
 
     os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+    os.register_at_fork(
+        before=_outside.stop, after_in_parent=_outside.go_on, after_in_child=_outside.go_on
+    )
+
+
+class _Outside:
+    """The calls of LLVM that are made without llvmlite's lock; a fork waits for their end."""
+
+    def __init__(self) -> None:
+        self._free = threading.Condition(threading.Lock())
+        self._running = 0
+
+    def stop(self) -> None:
+        self._free.acquire()
+        while self._running:
+            self._free.wait()
+
+    def go_on(self) -> None:
+        self._free.release()
+
+    def call(self, function: Any, *arguments: Any) -> Any:
+        with self._free:
+            self._running += 1
+        try:
+            return function(*arguments)
+        finally:
+            with self._free:
+                self._running -= 1
+                self._free.notify_all()
+
+
+_outside = _Outside()
+
+
+def outside(name: str) -> Callable[..., Any]:
+    """A function of LLVM without llvmlite's lock, which all calls of a process share.
+
+    For long calls that touch one context and nothing else: several may run at a time, each with a
+    context and a target machine of its own.
+    """
+    function = getattr(_llvm().ffi.lib, name)
+    return partial(_outside.call, getattr(function, "_cfn", function))
 
 
 def unavailable_reason() -> str | None:
@@ -128,12 +177,24 @@ def llvm_version() -> str:
     return f"{numbers} (llvmlite {llvmlite.__version__})"
 
 
-def _target_machine(target: TargetDescription, codegen_level: int) -> Any:
+def target_machine(target: TargetDescription, codegen_level: int) -> Any:
+    """What makes instructions for a processor; for one thread at a time."""
     binding = _llvm()
     # The small code model with PIC: calls to the C library go through stubs that the loader makes.
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=codegen_level, reloc="pic", jit=True
     )
+
+
+def tuning_options(opt_level: int) -> Any:
+    """LLVM's passes of a level without its vectorisers and unroller: the lowering decides about vectors and
+    unrolling, LLVM's own ideas cost time and registers."""
+    options = _llvm().create_pipeline_tuning_options(speed_level=opt_level)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    options.loop_unrolling = False
+    return options
 
 
 Measured = Callable[[str, str], AbstractContextManager[None]]
@@ -159,19 +220,12 @@ def _optimised_module(
             module.verify()
     except RuntimeError as error:
         raise CompileError("OI0982", f"LLVM refuses the IR that was written: {error}") from error
-    machine = _target_machine(target, codegen_level)
+    machine = target_machine(target, codegen_level)
     module.triple = target.triple
     # Passes look sizes and alignments up here; without it they assume others.
     module.data_layout = str(machine.target_data)
     if opt_level:
-        # The lowering decides about vectors and unrolling; LLVM's own ideas cost time and
-        # registers.
-        options = binding.create_pipeline_tuning_options(speed_level=opt_level)
-        options.loop_vectorization = False
-        options.slp_vectorization = False
-        options.loop_interleaving = False
-        options.loop_unrolling = False
-        builder = binding.create_pass_builder(machine, options)
+        builder = binding.create_pass_builder(machine, tuning_options(opt_level))
         with measured("object", "(LLVM: optimise)"):
             passes = builder.getModulePassManager()
             _beside(lambda: passes.run(module, builder), meanwhile)
@@ -249,7 +303,7 @@ def _linker() -> Any:
 @cache
 def _only_linker() -> Any:
     binding = _llvm()
-    return binding.create_lljit_compiler(_target_machine(host_target(), 2))
+    return binding.create_lljit_compiler(target_machine(host_target(), 2))
 
 
 class LoadedObject:
@@ -273,18 +327,28 @@ class LoadedObject:
 def load_object(
     data: bytes, symbols: Iterable[str], imports: Mapping[str, int] | None = None
 ) -> LoadedObject:
-    """Link an ELF object into this process, against the C library, libm and `imports`.
+    """`load_objects` of one."""
+    return load_objects([data], symbols, imports)
 
-    `imports` gives the addresses of functions of the host that the object calls.
 
-    Raises ArtefactError (OI0840) when it is damaged or a symbol cannot be found.
+def load_objects(
+    objects: Sequence[bytes], symbols: Iterable[str], imports: Mapping[str, int] | None = None
+) -> LoadedObject:
+    """Link ELF objects into this process, against each other, the C library, libm and `imports`.
+
+    `imports` gives the addresses of functions of the host that the objects call.
+
+    Raises ArtefactError (OI0840) when one is damaged or a symbol cannot be found.
     """
-    if not data.startswith(b"\x7fELF"):
+    if not all(data.startswith(b"\x7fELF") for data in objects):
         raise ArtefactError("OI0840", "the machine code is not an ELF object")
     binding = _llvm()
-    _check_room(_ROOM + 4 * len(data))
+    _check_room(_ROOM + 4 * sum(map(len, objects)))
     _load_libm()
-    builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
+    builder = binding.JITLibraryBuilder()
+    for data in objects:
+        builder.add_object_img(data)
+    builder.add_current_process()
     wanted = list(symbols)
     for symbol, address in (imports or {}).items():
         builder.import_symbol(symbol, address)

@@ -11,7 +11,7 @@ import numpy as np
 
 from openinfer.runtime.devices.base import LoadedProgram, Record
 from openinfer.runtime.devices.compiled.quick_inputs import Row
-from openinfer.runtime.devices.cpu.codegen import load_object
+from openinfer.runtime.devices.cpu.codegen import load_objects
 from openinfer.runtime.devices.cpu.memory import HostMemory, aligned_bytes
 from openinfer.runtime.devices.cpu.native_call import (
     INTERRUPTED,
@@ -26,7 +26,6 @@ from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.cpu.trace_record import TraceRecord
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.manifest import WeightRow
-from openinfer.runtime.program import HOST
 from openinfer.runtime.slots import Slot, SlotKind
 from openinfer.runtime.storage import AnyArray
 
@@ -52,7 +51,7 @@ class CpuProgram(LoadedProgram):
 
         Raises ArtefactError for code that cannot run here, PackageError for a bad weight.
         """
-        manifest, code = program.manifest, program.part(HOST)
+        manifest, code = program.manifest, program.objects
         check_target(manifest.target)
         self.manifest = manifest
         self.memory = HostMemory()
@@ -62,13 +61,17 @@ class CpuProgram(LoadedProgram):
         symbols = [PREFIX + "step", *(PREFIX + name for name in prepares)]
         if Slot(SlotKind.TEAM) in manifest.frame:
             symbols += [PREFIX + "lead", PREFIX + "worker"]
-        imports = {name: place for name, place in provided.items() if name.encode() in code}
-        self.watched = OBSERVER.encode() in code
+
+        def mentions(name: str) -> bool:
+            return any(name.encode() in data for data in code)
+
+        imports = {name: place for name, place in provided.items() if mentions(name)}
+        self.watched = mentions(OBSERVER)
         if self.watched:
             imports[OBSERVER] = observer_address()
-        if INTERRUPTED.encode() in code:
+        if mentions(INTERRUPTED):
             imports[INTERRUPTED] = interrupted_address()
-        self._library = load_object(code, symbols, imports)
+        self._library = load_objects(code, symbols, imports)
         self.step = _Entry(self._library.address(PREFIX + "step"))
         self.shared = Slot(SlotKind.TEAM) in manifest.frame
         self.lead: Any = None

@@ -9,6 +9,8 @@ from openinfer.runtime.errors import ArtefactError, CompileError
 
 _SYMBOL_TABLE = 2
 """The section type SHT_SYMTAB."""
+_LOCAL = 0
+"""The binding STB_LOCAL."""
 
 _FUNCTIONS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs "
@@ -30,18 +32,24 @@ PROVIDED = frozenset(
 library (`__truncsfbf2`, `__divti3`) is not there: a process has it or has it not, as Python was built."""
 
 
-def undefined_symbols(data: bytes) -> list[str]:
-    """The symbols that an ELF object of x86-64 uses and does not define, sorted.
+def undefined_symbols(*objects: bytes) -> list[str]:
+    """The symbols that ELF objects of x86-64 use and none of them defines, sorted.
 
     Raises ArtefactError (OI0840) for other bytes.
     """
+    used: set[str] = set()
+    defined: set[str] = set()
     try:
-        return sorted(set(_undefined(data)))
+        for data in objects:
+            for name, here in _symbols(data):
+                (defined if here else used).add(name)
     except (struct.error, ValueError, IndexError, ZeroDivisionError, UnicodeDecodeError) as error:
         raise ArtefactError("OI0840", "the machine code is not an ELF object") from error
+    return sorted(used - defined)
 
 
-def _undefined(data: bytes) -> Iterable[str]:
+def _symbols(data: bytes) -> Iterable[tuple[str, bool]]:
+    """The symbols that are seen from outside of an object, and whether they are defined in it."""
     if not data.startswith(b"\x7fELF\x02\x01"):
         raise ValueError("not a little-endian ELF file of 64 bits")
     (start,) = struct.unpack_from("<Q", data, 0x28)
@@ -52,16 +60,16 @@ def _undefined(data: bytes) -> Iterable[str]:
             continue
         names = sections[link][4]
         for position in range(place, place + length, entry):
-            name, _, _, section = struct.unpack_from("<IBBH", data, position)
+            name, info, _, section = struct.unpack_from("<IBBH", data, position)
             # Section 0 holds what is defined nowhere; the first row of the table is empty.
-            if section == 0 and name:
+            if name and (section == 0 or info >> 4 != _LOCAL):
                 end = data.index(b"\0", names + name)
-                yield data[names + name : end].decode()
+                yield data[names + name : end].decode(), section != 0
 
 
-def check_symbols(data: bytes) -> None:
-    """Raises CompileError OI0573 for an object that calls what only some machines have."""
-    strange = [name for name in undefined_symbols(data) if name not in PROVIDED]
+def check_symbols(objects: Iterable[bytes]) -> None:
+    """Raises CompileError OI0573 for objects that call what only some machines have."""
+    strange = [name for name in undefined_symbols(*objects) if name not in PROVIDED]
     if strange:
         raise CompileError(
             "OI0573",

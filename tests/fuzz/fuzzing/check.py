@@ -20,12 +20,11 @@ from fuzzing.tree import Program
 from fuzzing.ways import Variant
 from openinfer.compiler import pipeline
 from openinfer.compiler.api import compile as compile_program
-from openinfer.runtime.devices.cpu import codegen
+from openinfer.runtime.devices.cpu import codegen, compilation
 from openinfer.runtime.devices.cpu.native_call import INTERRUPTED, OBSERVER
 from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.program import Program as Compiled
-from openinfer.runtime.target import TargetDescription
 
 NOISY = 2
 """Simulations with errors where a step differs; where they do not explain it, more follow."""
@@ -168,9 +167,7 @@ class _Check:
             return program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT, trace=trace)
 
         if foreign(program):
-            codegen.load_object(
-                program.parts["host"], ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8}
-            )
+            codegen.load_objects(program.objects, ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8})
             return None
         if variant.callers > 1:
             return seen_calls(make, self.program, variant.callers)
@@ -250,18 +247,13 @@ def _verified(on: bool) -> Generator[None]:
 @contextmanager
 def _quick(on: bool) -> Generator[None]:
     """With LLVM's least effort: what it does for the code's speed is half of a compilation."""
-    full = codegen.compile_llvm_text
-
-    def quickly(text: str, target: TargetDescription, **more: Any) -> bytes:
-        least: dict[str, Any] = {**more, "opt_level": 0, "codegen_level": 0}
-        return full(text, target, **least)
-
+    full = compilation.run_passes, compilation.CODEGEN_LEVEL
     if on:
-        codegen.compile_llvm_text = quickly
+        compilation.run_passes, compilation.CODEGEN_LEVEL = lambda *_: None, 0
     try:
         yield
     finally:
-        codegen.compile_llvm_text = full
+        compilation.run_passes, compilation.CODEGEN_LEVEL = full
 
 
 def _blame(error: Exception) -> str:

@@ -1,0 +1,31 @@
+"""What LLVM is asked to compile: a text, and how much it shall think about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Passes(Enum):
+    """Which of LLVM's passes a module goes through before instructions are chosen."""
+
+    ALL = "all"
+    """The pipeline of level 1 for a module: functions are inlined, arguments that nobody needs go."""
+    FUNCTION = "function"
+    """What that pipeline does within a function."""
+    SHORT = "short"
+    """Instructions are combined and blocks are merged, once."""
+    NONE = "none"
+    """For what runs once."""
+
+
+@dataclass(frozen=True)
+class LlvmModule:
+    """A text of LLVM IR that becomes one object."""
+
+    name: str
+    """Of the part of the program that the object will be: `host`, or the kernel's symbol."""
+    what: str
+    """How people call it: `host`, or the kernel as the program's IR names it."""
+    text: str
+    passes: Passes

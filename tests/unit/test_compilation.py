@@ -1,0 +1,216 @@
+"""Kernels as modules of their own: the same objects whoever makes them, all of them or none."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.compiler import pipeline, registry
+from openinfer.lowering.cpu.emit_llvm import OWN_MODULE, emit_modules
+from openinfer.lowering.options import PipelineOptions
+from openinfer.runtime.devices.cpu import codegen, compilation
+from openinfer.runtime.devices.cpu.codegen import host_target, load_objects
+from openinfer.runtime.devices.cpu.compilation import Compilation
+from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
+from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
+from openinfer.runtime.errors import CompileError
+from openinfer.runtime.program import HOST, OBJECT
+
+LAYERS = """
+dynamic {{ {x}: f32[B, 96]; }}
+constant {{ V: f32[96, 64] @init(0.5); W: f32[64, {n}] @init(0.25); }}
+block entry {{
+  assign h: f32[B, 64];
+  assign y: f32[B, {n}];
+  op matmul({x}, V) >> h;
+  op relu(h) >> h;
+  op matmul(h, W) >> y;
+  return y;
+}}
+"""
+
+
+def modules_of(text: str, target: str = "avx2") -> list[LlvmModule]:
+    module, context = oi.graph(text).module.clone(), registry.make_context()
+    options = PipelineOptions(target_name=target)
+    pipeline.run(module, context, "cpu", options=options)
+    from openinfer.lowering.facts import Facts
+
+    return list(emit_modules(module, Facts.of(module).target))
+
+
+def objects_of(modules: list[LlvmModule], workers: int) -> dict[str, bytes]:
+    with Compilation(host_target(), workers) as work:
+        for module in modules:
+            work.add(module)
+        return work.objects()
+
+
+def adds(name: str, number: int) -> LlvmModule:
+    text = f"define i64 @{name}(i64 %a) {{\n  %r = add i64 %a, {number}\n  ret i64 %r\n}}\n"
+    return LlvmModule(name + OBJECT, name, text, Passes.SHORT)
+
+
+def test_large_kernels_are_modules_of_their_own() -> None:
+    *kernels, host = modules_of(LAYERS.format(x="x", n=80))
+    assert host.name == HOST
+    assert host.passes is Passes.ALL
+    assert {kernel.what.partition("_")[0] for kernel in kernels} >= {"matmul"}
+    for kernel in kernels:
+        symbol = kernel.name.removesuffix(OBJECT)
+        assert f"define hidden i64 @{symbol}(" in kernel.text or "prepare" in symbol
+        assert f"@{symbol}(" in host.text
+        assert kernel.text.count("\n") >= OWN_MODULE
+        assert kernel.passes is not Passes.ALL
+
+
+def test_small_kernels_stay_with_the_step() -> None:
+    text = "dynamic { x: f32[4]; }\nblock entry { assign y: f32[4];\nop relu(x) >> y; return y; }"
+    assert [module.name for module in modules_of(text)] == [HOST]
+
+
+def test_equal_kernels_of_two_programs_have_one_name_and_text() -> None:
+    one = {m.name: m.text for m in modules_of(LAYERS.format(x="x", n=80))}
+    other = {m.name: m.text for m in modules_of(LAYERS.format(x="tokens", n=48))}
+    same = set(one) & set(other) - {HOST}
+    assert any(name.startswith("matmul.") for name in same)
+    assert set(one) - set(other)
+    assert set(other) - set(one)
+    assert all(one[name] == other[name] for name in same)
+
+
+def test_one_worker_and_several_make_the_same_objects() -> None:
+    modules = modules_of(LAYERS.format(x="x", n=80))
+    alone = objects_of(modules, 1)
+    assert list(alone) == [module.name for module in modules]
+    for _ in range(3):
+        assert objects_of(modules, 4) == alone
+
+
+def test_objects_are_linked_together() -> None:
+    callee = adds("kernel.1", 5)
+    text = (
+        "declare hidden i64 @kernel.1(i64)\n"
+        "define i64 @twice(i64 %a) {\n  %b = call i64 @kernel.1(i64 %a)\n"
+        "  %c = call i64 @kernel.1(i64 %b)\n  ret i64 %c\n}\n"
+    )
+    objects = objects_of([callee, LlvmModule(HOST, HOST, text, Passes.ALL)], 2)
+    assert set(undefined_symbols(objects[HOST])) - PROVIDED == {"kernel.1"}
+    assert set(undefined_symbols(*objects.values())) <= PROVIDED
+    import ctypes
+
+    loaded = load_objects(list(objects.values()), ["twice"])
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loaded.address("twice"))(1) == 11
+
+
+def test_the_parts_of_a_program_are_its_objects(tmp_path: Any) -> None:
+    text = LAYERS.format(x="x", n=80)
+    program = oi.compile(text)
+    assert next(iter(program.objects)) == program.parts[HOST]
+    assert len(program.objects) > 1
+    assert set(undefined_symbols(*program.objects)) <= PROVIDED
+    program.save(tmp_path / "p.oip")
+    x = np.linspace(0, 1, 3 * 96, dtype=np.float32).reshape(3, 96)
+    want = oi.Simulator(text).make_executor().run(x=x)["y"]
+    for one in (program, oi.load(tmp_path / "p.oip")):
+        np.testing.assert_allclose(one.make_executor(2).run(x=x)["y"], want, rtol=1e-5)
+
+
+def test_a_refused_text_is_an_error_and_no_thread_stays() -> None:
+    wrong = LlvmModule("wrong.o", "wrong", "define i64 @f() { ret float 1.0 }", Passes.NONE)
+    before = threading.active_count()
+    with Compilation(host_target(), 3) as work:
+        for module in (adds("a", 1), wrong, adds("b", 2)):
+            work.add(module)
+        with pytest.raises(CompileError, match="LLVM refuses") as refused:
+            work.objects()
+    assert refused.value.code == "OI0982"
+    assert threading.active_count() == before
+
+
+def test_an_interrupt_leaves_no_thread_inside_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = compilation.compiled
+    done: list[str] = []
+
+    def slowly(module: LlvmModule, *rest: Any, **more: Any) -> Any:
+        time.sleep(0.2)
+        done.append(module.what)
+        return slow(module, *rest, **more)
+
+    monkeypatch.setattr(compilation, "compiled", slowly)
+    before = threading.active_count()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    work = Compilation(host_target(), 2)
+    for number in range(20):
+        work.add(adds(f"f{number}", number))
+    with pytest.raises(KeyboardInterrupt), work:
+        work.objects(interrupt)
+    assert threading.active_count() == before
+    assert len(done) < 20
+
+
+def test_a_failing_pass_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An op that has no spelling, in the host's part: kernels have been begun by then."""
+    from openinfer.compiler.backends import cpu
+
+    def broken(module: Any, target: Any) -> Any:
+        yield adds("a", 1)
+        raise CompileError("OI0981", "an op that cannot be written")
+
+    monkeypatch.setattr("openinfer.lowering.cpu.emit_llvm.emit_modules", broken)
+    before = threading.active_count()
+    module = oi.graph(LAYERS.format(x="x", n=80)).module.clone()
+    pipeline.run(module, registry.make_context(), "cpu", options=PipelineOptions())
+    with pytest.raises(CompileError, match="OI0981"):
+        cpu.CPU.emit(module, codegen._unmeasured)
+    assert threading.active_count() == before
+
+
+def test_a_fork_waits_for_calls_outside_of_the_lock() -> None:
+    codegen.prepared()
+    begun, left = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        time.sleep(0.3)
+        left.set()
+
+    thread = threading.Thread(target=codegen._outside.call, args=(call,))
+    thread.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if not child:
+        # Calls of the parent are over, and new ones go through.
+        os._exit(0 if left.is_set() and codegen._outside.call(lambda: 3) == 3 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+
+
+def test_programs_compiled_at_once_are_those_compiled_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    texts = [LAYERS.format(x="x", n=16 * n) for n in (3, 4, 5)]
+    alone = [oi.compile(text).parts for text in texts]
+    found: dict[int, dict[str, bytes]] = {}
+
+    def one(number: int) -> None:
+        found[number] = oi.compile(texts[number]).parts
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[number] for number in range(3)] == alone
