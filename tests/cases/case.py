@@ -92,7 +92,7 @@ _EXACT_OPS = frozenset(
     "one_hot pad flip random_uniform quantize dequantize max_pool2d".split()
 )
 _SUM_OPS = frozenset(
-    "matmul sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention conv1d "
+    "matmul linear sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention conv1d "
     "conv2d conv_transpose2d avg_pool2d upsample2d batch_norm group_norm lstm gru rfft irfft "
     "rope".split()
 )
