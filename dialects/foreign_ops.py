@@ -136,9 +136,9 @@ ROWS = (
     _row("all", "op cast(x, to=u8) >> t; op min_axis(t, axes=[0]) >> m; op cast(m, to=bool) >> y;"),
     # Products.
     _row(
-        "linear dense fullyconnected innerproduct",
-        "op matmul(x, w, transpose_b=true) >> t; op add(t, b) >> y;",
-        "without `transpose_b` if w is [in, out]",
+        "dense fullyconnected innerproduct",
+        "op linear(x, w, b) >> y;",
+        "if w is [in, out] `op matmul(x, w)`, and `op add` for the bias",
     ),
     _row("gemm addmm baddbmm", "op matmul(x, w) >> t; op add(t, b) >> y;"),
     _row("bmm mm dot", "op matmul(x, w) >> y;"),

@@ -23,6 +23,7 @@ from openinfer.lowering.graph.op_rules import (
     op_rule,
     widen,
 )
+from openinfer.lowering.graph.scalars import computed, narrowed, widened
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
@@ -159,6 +160,37 @@ def _matmul(call: Call) -> Sequence[SSAValue]:
         transpose_b=UnitAttr() if call.settings["transpose_b"] else None,
     )
     return [accumulated(call, result)]
+
+
+@op_rule("linear")
+def _linear(call: Call) -> Sequence[SSAValue]:
+    """A product with the weights as they lie, then the bias: one rounding at the end of both."""
+    x, w, *bias = call.operands
+    dims = nn.dims_of(x)
+    rows = x if len(dims) > 1 else call.reshape(x, (Size.of(1), *dims))
+    summed, last = _dtypes_of_sums(call)
+    kind = nn.tensor_type(element_type(summed), (*nn.dims_of(rows)[:-1], nn.dims_of(w)[0]))
+    y = call.add(nn.MatmulOp, [rows, w], kind, transpose_b=UnitAttr())
+    if bias:
+        kind = nn.with_element(kind, element_type(last))
+        y = narrowed(call, y, kind)
+        y = call.elementwise("add", [y, widened(call, bias[0], last)], kind)
+    return [accumulated(call, call.reshape(y, call.results[0].dims))]
+
+
+def _dtypes_of_sums(call: Call) -> tuple[str, str]:
+    """The dtypes of a linear layer's product and of what the bias is added to."""
+    acc, declared = call.settings["acc"], call.results[0].dtype
+    dtypes = [dtype_name(nn.element_of(v)) for v in call.operands]
+    if not DTYPES[dtypes[0]].is_float:
+        return (str(acc[0]) if isinstance(acc, tuple) else declared), declared
+    if isinstance(acc, tuple):
+        summed = str(acc[0])
+    elif "f64" in dtypes[:2]:
+        summed = "f64"
+    else:
+        summed = computed(declared) if len(dtypes) > 2 else declared
+    return summed, opset.promote_floats([summed, *map(computed, dtypes[2:])])
 
 
 @op_rule("gather")

@@ -1,4 +1,4 @@
-"""Twins of matrix multiplication, attention and gather."""
+"""Twins of matrix multiplication, linear layers, attention and gather."""
 
 from __future__ import annotations
 
@@ -19,6 +19,22 @@ def _matmul(call: Call) -> AnyArray:
     a, b = call.inputs
     a = np.swapaxes(a, -1, -2) if call.settings["transpose_a"] else a
     b = np.swapaxes(b, -1, -2) if call.settings["transpose_b"] else b
+    return _product(call, a, b)
+
+
+@twin("linear")
+def _linear(call: Call) -> AnyArray:
+    x, w, *bias = call.inputs
+    result = _product(call, x, w.T)  # (..., out)
+    if not bias:
+        return result
+    if DTYPES[call.dtypes[0]].is_float:
+        return result.astype(np.float64) + bias[0].astype(np.float64)
+    return result + bias[0]
+
+
+def _product(call: Call, a: AnyArray, b: AnyArray) -> AnyArray:
+    """a `[..., M, K]` or `[K]` by b `[..., K, N]`, wider than the result."""
     left, right = DTYPES[call.dtypes[0]], DTYPES[call.dtypes[1]]
     acc = call.settings["acc"]
     inner = str(acc[0]) if isinstance(acc, tuple) else None

@@ -189,6 +189,7 @@ def _structured() -> Iterator[Case]:
     yield Case("matmul", ((4, 6), (6, 5)), ("f32", "f32"), {"acc": ["f32", "f64"]})
     yield Case("matmul", ((4, 6), (6, 5)), ("bf16", "f32"))
     yield Case("matmul", ((4, 6), (6, 5)), ("f16", "f16"), out="f32")
+    yield from _linear()
     same: Shapes = ((2, 3, 5, 8),) * 3
     yield from grid("attention", (same, ((5, 8),) * 3), FLOATS[:4])
     grouped: Shapes = ((2, 4, 3, 8), (2, 2, 7, 8), (2, 2, 7, 6))
@@ -206,6 +207,26 @@ def _structured() -> Iterator[Case]:
     yield Case("gather", ((7, 3), ()), ("f32", "i64"), draw="indices")
     yield Case("gather", ((2, 7, 3), (4,)), ("f32", "i64"), {"axis": 1}, draw="indices")
     yield Case("embedding", ((7, 3), (2, 5)), ("f32", "i64"), draw="indices")
+
+
+def _linear() -> Iterator[Case]:
+    layers: tuple[Shapes, ...] = (
+        ((4, 6), (5, 6), (5,)),
+        ((4, 6), (5, 6)),
+        ((6,), (5, 6), (5,)),
+        ((2, 3, 33), (65, 33), (65,)),
+        ((0, 6), (5, 6), (5,)),
+        ((3, 0), (5, 0), (5,)),
+    )
+    yield from grid("linear", layers, (*FLOATS, *MAIN_INTS, "u8", "i4"))
+    yield Case("linear", ((2, 6), (5, 6)), ("f16", "f16"), out="f32")
+    yield Case("linear", layers[0], ("f16", "f32", "f32"))
+    yield Case("linear", layers[0], ("f16", "bf16", "f16"), out="f16")
+    yield Case("linear", layers[0], ("f32", "f32", "f64"), {"acc": "f32"})
+    yield Case("linear", layers[0], ("i8", "i8", "i32"), {"acc": "i32"}, draw="extreme")
+    yield Case("linear", layers[0], ("i8", "i8", "i8"), {"acc": ["i32", "i8"]}, draw="extreme")
+    yield Case("linear", layers[0], ("f32",) * 3, {"acc": ["f32", "f64"]})
+    yield Case("linear", ((2, 3, 6), *layers[0][1:]), ("f32",) * 3, names=(("B", "T", "6"),))
 
 
 def _layout() -> Iterator[Case]:

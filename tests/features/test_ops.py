@@ -57,6 +57,17 @@ def test_matmul_add_mul(make: Make) -> None:
     close(found, X @ (X + 1).T)
 
 
+def test_linear(make: Make) -> None:
+    w, b = np.arange(6, dtype=np.float32).reshape(2, 3) / 4, np.array([1, -2], np.float32)
+    text = """
+        dynamic { x: f32[N, 3]; w: f32[2, 3]; b: f32[2]; }
+        block entry { y = op linear(x, w, b); z = op linear(x, w); return y, z; }
+    """
+    found = make(text).run(x=X, w=w, b=b)
+    close(found["y"], X @ w.T + b)
+    close(found["z"], X @ w.T)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_is_finite_and_fill_nan_like(make: Make, bad: float) -> None:
     x = X.copy()

@@ -173,9 +173,7 @@ CASES: dict[str, Case] = {
     ),
     "any": Case(B, "y: bool[3]", lambda x: x.any(0), "t: u8[4, 3]; m: u8[3]"),
     "all": Case(B, "y: bool[3]", lambda x: x.all(0), "t: u8[4, 3]; m: u8[3]"),
-    "linear": Case(
-        f"{A}; w: f32[2, 3]; b: f32[2]", "y: f32[4, 2]", lambda x, w, b: x @ w.T + b, "t: f32[4, 2]"
-    ),
+    "dense": Case(f"{A}; w: f32[2, 3]; b: f32[2]", "y: f32[4, 2]", lambda x, w, b: x @ w.T + b),
     "gemm": Case(
         f"{A}; w: f32[3, 2]; b: f32[2]", "y: f32[4, 2]", lambda x, w, b: x @ w + b, "t: f32[4, 2]"
     ),

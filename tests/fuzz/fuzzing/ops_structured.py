@@ -48,6 +48,26 @@ def matmul(g: Pool, name: str) -> None:
     calm(g, made)
 
 
+def linear(g: Pool, name: str) -> None:
+    x = g.some(lambda v: taken(name)(v) and v.rank >= 1)
+    if x is None:
+        return
+    settings: dict[str, object] = {}
+    if is_integer(x) and g.maybe(0.3):
+        settings["acc"] = "i32" if x.dtype.startswith("i") else "u32"
+    outputs = Size.of(g.pick([1, 3, 4, 17]))
+    operands = [x, g.need(x.dtype, (outputs, x.dims[-1]))]
+    if g.maybe(0.6):
+        dtype = str(settings.get("acc", x.dtype))
+        if is_float(x) and g.maybe(0.1):
+            dtype = g.pick(floats(g))
+        operands.append(g.need(dtype, (outputs,)))
+    made = g.op(name, operands, settings)
+    if made and is_float(made[0]) and g.maybe(0.3):
+        made = g.op(g.pick(["relu", "gelu", "silu", "tanh"]), [made[0]]) or made
+    calm(g, made)
+
+
 def _member(g: Pool, a: Var, inner: Size) -> Var | None:
     """A use of the prefix table `V(l)`, when there is one that fits."""
     family = next((d for d in g.declarations if d.name == "V"), None)
@@ -289,6 +309,7 @@ def floats(g: Pool) -> list[str]:
 
 RULES: dict[str, Rule] = {
     "matmul": matmul,
+    "linear": linear,
     "attention": attention,
     "conv1d": conv,
     "conv2d": conv,
