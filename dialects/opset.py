@@ -12,6 +12,7 @@ from dataclasses import replace
 from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
+    activations,
     adaptive_pooling,
     borders,
     convolution,
@@ -82,7 +83,7 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
+    *(elementwise, activations, reduce, normalise, structured, rotary, layout, borders, indexing),
     element_indexing,
     *(convolution, pooling, adaptive_pooling, recurrent, signal, quantization, random),
 )

@@ -334,6 +334,8 @@ ROWS: Final[dict[str, Row]] = {
     "arith.xori": _bitwise("^", "!="),
     "math.absf": _called("abs"),
     "math.absi": _called("abs"),
+    "math.atan": _called("atan"),
+    "math.atan2": _called("atan"),
     "math.ceil": _called("ceil"),
     "math.copysign": _helped("copy_sign"),
     "math.cos": _called("cos"),
@@ -354,6 +356,7 @@ ROWS: Final[dict[str, Row]] = {
     "math.rsqrt": _called("inversesqrt"),
     "math.sin": _called("sin"),
     "math.sqrt": _called("sqrt"),
+    "math.tan": _called("tan"),
     "math.tanh": _called("tanh"),
     "math.trunc": _called("trunc"),
 }

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.math import Exp2Op
+from xdsl.dialects.math import CosOp, Exp2Op, SinOp
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -41,7 +41,8 @@ from openinfer.lowering.places import is_device_kernel
 @dataclass(frozen=True)
 class ExpandMath(ModulePass):
     """
-    Replace exp, exp2, expm1, erf, erfc, tanh, log, log2, log1p, sin and cos of f32 by polynomials.
+    Replace exp, exp2, expm1, erf, erfc, tanh, log, log2, log1p, sin, cos, tan, atan and atan2 of f32 by
+    polynomials.
 
     Before:
         %y = math.exp %x : vector<16xf32>
@@ -75,6 +76,8 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
         for op in [op for op in function.walk() if op.name in ROUNDED]:
             _compute_in_f64(op)
         return
+    for op in [op for op in function.walk() if op.name == TANGENT]:
+        _divide_turns(op)
     found = [op for op in function.walk() if op.name in EXPANSIONS or op.name in CIRCULAR]
     homes: dict[Block, Constants] = {}
     device = is_device_kernel(function)
@@ -121,6 +124,23 @@ def _becomes_half(value: SSAValue) -> bool:
 
 TURNS = {"math.sin": 0, "math.cos": 1}
 """The functions of an angle, by the quarter turns that they are ahead of the sine."""
+TANGENT = "math.tan"
+"""The quotient of both."""
+
+
+def _divide_turns(op: Operation) -> None:
+    """A tangent of a float that is not f64 as the sine of an f32 over its cosine."""
+    kind = op.results[0].type
+    element = kind.element_type if isinstance(kind, VectorType) else kind
+    if not isinstance(element, Float32Type | Float16Type | BFloat16Type):
+        return
+    with keep_location(op):
+        b = LoopBuilder(InsertPoint.before(op))
+        x = widen(b, op.operands[0])
+        quotient = b.insert(arith.DivfOp(b.insert(SinOp(x)), b.insert(CosOp(x))))
+        result = resize_float(b, quotient, element)
+    result.name_hint = op.results[0].name_hint
+    Rewriter.replace_op(op, [], [result])
 
 
 def _expand_turns(op: Operation) -> None:
@@ -146,7 +166,7 @@ def _expand(
         result = CIRCULAR[op.name](op, home, constants)
     elif isinstance(element, Float32Type):
         lanes = Lanes(op, type, home, constants)
-        result = (expansion or EXPANSIONS[op.name])(lanes, op.operands[0])
+        result = (expansion or EXPANSIONS[op.name])(lanes, *op.operands)
     elif isinstance(element, Float16Type | BFloat16Type):
         wide = VectorType(f32, type.shape) if isinstance(type, VectorType) else f32
         result = _expand_widened(op, wide, Lanes(op, wide, home, constants))
@@ -213,9 +233,9 @@ def op_bits(type: Attribute) -> int:
 def _expand_widened(op: Operation, wide: Attribute, lanes: Lanes) -> SSAValue:
     block = op.parent
     assert block is not None
-    widened = arith.ExtFOp(op.operands[0], wide)
-    block.insert_op_before(widened, op)
-    result = EXPANSIONS[op.name](lanes, widened.result)
+    widened = [arith.ExtFOp(operand, wide) for operand in op.operands]
+    block.insert_ops_before(widened, op)
+    result = EXPANSIONS[op.name](lanes, *(value.result for value in widened))
     narrowed = arith.TruncFOp(result, op.operands[0].type)
     block.insert_op_before(narrowed, op)
     return narrowed.result

@@ -14,9 +14,11 @@ from collections.abc import Callable
 
 from xdsl.ir import SSAValue
 
+from openinfer.lowering.kernels.arctangents import atan, atan2
 from openinfer.lowering.kernels.lanes import Lanes
 
-Expansion = Callable[[Lanes, SSAValue], SSAValue]
+Expansion = Callable[..., SSAValue]
+"""Of the lanes and the operands."""
 
 _LOG2_E = 1.0 / math.log(2.0)
 # ln 2 in two parts: the first has so few bits that its product with a whole number is exact.
@@ -261,6 +263,8 @@ def log1p(o: Lanes, x: SSAValue) -> SSAValue:
 
 
 EXPANSIONS: dict[str, Expansion] = {
+    "math.atan": atan,
+    "math.atan2": atan2,
     "math.erf": erf,
     "math.erfc": erfc,
     "math.exp": exp,

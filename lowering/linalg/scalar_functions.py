@@ -6,6 +6,7 @@ import math
 
 from xdsl.ir import SSAValue
 
+from openinfer.dialects.ops.activations import SELU_ALPHA, SELU_SCALE
 from openinfer.lowering.kernels.numeric import absolute
 from openinfer.lowering.linalg.scalar_emitter import Body, Scalar, registrar
 
@@ -13,7 +14,8 @@ FUNCTIONS: dict[str, Body] = {}
 body = registrar(FUNCTIONS)
 
 
-@body("exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round", "trunc")
+@body("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "atan", "atan2", "erf")
+@body("floor", "ceil", "round", "trunc")
 def _function(s: Scalar, args: list[SSAValue]) -> SSAValue:
     s.require_float()
     return s.f(s.kind, *s.computed(args))
@@ -80,3 +82,52 @@ def _softplus(s: Scalar, args: list[SSAValue]) -> SSAValue:
     logarithm = s.select(tiny, e, s.f("mulf", s.f("log", u), ratio))
     # A NaN is in `logarithm` already.
     return s.f("addf", s.select(s.compare("gt", x, zero), x, zero), logarithm)
+
+
+@body("elu", "celu")
+def _elu(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """x, and alpha · (exp(x) - 1) below 0; celu divides x by alpha before."""
+    s.require_float()
+    (x,) = s.computed(args)
+    number = s.number("alpha")
+    alpha = s.constant(1.0 if number is None else float(number), x)
+    inner = s.f("divf", x, alpha) if s.kind == "celu" and number not in (None, 1) else x
+    return _from_zero_on(s, x, s.f("mulf", alpha, s.f("expm1", inner)))
+
+
+@body("selu")
+def _selu(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_float()
+    (x,) = s.computed(args)
+    below = s.f("mulf", s.constant(SELU_SCALE * SELU_ALPHA, x), s.f("expm1", x))
+    return _from_zero_on(s, x, below, s.f("mulf", s.constant(SELU_SCALE, x), x))
+
+
+def _from_zero_on(
+    s: Scalar, x: SSAValue, below: SSAValue, above: SSAValue | None = None
+) -> SSAValue:
+    """`above`, or x itself, where x is positive, else `below`, which a NaN goes through."""
+    return s.select(s.compare("gt", x, s.constant(0, x)), x if above is None else above, below)
+
+
+@body("mish")
+def _mish(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """x · n / (n + 2) with n = e (e + 2) and e = exp(x), which is tanh(log(1 + e)); x itself from 20 on."""
+    s.require_float()
+    (x,) = s.computed(args)
+    limit = s.constant(20, x)
+    e = s.f("exp", s.select(s.compare("gt", x, limit), limit, x))
+    n = s.f("mulf", e, s.f("addf", e, s.constant(2, x)))
+    return s.f("mulf", x, s.f("divf", n, s.f("addf", n, s.constant(2, x))))
+
+
+@body("hard_swish")
+def _hard_swish(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """x · (min(max(x + 3, 0), 6) / 6): the other order overflows."""
+    s.require_float()
+    (x,) = s.computed(args)
+    zero, six = s.constant(0, x), s.constant(6, x)
+    gate = s.f("addf", x, s.constant(3, x))
+    gate = s.select(s.compare("lt", gate, zero), zero, gate)
+    gate = s.select(s.compare("gt", gate, six), six, gate)
+    return s.f("mulf", x, s.f("divf", gate, six))

@@ -19,6 +19,16 @@ def _exp(call: Call) -> AnyArray:
     return np.exp(call.exact())
 
 
+@twin("expm1")
+def _expm1(call: Call) -> AnyArray:
+    return np.expm1(call.exact())
+
+
+@twin("log1p")
+def _log1p(call: Call) -> AnyArray:
+    return np.log1p(call.exact())
+
+
 @twin("log")
 def _log(call: Call) -> AnyArray:
     return np.log(call.exact())
@@ -48,6 +58,21 @@ def _sin(call: Call) -> AnyArray:
 @twin("cos")
 def _cos(call: Call) -> AnyArray:
     return np.cos(call.exact())
+
+
+@twin("tan")
+def _tan(call: Call) -> AnyArray:
+    return np.tan(call.exact())
+
+
+@twin("atan")
+def _atan(call: Call) -> AnyArray:
+    return np.arctan(call.exact())
+
+
+@twin("atan2")
+def _atan2(call: Call) -> AnyArray:
+    return np.arctan2(call.exact(0), call.exact(1))
 
 
 @twin("tanh")

@@ -30,6 +30,7 @@ from openinfer.runtime.storage import AnyArray
 _MODULES = (
     "elementwise",
     "functions",
+    "activations",
     "conversions",
     "reduce",
     "structured",

@@ -25,7 +25,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.demands import Composite, Demands, Tiling
 from openinfer.lowering.facts import Facts
-from openinfer.lowering.kernels.expand_math import TURNS
+from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
@@ -48,7 +48,7 @@ _PACKING = (FillOp, nn.SliceOp, nn.ConcatOp, nn.GatherOp, nn.ScatterOp, nn.Matmu
 _FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
 _NO_FUNCTIONS = "the device has no functions of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
-_FUNCTIONS = frozenset(EXPANSIONS) | frozenset(TURNS)
+_FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT))
 _COMPUTED = CONVERTED | _FUNCTIONS
 
 _OF_FUNCTIONS = (nn.SoftmaxOp, nn.AttentionOp, nn.LstmOp, nn.GruOp, nn.FourierOp)

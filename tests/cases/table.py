@@ -85,6 +85,7 @@ def _elementwise() -> Iterator[Case]:
     for op in ("log", "sqrt", "rsqrt"):
         yield from grid(op, SINGLES, FLOATS, draw="positive")
         yield Case(op, ((9,),), ("f32",), draw="special")
+    yield from _curves()
     for mode in ("none", "tanh"):
         yield from grid("gelu", SINGLES, FLOATS, settings={"approximate": mode})
         yield Case("gelu", ((33,),), ("f32",), {"approximate": mode}, draw="wide")
@@ -121,6 +122,16 @@ def _elementwise() -> Iterator[Case]:
     yield Case("fill", ((3,),), ("bool",), {"value": True})
     yield Case("fill_nan_like", ((3,),), ("f32",))
     yield Case("fill_nan_like", ((3,),), ("f32",), {"value": 0.0})
+
+
+def _curves() -> Iterator[Case]:
+    """Functions and activations, whose edges and other dtypes the registry adds."""
+    for op in ("expm1", "log1p", "tan", "atan", "elu", "celu", "selu", "mish", "hard_swish"):
+        yield Case(op, ((33,),), ("f32",), draw="positive" if op == "log1p" else "wide")
+    yield Case("atan2", ((4, 17), (17,)), ("f32", "f32"))
+    yield Case("celu", ((33,),), ("f32",), {"alpha": -0.5})
+    for slope in ((5,), (), (5, 1)):
+        yield Case("prelu", ((3, 5, 2), slope), ("f32", "f32"), draw="special")
 
 
 def _casts() -> Iterator[Case]:

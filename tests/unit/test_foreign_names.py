@@ -120,11 +120,10 @@ CASES: dict[str, Case] = {
     "clip": Case(A, Y, lambda x: np.clip(x, -1, 1)),
     "rint": Case(A, Y, np.rint),
     "exp2": Case(A, Y, np.exp2, f"t: {SAME}"),
-    "expm1": Case(A, Y, np.expm1, f"t: {SAME}"),
-    "log1p": Case(A, Y, np.log1p, f"t: {SAME}"),
     "log2": Case(A, Y, np.log2, f"t: {SAME}"),
     "log10": Case(A, Y, np.log10, f"t: {SAME}"),
-    "tan": Case(A, Y, np.tan, f"s: {SAME}; c: {SAME}"),
+    "arctan": Case(A, Y, np.arctan),
+    "arctan2": Case(AA, Y, np.arctan2),
     "erfc": Case(A, Y, lambda x: 1 - erf(x), f"t: {SAME}"),
     "lerp": Case(f"{AA}; w: f32", Y, lambda x, z, w: x + (z - x) * w, f"d: {SAME}; p: {SAME}"),
     "addcmul": Case(f"{AA}; w: f32[4, 3]", Y, lambda x, z, w: x + z * w, f"t: {SAME}"),
@@ -233,23 +232,7 @@ CASES: dict[str, Case] = {
     "eye": Case("", "y: f32[3, 3]", lambda: np.eye(3), "i: i64[3, 3]; j: i64[3, 3]; m: bool[3, 3]"),
     "leakyrelu": Case(A, Y, lambda x: np.where(x >= 0, x, 0.01 * x)),
     "relu6": Case(A, Y, lambda x: np.clip(x, 0, 6)),
-    "prelu": Case(
-        f"{A}; w: f32[3]",
-        Y,
-        lambda x, w: np.where(x >= 0, x, w * x),
-        f"p: {SAME}; n: {SAME}; t: {SAME}",
-    ),
-    "elu": Case(
-        A,
-        Y,
-        lambda x: np.where(x >= 0, x, np.exp(x) - 1),
-        f"p: {SAME}; n: {SAME}; e: {SAME}; t: {SAME}",
-    ),
     "hardsigmoid": Case(A, Y, lambda x: np.clip(x / 6 + 0.5, 0, 1), f"t: {SAME}; u: {SAME}"),
-    "hardswish": Case(
-        A, Y, lambda x: x * np.clip(x / 6 + 0.5, 0, 1), f"t: {SAME}; u: {SAME}; v: {SAME}"
-    ),
-    "mish": Case(A, Y, lambda x: x * np.tanh(np.log1p(np.exp(x))), f"s: {SAME}; t: {SAME}"),
     "logsigmoid": Case(A, Y, lambda x: np.log(sigmoid(x)), f"n: {SAME}; s: {SAME}"),
     "softsign": Case(A, Y, lambda x: x / (1 + np.abs(x)), f"a: {SAME}; t: {SAME}"),
     "glu": Case(
@@ -356,8 +339,6 @@ def test_what_the_table_writes_does_what_the_name_means(row: ForeignOp) -> None:
         "greater",
         "clip",
         "relu6",
-        "elu",
-        "prelu",
         "leakyrelu",
     ):
         inputs["x"] = inputs["x"] - np.float32(1.5)  # Both signs.

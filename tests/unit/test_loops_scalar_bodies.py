@@ -90,7 +90,10 @@ def _cases(dtype: str) -> list[Case]:
         add(kind, out="bool")
     for kind in ("softplus", "gelu", "filter", "where", "relu", "clamp", "fill_nan_like", "pow"):
         add(kind)
+    for kind in ("expm1", "log1p", "tan", "atan", "atan2", "elu", "selu", "mish", "hard_swish"):
+        add(kind)
     add("gelu", {"approximate": "tanh"})
+    add("celu", {"alpha": 0.5})
     add("sign", out="i8")
     add("popcount", out="u8")
     add("fill", {"value": 1})
@@ -181,7 +184,8 @@ def _check(cases: Sequence[Case]) -> None:
 
 
 _FUNCTIONS = frozenset(
-    "exp log sqrt rsqrt sin cos tanh erf sigmoid silu softplus gelu pow fma".split()
+    "exp log sqrt rsqrt sin cos tanh erf sigmoid silu softplus gelu pow fma "
+    "expm1 log1p tan atan atan2 elu celu selu mish hard_swish".split()
 )
 
 

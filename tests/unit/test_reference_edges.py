@@ -71,6 +71,10 @@ FUNCTIONS: dict[str, Unary] = {
     "tanh": torch.tanh, "erf": torch.erf, "sigmoid": torch.sigmoid,
     "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
     "softplus": lambda x: torch.nn.functional.softplus(x, threshold=1000),
+    "expm1": torch.expm1, "log1p": torch.log1p, "tan": torch.tan, "atan": torch.atan,
+    "elu": torch.nn.functional.elu, "celu": torch.nn.functional.celu,
+    "selu": torch.nn.functional.selu, "mish": torch.nn.functional.mish,
+    "hard_swish": torch.nn.functional.hardswish,
 }  # fmt: skip
 
 
@@ -94,8 +98,10 @@ def test_exact_functions(op: str, dtype: str) -> None:
 @pytest.mark.parametrize("op", FUNCTIONS)
 def test_functions(op: str, dtype: str) -> None:
     x = float_values(dtype)
-    if op in ("sin", "cos"):
+    if op in ("sin", "cos", "tan"):
         x = x[torch.abs(x) < 1e4]
+    if op == "hard_swish":
+        x = x[torch.abs(x) < 1e300]  # Theirs multiplies first, and overflows.
     # PyTorch in f64: its own rounding does not count for f32.
     expected = FUNCTIONS[op](x.double())
     found = twin(op, dtype, x)
@@ -115,6 +121,37 @@ def test_arithmetic_of_floats(op: str, dtype: str) -> None:
 def test_powers(dtype: str) -> None:
     x, y = pairs(float_values(dtype))
     close(twin("pow", dtype, x, y), torch.pow(x.double(), y.double()).to(x.dtype), 1, dtype, "pow")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_angles_of_points(dtype: str) -> None:
+    y, x = pairs(float_values(dtype))
+    expected = torch.atan2(y.double(), x.double()).to(x.dtype)
+    found = twin("atan2", dtype, y, x)
+    close(found, expected, 1, dtype, "atan2")
+    numbers = ~np.isnan(found)
+    signs = np.signbit(array_of(expected))
+    np.testing.assert_array_equal(np.signbit(found)[numbers], signs[numbers])
+
+
+@pytest.mark.parametrize("slope", [(), (1,), (3,), (3, 1, 1), (4, 2), (2, 3, 1, 1)])
+def test_prelu(slope: tuple[int, ...]) -> None:
+    x = torch.randn(2, 3, 4, 2).double()
+    x.flatten()[:5] = torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan])
+    w = torch.randn(slope).double()
+    if len(slope) > 1:
+        expected = torch.where(x > 0, x, w * x)
+    else:
+        expected = torch.nn.functional.prelu(x, w)
+    close(twin("prelu", "f64", x, w), expected, 0, "f64", "prelu")
+
+
+@pytest.mark.parametrize("alpha", [0.25, 1, 3, -0.5])
+@pytest.mark.parametrize("op", ["elu", "celu"])
+def test_alpha(op: str, alpha: float) -> None:
+    x = float_values("f64")
+    expected = getattr(torch.nn.functional, op)(x, alpha=alpha)
+    close(twin(op, "f64", x, alpha=alpha), expected, 4, "f64", op)
 
 
 @pytest.mark.parametrize("dtype", INTS)

@@ -54,13 +54,17 @@ func.func @half(%x: f16) -> f16 {
 func.func @kept(%x: f64, %y: vector<8xf32>) -> (f64, vector<8xf32>) {
   %a = math.exp %x : f64
   %b = math.sqrt %y : vector<8xf32>
-  %c = math.tan %b : vector<8xf32>
+  %c = math.acos %b : vector<8xf32>
+  %d = math.tan %x : f64
+  %e = math.atan2 %d, %x : f64
   func.return %a, %c : f64, vector<8xf32>
 }
 // CHECK-LABEL: func.func @kept
 // CHECK-NEXT:    %a = math.exp %x : f64
 // CHECK-NEXT:    %b = math.sqrt %y : vector<8xf32>
-// CHECK-NEXT:    %c = math.tan %b : vector<8xf32>
+// CHECK-NEXT:    %c = math.acos %b : vector<8xf32>
+// CHECK-NEXT:    %d = math.tan %x : f64
+// CHECK-NEXT:    %e = math.atan2 %d, %x : f64
 // CHECK-NEXT:    func.return
 
 // Sine and cosine are computed in f64, and by the library where an argument is too large for that.
@@ -77,6 +81,32 @@ func.func @circular(%x: vector<16xf32>) -> vector<16xf32> {
 // CHECK-NEXT:      math.sin %x : vector<16xf32>
 // CHECK:         } else {
 // CHECK-NEXT:      scf.yield [[NEAR]] : vector<16xf32>
+
+// The tangent is their quotient, of half-width floats too.
+func.func @tangent(%x: vector<16xf32>, %h: f16) -> (vector<16xf32>, f16) {
+  %y = math.tan %x : vector<16xf32>
+  %z = math.tan %h : f16
+  func.return %y, %z : vector<16xf32>, f16
+}
+// CHECK-LABEL: func.func @tangent
+// CHECK-NOT:     math.tan
+// CHECK:         math.sin %x : vector<16xf32>
+// CHECK:         math.cos %x : vector<16xf32>
+// CHECK:         %y = arith.divf {{%\S+}}, {{%\S+}} : vector<16xf32>
+// CHECK:         [[WIDE:%\S+]] = arith.extf %h : f16 to f32
+// CHECK:         [[TAN:%\S+]] = arith.divf {{%\S+}}, {{%\S+}} : f32
+// CHECK-NEXT:    %z = arith.truncf [[TAN]] : f32 to f16
+
+// The angle of a point: one division, a polynomial, and signs at the end.
+func.func @angle(%y: vector<16xf32>, %x: vector<16xf32>) -> vector<16xf32> {
+  %a = math.atan2 %y, %x : vector<16xf32>
+  func.return %a : vector<16xf32>
+}
+// CHECK-LABEL: func.func @angle
+// CHECK-NOT:     math.atan2
+// CHECK-COUNT-1: arith.divf
+// CHECK-NOT:     arith.divf
+// CHECK:         %a = math.copysign {{%\S+}}, %y : vector<16xf32>
 
 // A kernel of a device has neither f64 nor the library: bits of 2/pi times the significand.
 func.func @on_device(%x: f32, %h: f16) -> (f32, f16) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {

@@ -7,10 +7,10 @@ func.func @step() {
 
 // -----
 
-// CHECK: error[OI0765]: layer.oi:3:5: 'math.tan' has no text in GLSL
-func.func private @tan_0(%x: memref<4xf32>, %i: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+// CHECK: error[OI0765]: layer.oi:3:5: 'math.acos' has no text in GLSL
+func.func private @acos_0(%x: memref<4xf32>, %i: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %v = memref.load %x[%i] : memref<4xf32>
-  %t = math.tan %v : f32 loc("layer.oi":3:5)
+  %t = math.acos %v : f32 loc("layer.oi":3:5)
   memref.store %t, %x[%i] : memref<4xf32>
   func.return
 }

@@ -52,7 +52,7 @@ def unary(g: Pool, name: str) -> None:
     if x is None:
         return
     found = g.op(name, [x])
-    if name in ("exp", "log", "rsqrt", "recip", "softplus"):
+    if name in ("exp", "expm1", "log", "tan", "rsqrt", "recip", "softplus"):
         calm(g, found, 0.6)
 
 
@@ -115,6 +115,21 @@ def clamp(g: Pool, name: str) -> None:
         settings["clamp_max"] = high if g.maybe(0.4) else None
         settings["clamp_min"] = low if g.maybe(0.2) else None
     g.op(name, [x], settings)
+
+
+def curve(g: Pool, name: str) -> None:
+    x = g.some(taken(name))
+    if x is not None:
+        g.op(name, [x], {"alpha": g.pick([0.5, 1.5, -1])} if g.maybe(0.5) else {})
+
+
+def prelu(g: Pool, name: str) -> None:
+    x = g.some(taken(name))
+    if x is not None:
+        shapes: list[Dims] = [(), (Size.of(1),), x.dims]
+        if x.rank > 1:
+            shapes += [(x.dims[1],), (x.dims[-1],) if x.rank == 2 else x.dims[1:]]
+        g.op(name, [x, g.need(x.dtype, g.pick(shapes))])
 
 
 def _numbers(g: Pool, dtype: str) -> tuple[object, object]:
@@ -288,12 +303,14 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_elementwise(2), binary),
     **dict.fromkeys(_REDUCE, reduce),
     **dict.fromkeys(("clamp", "relu"), clamp),
+    **dict.fromkeys(("elu", "celu"), curve),
     **dict.fromkeys(("shl", "shr"), shift),
     **dict.fromkeys(("where", "filter"), select),
     **dict.fromkeys(("softmax", "log_softmax", "layer_norm", "rms_norm"), normalise),
     **dict.fromkeys(("batch_norm", "group_norm", "instance_norm"), channel_norm),
     **dict.fromkeys(("quantize", "dequantize"), quantize),
     "is_finite": unary,
+    "prelu": prelu,
     "fma": fma,
     "cast": cast,
     "fill": fill,
