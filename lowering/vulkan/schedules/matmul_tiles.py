@@ -26,6 +26,7 @@ from openinfer.dialects.nn.byte_ops import LANES
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.vulkan.schedules.grid import product as product_of
+from openinfer.lowering.vulkan.schedules.grid import split
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
 from openinfer.lowering.vulkan.schedules.wide import is_width
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
@@ -49,14 +50,20 @@ class Tile:
         return self.rows // self.each_row * (self.columns // self.each_column)
 
 
-LARGE = Tile(128, 128, 16, 8, 8)
+LARGE = Tile(128, 128, 16, 16, 8)
 SHORT = Tile(128, 128, 8, 8, 8)
 """Where shared memory does not hold the large one."""
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 TILES = LARGE, MEDIUM, SMALL
+BUFFERS = 1
 WIDEST = 128
 """Bits of an access of shared memory."""
+SQUARE = 4
+"""Elements of 32 bits of such an access, and the side of a square of them that an invocation turns."""
+DOWN, ACROSS = 4, 8
+"""Invocations below and beside each other that are neighbours: what 32 of them read at one time are 4 and 8
+accesses of shared memory, which meet in no bank."""
 
 
 def shared_bytes(tile: Tile, bits: int) -> int:
@@ -119,11 +126,18 @@ class _Side:
     """Neighbours that are read from memory at once."""
     dots: bool
     """Whether four steps are multiplied at once."""
+    turned: bool
+    """Whether steps are neighbours in memory, and rows or columns are in shared memory."""
+
+    @property
+    def along(self) -> bool:
+        """Whether neighbours in shared memory are steps of the sum."""
+        return self.operand.along and not self.turned
 
     @property
     def piece(self) -> int:
-        """Neighbours that an invocation takes at once."""
-        return max(self.wide, self.lanes)
+        """Elements that an invocation takes at once."""
+        return SQUARE * SQUARE if self.turned else max(self.wide, self.lanes)
 
     def pieces(self, size: int) -> range:
         """What an invocation reads: the numbers of pieces, without that of the invocation."""
@@ -137,6 +151,8 @@ class _Side:
 
     def fetch(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
         """A piece of the steps from `k` on."""
+        if self.turned:
+            return self._fetch_square(b, number, k)
         far, near = self.split(b, number)
         block = (self.count, self.depth)
         found: list[SSAValue] = []
@@ -147,8 +163,35 @@ class _Side:
             found += self.operand.load_within(*places, block, self.lanes)
         return found
 
+    def _square(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The number of a square along rows or columns, and along steps. Two invocations have the same rows:
+        what they read are 32 bytes, and what eight of them write meets in no bank."""
+        across = self.count // SQUARE
+        pair = b.floordiv(number, 2)
+        step = b.add(b.mul(b.floordiv(pair, across), 2), b.rem(number, 2))
+        return b.rem(pair, across), step
+
+    def _fetch_square(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
+        place, step = (b.mul(at, SQUARE) for at in self._square(b, number))
+        block = (self.count, self.depth)
+        first, k = b.add(self.first, place), b.add(k, step)
+        return [
+            value
+            for line in range(SQUARE)
+            for start in range(0, SQUARE, self.lanes)
+            for value in self.operand.load_within(
+                b.add(first, line), b.add(k, start) if start else k, block, self.lanes
+            )
+        ]
+
     def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
         """Writes a piece to shared memory."""
+        if self.turned:
+            place, step = self._square(b, number)
+            for n in range(SQUARE):
+                at = b.add(b.mul(step, SQUARE), n)
+                b.store(b.from_elements(values[n::SQUARE]), self.buffer, [at, place])
+            return
         line, near = self.split(b, number)
         for start in range(0, self.piece, self.wide):
             some = values[start : start + self.wide]
@@ -159,7 +202,7 @@ class _Side:
     def at(self, b: LoopBuilder, number: int) -> SSAValue:
         """The row or column of the tile that an invocation has by this number. Neighbours of an access are
         neighbours there, too."""
-        together = 1 if self.operand.along else self.wide
+        together = 1 if self.along else self.wide
         others = self.count // self.each
         place = b.add(self.own, number // together * others)
         return b.add(b.mul(place, together), number % together) if together > 1 else place
@@ -167,7 +210,7 @@ class _Side:
     def load(self, b: LoopBuilder, step: SSAValue, count: int) -> list[list[SSAValue]]:
         """Of each of some steps, the elements of the rows or columns of an invocation. Steps that are
         multiplied at once are one vector."""
-        if self.operand.along:
+        if self.along:
             lines = [
                 [
                     element
@@ -205,10 +248,34 @@ class Tiles:
             self._shared(tile.rows, tile.each_row, product.left_along, "left"),
             self._shared(tile.columns, tile.each_column, product.right_along, "right"),
         ]
-        across = tile.columns // tile.each_column
-        self.own = b.floordiv(group.thread, across), b.rem(group.thread, across)
+        self.own = self._own()
+
+    def _own(self) -> tuple[SSAValue, SSAValue]:
+        """The number of an invocation along rows and along columns."""
+        b, tile, thread = self.b, self.tile, self.group.thread
+        down, across = tile.rows // tile.each_row, tile.columns // tile.each_column
+        if down % DOWN or across % ACROSS:
+            return b.floordiv(thread, across), b.rem(thread, across)
+        far, lower, right, near = split(
+            b, thread, (down // DOWN, across // ACROSS, DOWN, ACROSS)
+        )
+        return b.add(b.mul(far, DOWN), right), b.add(b.mul(lower, ACROSS), near)
+
+    def _turned(self, count: int, *, along: bool) -> bool:
+        """Whether an operand with neighbouring steps is turned on its way to shared memory."""
+        sums = self.product.sums
+        assert isinstance(sums, FixedBitwidthType)
+        square = SQUARE * SQUARE * self.group.size
+        return (
+            along
+            and not self.product.dots
+            and sums.bitwidth * SQUARE == WIDEST
+            and self.tile.depth % (2 * SQUARE) == 0
+            and count * self.tile.depth % square == 0
+        )
 
     def _shared(self, count: int, each: int, along: bool, name: str) -> SSAValue:
+        along = along and not self._turned(count, along=along)
         wide = self._wide(each, along=along)
         kept = i8 if self.product.dots else self.product.sums
         kind = kept if wide == 1 else VectorType(kept, [wide])
@@ -233,19 +300,22 @@ class Tiles:
         )
         depth, ahead = product.depth, b.minus(product.depth, tile.depth)
         count = tile.each_row * tile.each_column
-        together = max((side.wide for side in sides if side.operand.along), default=1)
+        together = max((side.wide for side in sides if side.along), default=1)
 
-        def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            rows, columns = (side.load(b, step, together) for side in sides)
-            for xs, ys in zip(rows, columns):
-                pairs = [(x, y) for x in xs for y in ys]
-                sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
-            return sums
+        def some(
+            k: SSAValue, carried: Sequence[SSAValue], sides: tuple[_Side, _Side]
+        ) -> Sequence[SSAValue]:
+            def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                rows, columns = (side.load(b, step, together) for side in sides)
+                for xs, ys in zip(rows, columns):
+                    pairs = [(x, y) for x in xs for y in ys]
+                    sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
+                return sums
 
-        def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             sums, values = carried[:count], carried[count:]
-            # Everybody has read what was here before.
-            barrier(b)
+            if turns == 1:
+                # Everybody has read what was here before.
+                barrier(b)
             self._put(sides, values)
             barrier(b)
             # On the way while the sums grow; behind the last steps the last ones come again.
@@ -255,20 +325,36 @@ class Tiles:
             coming = self._fetch(sides, following)
             return [*b.reduce(0, tile.depth, together, sums, products, hint="d"), *coming]
 
+        even = isinstance(depth, int) and depth % (2 * tile.depth) == 0
+        turns = 2 if even and BUFFERS == 2 else 1
+        others = tuple(
+            replace(side, buffer=self._shared(c, e, side.operand.along, n))
+            for side, c, e, n in zip(sides, (tile.rows, tile.columns), (tile.each_row, tile.each_column), ("l2", "r2"))
+        ) if turns == 2 else ()
+
+        def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            carried = some(k, carried, sides)
+            if turns == 2:
+                carried = some(b.add(k, tile.depth), carried, others)
+            return carried
+
         self.epilogue.prepare(None)
         start = [*[product.zero()] * count, *self._fetch(sides, b.index(0))]
-        sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
+        sums = b.reduce(0, depth, tile.depth * turns, start, steps, hint="k")
         self._store(sums[:count], batch, sides)
 
     def _side(self, operand: Operand, first: SSAValue, count: int, each: int, number: int) -> _Side:
         depth, own, shared = self.tile.depth, self.own[number], self.shared[number]
-        wide, dots = self._wide(each, along=operand.along), self.product.dots
-        side = _Side(operand, first, count, depth, each, own, shared, wide, 1, dots)
+        turned, dots = self._turned(count, along=operand.along), self.product.dots
+        wide = self._wide(each, along=operand.along and not turned)
+        side = _Side(operand, first, count, depth, each, own, shared, wide, 1, dots, turned)
         return replace(side, lanes=self._lanes(side))
 
     def _lanes(self, side: _Side) -> int:
         """How many neighbours of an operand an invocation reads at once, so that all of them have some."""
         operand, lanes = side.operand, self.product.lanes_of(side.operand)
+        if side.turned:
+            return gcd(SQUARE, lanes) if is_width(operand.buffer, gcd(SQUARE, lanes)) else 1
         line = side.depth if operand.along else side.count
         while lanes > 1 and (
             side.count * side.depth % (self.group.size * max(lanes, side.wide)) or line % lanes
