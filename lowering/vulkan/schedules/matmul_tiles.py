@@ -1,15 +1,16 @@
 """`nn.matmul` in tiles: a workgroup computes a tile of the result, an invocation a smaller one of it.
 
     for each 16 steps of the sum:
-        rows of the left operand and columns of the right one go to shared memory, as they lie in memory
+        rows of the left operand and columns of the right one go to shared memory (`matmul_shared.py`)
         the next steps are read from memory, each invocation keeps what it read
-        for each 4 of the 16 steps: an invocation reads its rows and columns, and adds products to its sums
+        for each of the 16 steps: an invocation reads its rows and columns, and adds products to its sums
     the epilogue, and a store, for each of its sums
 
-Shared memory is written and read in accesses of 16 bytes: 4 steps of a row or column where steps are
-neighbours in memory, else 4 neighbouring rows or columns at a step. Bytes that are added up in 32 bits lie
-there as words of 4 steps, which are multiplied at once. What an invocation has lies a stride apart, so that
-neighbouring invocations read neighbours. What lies beyond an edge is read as 0, and not stored.
+What an invocation has lies a stride apart, so that neighbouring invocations read neighbours. What lies beyond
+an edge is read as 0, and not stored.
+
+Many sums leave few registers for what is read ahead. Then each operand is read by half of the invocations, 8
+steps at a time, which go to two buffers in turn: everybody waits once for each.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from xdsl.dialects import vector
 from xdsl.dialects.builtin import FixedBitwidthType, VectorType, i8
 from xdsl.ir import SSAValue
 
@@ -28,6 +28,13 @@ from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.vulkan.schedules.grid import product as product_of
 from openinfer.lowering.vulkan.schedules.grid import split
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
+from openinfer.lowering.vulkan.schedules.matmul_shared import (
+    SQUARE,
+    WIDEST,
+    Side,
+    shape_of,
+    wide_of,
+)
 from openinfer.lowering.vulkan.schedules.wide import is_width
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
@@ -49,18 +56,21 @@ class Tile:
         """Invocations of a workgroup."""
         return self.rows // self.each_row * (self.columns // self.each_column)
 
+    def halves(self, bits: int) -> bool:
+        """Whether each operand of a product whose sums have some bits is read by half of the invocations, a
+        square each. There are two buffers then."""
+        square = self.rows == self.columns and bits * SQUARE == WIDEST
+        return square and self.rows * self.depth == SQUARE * SQUARE * self.size // 2
 
-LARGE = Tile(128, 128, 16, 16, 8)
+
+LARGE = Tile(128, 128, 16, 8, 8)
 SHORT = Tile(128, 128, 8, 8, 8)
 """Where shared memory does not hold the large one."""
+FLOATS = Tile(128, 128, 8, 16, 8)
+"""In place of the large one, of f32: 42.3 TFLOP/s … """
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 TILES = LARGE, MEDIUM, SMALL
-BUFFERS = 1
-WIDEST = 128
-"""Bits of an access of shared memory."""
-SQUARE = 4
-"""Elements of 32 bits of such an access, and the side of a square of them that an invocation turns."""
 DOWN, ACROSS = 4, 8
 """Invocations below and beside each other that are neighbours: what 32 of them read at one time are 4 and 8
 accesses of shared memory, which meet in no bank."""
@@ -68,30 +78,14 @@ accesses of shared memory, which meet in no bank."""
 
 def shared_bytes(tile: Tile, bits: int) -> int:
     """The most shared memory of a workgroup, for sums of some bits, however the operands lie."""
-    return sum(
-        max(
-            prod(_shape(tile.depth, count, _wide(tile.depth, each, bits, along=along), along=along))
-            * _wide(tile.depth, each, bits, along=along)
-            * bits
-            // 8
-            for along in (True, False)
-        )
-        for count, each in ((tile.rows, tile.each_row), (tile.columns, tile.each_column))
-    )
 
+    def one(count: int, each: int, along: bool) -> int:
+        wide = wide_of(tile.depth, each, bits, along=along)
+        return prod(shape_of(tile.depth, count, wide, along=along)) * wide * bits // 8
 
-def _wide(depth: int, each: int, bits: int, *, along: bool) -> int:
-    """How many elements are one access of shared memory: steps, or rows or columns of an invocation."""
-    if bits not in (32, 64):
-        return 1
-    return gcd(WIDEST // bits, depth if along else each)
-
-
-def _shape(depth: int, count: int, wide: int, *, along: bool) -> tuple[int, int]:
-    """Lines of shared memory, and accesses of a line: one more than there are elements for, so that lines do
-    not meet in a bank."""
-    lines, elements = (count, depth) if along else (depth, count)
-    return lines, elements // wide + 1
+    both = (tile.rows, tile.each_row), (tile.columns, tile.each_column)
+    most = sum(max(one(*side, along) for along in (True, False)) for side in both)
+    return most * (2 if tile.halves(bits) else 1)
 
 
 def tile_counts(
@@ -106,137 +100,6 @@ def tile_counts(
     ]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One operand of a tile: its rows or columns, and where they go in shared memory."""
-
-    operand: Operand
-    first: SSAValue
-    """The first of the rows or columns."""
-    count: int
-    depth: int
-    each: int
-    """Rows or columns of an invocation."""
-    own: SSAValue
-    """The number of the invocation among those that have other rows or columns."""
-    buffer: SSAValue
-    wide: int
-    """Elements of an access of shared memory."""
-    lanes: int
-    """Neighbours that are read from memory at once."""
-    dots: bool
-    """Whether four steps are multiplied at once."""
-    turned: bool
-    """Whether steps are neighbours in memory, and rows or columns are in shared memory."""
-
-    @property
-    def along(self) -> bool:
-        """Whether neighbours in shared memory are steps of the sum."""
-        return self.operand.along and not self.turned
-
-    @property
-    def piece(self) -> int:
-        """Elements that an invocation takes at once."""
-        return SQUARE * SQUARE if self.turned else max(self.wide, self.lanes)
-
-    def pieces(self, size: int) -> range:
-        """What an invocation reads: the numbers of pieces, without that of the invocation."""
-        return range(0, self.count * self.depth // self.piece, size)
-
-    def split(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The line of a piece, and where it begins in the line."""
-        line = (self.depth if self.operand.along else self.count) // self.piece
-        near = b.rem(number, line)
-        return b.floordiv(number, line), b.mul(near, self.piece) if self.piece > 1 else near
-
-    def fetch(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
-        """A piece of the steps from `k` on."""
-        if self.turned:
-            return self._fetch_square(b, number, k)
-        far, near = self.split(b, number)
-        block = (self.count, self.depth)
-        found: list[SSAValue] = []
-        for start in range(0, self.piece, self.lanes):
-            at = b.add(near, start) if start else near
-            place, step = (far, at) if self.operand.along else (at, far)
-            places = b.add(self.first, place), b.add(k, step)
-            found += self.operand.load_within(*places, block, self.lanes)
-        return found
-
-    def _square(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The number of a square along rows or columns, and along steps. Two invocations have the same rows:
-        what they read are 32 bytes, and what eight of them write meets in no bank."""
-        across = self.count // SQUARE
-        pair = b.floordiv(number, 2)
-        step = b.add(b.mul(b.floordiv(pair, across), 2), b.rem(number, 2))
-        return b.rem(pair, across), step
-
-    def _fetch_square(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
-        place, step = (b.mul(at, SQUARE) for at in self._square(b, number))
-        block = (self.count, self.depth)
-        first, k = b.add(self.first, place), b.add(k, step)
-        return [
-            value
-            for line in range(SQUARE)
-            for start in range(0, SQUARE, self.lanes)
-            for value in self.operand.load_within(
-                b.add(first, line), b.add(k, start) if start else k, block, self.lanes
-            )
-        ]
-
-    def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
-        """Writes a piece to shared memory."""
-        if self.turned:
-            place, step = self._square(b, number)
-            for n in range(SQUARE):
-                at = b.add(b.mul(step, SQUARE), n)
-                b.store(b.from_elements(values[n::SQUARE]), self.buffer, [at, place])
-            return
-        line, near = self.split(b, number)
-        for start in range(0, self.piece, self.wide):
-            some = values[start : start + self.wide]
-            value = some[0] if self.wide == 1 else b.from_elements(some)
-            at = b.add(near, start) if start else near
-            b.store(value, self.buffer, [line, b.floordiv(at, self.wide)])
-
-    def at(self, b: LoopBuilder, number: int) -> SSAValue:
-        """The row or column of the tile that an invocation has by this number. Neighbours of an access are
-        neighbours there, too."""
-        together = 1 if self.along else self.wide
-        others = self.count // self.each
-        place = b.add(self.own, number // together * others)
-        return b.add(b.mul(place, together), number % together) if together > 1 else place
-
-    def load(self, b: LoopBuilder, step: SSAValue, count: int) -> list[list[SSAValue]]:
-        """Of each of some steps, the elements of the rows or columns of an invocation. Steps that are
-        multiplied at once are one vector."""
-        if self.along:
-            lines = [
-                [
-                    element
-                    for start in range(0, count, self.wide)
-                    for element in self._elements(b, self.at(b, n), b.add(step, start))
-                ]
-                for n in range(self.each)
-            ]
-            return [list(step) for step in zip(*lines)]
-        return [
-            [
-                element
-                for n in range(0, self.each, self.wide)
-                for element in self._elements(b, b.add(step, k), self.at(b, n))
-            ]
-            for k in range(count)
-        ]
-
-    def _elements(self, b: LoopBuilder, line: SSAValue, near: SSAValue) -> list[SSAValue]:
-        """What an access reads."""
-        found = b.load(self.buffer, [line, b.floordiv(near, self.wide)])
-        if self.wide == 1 or self.dots:
-            return [found]
-        return [b.insert(vector.ExtractOp(found, [n], self.operand.sums)) for n in range(self.wide)]
-
-
 class Tiles:
     """The tiles of a product, built one at a time."""
 
@@ -244,144 +107,181 @@ class Tiles:
         b = self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
         product.use_dots()
+        assert isinstance(product.sums, FixedBitwidthType)
+        self.bits = product.sums.bitwidth
+        self.halved = tile.halves(self.bits) and not product.dots
         self.shared = [
-            self._shared(tile.rows, tile.each_row, product.left_along, "left"),
-            self._shared(tile.columns, tile.each_column, product.right_along, "right"),
+            [
+                self._shared(tile.rows, tile.each_row, product.left_along, f"left{name}"),
+                self._shared(tile.columns, tile.each_column, product.right_along, f"right{name}"),
+            ]
+            for name in (("", "_next") if self.halved else ("",))
         ]
+        self.block = tile.depth * len(self.shared)
+        """Steps of a turn of the loop."""
         self.own = self._own()
+        self.readers = group.size // len(self.shared)
+        """Invocations that read the same operand,"""
+        self.number = b.rem(group.thread, self.readers) if self.halved else group.thread
+        """and the number of the invocation among them."""
+        self.reads_left = b.compare("ult", group.thread, self.readers) if self.halved else None
 
     def _own(self) -> tuple[SSAValue, SSAValue]:
-        """The number of an invocation along rows and along columns."""
+        """The number of the invocation along rows, and along columns."""
         b, tile, thread = self.b, self.tile, self.group.thread
         down, across = tile.rows // tile.each_row, tile.columns // tile.each_column
         if down % DOWN or across % ACROSS:
             return b.floordiv(thread, across), b.rem(thread, across)
-        far, lower, right, near = split(
-            b, thread, (down // DOWN, across // ACROSS, DOWN, ACROSS)
-        )
-        return b.add(b.mul(far, DOWN), right), b.add(b.mul(lower, ACROSS), near)
+        counts = (down // DOWN, across // ACROSS, DOWN, ACROSS)
+        row, column, below, beside = split(b, thread, counts)
+        return b.add(b.mul(row, DOWN), below), b.add(b.mul(column, ACROSS), beside)
 
-    def _turned(self, count: int, *, along: bool) -> bool:
-        """Whether an operand with neighbouring steps is turned on its way to shared memory."""
-        sums = self.product.sums
-        assert isinstance(sums, FixedBitwidthType)
-        square = SQUARE * SQUARE * self.group.size
-        return (
-            along
-            and not self.product.dots
-            and sums.bitwidth * SQUARE == WIDEST
-            and self.tile.depth % (2 * SQUARE) == 0
-            and count * self.tile.depth % square == 0
-        )
+    def _turned(self, along: bool) -> bool:
+        return along and self.halved
 
     def _shared(self, count: int, each: int, along: bool, name: str) -> SSAValue:
-        along = along and not self._turned(count, along=along)
+        along = along and not self._turned(along)
         wide = self._wide(each, along=along)
         kept = i8 if self.product.dots else self.product.sums
         kind = kept if wide == 1 else VectorType(kept, [wide])
-        shape = _shape(self.tile.depth, count, wide, along=along)
+        shape = shape_of(self.tile.depth, count, wide, along=along)
         return shared_buffer(self.b, kind, shape, name)
 
     def _wide(self, each: int, *, along: bool) -> int:
-        sums = self.product.sums
-        assert isinstance(sums, FixedBitwidthType)
-        return (
-            LANES if self.product.dots else _wide(self.tile.depth, each, sums.bitwidth, along=along)
-        )
+        if self.product.dots:
+            return LANES
+        return wide_of(self.tile.depth, each, self.bits, along=along)
 
     def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
         """The tile of a number along rows and one along columns."""
         b, tile, product = self.b, self.tile, self.product
-        firsts = b.mul(row, tile.rows), b.mul(column, tile.columns)
         left, right = product.operands(batch)
-        sides = (
-            self._side(left, firsts[0], tile.rows, tile.each_row, 0),
-            self._side(right, firsts[1], tile.columns, tile.each_column, 1),
+        first = (
+            self._side(left, b.mul(row, tile.rows), 0),
+            self._side(right, b.mul(column, tile.columns), 1),
         )
-        depth, ahead = product.depth, b.minus(product.depth, tile.depth)
+        sides = [
+            (replace(first[0], buffer=buffers[0]), replace(first[1], buffer=buffers[1]))
+            for buffers in self.shared
+        ]
         count = tile.each_row * tile.each_column
-        together = max((side.wide for side in sides if side.along), default=1)
-
-        def some(
-            k: SSAValue, carried: Sequence[SSAValue], sides: tuple[_Side, _Side]
-        ) -> Sequence[SSAValue]:
-            def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-                rows, columns = (side.load(b, step, together) for side in sides)
-                for xs, ys in zip(rows, columns):
-                    pairs = [(x, y) for x in xs for y in ys]
-                    sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
-                return sums
-
-            sums, values = carried[:count], carried[count:]
-            if turns == 1:
-                # Everybody has read what was here before.
-                barrier(b)
-            self._put(sides, values)
-            barrier(b)
-            # On the way while the sums grow; behind the last steps the last ones come again.
-            following = b.add(k, tile.depth)
-            if isinstance(depth, int) and depth % tile.depth == 0:
-                following = b.index(b.minimum(following, ahead))
-            coming = self._fetch(sides, following)
-            return [*b.reduce(0, tile.depth, together, sums, products, hint="d"), *coming]
-
-        even = isinstance(depth, int) and depth % (2 * tile.depth) == 0
-        turns = 2 if even and BUFFERS == 2 else 1
-        others = tuple(
-            replace(side, buffer=self._shared(c, e, side.operand.along, n))
-            for side, c, e, n in zip(sides, (tile.rows, tile.columns), (tile.each_row, tile.each_column), ("l2", "r2"))
-        ) if turns == 2 else ()
 
         def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            carried = some(k, carried, sides)
-            if turns == 2:
-                carried = some(b.add(k, tile.depth), carried, others)
+            for number, pair in enumerate(sides):
+                carried = self._steps(b.add(k, number * tile.depth) if number else k, carried, pair)
             return carried
 
         self.epilogue.prepare(None)
-        start = [*[product.zero()] * count, *self._fetch(sides, b.index(0))]
-        sums = b.reduce(0, depth, tile.depth * turns, start, steps, hint="k")
-        self._store(sums[:count], batch, sides)
+        start = [*[product.zero()] * count, *self._fetch(sides[0], b.index(0))]
+        sums = b.reduce(0, product.depth, self.block, start, steps, hint="k")
+        self._store(sums[:count], batch, first)
 
-    def _side(self, operand: Operand, first: SSAValue, count: int, each: int, number: int) -> _Side:
-        depth, own, shared = self.tile.depth, self.own[number], self.shared[number]
-        turned, dots = self._turned(count, along=operand.along), self.product.dots
+    def _steps(
+        self, k: SSAValue, carried: Sequence[SSAValue], sides: tuple[Side, Side]
+    ) -> Sequence[SSAValue]:
+        """The steps from `k` on. Carried are the sums, and what was read ahead."""
+        b, tile, product = self.b, self.tile, self.product
+        count = tile.each_row * tile.each_column
+        sums, values = carried[:count], carried[count:]
+        together = max((side.wide for side in sides if side.along), default=1)
+
+        def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            rows, columns = (side.load(b, step, together) for side in sides)
+            for xs, ys in zip(rows, columns):
+                pairs = [(x, y) for x in xs for y in ys]
+                sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
+            return sums
+
+        if not self.halved:
+            # Everybody has read what was here before. (Of two buffers, whoever is here has waited since.)
+            barrier(b)
+        self._put(sides, values)
+        barrier(b)
+        # On the way while the sums grow; behind the last steps the last ones come again.
+        following, depth = b.add(k, tile.depth), product.depth
+        if isinstance(depth, int) and depth % self.block == 0:
+            following = b.index(b.minimum(following, b.minus(depth, tile.depth)))
+        coming = self._fetch(sides, following)
+        return [*b.reduce(0, tile.depth, together, sums, products, hint="d"), *coming]
+
+    def _side(self, operand: Operand, first: SSAValue, number: int) -> Side:
+        """The left operand, number 0, or the right one, with its first buffer."""
+        tile, own, buffer = self.tile, self.own[number], self.shared[0][number]
+        count = (tile.rows, tile.columns)[number]
+        each = (tile.each_row, tile.each_column)[number]
+        turned, dots = self._turned(operand.along), self.product.dots
         wide = self._wide(each, along=operand.along and not turned)
-        side = _Side(operand, first, count, depth, each, own, shared, wide, 1, dots, turned)
+        side = Side(
+            operand=operand,
+            first=first,
+            count=count,
+            depth=tile.depth,
+            block=self.block,
+            each=each,
+            own=own,
+            buffer=buffer,
+            wide=wide,
+            lanes=1,
+            dots=dots,
+            turned=turned,
+        )
         return replace(side, lanes=self._lanes(side))
 
-    def _lanes(self, side: _Side) -> int:
+    def _lanes(self, side: Side) -> int:
         """How many neighbours of an operand an invocation reads at once, so that all of them have some."""
         operand, lanes = side.operand, self.product.lanes_of(side.operand)
         if side.turned:
-            return gcd(SQUARE, lanes) if is_width(operand.buffer, gcd(SQUARE, lanes)) else 1
+            lanes = gcd(lanes, SQUARE)
+            return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
         line = side.depth if operand.along else side.count
         while lanes > 1 and (
-            side.count * side.depth % (self.group.size * max(lanes, side.wide)) or line % lanes
+            side.count * side.depth % (self.readers * max(lanes, side.wide)) or line % lanes
         ):
             lanes //= 2
         return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
 
-    def _fetch(self, sides: Sequence[_Side], k: SSAValue) -> list[SSAValue]:
-        """The steps from `k` on that an invocation reads of both operands."""
-        b, group = self.b, self.group
+    def _fetch(self, sides: tuple[Side, Side], k: SSAValue) -> Sequence[SSAValue]:
+        """The steps from `k` on that the invocation reads."""
+        b = self.b
+        if self.reads_left is None:
+            return [value for side in sides for value in self._fetch_of(side, k)]
+        left, right = sides
+        types = [self.product.sums] * (SQUARE * SQUARE)
+        return b.when(
+            self.reads_left,
+            lambda: self._fetch_of(left, k),
+            lambda: self._fetch_of(right, k),
+            types,
+        )
+
+    def _fetch_of(self, side: Side, k: SSAValue) -> list[SSAValue]:
         return [
             value
-            for side in sides
-            for start in side.pieces(group.size)
-            for value in side.fetch(b, b.add(group.thread, start), k)
+            for start in side.pieces(self.readers)
+            for value in side.fetch(self.b, self.b.add(self.number, start), k)
         ]
 
-    def _put(self, sides: Sequence[_Side], values: Sequence[SSAValue]) -> None:
+    def _put(self, sides: tuple[Side, Side], values: Sequence[SSAValue]) -> None:
         """Writes what was read to shared memory."""
-        b, group, place = self.b, self.group, 0
-        for side in sides:
-            for start in side.pieces(group.size):
-                side.put(b, b.add(group.thread, start), values[place : place + side.piece])
-                place += side.piece
+        left, right = sides
+        if self.reads_left is not None:
+            self.b.when(
+                self.reads_left,
+                lambda: self._put_of(left, values),
+                lambda: self._put_of(right, values),
+            )
+            return
+        count = len(left.pieces(self.group.size)) * left.piece
+        self._put_of(left, values[:count])
+        self._put_of(right, values[count:])
+
+    def _put_of(self, side: Side, values: Sequence[SSAValue]) -> None:
+        for place, start in enumerate(side.pieces(self.readers)):
+            own = values[place * side.piece : (place + 1) * side.piece]
+            side.put(self.b, self.b.add(self.number, start), own)
 
     def _store(
-        self, sums: Sequence[SSAValue], batch: Sequence[Index], sides: Sequence[_Side]
+        self, sums: Sequence[SSAValue], batch: Sequence[Index], sides: Sequence[Side]
     ) -> None:
         b = self.b
         rows, columns = (
