@@ -4,8 +4,8 @@ Shared memory is written and read in accesses of 16 bytes:
 
     steps are no neighbours in memory     accesses are of neighbouring rows or columns at a step, as in memory
     steps are neighbours                  accesses are of some steps of a row or column, as in memory
-    the same, elements of 32 bits         an invocation may turn a square of 4 x 4 elements, so that
-                                          accesses are of rows or columns
+    the same, elements of 32 bits         an invocation may turn a block of 4 rows or columns by 2 steps, so
+                                          that accesses are of rows or columns
     bytes that are added up in 32 bits    words of 4 steps
 
 Lines of shared memory are one access longer than their elements, so that they do not meet in a bank.
@@ -25,8 +25,8 @@ from openinfer.lowering.vulkan.schedules.matmul_operands import Operand
 
 WIDEST = 128
 """Bits of an access of shared memory."""
-SQUARE = 4
-"""Elements of 32 bits of such an access, and the side of a square of them."""
+BLOCK_ROWS, BLOCK_STEPS = 4, 2
+"""Rows or columns, and steps, of a block of elements of 32 bits that is turned."""
 
 
 def wide_of(depth: int, each: int, bits: int, *, along: bool) -> int:
@@ -65,7 +65,7 @@ class Side:
     dots: bool
     """Whether four steps are multiplied at once."""
     turned: bool
-    """Whether squares are turned, so that accesses are of rows or columns where steps lie in memory."""
+    """Whether blocks are turned, so that accesses are of rows or columns where steps lie in memory."""
 
     @property
     def along(self) -> bool:
@@ -75,7 +75,7 @@ class Side:
     @property
     def piece(self) -> int:
         """Elements that an invocation takes at once."""
-        return SQUARE * SQUARE if self.turned else max(self.wide, self.lanes)
+        return BLOCK_ROWS * BLOCK_STEPS if self.turned else max(self.wide, self.lanes)
 
     def pieces(self, size: int) -> range:
         """What each of some invocations reads: the numbers of pieces, without that of the invocation."""
@@ -84,12 +84,12 @@ class Side:
     def fetch(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
         """A piece of the steps from `k` on."""
         if self.turned:
-            place, step = (b.mul(at, SQUARE) for at in self._square(b, number))
-            rows = [b.add(place, n) if n else place for n in range(SQUARE)]
+            row, step = self._block(b, number)
+            rows = [b.add(row, n) if n else row for n in range(BLOCK_ROWS)]
             return [
                 value
                 for row in rows
-                for start in range(0, SQUARE, self.lanes)
+                for start in range(0, BLOCK_STEPS, self.lanes)
                 for value in self._read(b, row, b.add(step, start) if start else step, k)
             ]
         far, near = self._split(b, number)
@@ -107,11 +107,11 @@ class Side:
     def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
         """Writes a piece to shared memory."""
         if self.turned:
-            place, step = self._square(b, number)
-            first = b.mul(step, SQUARE)
-            for n in range(SQUARE):
-                line = b.add(first, n) if n else first
-                b.store(b.from_elements(values[n::SQUARE]), self.buffer, [line, place])
+            row, step = self._block(b, number)
+            for n in range(BLOCK_STEPS):
+                value = b.from_elements(values[n::BLOCK_STEPS])
+                place = b.floordiv(row, BLOCK_ROWS)
+                b.store(value, self.buffer, [b.add(step, n) if n else step, place])
             return
         line, near = self._split(b, number)
         for start in range(0, self.piece, self.wide):
@@ -126,13 +126,12 @@ class Side:
         near = b.rem(number, line)
         return b.floordiv(number, line), b.mul(near, self.piece) if self.piece > 1 else near
 
-    def _square(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The number of a square along rows or columns, and along steps. Neighbouring invocations have the
-        same rows or columns: they read 32 bytes of each, and what eight of them write meets in no bank."""
-        across = self.count // SQUARE
-        pair = b.floordiv(number, 2)
-        step = b.add(b.mul(b.floordiv(pair, across), 2), b.rem(number, 2))
-        return b.rem(pair, across), step
+    def _block(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The first row or column of a block, and its first step. Neighbouring invocations have neighbouring
+        steps: four read 32 bytes of each row, and what eight of them write meets in no bank."""
+        across = self.depth // BLOCK_STEPS
+        row, step = b.floordiv(number, across), b.rem(number, across)
+        return b.mul(row, BLOCK_ROWS), b.mul(step, BLOCK_STEPS)
 
     def at(self, b: LoopBuilder, number: int) -> SSAValue:
         """The row or column of the tile that an invocation has by this number. Neighbours of an access are

@@ -9,8 +9,7 @@
 What an invocation has lies a stride apart, so that neighbouring invocations read neighbours. What lies beyond
 an edge is read as 0, and not stored.
 
-Many sums leave few registers for what is read ahead. Then each operand is read by half of the invocations, 8
-steps at a time, which go to two buffers in turn: everybody waits once for each.
+A tile of many sums has two buffers, which steps go to in turn: everybody waits once for each, not twice.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from openinfer.lowering.vulkan.schedules.grid import product as product_of
 from openinfer.lowering.vulkan.schedules.grid import split
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
 from openinfer.lowering.vulkan.schedules.matmul_shared import (
-    SQUARE,
+    BLOCK_ROWS,
+    BLOCK_STEPS,
     WIDEST,
     Side,
     shape_of,
@@ -56,11 +56,16 @@ class Tile:
         """Invocations of a workgroup."""
         return self.rows // self.each_row * (self.columns // self.each_column)
 
-    def halves(self, bits: int) -> bool:
-        """Whether each operand of a product whose sums have some bits is read by half of the invocations, a
-        square each. There are two buffers then."""
-        square = self.rows == self.columns and bits * SQUARE == WIDEST
-        return square and self.rows * self.depth == SQUARE * SQUARE * self.size // 2
+    def turns(self, bits: int) -> bool:
+        """Whether invocations turn blocks of operands whose steps are neighbours, for sums of some bits."""
+        block = BLOCK_ROWS * BLOCK_STEPS * self.size
+        sides = self.rows * self.depth, self.columns * self.depth
+        return bits * BLOCK_ROWS == WIDEST and not any(side % block for side in sides)
+
+    @property
+    def buffers(self) -> int:
+        """Of shared memory, for each operand."""
+        return BUFFERS or (2 if self.each_row * self.each_column > 64 else 1)
 
 
 LARGE = Tile(128, 128, 16, 8, 8)
@@ -71,6 +76,7 @@ FLOATS = Tile(128, 128, 8, 16, 8)
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 TILES = LARGE, MEDIUM, SMALL
+BUFFERS = 0
 DOWN, ACROSS = 4, 8
 """Invocations below and beside each other that are neighbours: what 32 of them read at one time are 4 and 8
 accesses of shared memory, which meet in no bank."""
@@ -85,7 +91,7 @@ def shared_bytes(tile: Tile, bits: int) -> int:
 
     both = (tile.rows, tile.each_row), (tile.columns, tile.each_column)
     most = sum(max(one(*side, along) for along in (True, False)) for side in both)
-    return most * (2 if tile.halves(bits) else 1)
+    return most * tile.buffers
 
 
 def tile_counts(
@@ -109,22 +115,16 @@ class Tiles:
         product.use_dots()
         assert isinstance(product.sums, FixedBitwidthType)
         self.bits = product.sums.bitwidth
-        self.halved = tile.halves(self.bits) and not product.dots
         self.shared = [
             [
                 self._shared(tile.rows, tile.each_row, product.left_along, f"left{name}"),
                 self._shared(tile.columns, tile.each_column, product.right_along, f"right{name}"),
             ]
-            for name in (("", "_next") if self.halved else ("",))
+            for name in ("", "_next")[: tile.buffers]
         ]
         self.block = tile.depth * len(self.shared)
         """Steps of a turn of the loop."""
         self.own = self._own()
-        self.readers = group.size // len(self.shared)
-        """Invocations that read the same operand,"""
-        self.number = b.rem(group.thread, self.readers) if self.halved else group.thread
-        """and the number of the invocation among them."""
-        self.reads_left = b.compare("ult", group.thread, self.readers) if self.halved else None
 
     def _own(self) -> tuple[SSAValue, SSAValue]:
         """The number of the invocation along rows, and along columns."""
@@ -137,7 +137,7 @@ class Tiles:
         return b.add(b.mul(row, DOWN), below), b.add(b.mul(column, ACROSS), beside)
 
     def _turned(self, along: bool) -> bool:
-        return along and self.halved
+        return along and not self.product.dots and self.tile.turns(self.bits)
 
     def _shared(self, count: int, each: int, along: bool, name: str) -> SSAValue:
         along = along and not self._turned(along)
@@ -192,7 +192,7 @@ class Tiles:
                 sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
             return sums
 
-        if not self.halved:
+        if len(self.shared) == 1:
             # Everybody has read what was here before. (Of two buffers, whoever is here has waited since.)
             barrier(b)
         self._put(sides, values)
@@ -231,54 +231,32 @@ class Tiles:
         """How many neighbours of an operand an invocation reads at once, so that all of them have some."""
         operand, lanes = side.operand, self.product.lanes_of(side.operand)
         if side.turned:
-            lanes = gcd(lanes, SQUARE)
+            lanes = gcd(lanes, BLOCK_STEPS)
             return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
         line = side.depth if operand.along else side.count
         while lanes > 1 and (
-            side.count * side.depth % (self.readers * max(lanes, side.wide)) or line % lanes
+            side.count * side.depth % (self.group.size * max(lanes, side.wide)) or line % lanes
         ):
             lanes //= 2
         return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
 
-    def _fetch(self, sides: tuple[Side, Side], k: SSAValue) -> Sequence[SSAValue]:
-        """The steps from `k` on that the invocation reads."""
-        b = self.b
-        if self.reads_left is None:
-            return [value for side in sides for value in self._fetch_of(side, k)]
-        left, right = sides
-        types = [self.product.sums] * (SQUARE * SQUARE)
-        return b.when(
-            self.reads_left,
-            lambda: self._fetch_of(left, k),
-            lambda: self._fetch_of(right, k),
-            types,
-        )
-
-    def _fetch_of(self, side: Side, k: SSAValue) -> list[SSAValue]:
+    def _fetch(self, sides: tuple[Side, Side], k: SSAValue) -> list[SSAValue]:
+        """The steps from `k` on that an invocation reads of both operands."""
+        b, group = self.b, self.group
         return [
             value
-            for start in side.pieces(self.readers)
-            for value in side.fetch(self.b, self.b.add(self.number, start), k)
+            for side in sides
+            for start in side.pieces(group.size)
+            for value in side.fetch(b, b.add(group.thread, start), k)
         ]
 
     def _put(self, sides: tuple[Side, Side], values: Sequence[SSAValue]) -> None:
         """Writes what was read to shared memory."""
-        left, right = sides
-        if self.reads_left is not None:
-            self.b.when(
-                self.reads_left,
-                lambda: self._put_of(left, values),
-                lambda: self._put_of(right, values),
-            )
-            return
-        count = len(left.pieces(self.group.size)) * left.piece
-        self._put_of(left, values[:count])
-        self._put_of(right, values[count:])
-
-    def _put_of(self, side: Side, values: Sequence[SSAValue]) -> None:
-        for place, start in enumerate(side.pieces(self.readers)):
-            own = values[place * side.piece : (place + 1) * side.piece]
-            side.put(self.b, self.b.add(self.number, start), own)
+        b, group, place = self.b, self.group, 0
+        for side in sides:
+            for start in side.pieces(group.size):
+                side.put(b, b.add(group.thread, start), values[place : place + side.piece])
+                place += side.piece
 
     def _store(
         self, sums: Sequence[SSAValue], batch: Sequence[Index], sides: Sequence[Side]
