@@ -51,8 +51,6 @@ class Side:
     """The first of the rows or columns."""
     count: int
     depth: int
-    block: int
-    """Steps of a turn of the loop: where they leave none, no read asks whether it is inside."""
     each: int
     """Rows or columns of an invocation."""
     own: SSAValue
@@ -102,7 +100,7 @@ class Side:
 
     def _read(self, b: LoopBuilder, place: SSAValue, step: SSAValue, k: SSAValue) -> list[SSAValue]:
         places = b.add(self.first, place), b.add(k, step)
-        return self.operand.load_within(*places, (self.count, self.block), self.lanes)
+        return self.operand.load_within(*places, (self.count, self.depth), self.lanes)
 
     def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
         """Writes a piece to shared memory."""

@@ -1,15 +1,13 @@
 """`nn.matmul` in tiles: a workgroup computes a tile of the result, an invocation a smaller one of it.
 
-    for each 16 steps of the sum:
+    for each 8 steps of the sum:
         rows of the left operand and columns of the right one go to shared memory (`matmul_shared.py`)
         the next steps are read from memory, each invocation keeps what it read
-        for each of the 16 steps: an invocation reads its rows and columns, and adds products to its sums
+        for each of the 8 steps: an invocation reads its rows and columns, and adds products to its sums
     the epilogue, and a store, for each of its sums
 
 What an invocation has lies a stride apart, so that neighbouring invocations read neighbours. What lies beyond
 an edge is read as 0, and not stored.
-
-A tile of many sums has two buffers, which steps go to in turn: everybody waits once for each, not twice.
 """
 
 from __future__ import annotations
@@ -62,21 +60,16 @@ class Tile:
         sides = self.rows * self.depth, self.columns * self.depth
         return bits * BLOCK_ROWS == WIDEST and not any(side % block for side in sides)
 
-    @property
-    def buffers(self) -> int:
-        """Of shared memory, for each operand."""
-        return BUFFERS or (2 if self.each_row * self.each_column > 64 else 1)
-
 
 LARGE = Tile(128, 128, 16, 8, 8)
 SHORT = Tile(128, 128, 8, 8, 8)
 """Where shared memory does not hold the large one."""
 FLOATS = Tile(128, 128, 8, 16, 8)
-"""In place of the large one, of f32: 42.3 TFLOP/s … """
+"""In place of the large one, for sums of f32: 45.6 TFLOP/s on an NVIDIA H200 (driver 580.159.04, 4096 cubed),
+where that has 43.0. Two buffers (44.7) or 16 steps (43.3) take registers that are missed elsewhere."""
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 TILES = LARGE, MEDIUM, SMALL
-BUFFERS = 0
 DOWN, ACROSS = 4, 8
 """Invocations below and beside each other that are neighbours: what 32 of them read at one time are 4 and 8
 accesses of shared memory, which meet in no bank."""
@@ -89,9 +82,8 @@ def shared_bytes(tile: Tile, bits: int) -> int:
         wide = wide_of(tile.depth, each, bits, along=along)
         return prod(shape_of(tile.depth, count, wide, along=along)) * wide * bits // 8
 
-    both = (tile.rows, tile.each_row), (tile.columns, tile.each_column)
-    most = sum(max(one(*side, along) for along in (True, False)) for side in both)
-    return most * tile.buffers
+    sides = (tile.rows, tile.each_row), (tile.columns, tile.each_column)
+    return sum(max(one(*side, along) for along in (True, False)) for side in sides)
 
 
 def tile_counts(
@@ -110,20 +102,15 @@ class Tiles:
     """The tiles of a product, built one at a time."""
 
     def __init__(self, product: Product, epilogue: Epilogue, tile: Tile, group: Workgroup) -> None:
-        b = self.b = product.b
+        self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
         product.use_dots()
         assert isinstance(product.sums, FixedBitwidthType)
         self.bits = product.sums.bitwidth
         self.shared = [
-            [
-                self._shared(tile.rows, tile.each_row, product.left_along, f"left{name}"),
-                self._shared(tile.columns, tile.each_column, product.right_along, f"right{name}"),
-            ]
-            for name in ("", "_next")[: tile.buffers]
+            self._shared(tile.rows, tile.each_row, product.left_along, "left"),
+            self._shared(tile.columns, tile.each_column, product.right_along, "right"),
         ]
-        self.block = tile.depth * len(self.shared)
-        """Steps of a turn of the loop."""
         self.own = self._own()
 
     def _own(self) -> tuple[SSAValue, SSAValue]:
@@ -156,33 +143,12 @@ class Tiles:
         """The tile of a number along rows and one along columns."""
         b, tile, product = self.b, self.tile, self.product
         left, right = product.operands(batch)
-        first = (
+        sides = (
             self._side(left, b.mul(row, tile.rows), 0),
             self._side(right, b.mul(column, tile.columns), 1),
         )
-        sides = [
-            (replace(first[0], buffer=buffers[0]), replace(first[1], buffer=buffers[1]))
-            for buffers in self.shared
-        ]
+        depth, ahead = product.depth, b.minus(product.depth, tile.depth)
         count = tile.each_row * tile.each_column
-
-        def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            for number, pair in enumerate(sides):
-                carried = self._steps(b.add(k, number * tile.depth) if number else k, carried, pair)
-            return carried
-
-        self.epilogue.prepare(None)
-        start = [*[product.zero()] * count, *self._fetch(sides[0], b.index(0))]
-        sums = b.reduce(0, product.depth, self.block, start, steps, hint="k")
-        self._store(sums[:count], batch, first)
-
-    def _steps(
-        self, k: SSAValue, carried: Sequence[SSAValue], sides: tuple[Side, Side]
-    ) -> Sequence[SSAValue]:
-        """The steps from `k` on. Carried are the sums, and what was read ahead."""
-        b, tile, product = self.b, self.tile, self.product
-        count = tile.each_row * tile.each_column
-        sums, values = carried[:count], carried[count:]
         together = max((side.wide for side in sides if side.along), default=1)
 
         def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -192,22 +158,27 @@ class Tiles:
                 sums = [product.more(x, y, total) for (x, y), total in zip(pairs, sums)]
             return sums
 
-        if len(self.shared) == 1:
-            # Everybody has read what was here before. (Of two buffers, whoever is here has waited since.)
+        def steps(k: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            sums, values = carried[:count], carried[count:]
+            # Everybody has read what was here before.
             barrier(b)
-        self._put(sides, values)
-        barrier(b)
-        # On the way while the sums grow; behind the last steps the last ones come again.
-        following, depth = b.add(k, tile.depth), product.depth
-        if isinstance(depth, int) and depth % self.block == 0:
-            following = b.index(b.minimum(following, b.minus(depth, tile.depth)))
-        coming = self._fetch(sides, following)
-        return [*b.reduce(0, tile.depth, together, sums, products, hint="d"), *coming]
+            self._put(sides, values)
+            barrier(b)
+            # On the way while the sums grow; behind the last steps the last ones come again.
+            following = b.add(k, tile.depth)
+            if isinstance(depth, int) and depth % tile.depth == 0:
+                following = b.index(b.minimum(following, ahead))
+            coming = self._fetch(sides, following)
+            return [*b.reduce(0, tile.depth, together, sums, products, hint="d"), *coming]
+
+        self.epilogue.prepare(None)
+        start = [*[product.zero()] * count, *self._fetch(sides, b.index(0))]
+        sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
+        self._store(sums[:count], batch, sides)
 
     def _side(self, operand: Operand, first: SSAValue, number: int) -> Side:
-        """The left operand, number 0, or the right one, with its first buffer."""
-        tile, own, buffer = self.tile, self.own[number], self.shared[0][number]
-        count = (tile.rows, tile.columns)[number]
+        """The left operand, number 0, or the right one."""
+        tile, count = self.tile, (self.tile.rows, self.tile.columns)[number]
         each = (tile.each_row, tile.each_column)[number]
         turned, dots = self._turned(operand.along), self.product.dots
         wide = self._wide(each, along=operand.along and not turned)
@@ -216,10 +187,9 @@ class Tiles:
             first=first,
             count=count,
             depth=tile.depth,
-            block=self.block,
             each=each,
-            own=own,
-            buffer=buffer,
+            own=self.own[number],
+            buffer=self.shared[number],
             wide=wide,
             lanes=1,
             dots=dots,
