@@ -141,7 +141,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // CHECK: %left = memref.alloca() : memref<16x17xvector<4xf32>
 // CHECK-LABEL: func.func private @some_0_of_1280
 // CHECK-SAME: array<i32: 256, 1, 1>
-// CHECK: %left = memref.alloca() : memref<16x17xvector<4xf32>
+// CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>
 // CHECK-LABEL: func.func private @some_0(
 // CHECK-SAME: array<i32: 128, 1, 1>
 // CHECK: %left = memref.alloca() : memref<128x3xvector<4xf32>
