@@ -68,9 +68,16 @@ block entry {
 }
 """,
     "large tiles": """
-dynamic { x: f32[1024, 32]; y: f32[32, 2048]; z: f32[2048, 32]; }
-volatile { a: f32[1024, 2048]; b: f32[1024, 2048]; }
-block entry { op matmul(x, y) >> a; op matmul(x, z, transpose_b=true) >> b; return; }
+dynamic {
+    x: f32[1000, 36]; y: f32[36, 2044]; z: f32[2044, 36]; v: f32[1024, 32]; w: f32[2048, 32];
+    i: i32[1024, 16]; j: i32[2048, 16];
+}
+volatile { a: f32[1000, 2044]; b: f32[1000, 2044]; c: f32[1024, 2048]; d: i32[1024, 2048]; }
+block entry {
+    op matmul(x, y) >> a; op matmul(x, z, transpose_b=true) >> b; op matmul(v, w, transpose_b=true) >> c;
+    op matmul(i, j, transpose_b=true) >> d;
+    return;
+}
 """,
     "few rows": """
 dynamic {

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FixedBitwidthType
+from xdsl.dialects.builtin import FixedBitwidthType, f32
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import MatmulOp, MatvecOp, RowMatmulOp
@@ -60,6 +60,7 @@ from openinfer.lowering.vulkan.schedules.matmul_operands import Product
 from openinfer.lowering.vulkan.schedules.matmul_rows import lower_rows
 from openinfer.lowering.vulkan.schedules.matmul_sizes import busy_tile
 from openinfer.lowering.vulkan.schedules.matmul_tiles import (
+    FLOATS,
     LARGE,
     SHORT,
     TILES,
@@ -120,6 +121,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
             tile = TILES[1]
     assert isinstance(found.sums, FixedBitwidthType)
     bits, most = found.sums.bitwidth, b.facts.device_description.shared_memory
+    if tile == LARGE and found.sums == f32:
+        tile = FLOATS
     if tile == LARGE and shared_bytes(tile, bits) > most:
         tile = SHORT
     if shared_bytes(tile, bits) > most:

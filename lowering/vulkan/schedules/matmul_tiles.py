@@ -1,15 +1,13 @@
 """`nn.matmul` in tiles: a workgroup computes a tile of the result, an invocation a smaller one of it.
 
-    for each 16 steps of the sum:
-        rows of the left operand and columns of the right one go to shared memory, as they lie in memory
+    for each 8 steps of the sum:
+        rows of the left operand and columns of the right one go to shared memory (`matmul_shared.py`)
         the next steps are read from memory, each invocation keeps what it read
-        for each 4 of the 16 steps: an invocation reads its rows and columns, and adds products to its sums
+        for each of the 8 steps: an invocation reads its rows and columns, and adds products to its sums
     the epilogue, and a store, for each of its sums
 
-Shared memory is written and read in accesses of 16 bytes: 4 steps of a row or column where steps are
-neighbours in memory, else 4 neighbouring rows or columns at a step. Bytes that are added up in 32 bits lie
-there as words of 4 steps, which are multiplied at once. What an invocation has lies a stride apart, so that
-neighbouring invocations read neighbours. What lies beyond an edge is read as 0, and not stored.
+What an invocation has lies a stride apart, so that neighbouring invocations read neighbours. What lies beyond
+an edge is read as 0, and not stored.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from xdsl.dialects import vector
 from xdsl.dialects.builtin import FixedBitwidthType, VectorType, i8
 from xdsl.ir import SSAValue
 
@@ -26,7 +23,16 @@ from openinfer.dialects.nn.byte_ops import LANES
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.vulkan.schedules.grid import product as product_of
+from openinfer.lowering.vulkan.schedules.grid import split
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
+from openinfer.lowering.vulkan.schedules.matmul_shared import (
+    BLOCK_ROWS,
+    BLOCK_STEPS,
+    WIDEST,
+    Side,
+    shape_of,
+    wide_of,
+)
 from openinfer.lowering.vulkan.schedules.wide import is_width
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
@@ -48,43 +54,36 @@ class Tile:
         """Invocations of a workgroup."""
         return self.rows // self.each_row * (self.columns // self.each_column)
 
+    def turns(self, bits: int) -> bool:
+        """Whether invocations turn blocks of operands whose steps are neighbours, for sums of some bits."""
+        block = BLOCK_ROWS * BLOCK_STEPS * self.size
+        sides = self.rows * self.depth, self.columns * self.depth
+        return bits * BLOCK_ROWS == WIDEST and not any(side % block for side in sides)
+
 
 LARGE = Tile(128, 128, 16, 8, 8)
 SHORT = Tile(128, 128, 8, 8, 8)
 """Where shared memory does not hold the large one."""
+FLOATS = Tile(128, 128, 8, 16, 8)
+"""In place of the large one, for sums of f32: 45.6 TFLOP/s on an NVIDIA H200 (driver 580.159.04, 4096 cubed),
+where that has 43.0. Two buffers (44.7) or 16 steps (43.3) take registers that are missed elsewhere."""
 MEDIUM = Tile(64, 64, 16, 4, 4)
 SMALL = Tile(32, 32, 32, 2, 2)
 TILES = LARGE, MEDIUM, SMALL
-WIDEST = 128
-"""Bits of an access of shared memory."""
+DOWN, ACROSS = 4, 8
+"""Invocations below and beside each other that are neighbours: what 32 of them read at one time are 4 and 8
+accesses of shared memory, which meet in no bank."""
 
 
 def shared_bytes(tile: Tile, bits: int) -> int:
     """The most shared memory of a workgroup, for sums of some bits, however the operands lie."""
-    return sum(
-        max(
-            prod(_shape(tile.depth, count, _wide(tile.depth, each, bits, along=along), along=along))
-            * _wide(tile.depth, each, bits, along=along)
-            * bits
-            // 8
-            for along in (True, False)
-        )
-        for count, each in ((tile.rows, tile.each_row), (tile.columns, tile.each_column))
-    )
 
+    def one(count: int, each: int, along: bool) -> int:
+        wide = wide_of(tile.depth, each, bits, along=along)
+        return prod(shape_of(tile.depth, count, wide, along=along)) * wide * bits // 8
 
-def _wide(depth: int, each: int, bits: int, *, along: bool) -> int:
-    """How many elements are one access of shared memory: steps, or rows or columns of an invocation."""
-    if bits not in (32, 64):
-        return 1
-    return gcd(WIDEST // bits, depth if along else each)
-
-
-def _shape(depth: int, count: int, wide: int, *, along: bool) -> tuple[int, int]:
-    """Lines of shared memory, and accesses of a line: one more than there are elements for, so that lines do
-    not meet in a bank."""
-    lines, elements = (count, depth) if along else (depth, count)
-    return lines, elements // wide + 1
+    sides = (tile.rows, tile.each_row), (tile.columns, tile.each_column)
+    return sum(max(one(*side, along) for along in (True, False)) for side in sides)
 
 
 def tile_counts(
@@ -99,141 +98,58 @@ def tile_counts(
     ]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One operand of a tile: its rows or columns, and where they go in shared memory."""
-
-    operand: Operand
-    first: SSAValue
-    """The first of the rows or columns."""
-    count: int
-    depth: int
-    each: int
-    """Rows or columns of an invocation."""
-    own: SSAValue
-    """The number of the invocation among those that have other rows or columns."""
-    buffer: SSAValue
-    wide: int
-    """Elements of an access of shared memory."""
-    lanes: int
-    """Neighbours that are read from memory at once."""
-    dots: bool
-    """Whether four steps are multiplied at once."""
-
-    @property
-    def piece(self) -> int:
-        """Neighbours that an invocation takes at once."""
-        return max(self.wide, self.lanes)
-
-    def pieces(self, size: int) -> range:
-        """What an invocation reads: the numbers of pieces, without that of the invocation."""
-        return range(0, self.count * self.depth // self.piece, size)
-
-    def split(self, b: LoopBuilder, number: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The line of a piece, and where it begins in the line."""
-        line = (self.depth if self.operand.along else self.count) // self.piece
-        near = b.rem(number, line)
-        return b.floordiv(number, line), b.mul(near, self.piece) if self.piece > 1 else near
-
-    def fetch(self, b: LoopBuilder, number: SSAValue, k: SSAValue) -> list[SSAValue]:
-        """A piece of the steps from `k` on."""
-        far, near = self.split(b, number)
-        block = (self.count, self.depth)
-        found: list[SSAValue] = []
-        for start in range(0, self.piece, self.lanes):
-            at = b.add(near, start) if start else near
-            place, step = (far, at) if self.operand.along else (at, far)
-            places = b.add(self.first, place), b.add(k, step)
-            found += self.operand.load_within(*places, block, self.lanes)
-        return found
-
-    def put(self, b: LoopBuilder, number: SSAValue, values: Sequence[SSAValue]) -> None:
-        """Writes a piece to shared memory."""
-        line, near = self.split(b, number)
-        for start in range(0, self.piece, self.wide):
-            some = values[start : start + self.wide]
-            value = some[0] if self.wide == 1 else b.from_elements(some)
-            at = b.add(near, start) if start else near
-            b.store(value, self.buffer, [line, b.floordiv(at, self.wide)])
-
-    def at(self, b: LoopBuilder, number: int) -> SSAValue:
-        """The row or column of the tile that an invocation has by this number. Neighbours of an access are
-        neighbours there, too."""
-        together = 1 if self.operand.along else self.wide
-        others = self.count // self.each
-        place = b.add(self.own, number // together * others)
-        return b.add(b.mul(place, together), number % together) if together > 1 else place
-
-    def load(self, b: LoopBuilder, step: SSAValue, count: int) -> list[list[SSAValue]]:
-        """Of each of some steps, the elements of the rows or columns of an invocation. Steps that are
-        multiplied at once are one vector."""
-        if self.operand.along:
-            lines = [
-                [
-                    element
-                    for start in range(0, count, self.wide)
-                    for element in self._elements(b, self.at(b, n), b.add(step, start))
-                ]
-                for n in range(self.each)
-            ]
-            return [list(step) for step in zip(*lines)]
-        return [
-            [
-                element
-                for n in range(0, self.each, self.wide)
-                for element in self._elements(b, b.add(step, k), self.at(b, n))
-            ]
-            for k in range(count)
-        ]
-
-    def _elements(self, b: LoopBuilder, line: SSAValue, near: SSAValue) -> list[SSAValue]:
-        """What an access reads."""
-        found = b.load(self.buffer, [line, b.floordiv(near, self.wide)])
-        if self.wide == 1 or self.dots:
-            return [found]
-        return [b.insert(vector.ExtractOp(found, [n], self.operand.sums)) for n in range(self.wide)]
-
-
 class Tiles:
     """The tiles of a product, built one at a time."""
 
     def __init__(self, product: Product, epilogue: Epilogue, tile: Tile, group: Workgroup) -> None:
-        b = self.b = product.b
+        self.b = product.b
         self.product, self.epilogue, self.tile, self.group = product, epilogue, tile, group
         product.use_dots()
+        assert isinstance(product.sums, FixedBitwidthType)
+        self.bits = product.sums.bitwidth
         self.shared = [
             self._shared(tile.rows, tile.each_row, product.left_along, "left"),
             self._shared(tile.columns, tile.each_column, product.right_along, "right"),
         ]
-        across = tile.columns // tile.each_column
-        self.own = b.floordiv(group.thread, across), b.rem(group.thread, across)
+        self.own = self._own()
+
+    def _own(self) -> tuple[SSAValue, SSAValue]:
+        """The number of the invocation along rows, and along columns."""
+        b, tile, thread = self.b, self.tile, self.group.thread
+        down, across = tile.rows // tile.each_row, tile.columns // tile.each_column
+        if down % DOWN or across % ACROSS:
+            return b.floordiv(thread, across), b.rem(thread, across)
+        counts = (down // DOWN, across // ACROSS, DOWN, ACROSS)
+        row, column, below, beside = split(b, thread, counts)
+        return b.add(b.mul(row, DOWN), below), b.add(b.mul(column, ACROSS), beside)
+
+    def _turned(self, along: bool) -> bool:
+        return along and not self.product.dots and self.tile.turns(self.bits)
 
     def _shared(self, count: int, each: int, along: bool, name: str) -> SSAValue:
+        along = along and not self._turned(along)
         wide = self._wide(each, along=along)
         kept = i8 if self.product.dots else self.product.sums
         kind = kept if wide == 1 else VectorType(kept, [wide])
-        shape = _shape(self.tile.depth, count, wide, along=along)
+        shape = shape_of(self.tile.depth, count, wide, along=along)
         return shared_buffer(self.b, kind, shape, name)
 
     def _wide(self, each: int, *, along: bool) -> int:
-        sums = self.product.sums
-        assert isinstance(sums, FixedBitwidthType)
-        return (
-            LANES if self.product.dots else _wide(self.tile.depth, each, sums.bitwidth, along=along)
-        )
+        if self.product.dots:
+            return LANES
+        return wide_of(self.tile.depth, each, self.bits, along=along)
 
     def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
         """The tile of a number along rows and one along columns."""
         b, tile, product = self.b, self.tile, self.product
-        firsts = b.mul(row, tile.rows), b.mul(column, tile.columns)
         left, right = product.operands(batch)
         sides = (
-            self._side(left, firsts[0], tile.rows, tile.each_row, 0),
-            self._side(right, firsts[1], tile.columns, tile.each_column, 1),
+            self._side(left, b.mul(row, tile.rows), 0),
+            self._side(right, b.mul(column, tile.columns), 1),
         )
         depth, ahead = product.depth, b.minus(product.depth, tile.depth)
         count = tile.each_row * tile.each_column
-        together = max((side.wide for side in sides if side.operand.along), default=1)
+        together = max((side.wide for side in sides if side.along), default=1)
 
         def products(step: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
             rows, columns = (side.load(b, step, together) for side in sides)
@@ -260,15 +176,33 @@ class Tiles:
         sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
         self._store(sums[:count], batch, sides)
 
-    def _side(self, operand: Operand, first: SSAValue, count: int, each: int, number: int) -> _Side:
-        depth, own, shared = self.tile.depth, self.own[number], self.shared[number]
-        wide, dots = self._wide(each, along=operand.along), self.product.dots
-        side = _Side(operand, first, count, depth, each, own, shared, wide, 1, dots)
+    def _side(self, operand: Operand, first: SSAValue, number: int) -> Side:
+        """The left operand, number 0, or the right one."""
+        tile, count = self.tile, (self.tile.rows, self.tile.columns)[number]
+        each = (tile.each_row, tile.each_column)[number]
+        turned, dots = self._turned(operand.along), self.product.dots
+        wide = self._wide(each, along=operand.along and not turned)
+        side = Side(
+            operand=operand,
+            first=first,
+            count=count,
+            depth=tile.depth,
+            each=each,
+            own=self.own[number],
+            buffer=self.shared[number],
+            wide=wide,
+            lanes=1,
+            dots=dots,
+            turned=turned,
+        )
         return replace(side, lanes=self._lanes(side))
 
-    def _lanes(self, side: _Side) -> int:
+    def _lanes(self, side: Side) -> int:
         """How many neighbours of an operand an invocation reads at once, so that all of them have some."""
         operand, lanes = side.operand, self.product.lanes_of(side.operand)
+        if side.turned:
+            lanes = gcd(lanes, BLOCK_STEPS)
+            return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
         line = side.depth if operand.along else side.count
         while lanes > 1 and (
             side.count * side.depth % (self.group.size * max(lanes, side.wide)) or line % lanes
@@ -276,7 +210,7 @@ class Tiles:
             lanes //= 2
         return lanes if lanes > 1 and is_width(operand.buffer, lanes) else 1
 
-    def _fetch(self, sides: Sequence[_Side], k: SSAValue) -> list[SSAValue]:
+    def _fetch(self, sides: tuple[Side, Side], k: SSAValue) -> list[SSAValue]:
         """The steps from `k` on that an invocation reads of both operands."""
         b, group = self.b, self.group
         return [
@@ -286,7 +220,7 @@ class Tiles:
             for value in side.fetch(b, b.add(group.thread, start), k)
         ]
 
-    def _put(self, sides: Sequence[_Side], values: Sequence[SSAValue]) -> None:
+    def _put(self, sides: tuple[Side, Side], values: Sequence[SSAValue]) -> None:
         """Writes what was read to shared memory."""
         b, group, place = self.b, self.group, 0
         for side in sides:
@@ -295,7 +229,7 @@ class Tiles:
                 place += side.piece
 
     def _store(
-        self, sums: Sequence[SSAValue], batch: Sequence[Index], sides: Sequence[_Side]
+        self, sums: Sequence[SSAValue], batch: Sequence[Index], sides: Sequence[Side]
     ) -> None:
         b = self.b
         rows, columns = (

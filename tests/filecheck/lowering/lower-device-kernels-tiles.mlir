@@ -1,10 +1,52 @@
 // RUN: openinfer-opt %s -p lower-device-kernels --split-input-file | filecheck %s
 
+// A large product of f32: 16 x 8 sums of an invocation, 8 steps at a time. Where steps are neighbours in memory, an
+// invocation reads two of each of four rows, and writes four rows of each of two steps.
+// CHECK-LABEL: func.func private @floats_0
+// CHECK-SAME: array<i32: 128, 1, 1>
+// CHECK-DAG: %left = memref.alloca() : memref<8x33xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %right = memref.alloca() : memref<8x33xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK: scf.for
+// CHECK-COUNT-4: memref.store {{.*}} : memref<8x33xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK: gpu.barrier
+// CHECK: scf.for
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step() {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<2048x512xf32>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<512x2048xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<2048x2048xf32>
+    func.call @floats_0(%a, %w, %y) : (memref<2048x512xf32>, memref<512x2048xf32>, memref<2048x2048xf32>) -> ()
+    func.return
+  }
+  func.func private @floats_0(%x: memref<2048x512xf32>, %w: memref<512x2048xf32>, %y: memref<2048x2048xf32>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<2048x512xf32>, memref<512x2048xf32>, memref<2048x2048xf32>) -> ()
+    func.return
+  }
+}
+// -----
+// Integers keep 8 x 8 sums.
+// CHECK-LABEL: func.func private @integers_0
+// CHECK-SAME: array<i32: 256, 1, 1>
+// CHECK: %left = memref.alloca() : memref<128x3xvector<4xi32>, #gpu.address_space<workgroup>>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step() {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<2048x512xi32>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<512x2048xi32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<2048x2048xi32>
+    func.call @integers_0(%a, %w, %y) : (memref<2048x512xi32>, memref<512x2048xi32>, memref<2048x2048xi32>) -> ()
+    func.return
+  }
+  func.func private @integers_0(%x: memref<2048x512xi32>, %w: memref<512x2048xi32>, %y: memref<2048x2048xi32>) {
+    nn.matmul(%x, %w) outs(%y) : (memref<2048x512xi32>, memref<512x2048xi32>, memref<2048x2048xi32>) -> ()
+    func.return
+  }
+}
+// -----
 // A tile that was measured on the device is taken: 64 x 32 results of a workgroup, 8 x 4 of an invocation.
 // CHECK-LABEL: func.func private @measured_0
 // CHECK-SAME: array<i32: 64, 1, 1>
-// CHECK-DAG: %left = memref.alloca() : memref<64x5xvector<4xf32>, #gpu.address_space<workgroup>>
-// CHECK-DAG: %right = memref.alloca() : memref<32x5xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %left = memref.alloca() : memref<16x17xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK-DAG: %right = memref.alloca() : memref<16x9xvector<4xf32>, #gpu.address_space<workgroup>>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.device_tiles = {"256x512x96 f32 transposed" = array<i64: 64, 32, 16, 8, 4>}} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<256x512xf32>
@@ -40,7 +82,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // Batches that share the right operand are rows: 4 x 64 of them, which a tile of 64 rows divides.
 // CHECK-LABEL: func.func private @batches_0
 // CHECK-SAME: array<i32: 64, 1, 1>
-// CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>, #gpu.address_space<workgroup>>
+// CHECK: %left = memref.alloca() : memref<16x17xvector<4xf32>, #gpu.address_space<workgroup>>
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.device_tiles = {"256x512x96 f32 transposed" = array<i64: 64, 32, 16, 8, 4>}} {
   func.func @step() {
     %a = memref.alloc() {openinfer.memory = "device"} : memref<4x64x512xf32>
@@ -96,7 +138,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 // first, the second beyond 1280.
 // CHECK-LABEL: func.func private @some_0_of_320
 // CHECK-SAME: array<i32: 64, 1, 1>
-// CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>
+// CHECK: %left = memref.alloca() : memref<16x17xvector<4xf32>
 // CHECK-LABEL: func.func private @some_0_of_1280
 // CHECK-SAME: array<i32: 256, 1, 1>
 // CHECK: %left = memref.alloca() : memref<64x5xvector<4xf32>
