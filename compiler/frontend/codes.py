@@ -161,9 +161,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         'by `@ref("fc1.weight")`, many of them by `@pattern("layer.{l}.weight")`.',
     ),
     "OI0282": (
-        "an amount that is no whole number",
-        "`cache.increment 2 n;` and `cache.decrement 2 n;` take a literal amount in front of the variable, "
-        "1 if none is given. To add a variable, compute with an op and write the result with `cache.write`.",
+        "an amount in the wrong place",
+        "`cache.increment 2 n;` and `cache.decrement T + 1 n;` take the amount in front of the variable, 1 "
+        "if none is given: a whole number, a size, an integer scalar, or an expression over them.",
     ),
     "OI0272": (
         "half of a surrogate pair",

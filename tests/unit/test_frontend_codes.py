@@ -188,7 +188,12 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0259", "must be true or false", entry("op relu(x) >> y with { fuse = «1 };")),
     ("OI0280", "found `[1.0]`", entry("op add(x, «[1.0]) >> y;")),
     ("OI0281", "found `fc1.weight`", entry("op add(x, «fc1.weight) >> y;")),
-    ("OI0282", "is a whole number", entry("cache.increment «x n;")),
+    ("OI0282", "takes an amount, then the name", entry("cache.increment «n 2;")),
+    (
+        "OI0306",
+        "used as an amount",
+        entry("cache.increment «x m;", declarations="persistent { m: i32; }"),
+    ),
     ("OI0283", "no operand of `add` gives the literal a dtype", entry("op add(«1.0, 2) >> y;")),
     ("OI0284", "beside i32 a literal is an integer", entry("op add(n, «1.0) >> n;")),
     ("OI0285", "-4294967296 does not fit into i32", entry("op add(n, «-4294967296) >> n;")),
