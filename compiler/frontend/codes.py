@@ -117,7 +117,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0126": (
         "bad name of a tensor",
         '`model["NAME"]` and `model[fmt("NAME.{l}")]` name tensors of the package; in `fmt`, an '
-        "index stands in braces.",
+        "index stands in braces. In `@ref(a.b)` a name without quotes has letters, digits, `_` and dots "
+        "only.",
     ),
     "OI0130": (
         "section `constants`",

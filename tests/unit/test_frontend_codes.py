@@ -188,6 +188,8 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0259", "must be true or false", entry("op relu(x) >> y with { fuse = «1 };")),
     ("OI0280", "found `[1.0]`", entry("op add(x, «[1.0]) >> y;")),
     ("OI0281", "found `fc1.weight`", entry("op add(x, «fc1.weight) >> y;")),
+    ("OI0126", "without quotes", declared("y: f32 @ref(«a-b.c);")),
+    ("OI0126", "without quotes", declared("y: f32 @ref(«a.b.);")),
     ("OI0282", "takes an amount, then the name", entry("cache.increment «n 2;")),
     (
         "OI0306",
