@@ -100,7 +100,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0123": (
         "malformed definition or effect",
-        "`y = op NAME(…);` defines a value by an op, `y = effect read(CACHE, index=i);` by a cache; "
+        "`y = op NAME(…);` defines a value by an op, `y = cache.read ACCESS;` (or `effect read`) by a cache; "
         "`effect write(CACHE, index=i, value=y);` stores one.",
     ),
     "OI0124": (

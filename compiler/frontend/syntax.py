@@ -258,7 +258,7 @@ class CacheRead:
     target: Ref
     span: Span
     defines: bool = False
-    """Whether it was written `y = effect read(…)`."""
+    """Whether it was written `y = cache.read …`, or `y = effect read(…)`."""
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,7 @@ CASES: list[tuple[str, str, str]] = [
         entry("op relu(«b) >> y;", declarations="constant { b: bool[B]; }"),
     ),
     # The first edition.
-    ("OI0123", "expected `op` or `effect read` after `=`", entry("t = «relu(x);")),
+    ("OI0123", "expected `op` or `cache.read` after `=`", entry("t = «relu(x);")),
     ("OI0123", "unknown effect `raed`", entry("t = effect «raed(s);", declarations=P)),
     ("OI0123", "is not kept", entry("«effect read(s);", declarations=P)),
     ("OI0123", "needs a value", entry("«effect write(s);", declarations=P)),
