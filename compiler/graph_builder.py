@@ -190,12 +190,17 @@ class GraphBuilder:
         """Stores a value: `g.cache_write(k, K[l, step])`."""
         self._line(f"cache.write {self._operand(value)} >> {self._operand(access)};")
 
-    def cache_increment(self, variable: Variable, amount: int = 1) -> None:
-        """Adds a number to a persistent scalar; a negative one is subtracted."""
-        if not isinstance(amount, int) or isinstance(amount, bool) or not amount:  # pyright: ignore[reportUnnecessaryIsInstance]
+    def cache_increment(self, variable: Variable, amount: int | str | Size = 1) -> None:
+        """Adds a number or a size to a persistent scalar; a negative number is subtracted."""
+        if isinstance(amount, bool) or amount == 0:
             raise _refused(f"{amount!r} is nothing to count by", "give a number that is not 0")
-        word = "decrement" if amount < 0 else "increment"
-        count = "" if abs(amount) == 1 else f"{abs(amount)} "
+        text = _slot(amount)
+        word = "increment"
+        if isinstance(amount, int) and amount < 0:
+            word, text = "decrement", text.removeprefix("-")
+        elif text.startswith("-"):
+            text = f"({text})"
+        count = "" if text == "1" else f"{text} "
         self._line(f"cache.{word} {count}{self._operand(variable)};")
 
     def cache_reset(self, access: Variable) -> None:

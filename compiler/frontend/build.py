@@ -85,7 +85,7 @@ class _ModuleBuilder(Builder):
                 case "init":
                     options[name] = self.init(attribute, declaration)
                 case "ref" | "pattern":
-                    options[name] = StringAttr(self.text(attribute, names=name == "ref"))
+                    options[name] = StringAttr(self.text(attribute))
                 case "dtype":
                     options[name] = self.stored_dtype(attribute)
                 case "table":
@@ -160,15 +160,13 @@ class _ModuleBuilder(Builder):
             self.malformed(attribute, "takes one number or bool", f"@init({value})")
         return UnitAttr()
 
-    def text(self, attribute: syntax.Attribute, *, names: bool) -> str:
-        """The only argument, a string; with `names` also a bare name. Empty after a report."""
+    def text(self, attribute: syntax.Attribute) -> str:
+        """The only argument, a string. Empty after a report."""
         arguments = attribute.arguments or ()
         argument = arguments[0] if len(arguments) == 1 else None
         if isinstance(argument, syntax.Literal) and isinstance(argument.value, str):
             if argument.value:
                 return argument.value
-        elif names and isinstance(argument, syntax.Name):  # `@ref(gamma)`
-            return argument.text
         name = attribute.name.text
         self.malformed(attribute, "takes one non-empty string", f'@{name}("NAME")')
         return ""

@@ -250,9 +250,12 @@ class Builder:
                     self.ref(source, parts, ("source",)),
                     self.ref(target, parts, ("target",), cache=True),
                 )
-            case syntax.CacheStep(variable=variable, amount=amount):
+            case syntax.CacheStep(variable=variable, amount=amount, down=down):
                 parts.spans["variable",] = variable.span
-                return graph.CacheStepOp(variable.text, amount)
+                # A number may have 64 bits here, as a literal has.
+                number = isinstance(amount, syntax.Number)
+                size = Size.of(amount.value) if number else self.size(amount, parts, ("amount",))
+                return graph.CacheStepOp(variable.text, size, down=down)
             case syntax.CacheReset(target=target):
                 return graph.CacheResetOp(self.ref(target, parts, ("target",), cache=True))
             case syntax.Broken():

@@ -100,7 +100,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0123": (
         "malformed definition or effect",
-        "`y = op NAME(…);` defines a value by an op, `y = effect read(CACHE, index=i);` by a cache; "
+        "`y = op NAME(…);` defines a value by an op, `y = cache.read ACCESS;` (or `effect read`) by a cache; "
         "`effect write(CACHE, index=i, value=y);` stores one.",
     ),
     "OI0124": (
@@ -117,7 +117,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0126": (
         "bad name of a tensor",
         '`model["NAME"]` and `model[fmt("NAME.{l}")]` name tensors of the package; in `fmt`, an '
-        "index stands in braces.",
+        "index stands in braces. In `@ref(a.b)` a name without quotes has letters, digits, `_` and dots "
+        "only.",
     ),
     "OI0130": (
         "section `constants`",
@@ -161,9 +162,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         'by `@ref("fc1.weight")`, many of them by `@pattern("layer.{l}.weight")`.',
     ),
     "OI0282": (
-        "an amount that is no whole number",
-        "`cache.increment 2 n;` and `cache.decrement 2 n;` take a literal amount in front of the variable, "
-        "1 if none is given. To add a variable, compute with an op and write the result with `cache.write`.",
+        "an amount in the wrong place",
+        "`cache.increment 2 n;` and `cache.decrement T + 1 n;` take the amount in front of the variable, 1 "
+        "if none is given: a whole number, a size, an integer scalar, or an expression over them.",
     ),
     "OI0272": (
         "half of a surrogate pair",

@@ -147,7 +147,7 @@ class FirstEditionParser(ValueParser):
         self._taken.add(name)
         return name
 
-    # `y = op f(a=x);`, `y = effect read(…);`.
+    # `y = op f(a=x);`, `y = cache.read K[l];`, `y = effect read(…);`.
 
     def at_definition(self) -> bool:
         """Whether `NAME =` or `NAME, NAME =` stands here."""
@@ -164,6 +164,8 @@ class FirstEditionParser(ValueParser):
         self.expect("=", "`=`")
         if self.at_word("effect"):
             return self.defined_by_effect(start, targets)
+        if self.at_word("cache") and self.ahead().kind == "." and self.ahead(2).text == "read":
+            return self.defined_by_read(start, targets)
         if not (self.at_word("op") and self.ahead().kind == "name"):
             raise self.no_definition(targets[0])
         self.advance()
@@ -185,7 +187,7 @@ class FirstEditionParser(ValueParser):
             fix = f"write `{target.name.text} = op {value.text}(…);`"
         elif value.kind == "name" and ahead.kind == ";":
             fix = f"write `transfer {value.text} >> {target.name.text};`"
-        return self.complain("`op` or `effect read` after `=`", code="OI0123", fix=fix)
+        return self.complain("`op` or `cache.read` after `=`", code="OI0123", fix=fix)
 
     def named_arguments(self, op: Name) -> list[Argument]:
         """Operands and settings, both of which may be named."""
@@ -252,6 +254,20 @@ class FirstEditionParser(ValueParser):
             )
         cache, _ = self.effect_arguments(word, ("index",))
         return CacheRead(cache, targets[0], self.done(start, "the effect"), defines=True)
+
+    def defined_by_read(self, start: Span, targets: list[Ref]) -> Node:
+        """`k = cache.read K[l, t];`"""
+        for _ in range(3):
+            self.advance()
+        source = self.ref("a variable")
+        if len(targets) != 1:
+            raise self.fail(
+                "OI0123",
+                start.to(self.previous),
+                "`cache.read` gives one value",
+                fix="NAME = cache.read ACCESS;",
+            )
+        return CacheRead(source, targets[0], self.done(start, "the cache.read"), defines=True)
 
     def effect_word(self) -> str:
         word = self.expect_name("`read` or `write` after `effect`", code="OI0123")

@@ -327,33 +327,28 @@ class NodeParser(FirstEditionParser):
         return CacheWrite(target, second, span)
 
     def cache_step(self, start: Span, word: str) -> Node:
-        amount = 1
-        if self.at("int") and isinstance(self.token.value, int):
-            amount = self.token.value
-            self.advance()
-        elif not self.at("name"):
+        """`cache.increment step;`, `cache.increment T + 1 step;`"""
+        if not self.at("int", "name", "("):
             raise self.complain("an amount or a variable", fix=f"cache.{word} 2 step;")
-        variable = self.expect_name("a persistent scalar", fix=f"cache.{word} step;")
+        counted: Expr = self.expression("an amount")
+        if self.at("name") and not self.on_new_line():
+            amount, variable = counted, self.expect_name("a persistent scalar")
+        elif isinstance(counted, Name):
+            amount, variable = Number(1, counted.span), counted
+        else:
+            raise self.bad_amount(word, counted)
         if self.at("name", "int", "-", "float") and not self.on_new_line():
             raise self.bad_amount(word, variable)
         span = self.done(start, f"the cache.{word}")
-        return CacheStep(variable, amount if word == "increment" else -amount, span)
+        return CacheStep(variable, amount, word == "decrement", span)
 
-    def bad_amount(self, word: str, first: Name) -> SyntaxStop:
-        """`cache.increment T step` and `cache.increment step 2`."""
-        second = self.token
-        if second.kind == "int":
-            fix = f"write `cache.{word} {second.text} {first.text};`"
-        elif second.kind == "name":
-            op = "add" if word == "increment" else "sub"
-            fix = (
-                f"write a number, `cache.{word} 2 {second.text};`, or compute with the variable: "
-                f"`op {op}({second.text}, {first.text}) >> t; cache.write t >> {second.text};`"
-            )
-        else:
-            fix = f"cache.{word} 2 {first.text};"
-        span = first.span.to(second.span)
-        return self.fail("OI0282", span, f"the amount of `cache.{word}` is a whole number", fix=fix)
+    def bad_amount(self, word: str, first: Expr) -> SyntaxStop:
+        """`cache.increment step 2`, `cache.increment step - 1`: the amount stands in front."""
+        amount = self.token.text if self.at("int", "name") and not self.on_new_line() else "2"
+        name = first.text if isinstance(first, Name) else "step"
+        span = first.span if self.at(";") else first.span.to(self.token.span)
+        message = f"`cache.{word}` takes an amount, then the name of a variable"
+        return self.fail("OI0282", span, message, fix=f"write `cache.{word} {amount} {name};`")
 
 
 READERS: dict[str, Callable[[NodeParser, Span], Node]] = {

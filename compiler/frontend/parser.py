@@ -21,6 +21,7 @@ from openinfer.compiler.frontend.syntax import (
     Attribute,
     Block,
     Declaration,
+    Literal,
     Name,
     Program,
     Section,
@@ -249,12 +250,30 @@ class _Parser(NodeParser):
         while not self.at(")"):
             if self.at("name") and self.ahead().kind == "=":
                 found.append(self.setting("an index"))
+            elif name.text == "ref" and self.at("name", "int", "float"):
+                found.append(self.tensor_name())
             else:
                 found.append(self.value(f"a value in `@{name.text}(…)`"))
             if not self.accept(",") and self.at(";", "}", "end", "@", "{"):
                 break
         self.expect(")", f"`)` at the end of `@{name.text}(…`")
         return tuple(found)
+
+    def tensor_name(self) -> Literal:
+        """`encoder.layer.0.weight`: the name of a tensor without quotes, letters, digits, `_` and dots."""
+        start = self.advance().span
+        while self.at("name", "int", "float", ".") and self.token.span.start == self.previous.stop:
+            self.advance()
+        span = start.to(self.previous)
+        text = self.source.text[span.start : span.stop]
+        if self.at("-", "/", ":") or text.endswith(".") or ".." in text:
+            raise self.fail(
+                "OI0126",
+                span,
+                "a name without quotes is made of letters, digits, `_` and single dots",
+                fix='write it in quotes: `@ref("NAME")`',
+            )
+        return Literal(text, span)
 
     # Blocks.
 

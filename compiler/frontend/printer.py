@@ -120,11 +120,11 @@ def _statement(op: Operation) -> str:
 
 
 def _cache_step(op: graph.CacheStepOp) -> str:
-    amount = op.amount.data.constant
-    if amount is None:
-        raise TypeError("graph.cache_step: the amount is no number")
-    word = "decrement" if amount < 0 else "increment"
-    count = "" if abs(amount) == 1 else f"{abs(amount)} "
+    down, amount = op.counted
+    text = size_text(amount)
+    if text.startswith("-"):
+        text = f"({text})"  # No amount starts with a sign.
+    word, count = "decrement" if down else "increment", "" if text == "1" else f"{text} "
     return f"cache.{word} {count}{op.variable.data};"
 
 

@@ -258,7 +258,7 @@ class CacheRead:
     target: Ref
     span: Span
     defines: bool = False
-    """Whether it was written `y = effect read(…)`."""
+    """Whether it was written `y = cache.read …`, or `y = effect read(…)`."""
 
 
 @dataclass(frozen=True)
@@ -270,10 +270,11 @@ class CacheWrite:
 
 @dataclass(frozen=True)
 class CacheStep:
-    """`cache.increment 2 n` (or decrement); `amount` has the sign."""
+    """`cache.increment 2 n`, `cache.increment T + 1 n`; `down` for a decrement."""
 
     variable: Name
-    amount: int
+    amount: Expr
+    down: bool
     span: Span
 
 

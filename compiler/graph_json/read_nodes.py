@@ -188,16 +188,21 @@ class NodeReader(ValueReader):
         return syntax.CacheWrite(source, self.access(members["dst"], "dst"), span)
 
     def increment(self, value: Json, span: Span) -> syntax.Node:
-        return self.step(value, span, "CacheIncrement", 1)
+        return self.step(value, span, "CacheIncrement")
 
     def decrement(self, value: Json, span: Span) -> syntax.Node:
-        return self.step(value, span, "CacheDecrement", -1)
+        return self.step(value, span, "CacheDecrement")
 
-    def step(self, value: Json, span: Span, what: str, sign: int) -> syntax.Node:
+    def step(self, value: Json, span: Span, what: str) -> syntax.Node:
         members = self.fields(value, what, ("target", "amount"))
         target = self.name(members["target"], "target")
-        amount = self.whole(members["amount"], "amount", 0, 2**63 - 1)
-        return syntax.CacheStep(target, sign * amount, span)
+        written = members["amount"]
+        amount: syntax.Expr
+        if written.kind == "string":
+            amount = self.expression(written, "an amount")
+        else:
+            amount = syntax.Number(self.whole(written, "amount", 0, 2**63 - 1), written.span)
+        return syntax.CacheStep(target, amount, what == "CacheDecrement", span)
 
     def reset(self, value: Json, span: Span) -> syntax.Node:
         members = self.fields(value, "CacheReset", ("target",))

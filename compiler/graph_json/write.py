@@ -193,11 +193,10 @@ def _operand_json(operand: graph.Operand) -> Plain:
 
 
 def _step_json(op: graph.CacheStepOp) -> dict[str, Plain]:
-    amount = op.amount.data.constant
-    if amount is None:
-        raise TypeError("graph.cache_step: the amount is no number")
-    kind = "CacheDecrement" if amount < 0 else "CacheIncrement"
-    return {kind: {"target": op.variable.data, "amount": abs(amount)}}
+    down, size = op.counted
+    amount = size.constant if size.constant is not None else size_text(size)
+    kind = "CacheDecrement" if down else "CacheIncrement"
+    return {kind: {"target": op.variable.data, "amount": amount}}
 
 
 def _add_hints(found: dict[str, Plain], hints: DictionaryAttr | None) -> dict[str, Plain]:

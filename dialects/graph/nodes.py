@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
@@ -440,16 +440,42 @@ class CacheWriteOp(_MoveOp):
 
 @irdl_op_definition
 class CacheStepOp(GraphOp):
-    """Adds `amount` (negative for decrement) to a persistent scalar: `graph.cache_step n by 1`."""
+    """Adds `amount` to a persistent scalar: `graph.cache_step n by 1`; with `down` it is subtracted.
+
+    A number that is subtracted is negative: `graph.cache_step n by -1`.
+    """
 
     name = "graph.cache_step"
     variable = prop_def(StringAttr)
     amount = prop_def(SizeAttr)
+    down = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    def __init__(self, variable: str, amount: SizeLike) -> None:
+    def __init__(self, variable: str, amount: SizeLike, *, down: bool = False) -> None:
+        size = Size.of(amount)
+        if down and size.constant is not None:
+            size, down = -size, False
         super().__init__(
-            properties={"variable": StringAttr(variable), "amount": SizeAttr.of(amount)}
+            properties={
+                "variable": StringAttr(variable),
+                "amount": SizeAttr(size),
+                "down": UnitAttr() if down else None,
+            }
+        )
+
+    @property
+    def added(self) -> Size:
+        """What is added, negative where it is subtracted."""
+        return self.amount.data if self.down is None else -self.amount.data
+
+    @property
+    def counted(self) -> tuple[bool, Size]:
+        """Whether it is a decrement, and by what."""
+        amount = self.amount.data.constant
+        negative = amount is not None and amount < 0
+        return (
+            self.down is not None or negative,
+            -self.amount.data if negative else self.amount.data,
         )
 
     def reads(self) -> Iterator[RefAttr]:
@@ -461,11 +487,12 @@ class CacheStepOp(GraphOp):
     @classmethod
     def parse(cls, parser: Parser) -> CacheStepOp:
         name = parser.parse_identifier("variable name")
+        down = parser.parse_optional_keyword("down") is not None
         parser.parse_keyword("by")
-        return cls(name, parse_size(parser))
+        return cls(name, parse_size(parser), down=down)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.variable.data} by ")
+        printer.print_string(f" {self.variable.data}{' down' if self.down else ''} by ")
         print_size(printer, self.amount.data)
 
 

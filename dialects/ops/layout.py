@@ -190,14 +190,23 @@ def _reshape(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorS
             if x.count.constant % rest.constant:
                 raise ShapeError(f"{x} does not divide by {rest}, the rest of the new shape")
         shape[open_slots[0]] = x.count // rest
-    elif not equal_if_exact(product(shape), x.count):
-        # A division is taken to come out even: where numbers are known they are compared.
+    elif not _may_be_equal(product(shape), x.count):
         raise ShapeError(
             f"{x} has {x.count} elements, the new shape {dims_text(shape)} has {product(shape)}",
             "one dimension may be -1",
         )
     not_negative(shape, "shape")
     return [TensorSpec(x.dtype, tuple(shape))]
+
+
+def _may_be_equal(left: Size, right: Size) -> bool:
+    """Whether two counts are equal as far as their names tell; the step compares the numbers.
+
+    A division is taken to come out even, and a size that has no name in the program, as those that only a
+    step knows, may have any value.
+    """
+    unnamed = any("." in name for name in left.names | right.names)
+    return unnamed or equal_if_exact(left, right)
 
 
 def _squeeze(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:

@@ -24,6 +24,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects.graph import (
     AssignOp,
+    CacheStepOp,
     LoopOp,
     NameAttr,
     OpOp,
@@ -184,6 +185,8 @@ class _Binder:
             if isinstance(op, VariableOp | AssignOp):
                 for dim in op.sizes:
                     used |= dim.names
+            if isinstance(op, CacheStepOp):
+                used |= op.amount.data.names
             if isinstance(op, SizeOp):
                 used |= op.value.data.names
             if isinstance(op, LoopOp):

@@ -65,7 +65,7 @@ from openinfer.lowering.program.size_definitions import (
     put_definitions_in,
     put_in,
 )
-from openinfer.lowering.program.view import dtype_of, written_settings
+from openinfer.lowering.program.view import ProgramView, dtype_of, written_settings
 from openinfer.runtime.dtypes import BLOCK_DTYPES
 from openinfer.runtime.errors import Diagnostic, ProgramError
 from openinfer.runtime.packages.values import ScalarValue
@@ -144,6 +144,8 @@ class _Inference:
         """Fills in all that follows; in the end says what does not."""
         self.sizes = {**(self.package.sizes if self.package else {}), **self.given}
         self.values = {name: Size.of(value) for name, value in self.sizes.items()}
+        self.solved = not self.final
+        """Whether `values` has the sizes that follow from tensors of the package."""
         if not self.final:
             self.values = expressions(definitions(self.module))
         blocks = [op for op in self.module.body.ops if isinstance(op, BlockOp)]
@@ -245,6 +247,9 @@ class _Inference:
         """The type of a temporary, for all of its assigns."""
         if found is None:
             return
+        # What follows from an open dimension is open.
+        open_ = Size.name(OPEN)
+        found = replace(found, dims=tuple(open_ if OPEN in d.names else d for d in found.dims))
         for op in self.temporaries[ref.variable.data]:
             if _is_open(op):
                 op.properties["dtype"] = StringAttr(found.dtype)
@@ -270,6 +275,7 @@ class _Inference:
             found = infer_outputs(spec, known, settings, len(node.outputs))
         except OpError as first:
             # Sizes with other names may have one value.
+            self.solve()
             exact = [replace(o, dims=tuple(self.valued(d) for d in o.dims)) for o in known]
             settings = {name: self.setting(spec, name, value) for name, value in settings.items()}
             try:
@@ -281,6 +287,13 @@ class _Inference:
         for ref, type_ in zip(node.outputs, found):
             if self.is_open(ref):
                 self.learn(ref, type_)
+
+    def solve(self) -> None:
+        """The sizes that follow from the shapes of tensors, found when they are first needed."""
+        if not self.solved:
+            self.solved = True
+            view = ProgramView.of(self.module, self.package, self.given)
+            self.values = {name: Size.of(value) for name, value in view.sizes.items()}
 
     def valued(self, size: Size) -> Size:
         """A size with what is known of its names."""

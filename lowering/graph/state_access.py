@@ -74,7 +74,7 @@ def _stepped(step: Step, op: CacheStepOp, scope: Scope) -> SSAValue:
     """The value of a variable with the amount added."""
     name, b = op.variable.data, step.builder
     value = step.variables.value_of(name, scope)
-    amount = op.amount.data.substitute(step.facts.static).constant
+    amount = op.added.substitute(step.facts.static).constant
     kind = value.type
     assert isinstance(kind, TensorType)
     element = kind.element_type
@@ -102,7 +102,7 @@ def _cast(step: Step, value: SSAValue, kind: TensorType[Attribute]) -> SSAValue:
 def _amount(step: Step, op: CacheStepOp, kind: TensorType[Attribute], scope: Scope) -> SSAValue:
     """An amount that only the step knows, in the type of what it is added to; integers wrap."""
     b = step.builder
-    number = b.add(nn.FromIndexOp(step.values.count(op.amount.data, scope)))
+    number = b.add(nn.FromIndexOp(step.values.count(op.added, scope)))
     single = nn.tensor_type(kind.element_type, [])
     if number.type != single:
         properties: dict[str, Attribute] = {"kind": StringAttr("cast")}

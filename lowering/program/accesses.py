@@ -87,7 +87,7 @@ class Accesses:
                 for key, value in node.settings.data.items():
                     if isinstance(value, NameAttr):
                         yield Mention(value.data, self.places.of(node, ("settings", key)))
-            case LoopOp():
+            case LoopOp() | CacheStepOp():
                 yield from self._bounds(node)
             case ReturnOp() | YieldOp() | AwaitOp():
                 for position, name in enumerate(node.names):
@@ -138,14 +138,18 @@ class Accesses:
         if isinstance(node, OpOp):
             for key, value in node.settings.data.items():
                 yield from self.value(value, node, ("settings", key))
-        elif isinstance(node, LoopOp):
+        elif isinstance(node, LoopOp | CacheStepOp):
             yield from self._bounds(node)
 
     def _dims(self, node: AssignOp) -> Iterator[Mention]:
         for axis, dim in enumerate(node.sizes):
             yield from self.sizes(dim, node, ("dims", axis))
 
-    def _bounds(self, node: LoopOp) -> Iterator[Mention]:
+    def _bounds(self, node: LoopOp | CacheStepOp) -> Iterator[Mention]:
+        """The names in the bounds of a loop, or in the amount that is counted by."""
+        if isinstance(node, CacheStepOp):
+            yield from self.sizes(node.amount.data, node, ("amount",))
+            return
         yield from self.sizes(node.start.data, node, ("start",))
         yield from self.sizes(node.stop.data, node, ("stop",))
 
@@ -168,6 +172,7 @@ class Accesses:
             case LoopOp():
                 yield from self._read(self._bounds(node))
             case CacheStepOp():
+                yield from self._read(self._bounds(node))
                 yield Access(node.variable.data, self.places.of(node, ("variable",)), WRITE)
             case ReturnOp():
                 for position, name in enumerate(node.names):

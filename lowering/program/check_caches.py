@@ -63,8 +63,8 @@ class CacheChecks(UseChecks):
 
     def cache_step(self, node: CacheStepOp) -> None:
         """`cache.increment` and `cache.decrement`."""
-        amount = node.amount.data.constant
-        form = "cache.increment" if amount is None or amount >= 0 else "cache.decrement"
+        form = "cache.decrement" if node.counted[0] else "cache.increment"
+        self.size(node.amount.data, node, ("amount",), "an amount")
         name = node.variable.data
         variable = self.persistent(RefAttr.of(name), node, ("variable",))
         if variable is None:

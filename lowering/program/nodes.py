@@ -98,8 +98,8 @@ def _walk(parent: Body, path: str, scope: str = "") -> Iterator[tuple[Operation,
 def form_of(op: Operation) -> str:
     """The form's name as a person writes it: `cache.read`, `yield`, `loop`."""
     if isinstance(op, CacheStepOp):
-        amount = op.amount.data.constant
-        return "cache.decrement" if amount is not None and amount < 0 else "cache.increment"
+        down, _ = op.counted
+        return "cache.decrement" if down else "cache.increment"
     return op.name.removeprefix("graph.").replace("cache_", "cache.")
 
 
@@ -130,7 +130,7 @@ def describe(op: Operation) -> str:
         case ReturnOp() | YieldOp() | AwaitOp():
             return f"{form} {', '.join(op.names)}".rstrip()
         case CacheStepOp():
-            return f"{form} {op.amount.data} {op.variable.data}".replace("-", "")
+            return f"{form} {op.counted[1]} {op.variable.data}"
         case CacheResetOp():
             return f"{form} {op.target.text}"
         case BarrierOp():

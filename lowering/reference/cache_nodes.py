@@ -85,11 +85,11 @@ def _moved(source: str, target: str, shape: tuple[int, ...], dtype: str) -> Done
 def _step(scope: Scope, node: CacheStepOp) -> Done:
     name = node.variable.data
     cache = scope.cache(_persistent(scope, name))
-    amount = scope.size(node.amount.data)
-    array = stepped(cache.whole(), cache.dtype, amount)
+    _, counted = node.counted
+    array = stepped(cache.whole(), cache.dtype, scope.size(node.added))
     cache.store(array)
     shapes, dtypes = {name: array.shape}, {name: cache.dtype}
-    return Done((name,), (name,), shapes, dtypes, {"amount": abs(amount)})
+    return Done((name,), (name,), shapes, dtypes, {"amount": scope.size(counted)})
 
 
 def stepped(array: AnyArray, dtype: str, amount: int) -> AnyArray:

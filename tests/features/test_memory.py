@@ -10,6 +10,8 @@ import pytest
 from both import Make, equal, package, plain, refused
 
 import openinfer as oi
+from openinfer.compiler.frontend import parse_program, print_program
+from openinfer.compiler.frontend.layout import formatted
 
 KINDS = """
 dynamic { x: f32[2]; }
@@ -201,6 +203,25 @@ def test_references_name_other_tensors(make: Make, tmp_path: Path) -> None:
         model,
     )
     equal(executor.run()["y"], [3, 6])
+
+
+def test_names_of_tensors_with_dots_need_no_quotes(make: Make, tmp_path: Path) -> None:
+    names = ("enc.layer.0.w", "0.weight", "h.1.2.c_w", "b.1e5")
+    tensors = {name: np.full(2, 2.0**n, np.float32) for n, name in enumerate(names)}
+    uses = " ".join(f"w{n}: _ @ref({name});" for n, name in enumerate(names))
+    text = f"""
+        constant {{ {uses} }}
+        block entry {{
+            y = op add(w0, w1);
+            y = op add(y, w2);
+            y = op add(y, w3);
+            return y;
+        }}
+        """
+    equal(make(text, package(tmp_path, tensors=tensors)).run()["y"], [15, 15])
+    for name in names:
+        assert f'@ref("{name}")' in print_program(parse_program(text))
+    assert formatted(text, "p.oi").count("@ref(0.weight);") == 1
 
 
 UNKNOWN = """

@@ -245,7 +245,7 @@ def _count(g: Pool) -> None:
         g.emit(f"cache.reset {v.name};")
         return
     form = "increment" if g.maybe(0.85) else "decrement"
-    amount = f"{g.pick([2, 3])} " if g.maybe(0.2) else ""
+    amount = f"{g.pick([2, 3, 'N', 'M + 1', '(N - M)'])} " if g.maybe(0.25) else ""
     if g.edges and g.maybe(0.2):
         amount = f"{g.pick(EDGES)} "
     g.emit(f"cache.{form} {amount}{v.name};")
