@@ -103,36 +103,20 @@ ROWS = (
     _row("amin reducemin", "op min_axis(x, axes=[0]) >> y;"),
     _row("argmax", "op argmax_axis(x, axis=0) >> y;"),
     _row("argmin", "op argmin_axis(x, axis=0) >> y;"),
-    _row(
-        "var variance",
-        "op mean_axis(x, axes=[0], keepdims=true) >> m; op sub(x, m) >> d; op mul(d, d) >> s; "
-        "op mean_axis(s, axes=[0]) >> y;",
-        "divided by the count, not by the count less one",
-    ),
-    _row(
-        "std",
-        "op mean_axis(x, axes=[0], keepdims=true) >> m; op sub(x, m) >> d; op mul(d, d) >> s; "
-        "op mean_axis(s, axes=[0]) >> v; op sqrt(v) >> y;",
-        "divided by the count, not by the count less one",
-    ),
+    _row("variance", "op var(x, axes=[0]) >> y;", "NumPy divides by the count: `correction=0`"),
+    _row("standarddeviation stddev", "op std(x, axes=[0]) >> y;", "NumPy's has `correction=0`"),
     _row(
         "norm reducel2 linalgnorm vectornorm",
         "op mul(x, x) >> s; op sum_axis(s, axes=[0]) >> t; op sqrt(t) >> y;",
     ),
     _row("reducel1", "op abs(x) >> t; op sum_axis(t, axes=[0]) >> y;"),
     _row("reducesumsquare", "op mul(x, x) >> t; op sum_axis(t, axes=[0]) >> y;"),
-    _row(
-        "logsumexp reducelogsumexp",
-        "op max_axis(x, axes=[0], keepdims=true) >> m; op sub(x, m) >> d; op exp(d) >> e; "
-        "op sum_axis(e, axes=[0], keepdims=true) >> s; op log(s) >> l; op add(l, m) >> y;",
-    ),
+    _row("reducelogsumexp", "op logsumexp(x, axes=[0]) >> y;"),
     _row(
         "normalize lpnormalization",
         "op mul(x, x) >> s; op sum_axis(s, axes=[0], keepdims=true) >> t; op sqrt(t) >> n; "
         "op div(x, n) >> y;",
     ),
-    _row("any", "op cast(x, to=u8) >> t; op max_axis(t, axes=[0]) >> m; op cast(m, to=bool) >> y;"),
-    _row("all", "op cast(x, to=u8) >> t; op min_axis(t, axes=[0]) >> m; op cast(m, to=bool) >> y;"),
     # Products.
     _row(
         "linear dense fullyconnected innerproduct",

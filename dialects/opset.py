@@ -26,6 +26,7 @@ from openinfer.dialects.ops import (
     reduce,
     rotary,
     signal,
+    statistics,
     structured,
 )
 from openinfer.dialects.ops.base import (
@@ -80,7 +81,18 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    *(elementwise, activations, reduce, normalise, structured, rotary, layout, borders, indexing),
+    *(
+        elementwise,
+        activations,
+        reduce,
+        statistics,
+        normalise,
+        structured,
+        rotary,
+        layout,
+        borders,
+        indexing,
+    ),
     *(convolution, pooling, recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}

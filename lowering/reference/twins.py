@@ -33,6 +33,7 @@ _MODULES = (
     "activations",
     "conversions",
     "reduce",
+    "statistics",
     "structured",
     "layout",
     "borders",

@@ -161,6 +161,15 @@ def _reductions() -> Iterator[Case]:
     yield Case("sum_axis", ((3, 9),), ("i8",), {"axes": [1], "acc": "i32"}, draw="extreme")
     yield Case("sum_axis", ((3, 9),), ("f32",), {"axes": [1], "acc": "f64"})
     yield Case("mean_axis", ((3, 9),), ("i32",), {"axes": [1], "acc": ["i32", "f32"]})
+    for op in ("logsumexp", "var", "std"):
+        yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [0, 2], "keepdims": True})
+        yield Case(op, ((7, 65),), ("f32",), {"axes": [0]}, runtime=True)
+        yield Case(op, ((3, 0),), ("f32",), {"axes": [1]})
+    yield Case("logsumexp", ((3, 33),), ("f32",), {"axes": [-1]}, draw="wide")
+    for op, draw in (("any", "zeros"), ("all", "nonzero")):
+        yield Case(op, ((5, 3),), ("f32",), {"axes": [-1]}, draw=draw)
+        yield Case(op, ((2, 3, 5),), ("bool",), {"axes": [0, 2], "keepdims": True})
+        yield Case(op, ((3, 0),), ("i32",), {"axes": [1]})
     for op in ("argmax_axis", "argmin_axis"):
         yield from grid(op, shapes[:4], ("f32", "f16", "i32", "i8"), settings={"axis": -1})
         yield Case(op, ((4, 6),), ("i32",), {"axis": 0, "keepdims": True}, draw="small")
