@@ -138,18 +138,13 @@ ROWS = (
     _row("t mt numpytranspose", "op transpose(x) >> y;", "the last two axes change places"),
     _row("swapaxes swapdims movedim moveaxis", "op permute(x, perm=[1, 0]) >> y;"),
     _row("cat concatenate hstack vstack append", "op concat(x, z, axis=0) >> y;"),
-    _row(
-        "stack",
-        "op unsqueeze(x, axes=[0]) >> a; op unsqueeze(z, axes=[0]) >> b; "
-        "op concat(a, b, axis=0) >> y;",
-    ),
     _row("chunk tensorsplit arraysplit", "op split(x, axis=0) >> y, z;", "one variable for each part"),
     _row(
         "unbind unstack",
         "op split(x, axis=0) >> a, b; op squeeze(a, axes=[0]) >> y; op squeeze(b, axes=[0]) >> z;",
     ),
     _row("narrow stridedslice getitem", "op slice(x, axis=0, start=1, stop=3) >> y;"),
-    _row("tile repeat", "op concat(x, x, axis=0) >> y;"),
+    _row("repeat", "op tile(x, repeats=[2, 1]) >> y;"),
     _row(
         "repeatinterleave",
         "op unsqueeze(x, axes=[1]) >> a; op expand(a, shape=[-1, 2]) >> b; "
@@ -158,11 +153,6 @@ ROWS = (
     _row("broadcastto broadcast expandas", "op expand(x, shape=[4, 3]) >> y;"),
     _row("expanddims", "op unsqueeze(x, axes=[0]) >> y;"),
     _row("fliplr flipud", "op flip(x, axes=[1]) >> y;"),
-    _row(
-        "roll",
-        "op slice(x, axis=0, start=-1) >> a; op slice(x, axis=0, stop=-1) >> b; "
-        "op concat(a, b, axis=0) >> y;",
-    ),
     _row(
         "depthtospace pixelshuffle",
         "op reshape(x, shape=[1, 1, 2, 2, 2, 2]) >> a; op permute(a, perm=[0, 1, 4, 2, 5, 3]) >> b; "
@@ -173,19 +163,7 @@ ROWS = (
     _row("indexselect take embeddinglookup", "op gather(x, i, axis=0) >> y;"),
     _row("indexadd scatteradd indexput", 'op scatter(x, i, u, axis=0, mode="add") >> y;'),
     _row("argsort", "op sort(x, axis=0) >> t, y;", "the second output holds the positions"),
-    _row(
-        "tril",
-        "op iota(shape=[3, 3], axis=0) >> i; op iota(shape=[3, 3], axis=1) >> j; "
-        "op ge(i, j) >> m; op where(m, x, zero) >> y;",
-        "attention needs no mask for it: `causal=true`",
-        "constant { zero: f32 @init(0); }",
-    ),
-    _row(
-        "triu trilu",
-        "op iota(shape=[3, 3], axis=0) >> i; op iota(shape=[3, 3], axis=1) >> j; "
-        "op le(i, j) >> m; op where(m, x, zero) >> y;",
-        declare="constant { zero: f32 @init(0); }",
-    ),
+    _row("trilu", "op triu(x, diagonal=0) >> y;", "or `tril`; attention needs no mask: `causal=true`"),
     _row("nonzero argwhere maskedselect unique", "", _VALUES),
     # Values from nothing.
     _row("arange range", "op iota(shape=[4], start=2, step=3) >> y;", "`dtype=f32` for floats"),

@@ -13,6 +13,7 @@ from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
     activations,
+    arrangement,
     borders,
     convolution,
     elementwise,
@@ -84,6 +85,7 @@ _FAMILIES = (
     *(
         elementwise,
         activations,
+        arrangement,
         reduce,
         statistics,
         normalise,

@@ -36,6 +36,7 @@ _MODULES = (
     "statistics",
     "structured",
     "layout",
+    "arrangement",
     "borders",
     "indexing",
     "quantization",

@@ -89,7 +89,8 @@ _EXACT_OPS = frozenset(
     "fill_nan_like relu filter where max_axis min_axis argmax_axis argmin_axis gather concat split "
     "slice transpose permute reshape squeeze unsqueeze expand iota eq ne lt le gt ge is_finite "
     "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount scatter sort topk cumsum "
-    "one_hot pad flip random_uniform quantize dequantize max_pool2d any all".split()
+    "one_hot pad flip random_uniform quantize dequantize max_pool2d any all "
+    "stack tile roll tril triu".split()
 )
 _SUM_OPS = frozenset(
     "matmul sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention conv1d "

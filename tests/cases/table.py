@@ -263,9 +263,24 @@ def _layout() -> Iterator[Case]:
     yield Case("iota", (), (), {"shape": [3, 4], "axis": 0, "start": 5, "step": -2})
 
 
+def _arrangement() -> Iterator[Case]:
+    yield Case("stack", ((2, 3),) * 3, ("f32",) * 3, {"axis": 1})
+    yield Case("stack", ((2, 3),) * 2, ("i4",) * 2, {"axis": -1})
+    for repeats in ([2, 1], [3], [2, 1, 2], [0, 2]):
+        yield Case("tile", ((2, 3),), ("f32",), {"repeats": repeats})
+    yield Case("tile", ((2, 3),), ("i4",), {"repeats": [1, 2]})
+    yield Case("roll", ((4, 6),), ("f32",), {"shifts": [1, -8], "axes": [0, -1]})
+    yield Case("roll", ((4, 6),), ("i4",), {"shifts": [5]})
+    yield Case("roll", ((4, 6),), ("f32",), {"shifts": [-5], "axes": [0]}, runtime=True)
+    for op, diagonal in (("tril", -1), ("triu", 1)):
+        yield Case(op, ((2, 4, 6),), ("f32",), {"diagonal": diagonal}, draw="special")
+        yield Case(op, ((5, 3),), ("i4",))
+    yield Case("tril", ((4, 6),), ("bool",), runtime=True)
+
+
 def _all() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    families = (_elementwise, _reductions, _structured, _layout)
+    families = (_elementwise, _reductions, _structured, _layout, _arrangement)
     families = (*families, indexing_rows.rows, window_rows.rows, sequence_rows.rows)
     for family in families:
         for case in family():
