@@ -71,7 +71,7 @@ def _sort(call: Call) -> Sequence[SSAValue]:
     return [values, sort.result[1]][: len(call.results)]
 
 
-@op_rule("cumsum")
+@op_rule("cumsum", "cumprod")
 def _cumsum(call: Call) -> Sequence[SSAValue]:
     (x,) = call.operands
     settings = call.settings
@@ -86,6 +86,7 @@ def _cumsum(call: Call) -> Sequence[SSAValue]:
         axis=nn.int_setting(normal_axis(settings["axis"], len(nn.dims_of(x)))),
         exclusive=_flag(settings["exclusive"]),
         reverse=_flag(settings["reverse"]),
+        product=_flag(call.spec.name == "cumprod"),
     )
     return [narrowed(call, value, call.type)]
 

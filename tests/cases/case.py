@@ -90,7 +90,7 @@ _EXACT_OPS = frozenset(
     "slice transpose permute reshape squeeze unsqueeze expand iota eq ne lt le gt ge is_finite "
     "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount scatter sort topk cumsum "
     "one_hot pad flip random_uniform quantize dequantize max_pool2d any all "
-    "stack tile roll tril triu".split()
+    "stack tile roll tril triu cumprod".split()
 )
 _SUM_OPS = frozenset(
     "matmul sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention conv1d "

@@ -317,6 +317,7 @@ RULES: dict[str, Rule] = {
     "fill": fill,
     "fill_nan_like": fill_nan,
     "cumsum": cumsum,
+    "cumprod": cumsum,
 }
 
 
