@@ -12,7 +12,6 @@ from openinfer.lowering.kernels.lines import Line, over_lines
 from openinfer.lowering.kernels.numeric import resize_float
 from openinfer.lowering.kernels.runs import view_around
 
-
 _MORE = {
     (False, True): arith.AddfOp,
     (False, False): arith.AddiOp,
