@@ -103,36 +103,20 @@ ROWS = (
     _row("amin reducemin", "op min_axis(x, axes=[0]) >> y;"),
     _row("argmax", "op argmax_axis(x, axis=0) >> y;"),
     _row("argmin", "op argmin_axis(x, axis=0) >> y;"),
-    _row(
-        "var variance",
-        "op mean_axis(x, axes=[0], keepdims=true) >> m; op sub(x, m) >> d; op mul(d, d) >> s; "
-        "op mean_axis(s, axes=[0]) >> y;",
-        "divided by the count, not by the count less one",
-    ),
-    _row(
-        "std",
-        "op mean_axis(x, axes=[0], keepdims=true) >> m; op sub(x, m) >> d; op mul(d, d) >> s; "
-        "op mean_axis(s, axes=[0]) >> v; op sqrt(v) >> y;",
-        "divided by the count, not by the count less one",
-    ),
+    _row("variance", "op var(x, axes=[0]) >> y;", "NumPy divides by the count: `correction=0`"),
+    _row("standarddeviation stddev", "op std(x, axes=[0]) >> y;", "NumPy's has `correction=0`"),
     _row(
         "norm reducel2 linalgnorm vectornorm",
         "op mul(x, x) >> s; op sum_axis(s, axes=[0]) >> t; op sqrt(t) >> y;",
     ),
     _row("reducel1", "op abs(x) >> t; op sum_axis(t, axes=[0]) >> y;"),
     _row("reducesumsquare", "op mul(x, x) >> t; op sum_axis(t, axes=[0]) >> y;"),
-    _row(
-        "logsumexp reducelogsumexp",
-        "op max_axis(x, axes=[0], keepdims=true) >> m; op sub(x, m) >> d; op exp(d) >> e; "
-        "op sum_axis(e, axes=[0], keepdims=true) >> s; op log(s) >> l; op add(l, m) >> y;",
-    ),
+    _row("reducelogsumexp", "op logsumexp(x, axes=[0]) >> y;"),
     _row(
         "normalize lpnormalization",
         "op mul(x, x) >> s; op sum_axis(s, axes=[0], keepdims=true) >> t; op sqrt(t) >> n; "
         "op div(x, n) >> y;",
     ),
-    _row("any", "op cast(x, to=u8) >> t; op max_axis(t, axes=[0]) >> m; op cast(m, to=bool) >> y;"),
-    _row("all", "op cast(x, to=u8) >> t; op min_axis(t, axes=[0]) >> m; op cast(m, to=bool) >> y;"),
     # Products.
     _row(
         "dense fullyconnected innerproduct",
@@ -154,18 +138,13 @@ ROWS = (
     _row("t mt numpytranspose", "op transpose(x) >> y;", "the last two axes change places"),
     _row("swapaxes swapdims movedim moveaxis", "op permute(x, perm=[1, 0]) >> y;"),
     _row("cat concatenate hstack vstack append", "op concat(x, z, axis=0) >> y;"),
-    _row(
-        "stack",
-        "op unsqueeze(x, axes=[0]) >> a; op unsqueeze(z, axes=[0]) >> b; "
-        "op concat(a, b, axis=0) >> y;",
-    ),
     _row("chunk tensorsplit arraysplit", "op split(x, axis=0) >> y, z;", "one variable for each part"),
     _row(
         "unbind unstack",
         "op split(x, axis=0) >> a, b; op squeeze(a, axes=[0]) >> y; op squeeze(b, axes=[0]) >> z;",
     ),
     _row("narrow stridedslice getitem", "op slice(x, axis=0, start=1, stop=3) >> y;"),
-    _row("tile repeat", "op concat(x, x, axis=0) >> y;"),
+    _row("repeat", "op tile(x, repeats=[2, 1]) >> y;"),
     _row(
         "repeatinterleave",
         "op unsqueeze(x, axes=[1]) >> a; op expand(a, shape=[-1, 2]) >> b; "
@@ -174,11 +153,6 @@ ROWS = (
     _row("broadcastto broadcast expandas", "op expand(x, shape=[4, 3]) >> y;"),
     _row("expanddims", "op unsqueeze(x, axes=[0]) >> y;"),
     _row("fliplr flipud", "op flip(x, axes=[1]) >> y;"),
-    _row(
-        "roll",
-        "op slice(x, axis=0, start=-1) >> a; op slice(x, axis=0, stop=-1) >> b; "
-        "op concat(a, b, axis=0) >> y;",
-    ),
     _row(
         "depthtospace pixelshuffle",
         "op reshape(x, shape=[1, 1, 2, 2, 2, 2]) >> a; op permute(a, perm=[0, 1, 4, 2, 5, 3]) >> b; "
@@ -194,19 +168,7 @@ ROWS = (
         '`reduction="add"` joins instead of replacing',
     ),
     _row("indexadd scatteradd indexput", 'op scatter(x, i, u, axis=0, mode="add") >> y;'),
-    _row(
-        "tril",
-        "op iota(shape=[3, 3], axis=0) >> i; op iota(shape=[3, 3], axis=1) >> j; "
-        "op ge(i, j) >> m; op where(m, x, zero) >> y;",
-        "attention needs no mask for it: `causal=true`",
-        "constant { zero: f32 @init(0); }",
-    ),
-    _row(
-        "triu trilu",
-        "op iota(shape=[3, 3], axis=0) >> i; op iota(shape=[3, 3], axis=1) >> j; "
-        "op le(i, j) >> m; op where(m, x, zero) >> y;",
-        declare="constant { zero: f32 @init(0); }",
-    ),
+    _row("trilu", "op triu(x, diagonal=0) >> y;", "or `tril`; attention needs no mask: `causal=true`"),
     _row("nonzero argwhere maskedselect unique", "", _VALUES),
     # Values from nothing.
     _row("arange range", "op iota(shape=[4], start=2, step=3) >> y;", "`dtype=f32` for floats"),

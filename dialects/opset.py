@@ -14,6 +14,7 @@ from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
     activations,
     adaptive_pooling,
+    arrangement,
     borders,
     convolution,
     element_indexing,
@@ -28,6 +29,7 @@ from openinfer.dialects.ops import (
     reduce,
     rotary,
     signal,
+    statistics,
     structured,
 )
 from openinfer.dialects.ops.base import (
@@ -83,9 +85,9 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    *(elementwise, activations, reduce, normalise, structured, rotary, layout, borders, indexing),
-    element_indexing,
-    *(convolution, pooling, adaptive_pooling, recurrent, signal, quantization, random),
+    *(elementwise, activations, arrangement, reduce, statistics, normalise, structured, rotary),
+    *(layout, borders, indexing, element_indexing, convolution, pooling, adaptive_pooling),
+    *(recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
 _ALIASES: dict[str, str] = {alias: spec.name for spec in _SPECS.values() for alias in spec.aliases}

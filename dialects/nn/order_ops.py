@@ -108,7 +108,7 @@ class SortOp(NNOp):
 
 @irdl_op_definition
 class CumsumOp(NNOp):
-    """The sum of the elements up to each position of `axis`, one after the other.
+    """The sum of the elements up to each position of `axis`, one after the other, or their `product`.
 
     `exclusive` leaves out the element at the position, `reverse` begins at the end of the axis. Sums
     are made in the element type, so that of narrow floats is to be widened before.
@@ -118,6 +118,7 @@ class CumsumOp(NNOp):
     axis = prop_def(IntegerAttr)
     exclusive = opt_prop_def(UnitAttr)
     reverse = opt_prop_def(UnitAttr)
+    product = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         source = shape_of(self.inputs[0])

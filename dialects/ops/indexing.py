@@ -1,4 +1,4 @@
-"""Ops that choose, order or count along an axis: scatter, sort, argsort, topk, cumsum, one_hot."""
+"""Ops that choose, order or count along an axis: scatter, sort, argsort, topk, cumsum, cumprod, one_hot."""
 
 from __future__ import annotations
 
@@ -187,6 +187,17 @@ SPECS: tuple[OpSpec, ...] = (
         "cumsum",
         _running,
         "The sum of the elements up to each position of an axis; f16, bf16 and f8 accumulate in "
+        "f32, integers wrap.",
+        _AXIS,
+        Setting("exclusive", "bool", False, "without the element at the position itself"),
+        Setting("reverse", "bool", False, "from the end of the axis"),
+        ACC,
+        outputs=1,
+    ),
+    _along(
+        "cumprod",
+        _running,
+        "The product of the elements up to each position of an axis; f16, bf16 and f8 accumulate in "
         "f32, integers wrap.",
         _AXIS,
         Setting("exclusive", "bool", False, "without the element at the position itself"),

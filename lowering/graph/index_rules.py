@@ -88,7 +88,7 @@ def _argsort(call: Call) -> Sequence[SSAValue]:
     return [sort.result[1]]
 
 
-@op_rule("cumsum")
+@op_rule("cumsum", "cumprod")
 def _cumsum(call: Call) -> Sequence[SSAValue]:
     (x,) = call.operands
     settings = call.settings
@@ -103,6 +103,7 @@ def _cumsum(call: Call) -> Sequence[SSAValue]:
         axis=nn.int_setting(normal_axis(settings["axis"], len(nn.dims_of(x)))),
         exclusive=_flag(settings["exclusive"]),
         reverse=_flag(settings["reverse"]),
+        product=_flag(call.spec.name == "cumprod"),
     )
     return [narrowed(call, value, call.type)]
 

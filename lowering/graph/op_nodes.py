@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from openinfer.dialects import nn, opset
 from openinfer.dialects.graph import OpOp, RefAttr
 from openinfer.dialects.nn.elements import dtype_name
+from openinfer.dialects.ops.base import product
 from openinfer.lowering.graph import op_rules
 from openinfer.lowering.graph.contents import filled, tensor_type
 from openinfer.lowering.graph.dynamic_numbers import dynamic_numbers, with_rest
@@ -31,6 +32,8 @@ def translate_op(step: Step, op: OpOp, scope: Scope) -> Sequence[SSAValue]:
     _check_numbers(step, name, settings, scope)
     if name == "slice" and operands:
         settings = _slice_settings(step, settings, nn.dims_of(operands[0]), scope)
+    if name == "roll" and operands:
+        settings = _roll_settings(step, settings, nn.dims_of(operands[0]), scope)
     settings = dynamic_numbers(step, name, operands, settings, scope)
     settings = _symbolic_settings(step, name, settings, scope)
     settings = with_rest(step, name, operands, settings)
@@ -51,6 +54,42 @@ def _operands(step: Step, op: OpOp, scope: Scope) -> list[SSAValue]:
         else step.builder.add(filled(operand.number, tensor_type(dtype, ())))
         for operand, dtype in zip(op.inputs, dtypes)
     ]
+
+
+def _roll_settings(
+    step: Step, settings: Mapping[str, object], dims: Sequence[Size], scope: Scope
+) -> dict[str, object]:
+    """The settings of a `roll` with distances that the step knows within their axes: no size is negative."""
+    spec, b = opset.find("roll"), step.builder
+    assert spec is not None
+    named = {key: spec.setting(key) for key in settings}
+    found = {row.name if row else key: settings[key] for key, row in named.items()}
+
+    def several(value: object) -> tuple[object, ...]:
+        return value if isinstance(value, tuple) else (value,)
+
+    def within(value: object, axis: object) -> object:
+        if isinstance(value, opset.NameRef):
+            value = Size.name(value.name)
+        if not isinstance(value, Size):
+            return value
+        value = step.values.folded(value, scope)
+        if value.names <= step.sizes.known or not isinstance(axis, int | None):
+            return value
+        if axis is not None and not -len(dims) <= axis < len(dims):
+            return value
+        extent = step.values.index(product(dims) if axis is None else dims[axis], scope)
+        extent = b.add(arith.MaxSIOp(extent, b.constant(1)))
+        rest = b.add(arith.RemSIOp(step.values.index(value, scope), extent))
+        behind = b.compare(rest, "slt", b.constant(0))
+        from_front = b.add(arith.AddiOp(rest, extent))
+        return step.sizes.define("roll", b.add(arith.SelectOp(behind, from_front, rest)), scope)
+
+    shifts, axes = several(found.get("shifts")), found.get("axes")
+    places = several(axes) if axes is not None else (None,) * len(shifts)
+    if len(places) == len(shifts):
+        found["shifts"] = tuple(within(value, axis) for value, axis in zip(shifts, places))
+    return found
 
 
 def _check_numbers(step: Step, name: str, settings: Mapping[str, object], scope: Scope) -> None:

@@ -1,4 +1,4 @@
-"""Sums of what stands up to each place of an axis, in the order of the axis."""
+"""Sums or products of what stands up to each place of an axis, in the order of the axis."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from openinfer.lowering.kernels.lines import Line, over_lines
 from openinfer.lowering.kernels.numeric import resize_float
 from openinfer.lowering.kernels.runs import view_around
 
+_MORE = {
+    (False, True): arith.AddfOp,
+    (False, False): arith.AddiOp,
+    (True, True): arith.MulfOp,
+    (True, False): arith.MuliOp,
+}
+"""How a term is taken into a sum or product, of floats or integers."""
+
 
 def running_sums(
     b: LoopBuilder,
@@ -22,19 +30,21 @@ def running_sums(
     *,
     exclusive: bool,
     reverse: bool,
+    product: bool,
 ) -> None:
-    """`target[k] = source[0] + … + source[k]`, every sum made from the one before it.
+    """`target[k] = source[0] + … + source[k]`, every sum made from the one before it, or so every product.
 
-    `exclusive` begins with 0 and leaves out the last term, `reverse` walks from the end. Lines side
+    `exclusive` begins with 0 (1) and leaves out the last term, `reverse` walks from the end. Lines side
     by side are lanes of vectors, a line that lies in memory is walked element by element.
     """
     element = element_of(source)
     view, result = view_around(b, source, axis), view_around(b, target, axis)
     floats = isinstance(element, AnyFloat)
-    # Of f32 they are kept in f64, so that the last one is as good as the first.
-    kind = f64 if floats and not b.facts.strict_math else element
+    # Sums of f32 are kept in f64, so that the last one is as good as the first.
+    kind = f64 if floats and not product and not b.facts.strict_math else element
     # -0.0 + x is x, also for -0.0.
-    first = -0.0 if floats and not exclusive else 0
+    first = 1 if product else -0.0 if floats and not exclusive else 0
+    more = _MORE[product, floats]
 
     def sums(line: Line) -> None:
         count = line.extent.value(b)
@@ -57,8 +67,7 @@ def running_sums(
 
         def step(k: SSAValue, total: SSAValue) -> list[SSAValue]:
             at = place(k)
-            added = (arith.AddfOp if floats else arith.AddiOp)(total, load(at))
-            new = b.insert(added)
+            new = b.insert(more(total, load(at)))
             store(total if exclusive else new, at)
             return [new]
 

@@ -79,14 +79,29 @@ def _topk(call: Call) -> list[AnyArray]:
 
 @twin("cumsum")
 def _cumsum(call: Call) -> AnyArray:
+    def sums(x: AnyArray, axis: int) -> AnyArray:
+        wide = np.float64 if x.dtype == np.float32 else x.dtype
+        return np.cumsum(x, axis=axis, dtype=wide).astype(x.dtype)
+
+    return _running(call, sums, 0)
+
+
+@twin("cumprod")
+def _cumprod(call: Call) -> AnyArray:
+    def products(x: AnyArray, axis: int) -> AnyArray:
+        return np.cumprod(x, axis=axis, dtype=x.dtype)
+
+    return _running(call, products, 1)
+
+
+def _running(call: Call, function: Callable[[AnyArray, int], AnyArray], start: int) -> AnyArray:
+    """What `function` makes of the elements up to each place; `start` is what it makes of none."""
     x, axis = call.inputs[0].astype(DTYPES[accumulator_of(call)].value), _axis(call)
     backwards = bool(call.settings["reverse"])
-    line = np.flip(x, axis) if backwards else x
-    wide = np.float64 if x.dtype == np.float32 else x.dtype
-    total = np.cumsum(line, axis=axis, dtype=wide).astype(x.dtype)
+    total = function(np.flip(x, axis) if backwards else x, axis)
     if call.settings["exclusive"] and x.shape[axis]:
-        # What stands in front: the sums one place on, after a zero.
-        first = np.zeros_like(np.take(total, [0], axis=axis))
+        # What stands in front: the results one place on.
+        first = np.full_like(np.take(total, [0], axis=axis), start)
         rest = np.take(total, range(x.shape[axis] - 1), axis=axis)
         total = np.concatenate([first, rest], axis=axis)
     return np.flip(total, axis) if backwards else total

@@ -140,6 +140,10 @@ def _sums() -> Iterator[Case]:
     yield Case("cumsum", ((40,),), ("u8",), {"acc": "u16"}, draw="extreme")
     yield Case("cumsum", ((40,),), ("f32",), {"acc": "f64"})
     yield Case("cumsum", ((40,),), ("bf16",), out="f32")
+    yield Case("cumprod", ((9, 5),), ("f32",), {"axis": 0}, runtime=True)
+    yield Case("cumprod", ((3, 9),), ("f32",), {"exclusive": True, "reverse": True})
+    yield Case("cumprod", ((9,),), ("f32",), draw="special")
+    yield Case("cumprod", ((40,),), ("i8",), draw="extreme")
 
 
 def _borders() -> Iterator[Case]:

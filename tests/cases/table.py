@@ -161,6 +161,15 @@ def _reductions() -> Iterator[Case]:
     yield Case("sum_axis", ((3, 9),), ("i8",), {"axes": [1], "acc": "i32"}, draw="extreme")
     yield Case("sum_axis", ((3, 9),), ("f32",), {"axes": [1], "acc": "f64"})
     yield Case("mean_axis", ((3, 9),), ("i32",), {"axes": [1], "acc": ["i32", "f32"]})
+    for op in ("logsumexp", "var", "std"):
+        yield Case(op, ((2, 3, 5),), ("f32",), {"axes": [0, 2], "keepdims": True})
+        yield Case(op, ((7, 65),), ("f32",), {"axes": [0]}, runtime=True)
+        yield Case(op, ((3, 0),), ("f32",), {"axes": [1]})
+    yield Case("logsumexp", ((3, 33),), ("f32",), {"axes": [-1]}, draw="wide")
+    for op, draw in (("any", "zeros"), ("all", "nonzero")):
+        yield Case(op, ((5, 3),), ("f32",), {"axes": [-1]}, draw=draw)
+        yield Case(op, ((2, 3, 5),), ("bool",), {"axes": [0, 2], "keepdims": True})
+        yield Case(op, ((3, 0),), ("i32",), {"axes": [1]})
     for op in ("argmax_axis", "argmin_axis"):
         yield from grid(op, shapes[:4], ("f32", "f16", "i32", "i8"), settings={"axis": -1})
         yield Case(op, ((4, 6),), ("i32",), {"axis": 0, "keepdims": True}, draw="small")
@@ -275,9 +284,24 @@ def _layout() -> Iterator[Case]:
     yield Case("iota", (), (), {"shape": [3, 4], "axis": 0, "start": 5, "step": -2})
 
 
+def _arrangement() -> Iterator[Case]:
+    yield Case("stack", ((2, 3),) * 3, ("f32",) * 3, {"axis": 1})
+    yield Case("stack", ((2, 3),) * 2, ("i4",) * 2, {"axis": -1})
+    for repeats in ([2, 1], [3], [2, 1, 2], [0, 2]):
+        yield Case("tile", ((2, 3),), ("f32",), {"repeats": repeats})
+    yield Case("tile", ((2, 3),), ("i4",), {"repeats": [1, 2]})
+    yield Case("roll", ((4, 6),), ("f32",), {"shifts": [1, -8], "axes": [0, -1]})
+    yield Case("roll", ((4, 6),), ("i4",), {"shifts": [5]})
+    yield Case("roll", ((4, 6),), ("f32",), {"shifts": [-5], "axes": [0]}, runtime=True)
+    for op, diagonal in (("tril", -1), ("triu", 1)):
+        yield Case(op, ((2, 4, 6),), ("f32",), {"diagonal": diagonal}, draw="special")
+        yield Case(op, ((5, 3),), ("i4",))
+    yield Case("tril", ((4, 6),), ("bool",), runtime=True)
+
+
 def _all() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    families = (_elementwise, _reductions, _structured, _layout)
+    families = (_elementwise, _reductions, _structured, _layout, _arrangement)
     families = (*families, indexing_rows.rows, window_rows.rows, sequence_rows.rows)
     for family in families:
         for case in family():

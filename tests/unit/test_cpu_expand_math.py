@@ -72,6 +72,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "log": (np.log, 1.2e-7, 0.0),
     "log2": (np.log2, 2e-7, 0.0),
     "log1p": (np.log1p, 2e-7, 0.0),
+    "atan": (np.arctan, 2e-7, 0.0),
 }
 
 
@@ -107,7 +108,7 @@ def test_erfc_is_good_enough_for_gelu() -> None:
     assert (y[x < -5] == 2).all()
 
 
-@pytest.mark.parametrize("name", ["expm1", "tanh", "erf", "log1p"])
+@pytest.mark.parametrize("name", ["expm1", "tanh", "erf", "log1p", "tan", "atan"])
 def test_signed_zero(name: str) -> None:
     x = np.array([0.0, -0.0] * 9, np.float32)
     y = np.ones_like(x)

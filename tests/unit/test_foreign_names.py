@@ -151,27 +151,18 @@ CASES: dict[str, Case] = {
     "amin": Case(A, "y: f32[3]", lambda x: x.min(0)),
     "argmax": Case(A, "y: i64[3]", lambda x: x.argmax(0)),
     "argmin": Case(A, "y: i64[3]", lambda x: x.argmin(0)),
-    "var": Case(A, "y: f32[3]", lambda x: x.var(0), f"m: f32[1, 3]; d: {SAME}; s: {SAME}"),
-    "std": Case(
-        A, "y: f32[3]", lambda x: x.std(0), f"m: f32[1, 3]; d: {SAME}; s: {SAME}; v: f32[3]"
-    ),
+    "variance": Case(A, "y: f32[3]", lambda x: x.var(0, ddof=1)),
+    "standarddeviation": Case(A, "y: f32[3]", lambda x: x.std(0, ddof=1)),
     "norm": Case(A, "y: f32[3]", lambda x: np.linalg.norm(x, axis=0), f"s: {SAME}; t: f32[3]"),
     "reducel1": Case(A, "y: f32[3]", lambda x: np.abs(x).sum(0), f"t: {SAME}"),
     "reducesumsquare": Case(A, "y: f32[3]", lambda x: (x * x).sum(0), f"t: {SAME}"),
-    "logsumexp": Case(
-        A,
-        "y: f32[1, 3]",
-        lambda x: np.log(np.exp(x).sum(0, keepdims=True)),
-        f"m: f32[1, 3]; d: {SAME}; e: {SAME}; s: f32[1, 3]; l: f32[1, 3]",
-    ),
+    "reducelogsumexp": Case(A, "y: f32[3]", lambda x: np.log(np.exp(x).sum(0))),
     "normalize": Case(
         A,
         Y,
         lambda x: x / np.linalg.norm(x, axis=0),
         f"s: {SAME}; t: f32[1, 3]; n: f32[1, 3]",
     ),
-    "any": Case(B, "y: bool[3]", lambda x: x.any(0), "t: u8[4, 3]; m: u8[3]"),
-    "all": Case(B, "y: bool[3]", lambda x: x.all(0), "t: u8[4, 3]; m: u8[3]"),
     "dense": Case(f"{A}; w: f32[2, 3]; b: f32[2]", "y: f32[4, 2]", lambda x, w, b: x @ w.T + b),
     "gemm": Case(
         f"{A}; w: f32[3, 2]; b: f32[2]", "y: f32[4, 2]", lambda x, w, b: x @ w + b, "t: f32[4, 2]"
@@ -190,22 +181,18 @@ CASES: dict[str, Case] = {
     "t": Case(A, "y: f32[3, 4]", np.transpose),
     "swapaxes": Case(A, "y: f32[3, 4]", lambda x: x.swapaxes(0, 1)),
     "cat": Case(AA, "y: f32[8, 3]", lambda x, z: np.concatenate([x, z])),
-    "stack": Case(
-        AA, "y: f32[2, 4, 3]", lambda x, z: np.stack([x, z]), "a: f32[1, 4, 3]; b: f32[1, 4, 3]"
-    ),
     "chunk": Case(A, "y: f32[2, 3]; z: f32[2, 3]", lambda x: np.split(x, 2)),
     "unbind": Case(
         "x: f32[2, 3]", "y: f32[3]; z: f32[3]", lambda x: [x[0], x[1]], "a: f32[1, 3]; b: f32[1, 3]"
     ),
     "narrow": Case(A, "y: f32[2, 3]", lambda x: x[1:3]),
-    "tile": Case(A, "y: f32[8, 3]", lambda x: np.tile(x, (2, 1))),
+    "repeat": Case(A, "y: f32[8, 3]", lambda x: np.tile(x, (2, 1))),
     "repeatinterleave": Case(
         "x: f32[4]", "y: f32[8]", lambda x: np.repeat(x, 2), "a: f32[4, 1]; b: f32[4, 2]"
     ),
     "broadcastto": Case("x: f32[1, 3]", Y, lambda x: np.broadcast_to(x, (4, 3))),
     "expanddims": Case(A, "y: f32[1, 4, 3]", lambda x: x[None]),
     "fliplr": Case(A, Y, np.fliplr),
-    "roll": Case(A, Y, lambda x: np.roll(x, 1, 0), "a: f32[1, 3]; b: f32[3, 3]"),
     "depthtospace": Case(
         "x: f32[1, 4, 2, 2]",
         "y: f32[1, 1, 4, 4]",
@@ -218,12 +205,7 @@ CASES: dict[str, Case] = {
         f"{A}; i: u8[2, 3]", "y: f32[2, 3]", lambda x, i: np.take_along_axis(x, i.astype(int), 0)
     ),
     "scatterelements": Case(f"{A}; i: u8[1, 3]; u: f32[1, 3]", Y, put_at),
-    "tril": Case(
-        "x: f32[3, 3]", "y: f32[3, 3]", np.tril, "i: i64[3, 3]; j: i64[3, 3]; m: bool[3, 3]"
-    ),
-    "triu": Case(
-        "x: f32[3, 3]", "y: f32[3, 3]", np.triu, "i: i64[3, 3]; j: i64[3, 3]; m: bool[3, 3]"
-    ),
+    "trilu": Case("x: f32[3, 3]", "y: f32[3, 3]", np.triu),
     "arange": Case("", "y: i64[4]", lambda: np.arange(2, 14, 3)),
     "linspace": Case("", "y: f32[5]", lambda: np.linspace(0, 1, 5), "t: f32[5]"),
     "zeros": Case("", Y, lambda: np.zeros((4, 3))),

@@ -98,6 +98,20 @@ def test_cumsum(shape: tuple[int, ...], axis: int, dtype: str) -> None:
     np.testing.assert_allclose(found, flipped.numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64"])
+@pytest.mark.parametrize(("shape", "axis"), LINES)
+def test_cumprod(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    x = drawn(shape, dtype)
+    expected = torch.cumprod(torch.from_numpy(x), axis).numpy()
+    (found,) = evaluated("cumprod", x, axis=axis)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    (found,) = evaluated("cumprod", x, axis=axis, exclusive=True)
+    np.testing.assert_allclose(found * x, expected, rtol=1e-5)
+    flipped = torch.flip(torch.cumprod(torch.flip(torch.from_numpy(x), [axis]), axis), [axis])
+    (found,) = evaluated("cumprod", x, axis=axis, reverse=True)
+    np.testing.assert_allclose(found, flipped.numpy(), rtol=1e-5)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_scatter(axis: int) -> None:
     x = drawn((4, 5, 6), "f64")

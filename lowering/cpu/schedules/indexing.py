@@ -93,6 +93,7 @@ def _cumsum(b: LoopBuilder, op: Operation) -> bool:
         lanes_of(op, element_of(op.output)),
         exclusive=op.exclusive is not None,
         reverse=op.reverse is not None,
+        product=op.product is not None,
     )
     return True
 

@@ -30,7 +30,7 @@ from openinfer.lowering.vulkan.schedules.lines import Lines, Place
 
 
 def lower_cumsum(b: LoopBuilder, op: Operation) -> Grid:
-    """The kernel of running sums."""
+    """The kernel of running sums, or products."""
     assert isinstance(op, CumsumOp)
     lines = Lines(b, op.output, op.axis.value.data)
     length = lines.length
@@ -49,19 +49,22 @@ def lower_cumsum(b: LoopBuilder, op: Operation) -> Grid:
 
 
 class _Sums:
-    """One step of running sums after the other."""
+    """One step of running sums or products after the other."""
 
     def __init__(self, b: LoopBuilder, op: CumsumOp) -> None:
         self.b, self.op = b, op
         self.exclusive = op.exclusive is not None
+        self.product = op.product is not None
         self.element = element_of(op.output)
         self.exact: ExactSum | None = None
         narrow = isinstance(self.element, AnyFloat) and not isinstance(self.element, Float64Type)
-        if narrow and not b.facts.strict_math:
+        if narrow and not self.product and not b.facts.strict_math:
             self.exact = ExactSum(b, wide_type(self.element))
 
     def first(self) -> list[SSAValue]:
         """What the sums begin with: -0.0 + x is x, also for -0.0."""
+        if self.product:
+            return [self.b.constant(1, self.element)]
         zero = 0.0 if self.exclusive else -0.0
         if self.exact is not None:
             return self.exact.first(zero)
@@ -79,8 +82,12 @@ class _Sums:
         if self.exact is not None:
             high, low = old
             return self.exact.more(resize_float(self.b, value, self.exact.kind), high, low)
-        add = arith.AddfOp if isinstance(self.element, AnyFloat) else arith.AddiOp
-        return [self.b.insert(add(old[0], value))]
+        floats = isinstance(self.element, AnyFloat)
+        if self.product:
+            more = arith.MulfOp if floats else arith.MuliOp
+        else:
+            more = arith.AddfOp if floats else arith.AddiOp
+        return [self.b.insert(more(old[0], value))]
 
     def _total(self, sums: Sequence[SSAValue]) -> SSAValue:
         if self.exact is None:

@@ -96,6 +96,23 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// Nor of products.
+// CHECK-LABEL: func.func private @cumprod_0
+// CHECK: scf.for %k = %c0{{.*}} -> (f32)
+// CHECK: arith.mulf %{{.*}} : f32
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step() {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<7x9xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<7x9xf32>
+    func.call @cumprod_0(%x, %y) : (memref<7x9xf32>, memref<7x9xf32>) -> ()
+    func.return
+  }
+  func.func private @cumprod_0(%x: memref<7x9xf32>, %y: memref<7x9xf32>) {
+    nn.cumsum(%x) outs(%y) {axis = 0 : i64, product} : (memref<7x9xf32>, memref<7x9xf32>) -> ()
+    func.return
+  }
+}
+// -----
 // Rows of many neighbours: an invocation copies a column of x and then updates it.
 // CHECK-LABEL: func.func private @scatter_0
 // CHECK: scf.for %k

@@ -205,6 +205,8 @@ def reduce(g: Pool, name: str) -> None:
     else:
         axes = g.chance.sample(range(x.rank), g.chance.randint(1, x.rank))
         settings["axes"] = [axis - x.rank * g.maybe(0.2) for axis in axes]
+    if name in ("var", "std") and g.maybe(0.5):
+        settings["correction"] = g.pick([0, 2])
     if name in ("sum_axis", "mean_axis", "prod_axis") and g.maybe(0.12):
         wide = ["f64", "f32"] if is_float(x) else _wider(x.dtype)
         settings["acc"] = g.pick(wide)
@@ -297,6 +299,7 @@ def _elementwise(count: int) -> list[str]:
 
 
 _REDUCE = "sum_axis mean_axis prod_axis max_axis min_axis argmax_axis argmin_axis".split()
+_REDUCE += "logsumexp var std any all".split()
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_elementwise(1), unary),
@@ -316,6 +319,7 @@ RULES: dict[str, Rule] = {
     "fill": fill,
     "fill_nan_like": fill_nan,
     "cumsum": cumsum,
+    "cumprod": cumsum,
 }
 
 

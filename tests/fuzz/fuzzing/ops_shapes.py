@@ -92,6 +92,44 @@ def concat(g: Pool, name: str) -> None:
     g.op(name, parts, {"axis": axis - x.rank * g.maybe(0.3)})
 
 
+def stack(g: Pool, name: str) -> None:
+    x = g.some()
+    if x is not None:
+        same = g.readable(lambda v: v.spec == x.spec)
+        parts = [x, *(g.pick(same) for _ in range(g.pick([0, 1, 2])))]
+        g.op(name, parts, {"axis": g.chance.randint(-x.rank - 1, x.rank)})
+
+
+def tile(g: Pool, name: str) -> None:
+    x = g.some(lambda v: v.rank < 4)
+    if x is None:
+        return
+    count = g.chance.randint(max(x.rank - 1, 1), x.rank + 1)
+    repeats: list[object] = [Size.of(g.pick([1, 1, 2, 3, "N"])) for _ in range(count)]
+    if g.edges and g.maybe(0.3):
+        repeats[g.chance.randrange(count)] = g.far()
+    g.op(name, [x], {"repeats": repeats})
+
+
+def roll(g: Pool, name: str) -> None:
+    x = g.some()
+    if x is None:
+        return
+    far = [*EDGES] if g.edges else [1, -1, 2]
+    if x.rank == 0 or g.maybe(0.2):
+        g.op(name, [x], {"shifts": [g.pick([1, -2, 7, *far])]})
+        return
+    axes = g.chance.sample(range(-x.rank, 0), g.chance.randint(1, x.rank))
+    g.op(name, [x], {"shifts": [g.pick([1, -2, 7, *far]) for _ in axes], "axes": axes})
+
+
+def triangle(g: Pool, name: str) -> None:
+    x = g.some(lambda v: taken(name)(v) and v.rank >= 2)
+    if x is not None:
+        far = [*EDGES] if g.edges else [-3, 3]
+        g.op(name, [x], {"diagonal": g.pick([-1, 1, *far])} if g.maybe(0.6) else {})
+
+
 def split(g: Pool, name: str) -> None:
     x = g.some(lambda v: taken(name)(v) and any((d.constant or 0) > 1 for d in v.dims))
     if x is None:
@@ -272,6 +310,11 @@ RULES: dict[str, Rule] = {
     "unsqueeze": squeeze,
     "expand": expand,
     "concat": concat,
+    "stack": stack,
+    "tile": tile,
+    "roll": roll,
+    "tril": triangle,
+    "triu": triangle,
     "split": split,
     "slice": slice_,
     "pad": pad,

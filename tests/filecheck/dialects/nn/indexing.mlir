@@ -23,7 +23,7 @@ func.func @on_buffers(%x: memref<?x4xf32>, %i: memref<?xi64>, %u: memref<?x4xf32
   nn.scatter(%x, %i, %u) outs(%y) scratch(errors = %e) {axis = 0 : i64, mode = "set"} : (memref<?x4xf32>, memref<?xi64>, memref<?x4xf32>, memref<?x4xf32>, memref<4xi64>) -> ()
   // CHECK: nn.sort(%x) outs(%y, %p) scratch(home = %p, away = %p) {axis = 1 : i64}
   nn.sort(%x) outs(%y, %p) scratch(home = %p, away = %p) {axis = 1 : i64} : (memref<?x4xf32>, memref<?x4xf32>, memref<?x4xi64>, memref<?x4xi64>, memref<?x4xi64>) -> ()
-  // CHECK: nn.cumsum(%x) outs(%y) {axis = 1 : i64}
-  nn.cumsum(%x) outs(%y) {axis = 1 : i64} : (memref<?x4xf32>, memref<?x4xf32>) -> ()
+  // CHECK: nn.cumsum(%x) outs(%y) {axis = 1 : i64, product}
+  nn.cumsum(%x) outs(%y) {axis = 1 : i64, product} : (memref<?x4xf32>, memref<?x4xf32>) -> ()
   func.return
 }

@@ -33,6 +33,18 @@ func.func @rows(%x: memref<4x?xi32>, %y: memref<4x?xi32>) {
   func.return
 }
 
+// A running product begins with 1 and is kept as it is: of f32 in f32.
+
+// CHECK-LABEL: func.func @products
+// CHECK-NOT:   f64
+// CHECK-DAG:   %[[ONE:.*]] = arith.constant dense<1.000000e+00> : vector<16xf32>
+// CHECK:       iter_args(%[[TOTAL:.*]] = %[[ONE]]) -> (vector<16xf32>)
+// CHECK:       arith.mulf %[[TOTAL]], %{{.*}} : vector<16xf32>
+func.func @products(%x: memref<?x64xf32>, %y: memref<?x64xf32>) {
+  nn.cumsum(%x) outs(%y) {axis = 0 : i64, product} : (memref<?x64xf32>, memref<?x64xf32>) -> ()
+  func.return
+}
+
 // Everything is copied, then slices come one after the other; what lies outside is reported.
 
 // CHECK-LABEL: func.func @scatter
