@@ -15,6 +15,7 @@ from openinfer.dialects.ops import (
     adaptive_pooling,
     borders,
     convolution,
+    einsum,
     element_indexing,
     elementwise,
     indexing,
@@ -82,7 +83,7 @@ __all__ = [
 
 _FAMILIES = (
     *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
-    element_indexing,
+    *(element_indexing, einsum),
     *(convolution, pooling, adaptive_pooling, recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}

@@ -33,6 +33,7 @@ _MODULES = (
     "conversions",
     "reduce",
     "structured",
+    "einsum",
     "layout",
     "borders",
     "indexing",

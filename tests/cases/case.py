@@ -94,7 +94,7 @@ _EXACT_OPS = frozenset(
     "adaptive_max_pool1d adaptive_max_pool2d".split()
 )
 _SUM_OPS = frozenset(
-    "matmul sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention conv1d "
+    "matmul einsum sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm attention conv1d "
     "conv2d conv3d conv_transpose2d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d "
     "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
     "upsample2d batch_norm group_norm instance_norm lstm gru rfft irfft "
