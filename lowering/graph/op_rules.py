@@ -137,6 +137,7 @@ _MODULES = (
         "element_index_rules",
         "einsum_rule",
         "number_rules",
+        "random_rules",
         "scalar_rules",
     ),
     *("window_rules", "pool_rules", "adaptive_pool_rules", "sequence_rules", "composed_rules"),

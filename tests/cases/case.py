@@ -90,7 +90,7 @@ _EXACT_OPS = frozenset(
     "slice transpose permute reshape squeeze unsqueeze expand iota eq ne lt le gt ge is_finite "
     "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount scatter sort topk cumsum "
     "gather_elements scatter_elements argsort "
-    "one_hot pad flip random_uniform quantize dequantize max_pool1d max_pool2d max_pool3d "
+    "one_hot pad flip random_uniform multinomial quantize dequantize max_pool1d max_pool2d max_pool3d "
     "adaptive_max_pool1d adaptive_max_pool2d".split()
 )
 _SUM_OPS = frozenset(

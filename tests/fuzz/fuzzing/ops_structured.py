@@ -65,7 +65,8 @@ def einsum(g: Pool, name: str) -> None:
     if x is None:
         return
     labels = dict(zip("abcd", x.dims))
-    terms, operands = ["abcd"[: x.rank]], [x]
+    terms: list[str] = ["abcd"[: x.rank]]
+    operands: list[Var | None] = [x]
     for letter in g.pick(["", "e", "e", "ef"]):
         labels[letter] = Size.of(g.pick([1, 2, 3]))
         some = g.chance.sample(terms[0], g.chance.randint(0, x.rank))
