@@ -127,9 +127,9 @@ ROWS = (
     _row("bmm mm dot", "op matmul(x, w) >> y;"),
     _row("mv", "op unsqueeze(w, axes=[1]) >> c; op matmul(x, c) >> t; op squeeze(t, axes=[1]) >> y;"),
     _row(
-        "einsum tensordot",
-        "op permute(x, perm=[1, 0]) >> t; op matmul(t, w) >> y;",
-        "axes into place with permute and reshape, then one product: here \"ki,kj->ij\"",
+        "tensordot",
+        'op einsum(x, w, equation="ki,kj->ij") >> y;',
+        "a letter for each axis; those that the result lacks are summed",
     ),
     _row("outer", "op unsqueeze(x, axes=[1]) >> c; op mul(c, w) >> y;"),
     # Shapes.

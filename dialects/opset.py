@@ -17,6 +17,7 @@ from openinfer.dialects.ops import (
     arrangement,
     borders,
     convolution,
+    einsum,
     element_indexing,
     elementwise,
     indexing,
@@ -86,7 +87,7 @@ __all__ = [
 
 _FAMILIES = (
     *(elementwise, activations, arrangement, reduce, statistics, normalise, structured, rotary),
-    *(layout, borders, indexing, element_indexing, convolution, pooling, adaptive_pooling),
+    *(layout, borders, indexing, element_indexing, einsum, convolution, pooling, adaptive_pooling),
     *(recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}

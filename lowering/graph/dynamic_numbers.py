@@ -32,6 +32,7 @@ WINDOWS: Final = {
 LEAST: Final = {
     "topk": {"k": 0}, "one_hot": {"depth": 1}, "upsample2d": {"size": 1}, "pad": {"pads": 0},
     "rfft": {"n": 1}, "irfft": {"n": 1}, "split": {"sizes": 0},
+    "multinomial": {"samples": 0},
     **{name: {"output_size": 1} for name in ADAPTIVE_AXES},
     "tile": {"repeats": 0},
 }  # fmt: skip

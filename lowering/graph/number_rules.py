@@ -1,16 +1,15 @@
-"""Rules of `quantize`, `dequantize` and `random_uniform`: chains of elementwise functions."""
+"""Rules of `quantize` and `dequantize`: chains of elementwise functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import element_type
 from openinfer.dialects.ops.base import normal_axis
-from openinfer.dialects.ops.random import GAMMA, SIGNIFICANDS, STEPS
 from openinfer.lowering.graph.op_rules import Call, op_rule
 from openinfer.lowering.graph.scalars import (
     Scalar,
@@ -94,57 +93,3 @@ def _dequantize(call: Call) -> Sequence[SSAValue]:
     x = widened(call, x, wide)
     value = call.elementwise("mul", [x, _scale(call, wide)], _like(call, x, wide))
     return [call.convert(value, call.type)]
-
-
-@op_rule("random_uniform", scalars=("seed", "low", "high"))
-def _random_uniform(call: Call) -> Sequence[SSAValue]:
-    """SplitMix64 at the row-major place of each element; see its twin."""
-    result = call.results[0]
-    dtype = result.dtype
-    wide = "f64" if dtype == "f64" else "f32"
-    u64 = element_type("u64")
-    flat = nn.tensor_type(u64, [result.count])
-    seed = _mixed(call, number(call, call.settings["seed"], element_type("i64")))
-    place = call.add(nn.IotaOp, [], flat, axis=nn.int_setting(0))
-    gamma = number(call, GAMMA, u64)
-    place = call.elementwise("add", [place, number(call, 1, u64)], flat)
-    state = call.elementwise("mul", [place, gamma], flat)
-    state = call.elementwise("add", [state, seed], flat)
-    state = _mixed(call, state)
-    bits = SIGNIFICANDS[dtype]
-    state = call.elementwise("shr", [state], flat, bits=64 - bits)
-    # What is left is small, and signed integers are converted faster.
-    state = widened(call, state, "i64" if bits > 31 else "i32")
-    kind = nn.tensor_type(element_type(wide), [result.count])
-    share = call.convert(state, kind)
-    share = call.elementwise("mul", [share, number(call, 2.0**-bits, kind.element_type)], kind)
-    low, high = call.settings["low"], call.settings["high"]
-    if isinstance(low, Scalar) or isinstance(high, Scalar):
-        double = element_type("f64")
-        bounds = [number(call, low, double), number(call, high, double)]
-        ordered = call.elementwise("le", bounds, nn.tensor_type(i1, []))
-        call.step.elements.require(ordered, "range")
-    if (low, high) != (0.0, 1.0):
-        least, most = number(call, low, kind.element_type), number(call, high, kind.element_type)
-        span = call.elementwise("sub", [most, least], nn.tensor_type(kind.element_type, []))
-        share = call.elementwise("mul", [share, span], kind)
-        share = call.elementwise("add", [share, least], kind)
-    return [call.convert(call.reshape(share, result.dims), call.type)]
-
-
-def _mixed(call: Call, z: SSAValue) -> SSAValue:
-    """The mixing function on u64 of any shape."""
-    z = _reinterpreted(call, z)
-    kind = _like(call, z, "u64")
-    for shift, factor in STEPS:
-        z = call.elementwise("xor", [z, call.elementwise("shr", [z], kind, bits=shift)], kind)
-        if factor is not None:
-            z = call.elementwise("mul", [z, number(call, factor, kind.element_type)], kind)
-    return z
-
-
-def _reinterpreted(call: Call, z: SSAValue) -> SSAValue:
-    """The bits of a 64-bit integer as u64."""
-    if dtype_of(z) == "u64":
-        return z
-    return call.elementwise("cast", [z], _like(call, z, "u64"), saturate=False)

@@ -131,7 +131,15 @@ _RULES: dict[str, Rule] = {}
 
 _MODULES = (
     *("layout_rules", "reduce_rules", "attention_rules"),
-    *("border_rules", "index_rules", "element_index_rules", "number_rules", "scalar_rules"),
+    *(
+        "border_rules",
+        "index_rules",
+        "element_index_rules",
+        "einsum_rule",
+        "number_rules",
+        "random_rules",
+        "scalar_rules",
+    ),
     *("window_rules", "pool_rules", "adaptive_pool_rules", "sequence_rules", "composed_rules"),
     *("activation_rules", "statistics_rules", "arrangement_rules"),
 )

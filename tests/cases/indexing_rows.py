@@ -189,6 +189,11 @@ def _numbers() -> Iterator[Case]:
         settings = {"shape": [50], "dtype": dtype, "seed": -1, "low": -2.7, "high": 3.1}
         yield Case("random_uniform", (), (), settings)
     yield Case("random_uniform", (), (), {"shape": [0]})
+    for dtype in ("f32", "f64", "bf16"):
+        settings = {"samples": 30, "seed": 7}
+        yield Case("multinomial", ((3, 17),), (dtype,), settings, draw="positive")
+    yield Case("multinomial", ((9,),), ("f32",), {"samples": 50}, draw="special")
+    yield Case("multinomial", ((2, 3, 65),), ("f32",), {"seed": -1}, runtime=True)
     yield Case("random_uniform", (), (), {"shape": []})
     for codes in ("i8", "u8", "i4", "u4", "i2", "u1", "i16", "u16", "i32", "u32"):
         settings = {"dtype": codes, "scale": 0.3, "zero_point": 0 if codes[0] == "i" else 1}

@@ -208,6 +208,18 @@ def _structured() -> Iterator[Case]:
     yield Case("matmul", ((4, 6), (6, 5)), ("i4", "i4"), {"acc": "i32"})
     yield Case("matmul", ((4, 6), (6, 5)), ("f32", "f32"), {"acc": ["f32", "f64"]})
     yield Case("matmul", ((4, 6), (6, 5)), ("bf16", "f32"))
+    for dtype in ("f32", "f16", "i8", "i4"):
+        shapes: Shapes = ((2, 3, 4), (5, 4))
+        yield Case("einsum", shapes, (dtype,) * 2, {"equation": "bld,hd->blh"})
+    for equation, shapes in (
+        ("kii,jk->ij", ((4, 3, 3), (5, 4))),
+        ("...i,i,i->...", ((2, 3, 17), (17,), (17,))),
+        ("ij->", ((3, 0),)),
+    ):
+        yield Case("einsum", shapes, ("f32",) * len(shapes), {"equation": equation})
+    names = (("B", "L", "4"), ("H", "4"))
+    settings = {"equation": "bld,hd->bhl"}
+    yield Case("einsum", ((2, 3, 4), (5, 4)), ("f32", "f16"), settings, names=names)
     yield Case("matmul", ((4, 6), (6, 5)), ("f16", "f16"), out="f32")
     yield from _linear()
     same: Shapes = ((2, 3, 5, 8),) * 3

@@ -302,6 +302,12 @@ def random_uniform(g: Pool, name: str) -> None:
     g.op(name, [], settings, declared=TensorSpec(dtype, dims))
 
 
+def multinomial(g: Pool, name: str) -> None:
+    x = g.some(lambda v: taken(name)(v) and v.rank >= 1)
+    settings: dict[str, object] = {"samples": g.pick([1, 3, Size.name("N")])}
+    g.op(name, [x], settings | {"seed": g.chance.randrange(9)})
+
+
 RULES: dict[str, Rule] = {
     "transpose": transpose,
     "permute": transpose,
@@ -329,4 +335,5 @@ RULES: dict[str, Rule] = {
     "topk": order,
     "iota": iota,
     "random_uniform": random_uniform,
+    "multinomial": multinomial,
 }

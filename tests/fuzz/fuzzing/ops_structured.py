@@ -80,6 +80,24 @@ def _member(g: Pool, a: Var, inner: Size) -> Var | None:
     return Var(f"V[{index}]", "f32", (Size.of(4), Size.of(4)), "constant")
 
 
+def einsum(g: Pool, name: str) -> None:
+    x = g.some(lambda v: taken(name)(v) and 0 < v.rank <= 4)
+    if x is None:
+        return
+    labels = dict(zip("abcd", x.dims))
+    terms: list[str] = ["abcd"[: x.rank]]
+    operands: list[Var | None] = [x]
+    for letter in g.pick(["", "e", "e", "ef"]):
+        labels[letter] = Size.of(g.pick([1, 2, 3]))
+        some = g.chance.sample(terms[0], g.chance.randint(0, x.rank))
+        term = "".join(g.chance.sample([*some, letter], len(some) + 1))
+        terms.append(term)
+        operands.append(g.need(x.dtype, tuple(labels[one] for one in term)))
+    kept = g.chance.sample(list(labels), g.chance.randint(0, min(len(labels), 4)))
+    made = g.op(name, operands, {"equation": f"{','.join(terms)}->{''.join(kept)}"})
+    calm(g, made)
+
+
 def attention(g: Pool, name: str) -> None:
     q = g.some(lambda v: is_float(v) and v.rank >= 2)
     if q is None:
@@ -310,6 +328,7 @@ def floats(g: Pool) -> list[str]:
 RULES: dict[str, Rule] = {
     "matmul": matmul,
     "linear": linear,
+    "einsum": einsum,
     "attention": attention,
     "conv1d": conv,
     "conv2d": conv,

@@ -22,12 +22,13 @@ func.func @gather(%x: memref<8x9xf32>, %i: memref<8x5xi64>, %y: memref<8x5xf32>,
   func.return
 }
 
-// Everything is copied, then each thread goes along the lines that it has, here columns.
+// Everything is copied, then each thread goes along the lines that it has, here up to 64 columns together.
 
 // CHECK-LABEL: func.func @scatter
 // CHECK:       vector.store
-// CHECK:       scf.for %[[COLUMN:.*]] = %c0 to %c5 step %c1
-// CHECK-NEXT:  scf.for %[[N:.*]] = %c0 to %c3 step %c1
+// CHECK:       scf.for %[[BLOCK:.*]] = %c0 to %c200 step %c64
+// CHECK:       scf.for %[[N:.*]] = %c0 to %c3 step %c1
+// CHECK-NEXT:  scf.for %[[COLUMN:.*]] = %[[BLOCK]] to %{{.*}} step %c1
 // CHECK:         %[[RAW:.*]] = memref.load %i[%[[N]], %[[COLUMN]]]
 // CHECK:         %[[AT:.*]] = arith.index_castui %[[RAW]]
 // CHECK:         %[[U:.*]] = memref.load %u[%[[N]], %[[COLUMN]]]
@@ -35,9 +36,9 @@ func.func @gather(%x: memref<8x9xf32>, %i: memref<8x5xi64>, %y: memref<8x5xf32>,
 // CHECK:         %[[NEW:.*]] = arith.maxui %[[OLD]], %[[U]]
 // CHECK:         memref.store %[[NEW]], %y[%[[AT]], %[[COLUMN]]]
 // CHECK:       {openinfer.parallel}
-func.func @scatter(%x: memref<8x9xi8>, %i: memref<3x5xi8>, %u: memref<3x5xi8>, %y: memref<8x9xi8>) {
+func.func @scatter(%x: memref<8x200xi8>, %i: memref<3x200xi8>, %u: memref<3x200xi8>, %y: memref<8x200xi8>) {
   nn.scatter_elements(%x, %i, %u) outs(%y) {axis = 0 : i64, mode = "max", unsigned, unsigned_indices}
-    : (memref<8x9xi8>, memref<3x5xi8>, memref<3x5xi8>, memref<8x9xi8>) -> ()
+    : (memref<8x200xi8>, memref<3x200xi8>, memref<3x200xi8>, memref<8x200xi8>) -> ()
   func.return
 }
 
