@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.cpu.threads.outline_rounds import outline_rounds
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
@@ -70,6 +71,8 @@ def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> li
     arguments = add_arguments(step, wanted)
     shared: list[FuncOp] = []
     for kernel in kernels:
+        if kernel.sym_name.data not in sections:
+            outline_rounds(module, kernel)
         clone = kernel.clone()
         clone.properties["sym_name"] = StringAttr(kernel.sym_name.data + SHARED)
         module.body.block.add_op(clone)
