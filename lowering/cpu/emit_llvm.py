@@ -15,14 +15,15 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from openinfer.dialects.nn import InterfaceOp
-from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.lowering.cpu.llvm_ir.function_writer import FunctionWriter
 from openinfer.lowering.cpu.llvm_ir.literals import (
+    DEVICE_CODE,
     constant_text,
     string_text,
     symbol_text,
     type_text,
 )
+from openinfer.lowering.operations import operations
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.program import HOST, OBJECT
@@ -85,7 +86,7 @@ def _own_module(
     if function.linkage.linkage.data != "internal" or _size(function) < OWN_MODULE:
         return None
     called: dict[str, llvm.FuncOp] = {}
-    for op in function.body.walk():
+    for op in operations(function.body):
         if isinstance(op, llvm.AddressOfOp):
             return None
         if isinstance(op, llvm.CallOp) and op.callee is not None:
@@ -128,7 +129,7 @@ class _Parts:
                 parts.globals.append(op)
             elif isinstance(op, llvm.FuncOp):
                 (parts.functions if op.body.blocks else parts.outside).append(op)
-            elif not isinstance(op, InterfaceOp | SpirvModuleOp):
+            elif not (isinstance(op, InterfaceOp) or op.name == DEVICE_CODE):
                 raise CompileError(
                     "OI0981",
                     f"'{op.name}' cannot stand at the top of an llvm module",

@@ -24,6 +24,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 
 ROUNDS = "openinfer.rounds"
 """Of a call that does the rounds from its last argument but one to its last: the step between them."""
@@ -63,7 +64,7 @@ def _loops(block: Block) -> Iterator[scf.ForOp]:
 
 def _hoist_threads(loop: scf.ForOp) -> None:
     """Who runs the rounds is known where they are called."""
-    for op in [op for op in loop.walk() if isinstance(op, nn.ThreadOp)]:
+    for op in [op for op in operations_of(loop) if isinstance(op, nn.ThreadOp)]:
         op.detach()
         parent = loop.parent_block()
         assert parent is not None
@@ -88,7 +89,7 @@ def _captured(loop: scf.ForOp) -> list[SSAValue]:
 def _may_move(loop: scf.ForOp, captured: list[SSAValue]) -> bool:
     """Whether the rounds are many ops, can be left by no other way, and use what a function can be given."""
     count = 0
-    for op in loop.walk():
+    for op in operations_of(loop):
         count += 1
         if isinstance(op, nn.LeaveIfOp):
             return False

@@ -30,6 +30,7 @@ from openinfer.lowering.interface import as_attribute, read_rows
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.packed_loops import writes_own_bytes
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.slots import Slot, SlotKind
 
@@ -84,7 +85,7 @@ class ShareLoops(ModulePass):
             _fork(op, step)
             return
         called: dict[str, FuncOp] = {}
-        for inner in step.walk():
+        for inner in operations_of(step):
             if isinstance(inner, CallOp):
                 name = inner.callee.string_value()
                 called[name] = functions[name]
@@ -96,7 +97,7 @@ class ShareLoops(ModulePass):
 
 
 def _flatten(module: ModuleOp) -> None:
-    for op in [o for o in module.walk() if isinstance(o, nn.SectionsOp)]:
+    for op in [o for o in operations_of(module) if isinstance(o, nn.SectionsOp)]:
         one_by_one(op)
 
 
@@ -126,7 +127,7 @@ def _lengthen_frame(module: ModuleOp, added: Sequence[Slot | None]) -> None:
 
 def _alone(module: ModuleOp) -> None:
     """Without a team there is one thread, number 0."""
-    for op in [o for o in module.walk() if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(module) if isinstance(o, nn.ThreadOp)]:
         zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
         Rewriter.replace_op(op, [zero], [zero.result])
 
@@ -146,7 +147,7 @@ def _shareable(step: FuncOp) -> bool:
         memref.ExpandShapeOp,
         nn.StampOp,
     )
-    ops = list(step.walk())
+    ops = operations_of(step)
     if not all(isinstance(op, allowed) or is_scalar(op) for op in ops if op is not step):
         return False
     blocks = [block for op in ops for region in op.regions for block in region.blocks]
@@ -181,7 +182,7 @@ def _share_kernel(kernel: FuncOp) -> None:
     base = block.insert_arg(i64, count + 1)
     thread = block.insert_arg(IndexType(), count + 2)
     team.name_hint, base.name_hint, thread.name_hint = "team", "ticket", "thread"
-    for op in [o for o in kernel.walk() if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(kernel) if isinstance(o, nn.ThreadOp)]:
         Rewriter.replace_op(op, [], [thread])
     last = _share_block(block, Team(team, thread), base, wait_first=True)
     end = block.last_op
