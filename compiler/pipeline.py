@@ -181,6 +181,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             (
                 Step("share-loops", "ticket and thread are the last things a step is called with"),
                 Step("lower-stamps", "only now is known which thread writes the record"),
+                Step("split-kernels", "functions are final; what is large is compiled in parts"),
                 Step("cse", "LLVM would do it as well; printed kernels are a fifth shorter"),
                 Step("dce", "dead index arithmetic"),
             ),

@@ -51,7 +51,8 @@ def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmMo
     exported: set[str] = set()
     rest: list[llvm.FuncOp] = []
     written: dict[str, llvm.FuncOp] = {}
-    for function in parts.functions:
+    # LLVM begins with the first that is written: what takes long comes first.
+    for function in sorted(parts.functions, key=_size, reverse=True):
         own = _own_module(function, known)
         if own is None:
             rest.append(function)
@@ -66,6 +67,7 @@ def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmMo
             text = text.replace(_OWN, symbol)
             yield LlvmModule(symbol + OBJECT, name, text, _passes_for(function))
     outside = [*parts.outside, *written.values()]
+    rest.sort(key=parts.functions.index)
     whole = _text(_Parts(parts.globals, outside, rest), target, symbols, exported)
     yield LlvmModule(HOST, HOST, whole, Passes.ALL)
 
@@ -74,9 +76,6 @@ _OWN = "openinfer.own"
 """What a kernel is called while its name is not known."""
 OWN_MODULE = 150
 """Ops from which on a kernel is a module of its own. Smaller ones are better off where they are called."""
-MANY = 3000
-"""Ops from which on LLVM's way is the short one: a kernel this large has its loops in the form that the
-machine wants, and what else LLVM finds was measured to buy nothing (docs/performance-log.md)."""
 
 
 def _own_module(
@@ -107,9 +106,7 @@ def _size(function: llvm.FuncOp) -> int:
 
 
 def _passes_for(function: llvm.FuncOp) -> Passes:
-    if function.sym_name.data.startswith("prepare_"):
-        return Passes.NONE
-    return Passes.SHORT if _size(function) >= MANY else Passes.FUNCTION
+    return Passes.NONE if function.sym_name.data.startswith("prepare_") else Passes.FUNCTION
 
 
 @dataclass(frozen=True)

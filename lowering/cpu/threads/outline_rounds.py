@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import (
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-    MemRefType,
-    ModuleOp,
-)
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
-from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.cpu.threads.outlining import (
+    captured,
+    copied_constant,
+    entry_of,
+    may_move,
+    passed,
+    rename,
+)
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.operations import operations_of
+from openinfer.lowering.operations import operations, operations_of
 
 ROUNDS = "openinfer.rounds"
 """Of a call that does the rounds from its last argument but one to its last: the step between them."""
@@ -41,14 +41,13 @@ def outline_rounds(module: ModuleOp, kernel: FuncOp) -> None:
         func.call @kernel_rounds0(%x, %lo, %hi) {openinfer.rounds = 4 : index}
     """
     for number, loop in enumerate(list(_loops(kernel.body.block))):
-        if loop.results or loop.iter_args or not isinstance(loop.step.owner, arith.ConstantOp):
+        if loop.results or not isinstance(loop.step.owner, arith.ConstantOp):
             continue
         _hoist_threads(loop)
-        captured = _captured(loop)
-        if _may_move(loop, captured):
-            module.body.block.add_op(
-                _outline(loop, captured, f"{kernel.sym_name.data}_rounds{number}")
-            )
+        used = captured(loop.body.block)
+        if len(operations(loop.body)) >= WORTH and may_move(loop.body.block, used):
+            name = f"{kernel.sym_name.data}_rounds{number}"
+            module.body.block.add_op(_outline(loop, used, name))
 
 
 def _loops(block: Block) -> Iterator[scf.ForOp]:
@@ -71,75 +70,26 @@ def _hoist_threads(loop: scf.ForOp) -> None:
         parent.insert_op_before(op, loop)
 
 
-def _captured(loop: scf.ForOp) -> list[SSAValue]:
-    """Values from outside that the rounds use, the constants among them first used first."""
-    inside: set[SSAValue] = set()
-    found: dict[SSAValue, None] = {}
-    for op in loop.body.block.walk():
-        inside.update(op.results)
-        for region in op.regions:
-            for block in region.blocks:
-                inside.update(block.args)
-    inside.update(loop.body.block.args)
-    for op in loop.body.block.walk():
-        found.update((operand, None) for operand in op.operands if operand not in inside)
-    return list(found)
-
-
-def _may_move(loop: scf.ForOp, captured: list[SSAValue]) -> bool:
-    """Whether the rounds are many ops, can be left by no other way, and use what a function can be given."""
-    count = 0
-    for op in operations_of(loop):
-        count += 1
-        if isinstance(op, nn.LeaveIfOp):
-            return False
-    passed = [value for value in captured if not isinstance(value.owner, arith.ConstantOp)]
-    return count >= WORTH and all(_is_passed(value.type) for value in passed)
-
-
-def _is_passed(type: Attribute) -> bool:
-    """What is known of places in a buffer of half bytes would be lost on the way."""
-    if isinstance(type, MemRefType):
-        return not is_packed(type.element_type)
-    return isinstance(type, IndexType | IntegerType)
-
-
-def _outline(loop: scf.ForOp, captured: list[SSAValue], name: str) -> FuncOp:
+def _outline(loop: scf.ForOp, used: list[SSAValue], name: str) -> FuncOp:
     """Makes the function, and a call of it in the loop's place."""
-    passed = [value for value in captured if not isinstance(value.owner, arith.ConstantOp)]
-    block = Block(arg_types=[*(value.type for value in passed), IndexType(), IndexType()])
-    build = LoopBuilder(InsertPoint.at_end(block))
-    known: dict[SSAValue, SSAValue] = dict(zip(passed, block.args))
-    for value, argument in zip(passed, block.args):
-        argument.name_hint = value.name_hint
-    low, high = block.args[-2:]
+    entry, build = entry_of(used, [IndexType(), IndexType()])
+    low, high = entry.args[-2:]
     low.name_hint, high.name_hint = "low", "high"
-    for value in [*captured, loop.step]:
-        if value not in known:
-            assert isinstance(value.owner, arith.ConstantOp)
-            copy = value.owner.clone()
-            build.do(copy)
-            copy.result.name_hint = value.name_hint
-            known[value] = copy.result
-    for op in list(loop.body.block.walk()):
-        for i, operand in enumerate(op.operands):
-            if operand in known:
-                op.operands[i] = known[operand]
-    step = loop.step.owner
-    assert isinstance(step, arith.ConstantOp)
-    assert isinstance(step.value, IntegerAttr)
-    call = CallOp(name, [*passed, loop.lb, loop.ub], [])
-    call.attributes[ROUNDS] = step.value
+    step = copied_constant(build, loop.step)
+    rename(loop.body.block, used, entry, build)
+    assert isinstance(loop.step.owner, arith.ConstantOp)
+    call = CallOp(name, [*passed(used), loop.lb, loop.ub], [])
+    call.attributes[ROUNDS] = loop.step.owner.value
     give_location(loop.location, call)
     region = loop.body
     loop.detach_region(region)
-    rounds = scf.ForOp(low, high, known[loop.step], [], region)
+    rounds = scf.ForOp(low, high, step, [], region)
     give_location(loop.location, rounds)
     build.do(rounds)
     build.do(ReturnOp())
     Rewriter.replace_op(loop, [call], [])
-    types = [argument.type for argument in block.args]
-    function = FuncOp(name, (types, []), Region(block), "private")
+    types = [argument.type for argument in entry.args]
+    function = FuncOp(name, (types, []), Region(entry), "private")
     give_location(call.location, function)
     return function
 
