@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 
 from openinfer.lowering.level import Level
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.rewriting import operations
+from openinfer.lowering.operations import operations
 from openinfer.runtime.errors import CompileError
 
 

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from openinfer.lowering.hints import absorb_hints
+from openinfer.lowering.operations import operations_of
 from openinfer.runtime.errors import Location
 
 
@@ -59,7 +60,7 @@ def give_location(place: LocationAttr, *targets: Operation) -> None:
     if isinstance(place, UnknownLoc):
         return
     for target in targets:
-        for op in target.walk():
+        for op in operations_of(target) if target.regions else (target,):
             if not has_location(op):
                 op.location = place
 

@@ -21,6 +21,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from openinfer.lowering.locations import give_location, location_of
+from openinfer.lowering.operations import operations
 from openinfer.runtime.errors import CompileError, OpenInferError
 
 
@@ -93,24 +94,6 @@ def rewrite(
     walker.only = only
     region = module.body if isinstance(module, ModuleOp) else module
     return walker.rewrite_region(region)
-
-
-def operations(region: Region) -> list[Operation]:
-    """All ops of a region, each before those inside it. `walk` gives them at ten times the price:
-    it hands each one up through a generator per level."""
-    found: list[Operation] = []
-    _collect(region, found)
-    return found
-
-
-def _collect(region: Region, found: list[Operation]) -> None:
-    for block in region.blocks:
-        op = block.first_op
-        while op is not None:
-            found.append(op)
-            for inner in op.regions:
-                _collect(inner, found)
-            op = op.next_op
 
 
 class _Walker(PatternRewriteWalker):

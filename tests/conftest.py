@@ -15,6 +15,14 @@ ASKS_THE_HOST = "cpu_identity host_can_run host_target named_target skip_unless_
 """Who imports one of these asks what this processor is, or makes code for others."""
 
 
+@pytest.fixture(autouse=True, scope="session")
+def verified() -> None:
+    """Every compilation checks the IR after each phase, also where LLVM would do it again."""
+    from openinfer.compiler import pipeline
+
+    pipeline.VERIFY_EMITTED = True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of every file that asks for the processor: CI repeats them with it masked."""
     for item in items:

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects.extensions.llvm import LLVM
 from openinfer.dialects.nn import InterfaceOp
-from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
+from openinfer.lowering.cpu.llvm_ir.literals import DEVICE_CODE
 from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
 from openinfer.lowering.cpu.to_llvm import math as math_rules
@@ -86,7 +86,7 @@ class ConvertToLlvm(ModulePass):
                 needed.update(converter.needed)
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)
-            elif isinstance(child, InterfaceOp | SpirvModuleOp):
+            elif isinstance(child, InterfaceOp) or child.name == DEVICE_CODE:
                 continue
             elif isinstance(child, llvm.FuncOp | llvm.GlobalOp):
                 defined.add(child.sym_name.data)

@@ -15,14 +15,15 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from openinfer.dialects.nn import InterfaceOp
-from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.lowering.cpu.llvm_ir.function_writer import FunctionWriter
 from openinfer.lowering.cpu.llvm_ir.literals import (
+    DEVICE_CODE,
     constant_text,
     string_text,
     symbol_text,
     type_text,
 )
+from openinfer.lowering.operations import operations
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.program import HOST, OBJECT
@@ -50,7 +51,8 @@ def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmMo
     exported: set[str] = set()
     rest: list[llvm.FuncOp] = []
     written: dict[str, llvm.FuncOp] = {}
-    for function in parts.functions:
+    # LLVM begins with the first that is written: what takes long comes first.
+    for function in sorted(parts.functions, key=_size, reverse=True):
         own = _own_module(function, known)
         if own is None:
             rest.append(function)
@@ -65,6 +67,7 @@ def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmMo
             text = text.replace(_OWN, symbol)
             yield LlvmModule(symbol + OBJECT, name, text, _passes_for(function))
     outside = [*parts.outside, *written.values()]
+    rest.sort(key=parts.functions.index)
     whole = _text(_Parts(parts.globals, outside, rest), target, symbols, exported)
     yield LlvmModule(HOST, HOST, whole, Passes.ALL)
 
@@ -73,9 +76,6 @@ _OWN = "openinfer.own"
 """What a kernel is called while its name is not known."""
 OWN_MODULE = 150
 """Ops from which on a kernel is a module of its own. Smaller ones are better off where they are called."""
-MANY = 3000
-"""Ops from which on LLVM's way is the short one: a kernel this large has its loops in the form that the
-machine wants, and what else LLVM finds was measured to buy nothing (docs/performance-log.md)."""
 
 
 def _own_module(
@@ -85,7 +85,7 @@ def _own_module(
     if function.linkage.linkage.data != "internal" or _size(function) < OWN_MODULE:
         return None
     called: dict[str, llvm.FuncOp] = {}
-    for op in function.body.walk():
+    for op in operations(function.body):
         if isinstance(op, llvm.AddressOfOp):
             return None
         if isinstance(op, llvm.CallOp) and op.callee is not None:
@@ -106,9 +106,7 @@ def _size(function: llvm.FuncOp) -> int:
 
 
 def _passes_for(function: llvm.FuncOp) -> Passes:
-    if function.sym_name.data.startswith("prepare_"):
-        return Passes.NONE
-    return Passes.SHORT if _size(function) >= MANY else Passes.FUNCTION
+    return Passes.NONE if function.sym_name.data.startswith("prepare_") else Passes.FUNCTION
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class _Parts:
                 parts.globals.append(op)
             elif isinstance(op, llvm.FuncOp):
                 (parts.functions if op.body.blocks else parts.outside).append(op)
-            elif not isinstance(op, InterfaceOp | SpirvModuleOp):
+            elif not (isinstance(op, InterfaceOp) or op.name == DEVICE_CODE):
                 raise CompileError(
                     "OI0981",
                     f"'{op.name}' cannot stand at the top of an llvm module",

@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from openinfer.dialects import nn
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import StepArguments
 from openinfer.runtime.slots import SlotKind
 
@@ -47,7 +48,7 @@ class LowerChecks(ModulePass):
         for function in list(op.body.ops):
             if not isinstance(function, FuncOp):
                 continue
-            for inner in list(function.walk()):
+            for inner in operations_of(function):
                 if isinstance(inner, nn.CheckIndexOp):
                     _check(function, inner)
                 elif isinstance(inner, nn.ObserveOp):

@@ -26,6 +26,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.runtime.sizes import Size
@@ -56,7 +57,7 @@ class LowerSizes(ModulePass):
         needs = {name: _names(f) for name, f in functions.items()}
         step = functions.get("step")
         if step is not None:
-            for call in [o for o in step.walk() if isinstance(o, CallOp)]:
+            for call in [o for o in operations_of(step) if isinstance(o, CallOp)]:
                 wanted = needs.get(call.callee.string_value(), [])
                 if wanted:
                     sizes = [nn.SizeOp(name) for name in wanted]
@@ -78,7 +79,7 @@ class LowerSizes(ModulePass):
 
 def _names(function: FuncOp) -> list[str]:
     found: set[str] = set()
-    for op in function.walk():
+    for op in operations_of(function):
         if isinstance(op, nn.SizeOp):
             found |= op.size.data.names
     return sorted(found)
@@ -95,7 +96,7 @@ def _lower(function: FuncOp, names: list[str], dynamic: Sequence[str], *, step: 
         for name, argument in zip(names, arguments):
             argument.name_hint = name
     values: dict[str, SSAValue] = dict(zip(names, arguments))
-    sizes = [o for o in function.walk() if isinstance(o, nn.SizeOp)]
+    sizes = [o for o in operations_of(function) if isinstance(o, nn.SizeOp)]
     settled = [o for o in sizes if not o.size.data.names & set(dynamic)]
     if settled:
         # Size ops go away: the anchor is the first op that stays.

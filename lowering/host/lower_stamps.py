@@ -24,6 +24,7 @@ from openinfer.lowering.host.lower_checks import OBSERVER
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import StepArguments
 from openinfer.runtime.manifest import StampRow
 from openinfer.runtime.slots import SlotKind
@@ -55,7 +56,7 @@ class LowerStamps(ModulePass):
         for function in list(op.body.ops):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 trace = StepArguments(function).get(SlotKind.TRACE)
-                for stamp in [o for o in function.walk() if isinstance(o, nn.StampOp)]:
+                for stamp in [o for o in operations_of(function) if isinstance(o, nn.StampOp)]:
                     number = rows.setdefault(_row(stamp), len(rows))
                     _lower(stamp, number, trace)
                 if rows:

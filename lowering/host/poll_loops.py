@@ -17,6 +17,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.host.lower_checks import error_record
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.sum_chains import rounds_of
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import as_hosts
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.devices.failures import INTERRUPTED
@@ -58,7 +59,7 @@ class PollLoops(ModulePass):
             if not isinstance(function, FuncOp) or function.sym_name.data != "step":
                 continue
             loops = list(_long_loops(function, 1))
-            shown = [o for o in function.walk() if isinstance(o, nn.ObserveOp)]
+            shown = [o for o in operations_of(function) if isinstance(o, nn.ObserveOp)]
             if not loops and not shown:
                 continue
             errors = error_record(function)

@@ -35,6 +35,7 @@ from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.lanes import Constants, Lanes
 from openinfer.lowering.kernels.numeric import resize_float, widen
 from openinfer.lowering.kernels.turns import sine
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import is_device_kernel
 
 
@@ -73,12 +74,12 @@ class ExpandMath(ModulePass):
 
 def _expand_function(function: FuncOp, *, strict: bool) -> None:
     if strict:
-        for op in [op for op in function.walk() if op.name in ROUNDED]:
+        for op in [op for op in operations_of(function) if op.name in ROUNDED]:
             _compute_in_f64(op)
         return
-    for op in [op for op in function.walk() if op.name == TANGENT]:
+    for op in [op for op in operations_of(function) if op.name == TANGENT]:
         _divide_turns(op)
-    found = [op for op in function.walk() if op.name in EXPANSIONS or op.name in CIRCULAR]
+    found = [op for op in operations_of(function) if op.name in EXPANSIONS or op.name in CIRCULAR]
     homes: dict[Block, Constants] = {}
     device = is_device_kernel(function)
     for op in found:

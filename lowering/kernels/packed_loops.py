@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.memref_layout import memref_layout
+from openinfer.lowering.operations import operations_of
 
 _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp, memref.CopyOp)
 
@@ -39,7 +40,7 @@ def writes_own_bytes(loop: scf.ForOp) -> bool:
 
     Loops that write no packed buffer are taken to be apart: their author said that they are.
     """
-    for op in loop.walk():
+    for op in operations_of(loop):
         if is_store(op):
             kind = stored_buffer(op).type
             assert isinstance(kind, MemRefType)

@@ -31,6 +31,7 @@ from openinfer.dialects.nn.elements import dtype_name
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, like, resize_float
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import to_storage
 
@@ -62,16 +63,18 @@ class _Expansion:
     def run(self) -> None:
         if not any(self._is_one(value.type) for value in _values(self.op)):
             return
-        for inner in [o for o in self.op.walk() if self._computes(o)]:
+        for inner in [o for o in operations_of(self.op) if self._computes(o)]:
             self._in_f32(inner)
-        for inner in [o for o in self.op.walk() if isinstance(o, arith.ExtFOp | arith.TruncFOp)]:
+        for inner in [
+            o for o in operations_of(self.op) if isinstance(o, arith.ExtFOp | arith.TruncFOp)
+        ]:
             self._convert(inner)
-        for inner in [o for o in self.op.walk() if isinstance(o, arith.ConstantOp)]:
+        for inner in [o for o in operations_of(self.op) if isinstance(o, arith.ConstantOp)]:
             self._constant(inner)
         for value in list(_values(self.op)):
             if self._is_one(value.type):
                 Rewriter.replace_value_with_new_type(value, self._bits(value.type))
-        for inner in list(self.op.walk()):
+        for inner in operations_of(self.op):
             self._finish(inner)
 
     def _is_one(self, kind: Attribute) -> bool:
@@ -169,7 +172,7 @@ class _Expansion:
 
 def _values(op: Operation) -> Iterator[SSAValue]:
     """All values that are made inside of an op."""
-    for inner in op.walk():
+    for inner in operations_of(op):
         yield from inner.results
         for region in inner.regions:
             for block in region.blocks:

@@ -28,7 +28,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.graph import SizeAttr
 from openinfer.lowering.demands import Composite, demands_of
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.rewriting import operations
+from openinfer.lowering.operations import operations
 from openinfer.runtime.sizes import Size
 
 _ONE = Size.of(1)

@@ -56,7 +56,7 @@ def objects_of(modules: list[LlvmModule], workers: int) -> dict[str, bytes]:
 
 def adds(name: str, number: int) -> LlvmModule:
     text = f"define i64 @{name}(i64 %a) {{\n  %r = add i64 %a, {number}\n  ret i64 %r\n}}\n"
-    return LlvmModule(name + OBJECT, name, text, Passes.SHORT)
+    return LlvmModule(name + OBJECT, name, text, Passes.FUNCTION)
 
 
 def test_large_kernels_are_modules_of_their_own() -> None:

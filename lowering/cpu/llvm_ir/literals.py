@@ -34,6 +34,10 @@ from openinfer.runtime.errors import CompileError
 _FLOATS = {BFloat16Type: "i16", Float16Type: "half", Float32Type: "float", Float64Type: "double"}
 _MANGLED_FLOATS = {BFloat16Type: "i16", Float16Type: "f16", Float32Type: "f32", Float64Type: "f64"}
 
+DEVICE_CODE = "spirv.module"
+"""An op that may stand beside functions for LLVM: kernels of a device, which others write. It is known by
+name, for the dialect takes long to import and few programs have it."""
+
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$-][A-Za-z0-9_.$-]*")
 
 

@@ -42,6 +42,7 @@ from openinfer.lowering.kernels.sum_chains import (
     sums_of,
 )
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import is_device_kernel
 
 
@@ -81,7 +82,7 @@ class BlockSums(ModulePass):
             if isinstance(function, FuncOp) and not function.is_declaration:
                 if not strict and not is_device_kernel(function):
                     _Function(function).rewrite()
-                for inner in function.walk():
+                for inner in operations_of(function):
                     for note in (builder.SUMS, builder.BESIDE, builder.ROUNDS):
                         inner.attributes.pop(note, None)
 
@@ -126,7 +127,7 @@ def _plan(loop: scf.ForOp) -> _Plan | None:
     sums = sums_of(loop)
     if not sums or not constant_of(loop.step):
         return None
-    notes = {inner.attributes.get(builder.SUMS) for inner in loop.walk()}
+    notes = {inner.attributes.get(builder.SUMS) for inner in operations_of(loop)}
     if StringAttr("marks") in notes:
         return None
     lengths = next((_LENGTHS[note.data] for note in notes if isinstance(note, StringAttr)), ANY)
@@ -147,7 +148,11 @@ class _Function:
     function: FuncOp
 
     def rewrite(self) -> None:
-        plans = [p for op in self.function.walk() if isinstance(op, scf.ForOp) and (p := _plan(op))]
+        plans = [
+            p
+            for op in operations_of(self.function)
+            if isinstance(op, scf.ForOp) and (p := _plan(op))
+        ]
         if not plans:
             return
         ends: dict[Operation, int] = {}

@@ -18,6 +18,7 @@ from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.packed_loops import is_store, stored_buffer
 from openinfer.lowering.kernels.runs import extent_of
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import is_device_kernel
 
 _VIEWS = (
@@ -66,7 +67,7 @@ def _clear(function: FuncOp) -> None:
     if not isinstance(last, ReturnOp):
         return
     written: dict[SSAValue, Operation] = {}
-    for op in function.walk():
+    for op in operations_of(function):
         if is_store(op):
             root = _root(stored_buffer(op))
             if isinstance(root, BlockArgument) and root.block is function.body.blocks[0]:

@@ -24,9 +24,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.cpu.threads.outline_rounds import outline_rounds
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
 from openinfer.runtime.sizes import THREADS
 from openinfer.runtime.slots import Slot, SlotKind
@@ -52,7 +54,7 @@ def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> li
     sections = _outline_sections(module, step)
     functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, FuncOp)}
     calls: list[tuple[CallOp, FuncOp]] = []
-    for op in step.walk():
+    for op in operations_of(step):
         if isinstance(op, CallOp):
             kernel = functions[op.callee.string_value()]
             if kernel.sym_name.data in sections or _worth_sharing(kernel):
@@ -70,6 +72,8 @@ def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> li
     arguments = add_arguments(step, wanted)
     shared: list[FuncOp] = []
     for kernel in kernels:
+        if kernel.sym_name.data not in sections:
+            outline_rounds(module, kernel)
         clone = kernel.clone()
         clone.properties["sym_name"] = StringAttr(kernel.sym_name.data + SHARED)
         module.body.block.add_op(clone)
@@ -93,7 +97,7 @@ def _worth_sharing(kernel: FuncOp) -> bool:
     """Whether a kernel has a parallel loop, and may have buffers that are large enough."""
     if kernel.is_declaration:
         return False
-    if not any("openinfer.parallel" in op.attributes for op in kernel.walk()):
+    if not any("openinfer.parallel" in op.attributes for op in operations_of(kernel)):
         return False
     return any(
         _static_elements(type) is None or (_static_elements(type) or 0) >= WORTH
@@ -177,13 +181,13 @@ def side_by_side(op: nn.SectionsOp) -> bool:
 
 
 def _inside(op: nn.SectionsOp) -> list[Operation]:
-    return [inner for inner in op.walk() if inner is not op]
+    return [inner for inner in operations_of(op) if inner is not op]
 
 
 def _outline_sections(module: ModuleOp, step: FuncOp) -> set[str]:
     """Each group of sections becomes a kernel whose parallel loop calls one function after another."""
     names: set[str] = set()
-    for op in [o for o in step.walk() if isinstance(o, nn.SectionsOp)]:
+    for op in [o for o in operations_of(step) if isinstance(o, nn.SectionsOp)]:
         if side_by_side(op):
             names.add(_outline(module, step, op, len(names)))
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from xdsl.traits import MemoryEffectKind, get_effects
 
 from openinfer.dialects import nn
 from openinfer.lowering.cpu.threads.fork_kernels import fork_step, one_by_one
+from openinfer.lowering.cpu.threads.outline_rounds import step_of
 from openinfer.lowering.cpu.threads.scalar_chunks import is_closed, is_scalar, scalar_chunks
 from openinfer.lowering.cpu.threads.team import CHUNKS, TEAM, THREADS, Team, team_functions
 from openinfer.lowering.facts import Facts
@@ -29,6 +30,7 @@ from openinfer.lowering.interface import as_attribute, read_rows
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.packed_loops import writes_own_bytes
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import add_arguments
 from openinfer.runtime.slots import Slot, SlotKind
 
@@ -83,7 +85,7 @@ class ShareLoops(ModulePass):
             _fork(op, step)
             return
         called: dict[str, FuncOp] = {}
-        for inner in step.walk():
+        for inner in operations_of(step):
             if isinstance(inner, CallOp):
                 name = inner.callee.string_value()
                 called[name] = functions[name]
@@ -95,7 +97,7 @@ class ShareLoops(ModulePass):
 
 
 def _flatten(module: ModuleOp) -> None:
-    for op in [o for o in module.walk() if isinstance(o, nn.SectionsOp)]:
+    for op in [o for o in operations_of(module) if isinstance(o, nn.SectionsOp)]:
         one_by_one(op)
 
 
@@ -125,7 +127,7 @@ def _lengthen_frame(module: ModuleOp, added: Sequence[Slot | None]) -> None:
 
 def _alone(module: ModuleOp) -> None:
     """Without a team there is one thread, number 0."""
-    for op in [o for o in module.walk() if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(module) if isinstance(o, nn.ThreadOp)]:
         zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
         Rewriter.replace_op(op, [zero], [zero.result])
 
@@ -145,7 +147,7 @@ def _shareable(step: FuncOp) -> bool:
         memref.ExpandShapeOp,
         nn.StampOp,
     )
-    ops = list(step.walk())
+    ops = operations_of(step)
     if not all(isinstance(op, allowed) or is_scalar(op) for op in ops if op is not step):
         return False
     blocks = [block for op in ops for region in op.regions for block in region.blocks]
@@ -180,7 +182,7 @@ def _share_kernel(kernel: FuncOp) -> None:
     base = block.insert_arg(i64, count + 1)
     thread = block.insert_arg(IndexType(), count + 2)
     team.name_hint, base.name_hint, thread.name_hint = "team", "ticket", "thread"
-    for op in [o for o in kernel.walk() if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(kernel) if isinstance(o, nn.ThreadOp)]:
         Rewriter.replace_op(op, [], [thread])
     last = _share_block(block, Team(team, thread), base, wait_first=True)
     end = block.last_op
@@ -202,7 +204,9 @@ def _share_block(block: Block, team: Team, base: SSAValue, *, wait_first: bool) 
     for op in effects:
         build = _behind(op)
         if isinstance(op, scf.ForOp) and _may_share(op):
-            ticket = _chunks(build, op, team, ticket)
+            ticket = _loop_chunks(build, op, team, ticket)
+        elif isinstance(op, CallOp) and (step := step_of(op)) is not None:
+            ticket = _call_chunks(build, op, step, team, ticket)
         elif isinstance(op, scf.IfOp) and _same_for_all(op):
             ticket = _choice(build, op, team, ticket)
         else:
@@ -285,14 +289,54 @@ def _add(build: LoopBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
     return build.insert(arith.AddiOp(a, b))
 
 
-def _chunks(build: LoopBuilder, op: scf.ForOp, team: Team, ticket: SSAValue) -> SSAValue:
-    """The loop as ranges of whole iterations, of about the same length, this thread's own ones first.
+def _loop_chunks(build: LoopBuilder, op: scf.ForOp, team: Team, ticket: SSAValue) -> SSAValue:
+    """The loop as chunks, each a loop over a range."""
+
+    def rounds(low: SSAValue, high: SSAValue) -> Operation:
+        region = op.body
+        op.detach_region(region)
+        return scf.ForOp(low, high, op.step, [], region)
+
+    ticket = _chunks(build, (op.lb, op.ub, op.step), rounds, op, team, ticket)
+    op.detach()
+    op.erase()
+    return ticket
+
+
+def _call_chunks(
+    build: LoopBuilder, op: CallOp, step: int, team: Team, ticket: SSAValue
+) -> SSAValue:
+    """A call that does all rounds as chunks, each a call that does a range of them."""
+    *passed, low, high = op.arguments
+
+    def rounds(low: SSAValue, high: SSAValue) -> Operation:
+        return CallOp(op.callee, [*passed, low, high], [])
+
+    ticket = _chunks(build, (low, high, build.index(step)), rounds, op, team, ticket)
+    op.detach()
+    op.erase()
+    return ticket
+
+
+def _chunks(
+    build: LoopBuilder,
+    bounds: tuple[SSAValue, SSAValue, SSAValue],
+    rounds: Callable[[SSAValue, SSAValue], Operation],
+    op: Operation,
+    team: Team,
+    ticket: SSAValue,
+) -> SSAValue:
+    """Ranges of whole iterations, of about the same length, this thread's own ones first.
+
+    `bounds` are those of all iterations, and the step; `rounds` makes the op that does some of them, in
+    the place of `op`.
 
     Of n chunks on t threads, chunk c is in the share c·t / n, rounded down.
     """
     one = build.index(1)
-    span = build.insert(arith.MaxSIOp(build.sub(op.ub, op.lb), build.index(0)))
-    trips = build.floordiv(build.sub(build.add(span, op.step), one), op.step)
+    lower, upper, step = bounds
+    span = build.insert(arith.MaxSIOp(build.sub(upper, lower), build.index(0)))
+    trips = build.floordiv(build.sub(build.add(span, step), one), step)
     chunks = build.insert(arith.MinSIOp(trips, team.number(build, CHUNKS)))
     threads = team.number(build, THREADS)
     before = build.add(build.mul(team.thread, chunks), build.sub(threads, one))
@@ -313,22 +357,18 @@ def _chunks(build: LoopBuilder, op: scf.ForOp, team: Team, ticket: SSAValue) -> 
 
     def start(number: SSAValue) -> SSAValue:
         trip = work.floordiv(work.mul(number, trips), chunks)
-        return work.add(op.lb, work.mul(trip, op.step))
+        return work.add(lower, work.mul(trip, step))
 
     low = start(chunk)
-    high = work.insert(arith.MinSIOp(op.ub, start(work.add(chunk, 1))))
-    region = op.body
-    op.detach_region(region)
-    loop = scf.ForOp(low, high, op.step, [], region)
-    give_location(op.location, loop)
-    work.do(loop)
+    high = work.insert(arith.MinSIOp(upper, start(work.add(chunk, 1))))
+    inside = rounds(low, high)
+    give_location(op.location, inside)
+    work.do(inside)
     work.do(team.done())
     work.do(scf.YieldOp())
     inner.do(scf.IfOp(mine, [], Region(body), Region()))
     inner.do(scf.YieldOp())
     build.do(scf.ForOp(build.index(0), chunks, one, [], Region(block)))
-    op.detach()
-    op.erase()
     return after
 
 

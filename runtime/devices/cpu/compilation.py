@@ -172,12 +172,7 @@ def run_passes(parsed: Any, machine: Any, passes: Passes) -> None:
             builder.getModulePassManager(), parsed, builder
         )
         return
-    if passes is Passes.FUNCTION:
-        manager = builder.getFunctionPassManager()
-    else:
-        manager = binding.create_new_function_pass_manager()
-        manager.add_instruction_combine_pass()
-        manager.add_simplify_cfg_pass()
+    manager = builder.getFunctionPassManager()
     run = codegen.outside("LLVMPY_RunNewFunctionPassManager")
     for function in parsed.functions:
         if not function.is_declaration:

@@ -13,8 +13,6 @@ class Passes(Enum):
     """The pipeline of level 1 for a module: functions are inlined, arguments that nobody needs go."""
     FUNCTION = "function"
     """What that pipeline does within a function."""
-    SHORT = "short"
-    """Instructions are combined and blocks are merged, once."""
     NONE = "none"
     """For what runs once."""
 
