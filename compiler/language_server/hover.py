@@ -9,7 +9,7 @@ from openinfer.compiler.diagnostics import explain
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.language_server import terms
 from openinfer.compiler.language_server.analysis import Analysis
-from openinfer.compiler.language_server.words import Symbol, Word
+from openinfer.compiler.language_server.symbols import Symbol, Word
 from openinfer.dialects import opset
 from openinfer.dialects.opset import OpSpec, Setting
 from openinfer.runtime.dtypes import ALIASES, DTYPES
@@ -80,6 +80,8 @@ def _of_word(analysis: Analysis, word: Word) -> list[str]:
             return [f"operand `{symbol.name}`"] if symbol.owner else []
         case "dtype":
             return [_dtype(symbol.name)]
+        case "open":
+            return ["`_`: a dimension that the value decides"]
         case "block":
             made = analysis.words.definition(symbol)
             return [f"block `{symbol.name}`" + ("" if made else ", which is not there")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.language_server.analysis import Analysis
-from openinfer.compiler.language_server.words import Definition, Region, Symbol
+from openinfer.compiler.language_server.symbols import Definition, Region, Symbol
 
 _RENAMED = ("variable", "index", "slot", "size", "block", "loop")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)

@@ -18,6 +18,7 @@ from openinfer.compiler.frontend.layout import formatted
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.language_server import navigation
 from openinfer.compiler.language_server.analysis import Analysis, Setup
+from openinfer.compiler.language_server.colours import KINDS, colours
 from openinfer.compiler.language_server.completion import Item, complete
 from openinfer.compiler.language_server.hover import hover
 from openinfer.compiler.language_server.positions import Positions
@@ -201,6 +202,18 @@ def _symbol(positions: Positions, entry: navigation.Entry) -> types.DocumentSymb
     )
 
 
+def _relative(positions: Positions, parts: list[tuple[Span, str]]) -> list[int]:
+    """Five numbers for each part: lines and units since the one before, length, kind, no modifiers."""
+    data: list[int] = []
+    line_before, unit_before = 0, 0
+    for span, kind in parts:
+        (line, unit), (_, stop) = positions.place(span.start), positions.place(span.stop)
+        since = unit - unit_before if line == line_before else unit
+        data += [line - line_before, since, stop - unit, KINDS.index(kind), 0]
+        line_before, unit_before = line, unit
+    return data
+
+
 def make_server() -> ProgramServer:
     """A server with all that it answers."""
     server = ProgramServer()
@@ -317,6 +330,17 @@ def make_server() -> ProgramServer:
             return [_symbol(analysis.positions, e) for e in navigation.outline(analysis)]
 
         return server.guarded(work, [])
+
+    @server.feature(
+        types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
+        types.SemanticTokensLegend(token_types=list(KINDS), token_modifiers=[]),
+    )
+    def coloured(params: types.SemanticTokensParams) -> types.SemanticTokens:
+        def work() -> types.SemanticTokens:
+            analysis = server.analysis(params.text_document.uri)
+            return types.SemanticTokens(_relative(analysis.positions, colours(analysis)))
+
+        return server.guarded(work, types.SemanticTokens([]))
 
     @server.feature(types.TEXT_DOCUMENT_FORMATTING)
     def laid_out(params: types.DocumentFormattingParams) -> list[types.TextEdit]:

@@ -345,6 +345,32 @@ def applied(text: str, edits: list[dict[str, Any]]) -> str:
     return text
 
 
+def test_colours(client: Client, uri: str) -> None:
+    text = PROGRAM.replace("    op add(h, bias)", "    /* 😀\n too */ op add(h, bias)")
+    client.open(uri, text)
+    kinds = client.capabilities["semanticTokensProvider"]["legend"]["tokenTypes"]
+    data = client.ask("textDocument/semanticTokens/full", {"textDocument": {"uri": uri}})["data"]
+    line = unit = 0
+    found: list[tuple[str, str]] = []
+    for place in range(0, len(data), 5):
+        lines, units, length, kind, modifiers = data[place : place + 5]
+        assert modifiers == 0
+        line, unit = line + lines, units if lines else unit + units
+        start = {"line": line, "character": unit}
+        stop = {"line": line, "character": unit + length}
+        found.append((text_of(text, {"start": start, "end": stop}), kinds[kind]))
+    assert found[:5] == [
+        ("// A small program.", "comment"), ("dynamic", "keyword"), ("x", "variable"),
+        ("f32", "type"), ("B", "parameter"),
+    ]  # fmt: skip
+    for row in (
+        ("/* 😀", "comment"), ("too */", "comment"), ("add", "function"), ("eps", "property"),
+        ("1e-6", "number"), ('"layer.{l}.w"', "string"), ("pattern", "decorator"),
+        ("l", "parameter"), ("finish", "namespace"), ("increment", "keyword"),
+    ):  # fmt: skip
+        assert row in found
+
+
 def test_formatting(client: Client, uri: str) -> None:
     options = {"options": {"tabSize": 4, "insertSpaces": True}}
     params = {"textDocument": {"uri": uri}, **options}
