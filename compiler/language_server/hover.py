@@ -10,6 +10,7 @@ from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.language_server import terms
 from openinfer.compiler.language_server.analysis import Analysis
 from openinfer.compiler.language_server.symbols import Symbol, Word
+from openinfer.compiler.op_examples import example_of
 from openinfer.dialects import opset
 from openinfer.dialects.opset import OpSpec, Setting
 from openinfer.runtime.dtypes import ALIASES, DTYPES
@@ -201,6 +202,10 @@ def op_text(spec: OpSpec, written: str = "") -> str:
     if spec.settings:
         lines.append("\n".join(f"- {setting_doc(setting)}" for setting in spec.settings))
     lines.append(f"dtypes: {', '.join(spec.dtypes)}")
+    example = example_of(spec.name)
+    if example is not None:
+        operands = "".join(f"// {name}: {type_}\n" for name, type_ in example.operands)
+        lines.append(code_block(f"{operands}{example.call}"))
     return "\n\n".join(lines)
 
 

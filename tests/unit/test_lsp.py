@@ -140,6 +140,7 @@ def test_hover(client: Client, uri: str) -> None:
     op = hover(client, uri, "layer_norm", 3)
     assert "op layer_norm(x, [weight], [bias], axis=-1, eps=1e-05)" in op
     assert "`eps` (float, default 1e-05)" in op
+    assert "y = op layer_norm(x, weight, bias, eps=1e-5);" in op
     assert "setting of `layer_norm`: `eps`" in hover(client, uri, "eps=", 1)
     assert "`l`: loop index" in hover(client, uri, "W[l]", 2)
     assert hover(client, uri, 'w");') == ""
