@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from openinfer.compiler.limitations import LIMITATIONS, limitation_of
+from openinfer.compiler.op_examples import example_of
 from openinfer.dialects import opset
 from openinfer.dialects.opset import OpSpec, Setting
 from openinfer.runtime.dtypes import DTYPES
@@ -13,10 +14,19 @@ from openinfer.runtime.dtypes import DTYPES
 _HEAD = """# Ops
 
 Made from the registry (`dialects/ops/`) by `make docs`. Float dtypes narrower than f32 compute in f32 and
-round once per op; integers wrap. Behind the ops: their settings, and the dtypes that each executor takes.
+round once per op; integers wrap. Behind the ops: one call of each, their settings, and the dtypes that each
+executor takes.
 
 | op | operands | settings | dtypes | what it computes |
 |---|---|---|---|---|
+"""
+_CALLS = """
+## One call of each
+
+Each is tested; optional operands and settings may be left out. What is computed stands above.
+
+| op | call | operands → results |
+|---|---|---|
 """
 _SETTINGS = """
 ## Settings
@@ -45,6 +55,8 @@ def ops_page() -> str:
     return (
         _HEAD
         + "".join(_row(name) for name in names)
+        + _CALLS
+        + "".join(_call(name) for name in names)
         + _SETTINGS
         + settings
         + _DTYPES
@@ -84,6 +96,16 @@ def _setting(setting: Setting) -> str:
 def _dtypes(spec: OpSpec) -> str:
     names = list(spec.dtypes)
     return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])} … {names[-1]}"
+
+
+def _call(name: str) -> str:
+    example = example_of(name)
+    if example is None:
+        # Nothing fits by itself: `op_examples.py` lacks a row, which a test says.
+        return _line(f"`{name}`", f"`op {name}({_operands(_spec(name)).strip()})`", " ")
+    operands = ", ".join(f"`{type_}`" for _, type_ in example.operands)
+    results = ", ".join(f"`{type_}`" for type_ in example.types)
+    return _line(f"`{name}`", f"`{example.call}`", f"{operands} → {results}".strip())
 
 
 # Settings

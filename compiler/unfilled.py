@@ -37,9 +37,16 @@ def warn_of_unfilled(
             )
         ]
     else:
-        found = [_unfilled(file, name, model, used) for name in names]
+        found = unfilled_warnings(file, names, model, used)
     for one in found:
         warnings.warn(str(one), ModelWarning, stacklevel=stacklevel + 1)
+
+
+def unfilled_warnings(
+    file: str, names: Sequence[str], model: Package, used: Collection[str]
+) -> list[Diagnostic]:
+    """A warning OI0330 for each of the constants; `used` are the tensors that the program names."""
+    return [_unfilled(file, name, model, used) for name in names]
 
 
 def _unfilled(file: str, name: str, model: Package, used: Collection[str]) -> Diagnostic:

@@ -22,6 +22,7 @@ COMMANDS = {
     "export": "write a program as graph JSON, or as text again",
     "fmt": "write programs in their canonical layout",
     "inspect": "show what a model package or a program holds",
+    "lsp": "a language server for editors",
     "pack": "write a model package from a Python dataclass or another package",
     "run": "run a program and print its results",
     "trace": "show where the time of a run went, by node, op, scope and line",
