@@ -23,10 +23,11 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands, Tiling
+from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
@@ -123,6 +124,9 @@ class VulkanDemands(Demands):
         if not plain or not floats or len(rights) != 2:
             return False
         return rows is not None and depth is not None and has_few_rows(rows, depth)
+
+    def scratch(self, op: nn.NNOp) -> list[Scratch]:
+        return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
 
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)

@@ -29,6 +29,7 @@ from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
 from openinfer.lowering.step_arguments import StepArguments
 from openinfer.lowering.vulkan.schedules.attention import lower_attention
+from openinfer.lowering.vulkan.schedules.attention_parts import divide_keys
 from openinfer.lowering.vulkan.schedules.check_indices import lower_check_indices
 from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
@@ -120,6 +121,9 @@ class LowerDeviceKernels(ModulePass):
         verify_places(step)
         for name, found in _calls(step).items():
             choose_forms(functions[name], _kernel_of(functions[name]), found)
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        for name, found in _calls(step).items():
+            divide_keys(functions[name], _kernel_of(functions[name]), found)
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         moving = _moving_arena(step)
         for name, found in _calls(step).items():
