@@ -239,7 +239,8 @@ class AttentionOp(NNOp):
     to its own position; with `windowed` the step knows how many, the last input (i64, positive, at
     most 2**30) says it. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
     softmax of nothing but -inf does. Scratch on buffers: the
-    `queries` of a block, their `scores`, with bf16 also the `values`.
+    `queries` of a block, their `scores`, with bf16 also the `values`; or what is found of `parts` of the
+    keys, `[batch, heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
 
     With `precision = "bf16"` q, k and v are bf16, and so are the weights that v is multiplied by; sums
     and softmax are f32. The mask is the same for all queries then, and they are neither causal nor
@@ -256,7 +257,7 @@ class AttentionOp(NNOp):
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (3, 5)
-    SCRATCH: ClassVar[tuple[str, ...]] = ("queries", "scores", "values")
+    SCRATCH: ClassVar[tuple[str, ...]] = ("queries", "scores", "values", "parts")
 
     @property
     def mask(self) -> SSAValue | None:
@@ -344,6 +345,10 @@ class AttentionOp(NNOp):
                 )
 
     def _check_scratch(self, q: Dims, k: Dims) -> None:
+        parts = self.room("parts")
+        if parts is not None:
+            size = None if k[3] is None else k[3] + 2
+            expect_shape(self, "the scratch buffer of parts", shape_of(parts), (*q[:2], None, size))
         depth = q[3]
         if self.precision is not None and isinstance(depth, int):
             depth //= 2

@@ -23,10 +23,11 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands, Tiling
+from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
@@ -124,6 +125,9 @@ class VulkanDemands(Demands):
             return False
         return rows is not None and depth is not None and has_few_rows(rows, depth)
 
+    def scratch(self, op: nn.NNOp) -> list[Scratch]:
+        return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
+
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
@@ -133,6 +137,16 @@ class VulkanDemands(Demands):
         buffers = len({*first.operands}) + len(products)
         fits = buffers <= MOST_BUFFERS and isinstance(first.layout, nn.TilesAttr)
         return fits and fits_together(first, len(products))
+
+    def starts_together(self, kernels: Sequence[nn.NNOp]) -> bool:
+        operands = {operand for op in kernels for operand in op.operands}
+        if len(operands) > MOST_BUFFERS or not all(isinstance(op, nn.MatvecOp) for op in kernels):
+            return False
+        # Workgroups have one size, and the types say how many there are.
+        shapes = {(str(op.inputs[0].type), nn.element_of(op.inputs[1])) for op in kernels}
+        outs = [op.output.type for op in kernels]
+        known = all(isinstance(t, MemRefType) and t.has_static_shape() for t in outs)
+        return known and len(shapes) == 1
 
     def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
         return isinstance(product.layout, nn.TilesAttr) and reads_squares(product)

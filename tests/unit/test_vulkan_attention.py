@@ -127,3 +127,66 @@ def test_attention_of_one_query(
             value = found[name].astype(np.float64)
             np.testing.assert_allclose(value, wanted, rtol=allowed, atol=allowed, err_msg=f"{keys}")
             assert np.array_equal(found[name], again[name])
+
+
+MANY = """
+dynamic {{
+    q: {x}[2, {heads}, 1, {size}]; k: {x}[2, 2, {keys}, {size}]; v: {x}[2, 2, {keys}, {size}];
+    m: bool[1, 1, 1, {keys}];
+}}
+block entry {{
+    assign o: {x}[2, {heads}, 1, {size}]; assign p: {x}[2, {heads}, 1, {size}];
+    op attention(q, k, v{causal}) >> o;
+    op attention(q, k, v, m) >> p;
+    return o, p;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "heads", "size", "keys", "window"),
+    # Two heads of queries in a workgroup are those of the second one.
+    [("f16", 2, 64, "n", None), ("f32", 4, 32, 9000, 5000)],
+)
+def test_keys_of_one_query_are_divided(
+    x: str, heads: int, size: int, keys: int | str, window: int | None, everything_on_vulkan: None
+) -> None:
+    """Parts of one round and of several, a last one that is short, parts that are hidden, and a value that
+    nobody sees, against f64."""
+    dtype = {"f16": np.float16, "f32": np.float32}[x]
+    causal = "" if window is None else f", causal=true, window={window}"
+    text = MANY.format(x=x, heads=heads, size=size, keys=keys, causal=causal)
+    program = oi.compile(text, device="vulkan", fallback=False)
+    assert sum("_in_parts" in name for name in program.parts) == 2
+    for count in (2047, 2049, 9000) if isinstance(keys, str) else (keys,):
+        draw = np.random.default_rng(count)
+        given = {"q": (heads, 1), "k": (2, count), "v": (2, count)}
+        inputs: dict[str, Any] = {
+            name: draw.standard_normal((2, *shape, size)).astype(dtype)
+            for name, shape in given.items()
+        }
+        inputs["m"] = draw.random((1, 1, 1, count)) > 0.3
+        inputs["m"][..., 300:1700] = False
+        inputs["m"][..., 0] = True
+        q, k, v = (inputs[name].astype(np.float64) for name in "qkv")
+        k, v = np.repeat(k, heads // 2, 1), np.repeat(v, heads // 2, 1)
+        scores = q @ k.swapaxes(-1, -2) / size**0.5
+        seen = np.arange(count) >= count - (window or count)
+        # With the mask nobody sees this one, nor in a window.
+        hidden = dict(inputs, v=inputs["v"].copy())
+        hidden["v"][:, :, 1500] = np.nan
+        with program.make_executor() as executor:
+            found = {name: np.array(one) for name, one in executor.run(**inputs).items()}
+            again = {name: np.array(one) for name, one in executor.run(**hidden).items()}
+        for name, sees in (("o", seen), ("p", inputs["m"])):
+            weights = np.where(sees, np.exp(scores), 0)
+            wanted = weights @ v / weights.sum(-1, keepdims=True)
+            allowed = 2e-3 if x == "f16" else 1e-5
+            value = found[name].astype(np.float64)
+            message = f"{name} of {count} keys"
+            np.testing.assert_allclose(value, wanted, rtol=allowed, atol=allowed, err_msg=message)
+        assert np.array_equal(found["p"], again["p"])
+        if window is None:
+            assert np.isnan(again["o"].astype(np.float64)).all()
+        else:
+            assert np.array_equal(found["o"], again["o"])

@@ -13,7 +13,7 @@ After, in rounds of as many keys as the workgroup has invocations:
     …
     memref.store %quotient, %o[…]           // sums, divided by the sum of the weights
 
-One query of each head has a kernel of its own (`attention_one_query.py`), as has f16 on a device that
+One query of each head has a kernel of its own (`attention_one_query.py`), or two (`attention_parts.py`), as has f16 on a device that
 multiplies matrices (`attention_matrices.py`), many queries of it on one whose workgroups do
 (`attention_workgroup.py`).
 
@@ -42,6 +42,12 @@ from openinfer.lowering.kernels.numeric import (
 from openinfer.lowering.vulkan.schedules.attention_matrices import by_matrices, shape_of
 from openinfer.lowering.vulkan.schedules.attention_one_query import fits_one_query, one_query
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
+from openinfer.lowering.vulkan.schedules.attention_parts import (
+    IN_PARTS,
+    in_parts,
+    joined,
+    stage_of,
+)
 from openinfer.lowering.vulkan.schedules.attention_workgroup import (
     by_workgroups,
     workgroup_shape_of,
@@ -66,6 +72,9 @@ QUERIES = 4
 def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of attention."""
     assert isinstance(op, AttentionOp)
+    stage = stage_of(op)
+    if stage is not None:
+        return in_parts(b, op) if stage == IN_PARTS else joined(b, op)
     if fits_one_query(b, op):
         return one_query(b, op)
     whole = workgroup_shape_of(b, op)

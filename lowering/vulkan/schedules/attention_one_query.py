@@ -7,6 +7,9 @@
 An invocation holds neighbouring columns of q, k and v, as many as are one access, and the same ones of the
 result. Nobody waits for anybody before the end.
 
+Many keys are divided among workgroups (`attention_parts.py`): each walks a part of them, for several heads
+that share them, and leaves `[top, total, *result]` in the scratch buffer.
+
 Requires: subgroups; as many columns of v as of k, of a number that the types say, and a power of two of
 accesses.
 """
@@ -14,6 +17,7 @@ accesses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, f16, i32
@@ -39,6 +43,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
 )
 from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
+from openinfer.runtime.devices.description import DeviceDescription
 
 SIZE = 512
 """Invocations of a workgroup, where the device has as many."""
@@ -57,18 +62,36 @@ def fits_one_query(b: LoopBuilder, op: AttentionOp) -> bool:
     queries = shapes[0][op.layouts.data[0].data.index("l")]
     if rows_of(op, queries) != 1 or depth == DYNAMIC_INDEX or columns != depth:
         return False
-    beside = depth // _lanes(op)
+    beside = depth // lanes_of(op)
     is_power = beside & (beside - 1) == 0
     return is_power and 1 <= beside <= b.facts.device_description.subgroup > 1
 
 
-def _size(b: LoopBuilder) -> int:
+def size_of(b: LoopBuilder) -> int:
+    """Invocations of a workgroup."""
     return min(SIZE, b.facts.device_description.invocations)
 
 
-def _lanes(op: AttentionOp) -> int:
+def keys_at_once(described: DeviceDescription, depth: int, lanes: int) -> int:
+    """Keys that a workgroup reads before it waits for the first of them, where there are many; `lanes`
+    elements of a key are one access."""
+    return min(SIZE, described.invocations) // (depth // lanes) * ROUND
+
+
+def lanes_of(op: AttentionOp) -> int:
     """Neighbouring columns of q, k and v that are one access."""
     return common_lanes(op, op.inputs[:3])
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a workgroup does of the keys, and where it leaves what it has found."""
+
+    number: Index
+    length: Index
+    """Keys of a part; the last one has fewer."""
+    scratch: SSAValue
+    """[batches, heads, parts, 2 + columns]"""
 
 
 def one_query(b: LoopBuilder, op: AttentionOp) -> Grid:
@@ -80,52 +103,77 @@ def one_query(b: LoopBuilder, op: AttentionOp) -> Grid:
 
     def one(number: SSAValue) -> None:
         batch, head = split(b, number, of.extents(b, of.out.buffer)[:2])
-        _Query(of, batch, head).emit()
+        Query(of, batch, [head]).emit()
 
     each_group(b, count(b, of.out.buffer), one)
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         return groups_for(host, count(host, value_of(of.out.buffer)))
 
-    return Grid(groups, _size(b))
+    return Grid(groups, size_of(b))
 
 
-class _Query:
-    """The query of a head."""
+class Query:
+    """The query of some heads, one behind the other, that use the same head of keys."""
 
-    def __init__(self, of: Attended, batch: SSAValue, head: SSAValue) -> None:
-        self.of, self.batch, self.head = of, batch, head
-        self.key_head = of.group_of(head)
+    def __init__(
+        self, of: Attended, batch: SSAValue, heads: Sequence[SSAValue], part: Part | None = None
+    ) -> None:
+        self.of, self.batch, self.heads, self.part = of, batch, heads, part
+        self.key_head = of.group_of(heads[0])
         b = self.b = of.b
         self.weights = Weights(b, of.kind, of_two=of.stored == f16)
         assert isinstance(of.depth, int)
-        self.lanes = _lanes(of.op)
+        self.lanes = lanes_of(of.op)
         self.beside = of.depth // self.lanes
         """Invocations that share a key."""
-        self.size = _size(b)
+        self.size = size_of(b)
         self.group = Workgroup(b, self.size)
         self.width = b.constant(self.group.subgroup, i32)
         self.column = b.mul(b.rem(self.group.thread, self.beside), self.lanes)
         self.first = b.floordiv(self.group.thread, self.beside)
 
     def emit(self) -> None:
-        b, of = self.b, self.of
-        keys: tuple[Index, Index] = (0, of.sight.key_count)
-        if of.sight.bounded:
-            keys = of.sight.keys(of.sight.position(b.index(0)), 1)
-        query = [self._wide(value) for value in self._read(of.q, self.head, 0)]
-        found: Sequence[SSAValue] = self.weights.start(self.lanes)
-        begin, at_once, most = keys[0], self.size // self.beside, self._most()
-        if keys[0] == 0:
+        b = self.b
+        queries = [self._query(head) for head in self.heads]
+        found: Sequence[SSAValue] = [
+            value for _ in self.heads for value in self.weights.start(self.lanes)
+        ]
+        start, count = self._keys()
+        begin, at_once, most = start, self.size // self.beside, self._most()
+        if start == 0 or self.part is not None:
             # Of the first ones nobody asks whether they are there.
-            begin = b.round_down(keys[1], at_once * most)
-            if begin != 0:
-                found = self._walk(query, (0, begin), most, found, whole=True)
-        if begin != keys[1]:
-            rest = b.minus(keys[1], begin)
-            few = -(-rest // at_once) if isinstance(rest, int) else ROUND
-            found = self._walk(query, (begin, keys[1]), min(few, ROUND // 2), found, whole=False)
-        self._finish(self._of_subgroup(found))
+            whole = b.round_down(count, at_once * most)
+            if whole != 0:
+                begin = b.plus(start, whole)
+                found = self._walk(queries, (start, begin), most, found, whole=True)
+            count = b.minus(count, whole)
+        if count != 0:
+            few = -(-count // at_once) if isinstance(count, int) else ROUND
+            keys = begin, b.plus(begin, count)
+            found = self._walk(queries, keys, min(few, ROUND // 2), found, whole=False)
+        self._finish([self._of_subgroup(own) for own in self._by_head(found)])
+
+    def _keys(self) -> tuple[Index, Index]:
+        """The first key that this workgroup walks, and how many."""
+        b, sight, part = self.b, self.of.sight, self.part
+        keys: tuple[Index, Index] = (0, sight.key_count)
+        if sight.bounded:
+            keys = sight.keys(sight.position(b.index(0)), 1)
+        if part is None:
+            return keys[0], b.minus(keys[1], keys[0])
+        start = b.plus(keys[0], product(b, [part.number, part.length]))
+        if isinstance(keys[1], int) and isinstance(part.length, int) and keys[1] % part.length == 0:
+            return start, part.length
+        return start, b.maximum(b.minimum(b.minus(keys[1], start), part.length), 0)
+
+    def _by_head(self, found: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:
+        """What is found of all heads, as that of each."""
+        each = len(found) // len(self.heads)
+        return [found[first : first + each] for first in range(0, len(found), each)]
+
+    def _query(self, head: SSAValue) -> list[SSAValue]:
+        return [self._wide(value) for value in self._read(self.of.q, head, 0)]
 
     def _most(self) -> int:
         """Keys of an invocation between two waits, where all of them are there."""
@@ -135,7 +183,7 @@ class _Query:
 
     def _walk(
         self,
-        query: Sequence[SSAValue],
+        queries: Sequence[Sequence[SSAValue]],
         keys: tuple[Index, Index],
         together: int,
         old: Sequence[SSAValue],
@@ -155,14 +203,18 @@ class _Query:
                 read = [b.index(b.minimum(place, last)) for place in places]
             theirs = [self._read(of.k, self.key_head, place) for place in read]
             values = [self._read(of.v, self.key_head, place) for place in read]
-            scores: list[SSAValue] = []
-            seen: list[SSAValue | None] = []
-            for place, there, key in zip(places, read, theirs):
-                score = b.insert(arith.MulfOp(self._product(query, key), scale))
-                found = self._seen(score, place, there, None if whole else keys[1])
-                scores.append(found[0])
-                seen.append(found[1])
-            return self.weights.weigh(scores, seen, values, so_far)
+            stop = None if whole else keys[1]
+            new: list[SSAValue] = []
+            for head, query, old in zip(self.heads, queries, self._by_head(so_far)):
+                scores: list[SSAValue] = []
+                seen: list[SSAValue | None] = []
+                for place, there, key in zip(places, read, theirs):
+                    score = b.insert(arith.MulfOp(self._product(query, key), scale))
+                    found = self._seen(score, head, place, there, stop)
+                    scores.append(found[0])
+                    seen.append(found[1])
+                new += self.weights.weigh(scores, seen, values, old)
+            return new
 
         return b.reduce(keys[0], keys[1], at_once * together, old, one_round, hint="at")
 
@@ -203,55 +255,79 @@ class _Query:
         return total
 
     def _seen(
-        self, score: SSAValue, place: SSAValue, there: SSAValue, stop: Index | None
+        self, score: SSAValue, head: SSAValue, place: SSAValue, there: SSAValue, stop: Index | None
     ) -> tuple[SSAValue, SSAValue | None]:
         """The score of a key, -inf where it is not seen, and whether it is; None where all are."""
         b, of = self.b, self.of
         if of.mask is not None and is_float(of.mask.buffer):
-            bias = of.mask.one(self.batch, self.head, 0, there)
+            bias = of.mask.one(self.batch, head, 0, there)
             factor = b.constant(self.weights.scale(1), of.kind)
             score = b.insert(FmaOp(bias, factor, score))
         seen = None if stop is None else b.compare("ult", place, stop)
         if of.hidden.anything:
-            sees = of.hidden.seen(self.batch, self.head, b.index(0), there)
+            sees = of.hidden.seen(self.batch, head, b.index(0), there)
             seen = sees if seen is None else b.insert(arith.AndIOp(seen, sees))
         if seen is None:
             return score, None
         return select(b, seen, score, b.constant(-INF, of.kind)), seen
 
-    def _finish(self, found: Sequence[SSAValue]) -> None:
-        """Joins what the subgroups have found, and stores the result: an invocation for each column."""
+    def _finish(self, found: Sequence[Sequence[SSAValue]]) -> None:
+        """Joins what the subgroups have found of each head, and stores the result: an invocation for each
+        column."""
         b, of = self.b, self.of
         assert isinstance(of.depth, int)
-        groups = self.size // self.group.subgroup
-        heads = shared_buffer(b, of.kind, [2, groups], "heads")
-        parts = shared_buffer(b, of.kind, [groups, of.depth], "parts")
+        groups, depth = self.size // self.group.subgroup, of.depth
+        heads = shared_buffer(b, of.kind, [len(found), 2, groups], "heads")
+        parts = shared_buffer(b, of.kind, [len(found), groups, depth], "parts")
         subgroup, lane = b.insert(gpu.SubgroupIdOp()), b.insert(gpu.LaneIdOp())
 
         def write() -> None:
-            for number, value in enumerate(found[2:]):
-                b.store(value, parts, [subgroup, b.add(self.column, number)])
+            for head, own in enumerate(found):
+                for number, value in enumerate(own[2:]):
+                    b.store(value, parts, [head, subgroup, b.add(self.column, number)])
 
         def write_heads() -> None:
-            for number, value in enumerate(found[:2]):
-                b.store(value, heads, [number, subgroup])
+            for head, own in enumerate(found):
+                for number, value in enumerate(own[:2]):
+                    b.store(value, heads, [head, number, subgroup])
 
         b.when(b.compare("ult", lane, self.beside), write)
         b.when(b.compare("eq", lane, 0), write_heads)
         barrier(b)
 
-        def store(column: SSAValue) -> None:
-            tops = [b.load(heads, [0, group]) for group in range(groups)]
+        def store(place: SSAValue) -> None:
+            head: Index = 0
+            column = place
+            if len(found) > 1:
+                head, column = b.floordiv(place, depth), b.rem(place, depth)
+            tops = [b.load(heads, [head, 0, group]) for group in range(groups)]
+            top = self.weights.largest(tops)
             total = result = b.constant(0, of.kind)
-            for group, factor in enumerate(self.weights.factors(tops)):
-                total = b.insert(FmaOp(factor, b.load(heads, [1, group]), total))
-                result = b.insert(FmaOp(factor, b.load(parts, [group, column]), result))
+            for group, factor in enumerate(self.weights.factors(tops, top)):
+                total = b.insert(FmaOp(factor, b.load(heads, [head, 1, group]), total))
+                result = b.insert(FmaOp(factor, b.load(parts, [head, group, column]), result))
+            self._store(b.add(self.heads[0], head), column, [top, total, result])
+
+        b.loop(self.group.thread, len(found) * depth, self.size, store)
+
+    def _store(self, head: SSAValue, column: SSAValue, found: Sequence[SSAValue]) -> None:
+        """A column of the result, or of a part of it, relative to the largest score of that."""
+        b, of = self.b, self.of
+        top, total, result = found
+        if self.part is None:
             total = self.weights.divisor(total, nan_rows=of.op.nan_rows is not None)
             value = b.insert(arith.DivfOp(result, total))
-            place = of.out.at(self.batch, self.head, 0, column)
+            place = of.out.at(self.batch, head, 0, column)
             b.store(convert(b, value, of.stored), of.out.buffer, place)
+            return
+        part, own = self.part, [self.batch, head, self.part.number]
 
-        b.loop(self.group.thread, of.depth, self.size, store)
+        def store_head() -> None:
+            b.store(top, part.scratch, [*own, 0])
+            b.store(total, part.scratch, [*own, 1])
+
+        b.store(result, part.scratch, [*own, b.add(column, 2)])
+        b.when(b.compare("eq", column, 0), store_head)
 
     def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
         return self.b.insert(arith.AddfOp(x, y))

@@ -70,12 +70,16 @@ class Weights:
                 result[lane] = more if sees is None else select(b, sees, more, result[lane])
         return [top, total, *result]
 
-    def factors(self, tops: Sequence[SSAValue]) -> list[SSAValue]:
-        """What several walks over different keys have found is multiplied with before it is added up, where
-        `tops` are the largest scores of each."""
+    def largest(self, tops: Sequence[SSAValue]) -> SSAValue:
+        """The largest of the scores `tops`."""
         top = tops[0]
         for other in tops[1:]:
             top = greater(self.b, other, top)
+        return top
+
+    def factors(self, tops: Sequence[SSAValue], top: SSAValue) -> list[SSAValue]:
+        """What several walks over different keys have found is multiplied with before it is added up, where
+        `tops` are the largest scores of each, and `top` that of all."""
         base = self.base(top)
         return [self.weight(own, base) for own in tops]
 
