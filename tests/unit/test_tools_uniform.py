@@ -78,7 +78,10 @@ def readers() -> list[Any]:
 def test_every_command_is_looked_at() -> None:
     """A command that is added reads programs as the others do, or none; `fmt` reads words alone."""
     read = {arguments[0] for arguments in READERS.values()}
-    assert read | {"bench", "cache", "devices", "fmt", "pack"} == command_line.COMMANDS.keys()
+    assert (
+        read | {"bench", "cache", "devices", "fmt", "pack", "quantize"}
+        == command_line.COMMANDS.keys()
+    )
 
 
 @pytest.mark.parametrize("arguments", readers())
