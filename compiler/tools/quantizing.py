@@ -1,6 +1,7 @@
 """Weights of a `.gguf` model in a block format: which of them, into what, and their bytes.
 
-The bytes are those that the `gguf` package makes, which are ggml's own.
+The bytes are those that the `gguf` package makes, which are ggml's own; `q4_k` and `q6_k`, which it lacks,
+are those of `k_quants.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from openinfer.compiler.tools.extras import missing_library
+from openinfer.compiler.tools.k_quants import q4_k, q6_k
 from openinfer.runtime.dtypes import BLOCK_DTYPES, DTYPES, DType
 from openinfer.runtime.errors import PackageError, UnsupportedError
 from openinfer.runtime.files import write_file
@@ -22,9 +24,19 @@ from openinfer.runtime.packages.gguf import GgufPackage
 from openinfer.runtime.packages.gguf_writer import NewTensor, Piece, rewritten
 from openinfer.runtime.storage import AnyArray, element_count, to_storage, to_values
 
-TYPES = ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "mxfp4")
+_OWN = {"q4_k": q4_k, "q6_k": q6_k}
+TYPES = ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "mxfp4", *_OWN)
 """The formats that can be written."""
-_FILE_TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "mxfp4": 38}
+_FILE_TYPES = {
+    "q4_0": 2,
+    "q4_1": 3,
+    "q8_0": 7,
+    "q5_0": 8,
+    "q5_1": 9,
+    "mxfp4": 38,
+    "q4_k": 14,
+    "q6_k": 18,
+}
 """What `general.file_type` calls a file whose weights are mostly of a format."""
 _SOURCES = ("f32", "f16", "bf16")
 _KEPT = ("_norm.weight", "ffn_gate_inp.weight", "position_embd.weight", "token_types.weight")
@@ -117,6 +129,8 @@ def _data(library: ModuleType, package: GgufPackage, one: Outcome) -> Iterator[P
         _check(one.name, values)
         if one.dtype.block is None:
             yield _bytes(to_storage(one.dtype, values))
+        elif one.dtype.name in _OWN:
+            yield _bytes(_OWN[one.dtype.name](values))
         else:
             kind = library.GGMLQuantizationType(one.dtype.block.gguf_id)
             yield _bytes(library.quantize(values, kind))

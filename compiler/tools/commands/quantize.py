@@ -1,6 +1,6 @@
 """Write a .gguf model with its weights in a block format: smaller, and rounded.
 
-Matrices in F32, F16 or BF16 are quantised as llama.cpp does it without an importance matrix; norms, biases,
+Matrices in F32, F16 or BF16 are quantised, without an importance matrix; norms, biases,
 routers and position embeddings stay as they are. A row that the block does not divide gets q8_0, one that 32
 does not divide gets F16, and the output says so. The file is written whole or not at all. Needs the extra
 `llm`.
