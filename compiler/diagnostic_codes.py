@@ -205,6 +205,11 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0742": ("dtype of a package unknown", "The package holds a dtype that openinfer lacks."),
     "OI0743": ("dtype not in `.oinf`", "The `.oinf` format has no id for the dtype."),
+    "OI0744": (
+        "tensor cannot be quantised",
+        "`openinfer quantize` takes weights in F32, F16 and BF16, with finite values that a scale in F16 can "
+        "hold.",
+    ),
     "OI0760": (
         "damaged SPIR-V words",
         "The words of a device kernel are no instructions: they were cut off, edited, or written by "

@@ -113,12 +113,16 @@ class GgufCursor(Cursor):
         return found
 
 
-def read_fields(cursor: GgufCursor, count: int) -> dict[str, Field]:
-    """The entries of the metadata, in the order of the file."""
+def read_fields(
+    cursor: GgufCursor, count: int
+) -> tuple[dict[str, Field], dict[str, tuple[int, int]]]:
+    """The entries of the metadata, in the order of the file, and where the bytes of each begin and end."""
     cursor.table = "metadata"
     check_count(cursor, "number of keys", count, KEY_ENTRY_MIN)
     fields: dict[str, Field] = {}
+    spans: dict[str, tuple[int, int]] = {}
     for index in range(count):
+        start = cursor.position
         cursor.entry = f"entry {index}"
         key = cursor.name("key")
         cursor.entry = repr(key)
@@ -126,7 +130,8 @@ def read_fields(cursor: GgufCursor, count: int) -> dict[str, Field]:
             raise cursor.error("key", "occurs twice")
         (kind,) = cursor.take("<i", "type")
         fields[key] = _array(cursor, key) if kind == ARRAY else _scalar(cursor, kind)
-    return fields
+        spans[key] = (start, cursor.position)
+    return fields, spans
 
 
 def check_count(cursor: Cursor, field: str, count: int, minimum: int) -> None:

@@ -57,7 +57,7 @@ class GgufFile:
         try:
             self.version, tensors, keys = _read_header(self.mapped)
             cursor = GgufCursor(self.mapped, HEADER_SIZE, self.mapped.size, "header")
-            self.fields: dict[str, Field] = read_fields(cursor, keys)
+            self.fields, self._spans = read_fields(cursor, keys)
             self.alignment = _alignment(self.mapped, self.fields)
             entries = _read_entries(cursor, tensors)
             self.offsets: dict[str, int] = {}
@@ -68,6 +68,11 @@ class GgufFile:
         except BaseException:
             self.mapped.close()
             raise
+
+    def entry(self, key: str) -> bytes:
+        """The bytes of a key with its value, as they stand in the file."""
+        start, end = self._spans[key]
+        return self.mapped.bytes(start, end - start)
 
     def storage(self, info: TensorInfo, dtype: DType) -> AnyArray:
         """See `Package._storage`."""

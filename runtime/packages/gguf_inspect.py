@@ -45,8 +45,9 @@ def inspect_lines(package: GgufPackage) -> Iterator[str]:
     of bools with other bytes."""
     total = sum(info.nbytes for info in package.tensors.values())
     parts = f" in {len(package.parts)} files" if len(package.parts) > 1 else ""
+    what = shown_name(package.architecture) if package.architecture else "no architecture"
     yield (
-        f"; {package.format}: {package.architecture or 'no architecture'}, {len(package.sizes)} sizes, "
+        f"; {package.format}: {what}, {len(package.sizes)} sizes, "
         f"{len(package.metadata)} metadata, {len(package.tensors)} tensors of {total} bytes{parts}"
     )
     trailing = sum(part.trailing for part in package.parts)

@@ -248,6 +248,7 @@ def test_texts_cannot_act_on_a_terminal(tmp_path: Path) -> None:
     keys = [
         ("tokenizer.chat_template", TEXT, "a\x1b[31m\n" + "x" * 500),
         ("k\x1b", TEXT, "v\x1b"),
+        ("general.architecture", TEXT, "a\x1b\n"),
         ("list", ARRAY, (TEXT, ["\x1b"])),
     ]
     with opened(write(tmp_path / "m.gguf", keys)) as package:

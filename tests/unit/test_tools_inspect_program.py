@@ -398,3 +398,12 @@ def test_mistakes(program: Path, tmp_path: Path, capsys: Capture) -> None:
     bad.write_text(PROGRAM.replace("relu", "rellu"))
     assert main(["inspect", str(bad)]) == 1
     assert "did you mean" in capsys.readouterr().err
+
+
+def test_the_dtype_of_the_package_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    program = tmp_path / "p.oi"
+    for dtype in ("f16", "_"):
+        program.write_text(f"constant {{ W: f32[N] @dtype({dtype}); }} block entry {{ return W; }}")
+        openinfer.write_oinf({"W": np.ones(3, np.float16)}, tmp_path / "p.oinf")
+        assert main(["inspect", str(program)]) == 0
+        assert f"W: f32[N] @dtype({dtype})  [3]" in capsys.readouterr().out

@@ -79,7 +79,8 @@ def test_every_command_is_looked_at() -> None:
     """A command that is added reads programs as the others do, or none; `fmt` reads words alone."""
     read = {arguments[0] for arguments in READERS.values()}
     assert (
-        read | {"bench", "cache", "devices", "fmt", "lsp", "pack"} == command_line.COMMANDS.keys()
+        read | {"bench", "cache", "devices", "fmt", "lsp", "pack", "quantize"}
+        == command_line.COMMANDS.keys()
     )
 
 

@@ -23,6 +23,7 @@ from openinfer.dialects.graph import (
     BlockOp,
     BranchOp,
     LoopOp,
+    NameAttr,
     OpOp,
     SizeAttr,
     VariableOp,
@@ -241,6 +242,8 @@ def _option(value: Attribute) -> str:
             return str(value.data)
         case StringAttr():
             return f'"{value.data}"'
+        case NameAttr():
+            return value.data
         case ArrayAttr():
             return ", ".join(_option(item).strip('"') for item in value.data)
         case DictionaryAttr():

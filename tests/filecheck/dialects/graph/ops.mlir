@@ -17,6 +17,8 @@ graph.package_size "B" = 4
 graph.package_tensor "W.0" f32 [384, 384]
 // CHECK-NEXT: graph.package_tensor "rope" f32 absent
 graph.package_tensor "rope" f32 absent
+// CHECK-NEXT: graph.package_tensor "blk.0.w" q4_k [8, 256]
+graph.package_tensor "blk.0.w" q4_k [8, 256]
 // CHECK-NEXT: graph.package_value "eps" = 1.000000e-12 : f64
 graph.package_value "eps" = 1.0e-12 : f64
 
