@@ -265,9 +265,14 @@ ROWS = (
         "as many groups as channels",
     ),
     _row(
-        "scaleddotproductattention multiheadattention flashattention",
+        "scaleddotproductattention flashattention",
         "op attention(q, k, v) >> y;",
         "`causal=true`, and a fourth operand is the mask",
+    ),
+    _row(
+        "multiheadattention",
+        "op attention(x, k, v, heads=2) >> y;",
+        "behind `op linear` for each of the three, and before one more",
     ),
     _row("rotaryembedding applyrotaryposemb rotary", "op rope(x) >> y;"),
     _row("conv convolution", "op conv2d(x, w, padding=1) >> y;", "or `conv1d`"),

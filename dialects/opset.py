@@ -12,6 +12,7 @@ from dataclasses import replace
 from openinfer.dialects.foreign_ops import foreign_op
 from openinfer.dialects.foreign_settings import foreign_setting
 from openinfer.dialects.ops import (
+    attention,
     borders,
     convolution,
     elementwise,
@@ -79,7 +80,7 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    *(elementwise, reduce, normalise, structured, rotary, layout, borders, indexing),
+    *(elementwise, reduce, normalise, structured, attention, rotary, layout, borders, indexing),
     *(convolution, pooling, recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}

@@ -33,6 +33,7 @@ _MODULES = (
     "conversions",
     "reduce",
     "structured",
+    "attention",
     "layout",
     "borders",
     "indexing",
