@@ -211,9 +211,14 @@ ROWS = (
     _row("groupnormalization", "op group_norm(x, w, b, groups=2) >> y;"),
     _row("instancenorm instancenormalization", "op instance_norm(x) >> y;"),
     _row(
-        "scaleddotproductattention multiheadattention flashattention",
+        "scaleddotproductattention flashattention",
         "op attention(q, k, v) >> y;",
         "`causal=true`, and a fourth operand is the mask",
+    ),
+    _row(
+        "multiheadattention",
+        "op attention(x, k, v, heads=2) >> y;",
+        "behind `op linear` for each of the three, and before one more",
     ),
     _row("rotaryembedding applyrotaryposemb rotary", "op rope(x) >> y;"),
     _row("conv convolution", "op conv2d(x, w, padding=1) >> y;", "or `conv1d`, `conv3d`"),

@@ -61,6 +61,11 @@ NAMES: dict[str, tuple[str, ...]] = {
     "qtype": ("dtype",),
     "zeropt": ("zero_point",),
     "shift": ("bits",),
+    "numheads": ("heads",),
+    "nhead": ("heads",),
+    "qnumheads": ("heads",),
+    "numkvheads": ("kv_heads",),
+    "kvnumheads": ("kv_heads",),
 }
 """Folded foreign names; that setting is meant which the op has, the first one of several."""
 
@@ -74,7 +79,6 @@ ADVICE: dict[str, str] = {
     "device": f"{_LEAVE_OUT}: the device is chosen when the program is compiled",
     "attnmask": "the mask is an operand: `op attention(q, k, v, mask) >> y;`",
     "mask": "the mask is an operand: `op attention(q, k, v, mask) >> y;`",
-    "numheads": "heads are an axis of the operands: `[B, H, T, D]`",
     "normalizedshape": "`axis` is the first axis that is normalised",
     "chunks": "the number of outputs says it: `op split(x, axis=0) >> a, b;`",
     "sections": "the number of outputs says it: `op split(x, axis=0) >> a, b;`",

@@ -15,6 +15,7 @@ from openinfer.dialects.ops import (
     activations,
     adaptive_pooling,
     arrangement,
+    attention,
     borders,
     convolution,
     einsum,
@@ -86,8 +87,19 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    *(elementwise, activations, arrangement, reduce, statistics, normalise, structured, rotary),
-    *(layout, borders, indexing, element_indexing, einsum, convolution, pooling, adaptive_pooling),
+    *(elementwise, activations, arrangement, reduce, statistics, normalise, structured),
+    *(
+        attention,
+        rotary,
+        layout,
+        borders,
+        indexing,
+        element_indexing,
+        einsum,
+        convolution,
+        pooling,
+        adaptive_pooling,
+    ),
     *(recurrent, signal, quantization, random),
 )
 _SPECS: dict[str, OpSpec] = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}

@@ -265,6 +265,14 @@ def as_int(value: object, setting: str) -> int:
     return value
 
 
+def positive(value: object, setting: str) -> int:
+    """A setting that must be a known integer of 1 or more. Raises SettingError."""
+    number = as_int(value, setting)
+    if number < 1:
+        raise SettingError(setting, f"{setting}={number} is not positive", "use 1 or more")
+    return number
+
+
 def as_size(value: object, setting: str) -> Size:
     """A setting that is an int or a size expression. Raises SettingError."""
     if isinstance(value, Size):

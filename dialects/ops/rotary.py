@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from openinfer.dialects.ops.attention import heads_apart
 from openinfer.dialects.ops.base import (
     FLOATS,
     INTEGERS,
@@ -16,10 +17,22 @@ from openinfer.dialects.ops.base import (
     as_bool,
     as_int,
     dims_text,
+    positive,
 )
 from openinfer.runtime.sizes import Size
 
 Settings = Mapping[str, object]
+
+
+def rope_form(x: TensorSpec, settings: Settings) -> tuple[TensorSpec, Settings]:
+    """x and the settings with the heads of x apart, where `heads` says that they are a part of its last axis.
+
+    Raises SettingError, ShapeError.
+    """
+    if settings["heads"] is None:
+        return x, settings
+    apart = heads_apart(x, positive(settings["heads"], "heads"), "x")
+    return apart, {**settings, "heads": None, "layout": "blhd"}
 
 
 def rotated_dims(x: TensorSpec, settings: Settings) -> int:
@@ -47,7 +60,8 @@ def position_shape(x: TensorSpec, settings: Settings) -> tuple[Size, ...]:
 
 
 def _rope(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
-    x = operands[0]
+    given = operands[0]
+    x, settings = rope_form(given, settings)
     heads_inside = settings["layout"] == "blhd"
     if x.rank < (3 if heads_inside else 2):
         raise ShapeError(
@@ -69,7 +83,7 @@ def _rope(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec
                 f"the positions {dims_text(positions.dims)} do not broadcast to {dims_text(shape)}",
                 "give one for each position of x, or one for each batch and position",
             )
-    return [x]
+    return [given]
 
 
 SPECS: tuple[OpSpec, ...] = (
@@ -79,7 +93,8 @@ SPECS: tuple[OpSpec, ...] = (
         _rope,
         "Rotates pair i of the first `dims` elements of every head by the angle `position / base ** "
         "(2 * i / dims)`; the others stay. A pair is elements i and `dims/2 + i`, or with "
-        "`interleaved` 2*i and 2*i + 1. Positions are 0, 1, … unless they are given.",
+        "`interleaved` 2*i and 2*i + 1. Positions are 0, 1, … unless they are given. With `heads` x is "
+        "`[..., L, heads * size]`.",
         "rotary",
         FLOATS,
         (
@@ -93,6 +108,13 @@ SPECS: tuple[OpSpec, ...] = (
                 "x is [..., H, L, D] as attention takes it, or [..., L, H, D]",
                 (),
                 ("bhld", "blhd"),
+            ),
+            Setting(
+                "heads",
+                "int",
+                None,
+                "x is [..., L, heads * size], whatever `layout`",
+                ("num_heads",),
             ),
         ),
         optional=("positions",),

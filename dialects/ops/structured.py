@@ -1,4 +1,4 @@
-"""Matrix multiplication, linear layers, attention and gather."""
+"""Matrix multiplication, linear layers and gather."""
 
 from __future__ import annotations
 
@@ -102,80 +102,6 @@ def _linear(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> l
     return [TensorSpec(dtype, (*x.dims[:-1], w.dims[0]))]
 
 
-def attention_split(q: TensorSpec, k: TensorSpec) -> bool:
-    """True for the form where q `[B, D]` is split into the heads of k `[H, Dh]` or `[T, H, Dh]`."""
-    if q.rank != 2 or k.rank not in (2, 3):
-        return False
-    if k.rank == 3:
-        return True
-    return q.dims[1] != k.dims[1] and q.dims[1] == k.dims[0] * k.dims[1]
-
-
-def _attention(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> list[TensorSpec]:
-    q, k, v = operands[:3]
-    for name, operand in (("k", k), ("v", v)):
-        if operand.dtype not in FLOATS:
-            raise OpDTypeError(f"{name} is {operand.dtype}", "attention needs float operands")
-    as_bool(settings["causal"], "causal")
-    window = settings["window"]
-    if isinstance(window, int) and window < 1:
-        raise SettingError("window", f"window={window} lets no position attend", "use 1 or more")
-    fourth = operands[3] if len(operands) > 3 else None
-    if attention_split(q, k):
-        return _split_attention(q, k, v, fourth)
-    if q.rank < 2 or k.rank != q.rank or v.rank != q.rank:
-        raise ShapeError(
-            f"q, k and v must have one rank of 2 or more: q is {q}, k is {k}, v is {v}",
-            "q is [..., Hq, Lq, D], k and v are [..., Hkv, Lk, D]",
-        )
-    if q.dims[-1] != k.dims[-1]:
-        raise ShapeError(f"the head size of q {q} is not that of k {k}")
-    if k.dims[-2] != v.dims[-2]:
-        raise ShapeError(f"k {k} and v {v} have different lengths")
-    heads = _grouped_heads(q, k, v)
-    scores = (*heads, q.dims[-2], k.dims[-2])
-    if fourth is not None:
-        if fourth.dtype != "bool" and fourth.dtype not in FLOATS:
-            raise OpDTypeError(f"the mask is {fourth.dtype}", "use bool, or a float to add")
-        if broadcast_dims([scores, fourth.dims]) != scores:
-            raise ShapeError(f"the mask {fourth} does not broadcast to {dims_text(scores)}")
-    return [TensorSpec(q.dtype, (*heads, q.dims[-2], v.dims[-1]))]
-
-
-def _grouped_heads(q: TensorSpec, k: TensorSpec, v: TensorSpec) -> tuple[Size, ...]:
-    """The leading dimensions of q; k and v may have fewer heads, each used by a group of q's."""
-    if k.dims[:-2] != v.dims[:-2]:
-        raise ShapeError(f"k {k} and v {v} have different heads")
-    if q.rank == 2:
-        return ()
-    if q.dims[:-3] != k.dims[:-3]:
-        raise ShapeError(f"the leading dimensions of q {q} are not those of k {k}")
-    many, few = q.dims[-3], k.dims[-3]
-    if many != few:
-        a, b = many.constant, few.constant
-        if (a is not None and b is not None and (b == 0 or a % b)) or b is None:
-            raise ShapeError(
-                f"q has {many} heads and k has {few}", "the heads of q must be a multiple of k's"
-            )
-    return q.dims[:-2]
-
-
-def _split_attention(
-    q: TensorSpec, k: TensorSpec, v: TensorSpec, projection: TensorSpec | None
-) -> list[TensorSpec]:
-    if k.dims != v.dims:
-        raise ShapeError(f"k {k} and v {v} have different shapes")
-    heads, size = k.dims[-2:]
-    if heads * size != q.dims[1]:
-        raise ShapeError(f"q {q} does not split into {heads} heads of {size} (k is {k})")
-    if projection is not None:
-        if projection.dtype not in FLOATS:
-            raise OpDTypeError(f"the projection is {projection.dtype}", "use a float dtype")
-        if projection.dims != (q.dims[1], q.dims[1]):
-            raise ShapeError(f"the projection {projection} is not [{q.dims[1]}, {q.dims[1]}]")
-    return [q]
-
-
 def _gather(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> list[TensorSpec]:
     table, indices = operands
     if indices.dtype not in INTEGERS:
@@ -211,25 +137,6 @@ SPECS: tuple[OpSpec, ...] = (
         NUMBERS,
         (ACC,),
         optional=("bias",),
-    ),
-    OpSpec(
-        "attention",
-        ("q", "k", "v"),
-        _attention,
-        "`softmax(q @ k^T * scale + mask) @ v` per head; k and v may have fewer heads, each shared "
-        "by a group. Queries stand at the end of the keys. A mask of bools says what is attended to, one of "
-        "floats is added. What a query may not attend to is not read; if that is all, its row is 0. "
-        "q `[B, D]` with k, v `[T, H, Dh]` is split into heads; then a fourth operand `[D, D]` "
-        "projects the result.",
-        "structured",
-        FLOATS,
-        (
-            Setting("scale", "float", None, "default 1/sqrt(head size)"),
-            Setting("causal", "bool", False, "query i sees keys up to i + Lk - Lq", ("is_causal",)),
-            Setting("window", "int", None, "keys nearer than this to the query's position"),
-        ),
-        optional=("mask",),
-        aliases=("attn", "sdpa"),
     ),
     OpSpec(
         "gather",

@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
-from openinfer.dialects.ops.structured import attention_split
+from openinfer.dialects.ops.attention import attention_split, head_counts
+from openinfer.dialects.ops.base import product
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.graph.op_rules import (
     Call,
@@ -28,6 +29,8 @@ from openinfer.runtime.sizes import Size
 def _attention(call: Call) -> Sequence[SSAValue]:
     from openinfer.lowering.graph.scalar_rules import known_scale
 
+    if call.settings["heads"] is not None:
+        return _merged_attention(call)
     call = known_scale(call)
     q, k, v, *rest = call.operands
     specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
@@ -51,6 +54,36 @@ def _attention(call: Call) -> Sequence[SSAValue]:
     kind = nn.tensor_type(call.type.element_type, (batch, heads, dims[-2], size))
     value = _attend(call, inputs, kind, ["bhld"] * 4)
     return [call.reshape(value, call.results[0].dims)]
+
+
+def _merged_attention(call: Call) -> Sequence[SSAValue]:
+    """Heads that are parts of the last axis are read, and written, where they lie."""
+    from openinfer.lowering.graph.scalar_rules import known_scale
+
+    q, k, v, *rest = call.operands
+    dims = nn.dims_of(q)
+    heads, groups = head_counts(*(TensorSpec("f32", nn.dims_of(x)) for x in (q, k)), call.settings)
+    *lead, length, width = dims
+    batch = product(lead)
+
+    def four(value: SSAValue, count: int) -> SSAValue:
+        own = nn.dims_of(value)
+        behind = own[len(lead) :]
+        if len(own) == len(dims):
+            behind = (own[-2], Size.of(count), own[-1] // count)
+            call.require(own[-1], behind[-1] * count)
+        return call.checked_reshape(value, (batch, *behind))
+
+    parts = [four(q, heads), four(k, groups), four(v, groups)]
+    call = known_scale(call.replaced([*parts, *rest]))
+    inputs = [*call.operands[:3]]
+    if rest:
+        scores = (*lead, Size.of(heads), length, width)
+        inputs.append(_mask(call, rest[0], scores, batch, Size.of(heads)))
+    size = nn.dims_of(parts[2])[-1]
+    kind = nn.tensor_type(call.type.element_type, (batch, length, Size.of(heads), size))
+    value = _attend(call, inputs, kind, ["blhd"] * 4)
+    return [call.checked_reshape(value, call.results[0].dims)]
 
 
 def _mask(call: Call, mask: SSAValue, dims: tuple[Size, ...], batch: Size, heads: Size) -> SSAValue:

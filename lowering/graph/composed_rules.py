@@ -12,7 +12,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.graph import SizeAttr
 from openinfer.dialects.nn.elements import dtype_name, element_type
 from openinfer.dialects.ops.base import product, promote_floats
-from openinfer.dialects.ops.rotary import rotated_dims
+from openinfer.dialects.ops.rotary import rope_form, rotated_dims
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.graph.op_rules import Call, op_rule
 from openinfer.lowering.graph.scalar_rules import eps_of, normalised
@@ -103,6 +103,11 @@ def _by_groups(call: Call, groups: Size, channels: Size) -> Sequence[SSAValue]:
 @op_rule("rope", scalars=("base",))
 def _rope(call: Call) -> Sequence[SSAValue]:
     x = call.operands[0]
+    form, settings = rope_form(TensorSpec(call.results[0].dtype, nn.dims_of(x)), call.settings)
+    if settings is not call.settings:
+        apart = call.reshape(x, form.dims)
+        (y,) = _rope(call.replaced([apart, *call.operands[1:]], settings, form))
+        return [call.reshape(y, nn.dims_of(x))]
     dims = nn.dims_of(x)
     rotated = rotated_dims(TensorSpec("f32", dims), call.settings)
     if rotated == 0:

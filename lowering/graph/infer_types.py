@@ -27,6 +27,7 @@ from openinfer.dialects.graph import (
     BlockOp,
     CacheReadOp,
     CacheWriteOp,
+    LoopOp,
     OpOp,
     RefAttr,
     SizeAttr,
@@ -73,6 +74,10 @@ from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
+
+
+_NUMBERS = ("int", "float", "number", "bool")
+"""Kinds of settings whose value may decide what an op gives."""
 
 
 def has_open_types(module: ModuleOp) -> bool:
@@ -270,7 +275,7 @@ class _Inference:
         known = self.operands(node, spec) if spec is not None else None
         if spec is None or known is None:
             return
-        settings = with_metadata(spec, written_settings(node), self.metadata)
+        settings = self.settings(node, spec)
         try:
             found = infer_outputs(spec, known, settings, len(node.outputs))
         except OpError as first:
@@ -329,6 +334,27 @@ class _Inference:
             found[operand] if isinstance(operand, RefAttr) else TensorSpec(dtype, (), operand.text)
             for operand, dtype in zip(node.inputs, dtypes)
         ]
+
+    def settings(self, node: OpOp, spec: OpSpec) -> dict[str, object]:
+        """The settings with what the package says instead of names, sizes of shapes excepted."""
+        found = with_metadata(spec, written_settings(node), self.metadata)
+        for name, value in found.items():
+            setting = spec.setting(name)
+            if isinstance(value, NameRef) and setting is not None and setting.kind in _NUMBERS:
+                found[name] = self.number(node, value)
+        return found
+
+    def number(self, node: OpOp, value: NameRef) -> object:
+        """The size or the metadata entry that a setting names; the name where it is none."""
+        outer = node.parent_op()
+        while outer is not None:
+            if isinstance(outer, LoopOp) and outer.index.data == value.name:
+                return value
+            outer = outer.parent_op()
+        if value.name in self.variables or value.name in self.temporaries:
+            return value
+        known = self.sizes.get(value.name, self.metadata(value.name))
+        return known if isinstance(known, int | float) else value
 
     def metadata(self, name: str) -> object:
         """A metadata entry, unless the program has a variable or size of that name."""

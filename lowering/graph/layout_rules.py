@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     ArrayAttr,
     TensorType,
-    UnitAttr,
 )
 from xdsl.ir import Attribute, SSAValue
 
@@ -60,15 +59,8 @@ def _check_squeeze(
 @op_rule("squeeze", check=_check_squeeze)
 @op_rule("reshape", "unsqueeze", check=_check_reshape)
 def _reshape(call: Call) -> Sequence[SSAValue]:
-    value, target = call.operands[0], call.results[0]
-    source = TensorSpec("f32", nn.dims_of(value))
-    if source.count != target.count:
-        # Whether the elements fill the result follows only from the numbers of a step.
-        call.require(source.count, target.count)
-        call.require(target.count, source.count)
-        kind = nn.tensor_type(nn.element_of(value), target.dims)
-        value = call.add(nn.ReshapeOp, [value], kind, checked=UnitAttr())
-    return [call.convert(call.reshape(value, target.dims), call.type)]
+    value = call.checked_reshape(call.operands[0], call.results[0].dims)
+    return [call.convert(value, call.type)]
 
 
 @op_rule("transpose", "permute")

@@ -15,11 +15,13 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
+    UnitAttr,
 )
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn, opset
 from openinfer.dialects.nn.elements import dtype_name
+from openinfer.dialects.ops.base import product
 from openinfer.dialects.opset import OpError, OpSpec, TensorSpec
 from openinfer.lowering.graph.contents import tensor_type
 from openinfer.lowering.graph.dynamic_numbers import are_dynamic, dynamic_results
@@ -86,6 +88,22 @@ class Call:
     ) -> SSAValue:
         return self.step.builder.add(op(inputs, [result], properties=properties))
 
+    def replaced(
+        self,
+        operands: Sequence[SSAValue] | None = None,
+        settings: Settings | None = None,
+        result: TensorSpec | None = None,
+    ) -> Call:
+        """The same use with other operands, settings or another result."""
+        return Call(
+            self.step,
+            self.spec,
+            self.operands if operands is None else operands,
+            self.settings if settings is None else settings,
+            self.results if result is None else [result],
+            self.inferred if result is None else [result],
+        )
+
     def require(self, low: Size, high: Size, kind: str = "bound") -> None:
         """The step may run only where low <= high; `kind` is a row of `runtime/devices/failures.py`."""
         self.step.requirements.at_most(low, high, kind)
@@ -94,6 +112,16 @@ class Call:
         if nn.dims_of(value) == tuple(dims):
             return value
         return self.add(nn.ReshapeOp, [value], nn.tensor_type(nn.element_of(value), dims))
+
+    def checked_reshape(self, value: SSAValue, dims: Sequence[Size]) -> SSAValue:
+        """A reshape; the step checks that the elements fill the result where only its numbers tell."""
+        have, want = product(nn.dims_of(value)), product(dims)
+        if have == want:
+            return self.reshape(value, dims)
+        self.require(have, want)
+        self.require(want, have)
+        kind = nn.tensor_type(nn.element_of(value), dims)
+        return self.add(nn.ReshapeOp, [value], kind, checked=UnitAttr())
 
     def transpose(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
         if list(order) == sorted(order):

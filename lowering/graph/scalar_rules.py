@@ -10,8 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import element_type
+from openinfer.dialects.ops.attention import attention_split
 from openinfer.dialects.ops.base import normal_axis
-from openinfer.dialects.ops.structured import attention_split
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.graph.op_rules import (
     Call,
@@ -198,8 +198,7 @@ def either_way(call: Call, name: str) -> Sequence[SSAValue]:
 
 def translate_again(call: Call, settings: Settings) -> Sequence[SSAValue]:
     """What the op's own rule makes of it with other settings."""
-    again = Call(call.step, call.spec, call.operands, settings, call.results, call.inferred)
-    return rule_of(call.spec.name)(again)
+    return rule_of(call.spec.name)(call.replaced(settings=settings))
 
 
 def true_or_false(call: Call, value: object) -> SSAValue:
@@ -233,10 +232,7 @@ def known_scale(call: Call) -> Call:
     if scale is None and size.constant is not None:
         scale = size.constant**-0.5 if size.constant else 1.0
     if isinstance(scale, float):
-        return Call(
-            call.step, call.spec, call.operands, {**call.settings, "scale": scale},
-            call.results, call.inferred,
-        )  # fmt: skip
+        return call.replaced(settings={**call.settings, "scale": scale})
     return _scaled_queries(call, size)
 
 
@@ -260,8 +256,7 @@ def _scaled_queries(call: Call, size: Size) -> Call:
     element = kind.element_type
     factor = _root(call, size, element) if scale is None else number(call, scale, element)
     q = call.elementwise("mul", [q, factor], kind)
-    settings = {**call.settings, "scale": 1.0}
-    return Call(call.step, call.spec, [q, *rest], settings, call.results, call.inferred)
+    return call.replaced([q, *rest], {**call.settings, "scale": 1.0})
 
 
 def norm_in_parts(call: Call) -> Sequence[SSAValue]:

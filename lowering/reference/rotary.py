@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from openinfer.dialects.ops.rotary import rotated_dims
+from openinfer.dialects.ops.rotary import rope_form, rotated_dims
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.reference.twins import Call, twin
 from openinfer.runtime.storage import AnyArray
@@ -12,8 +12,11 @@ from openinfer.runtime.storage import AnyArray
 
 @twin("rope")
 def _rope(call: Call) -> AnyArray:
-    x, settings = call.exact(), call.settings
-    dims = rotated_dims(TensorSpec.of(call.dtypes[0], x.shape), settings)
+    x = call.exact()
+    shape = x.shape
+    form, settings = rope_form(TensorSpec.of(call.dtypes[0], shape), call.settings)
+    x = np.reshape(x, [dim.evaluate({}) for dim in form.dims])
+    dims = rotated_dims(form, settings)
     base = settings["base"]
     assert isinstance(base, int | float)
     heads_inside = settings["layout"] == "blhd"
@@ -35,4 +38,4 @@ def _rope(call: Call) -> AnyArray:
     a, b = x[..., first], x[..., second]
     turned[..., first] = a * cosine - b * sine
     turned[..., second] = b * cosine + a * sine
-    return turned
+    return np.reshape(turned, shape)

@@ -36,6 +36,7 @@ _MODULES = (
     "statistics",
     "structured",
     "einsum",
+    "attention",
     "layout",
     "arrangement",
     "borders",

@@ -124,3 +124,10 @@ def _rope() -> Iterator[Case]:
     names = (("B", "T", "3", "8"), ("B", "T"))
     yield Case("rope", ((2, 5, 3, 8), (2, 5)), ("f32", "i64"), {"layout": "blhd"}, names=names)
     yield Case("rope", ((2, 3, 5, 8),), ("f32",), draw="gaps")
+    heads = {"heads": 3}
+    for dtype in FLOATS:
+        yield Case("rope", ((2, 5, 24),), (dtype,), heads)
+    for positions in ((), (5,), (2, 5)):
+        yield Case("rope", ((2, 5, 24), positions), ("f32", "i64"), heads)
+    yield Case("rope", ((5, 24),), ("f32",), {**heads, "dims": 4, "interleaved": True})
+    yield Case("rope", ((2, 5, 24),), ("f32",), heads, names=(("B", "T", "24"),))

@@ -233,12 +233,34 @@ def _structured() -> Iterator[Case]:
     yield Case("attention", (*same, (5, 5)), ("f32",) * 4)
     yield Case("attn", ((3, 8), (5, 2, 4), (5, 2, 4), (8, 8)), ("f32",) * 4)
     yield Case("attn", ((3, 8), (2, 4), (2, 4)), ("f32",) * 3)
+    yield from _heads()
     for dtype in ("f32", "f16", "bf16", "i32", "bool"):
         yield Case("gather", ((7, 3), (4,)), (dtype, "i64"), draw="indices")
     yield Case("gather", ((7, 3), (2, 5)), ("f32", "i32"), draw="indices")
     yield Case("gather", ((7, 3), ()), ("f32", "i64"), draw="indices")
     yield Case("gather", ((2, 7, 3), (4,)), ("f32", "i64"), {"axis": 1}, draw="indices")
     yield Case("embedding", ((7, 3), (2, 5)), ("f32", "i64"), draw="indices")
+
+
+def _heads() -> Iterator[Case]:
+    """Heads that are parts of the last axis."""
+    three: Shapes = ((2, 3, 8), (2, 5, 8), (2, 5, 8))
+    heads = {"heads": 2}
+    yield from grid("attention", (three, tuple(s[1:] for s in three)), FLOATS[:4], settings=heads)
+    grouped = {"heads": 4, "kv_heads": 2, "causal": True}
+    yield Case("attention", ((2, 3, 32), (2, 5, 16), (2, 5, 12)), ("f32",) * 3, grouped)
+    apart: Shapes = ((3, 32), (5, 2, 8), (5, 2, 6))
+    yield Case("attention", apart, ("f32",) * 3, {"heads": 4, "window": 3})
+    yield Case("attention", ((3, 32), (5, 16), (5, 2, 8)), ("f32",) * 3, grouped)
+    yield Case("attention", ((1, 32), (5, 2, 8), (5, 2, 8)), ("f32", "f16", "f16"), {"heads": 4})
+    masks = ((2, 1, 1, 5), (3, 5), (2, 2, 3, 5))
+    for mask, dtype in zip(masks, ("bool", "f32", "f32")):
+        yield Case("attention", (*three, mask), ("f32",) * 3 + (dtype,), heads)
+    yield Case("attention", ((2, 2, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8)), ("f32",) * 3, heads)
+    names = (("B", "L", "W"), ("B", "T", "W"), ("B", "T", "W"))
+    yield Case("attention", three, ("f32",) * 3, heads, names=names)
+    yield Case("attention", ((0, 8), (5, 8), (5, 8)), ("f32",) * 3, heads)
+    yield Case("attention", ((3, 8), (0, 8), (0, 8)), ("f32",) * 3, heads)
 
 
 def _linear() -> Iterator[Case]:

@@ -81,6 +81,11 @@ def attended(q: Any, k: Any, v: Any) -> Any:
     return softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])) @ v
 
 
+def attended_by_two(q: Any, k: Any, v: Any) -> Any:
+    halves = (slice(0, 4), slice(4, 8))
+    return np.concatenate([attended(q[:, s], k[:, s], v[:, s]) for s in halves], -1)
+
+
 def added_at(x: Any, i: Any, u: Any) -> Any:
     y = x.copy()
     np.add.at(y, i, u)
@@ -254,6 +259,9 @@ CASES: dict[str, Case] = {
         ),
     ),
     "instancenorm": Case(IMAGE, "y: f32[1, 4, 4, 4]", lambda x: normalised(x, (2, 3))),
+    "multiheadattention": Case(
+        "x: f32[3, 8]; k: f32[5, 8]; v: f32[5, 8]", "y: f32[3, 8]", attended_by_two
+    ),
     "scaleddotproductattention": Case(
         "q: f32[2, 4, 3]; k: f32[2, 5, 3]; v: f32[2, 5, 3]", "y: f32[2, 4, 3]", attended
     ),

@@ -105,6 +105,9 @@ def attention(g: Pool, name: str) -> None:
     if g.maybe(0.4):
         _written_out(g, q)
         return
+    if q.rank < 4 and (q.dims[-1].constant or 0) > 1 and g.maybe(0.4):
+        _merged(g, name, q)
+        return
     length = g.pick([q.dims[-2], Size.of(3), Size.name("N")])
     k = g.need(q.dtype, (*q.dims[:-2], length, q.dims[-1]))
     v = g.need(q.dtype, (*q.dims[:-2], length, q.dims[-1]))
@@ -117,6 +120,28 @@ def attention(g: Pool, name: str) -> None:
         settings["window"] = g.pick([1, 2, 3])
     operands = [q, k, v]
     if g.maybe(0.3):
+        operands.append(g.need(g.pick([q.dtype, "bool"]), (q.dims[-2], length)))
+    g.op(name, operands, settings)
+
+
+def _merged(g: Pool, name: str, q: Var) -> None:
+    """Attention of heads that are parts of the last axis."""
+    width = q.dims[-1].constant or 1
+    heads = g.pick([n for n in (1, 2, 4) if width % n == 0])
+    groups = g.pick([n for n in (1, 2, 4) if n <= heads])
+    size = Size.of(width // heads)
+    length = g.pick([q.dims[-2], Size.of(3), Size.name("N")])
+    settings: dict[str, object] = {"heads": heads}
+    if g.maybe(0.7):
+        settings["kv_heads"] = groups
+    operands: list[Var | None] = [q]
+    for _ in range(2):
+        apart = "kv_heads" not in settings or g.maybe(0.4)
+        behind = (Size.of(groups), size) if apart else (size * groups,)
+        operands.append(g.need(q.dtype, (*q.dims[:-2], length, *behind)))
+    if g.maybe(0.3):
+        settings["causal"] = True
+    if g.maybe(0.2):
         operands.append(g.need(g.pick([q.dtype, "bool"]), (q.dims[-2], length)))
     g.op(name, operands, settings)
 
@@ -311,7 +336,10 @@ def rope(g: Pool, name: str) -> None:
     if g.maybe(0.2):
         settings["base"] = 100.0
     operands: list[Var | None] = [x]
-    if x.rank >= 3 and g.maybe(0.3):
+    if (x.dims[-1].constant or 1) % 4 == 0 and g.maybe(0.3):
+        settings["heads"] = 2
+        place = x.dims[-2]
+    elif x.rank >= 3 and g.maybe(0.3):
         settings["layout"] = "blhd"
         place = x.dims[-3]
     else:
