@@ -247,9 +247,20 @@ class Reader:
         token, following = self.ahead(), self.ahead(1)
         if token.kind != "name":
             return False
-        if following.text == "=" and self.ahead(2).text in ("op", "effect"):
+        if self.defined() and self.ahead(2 * self.defined()).text in ("op", "effect", "cache"):
             return True
         return token.text in READERS and token.text in _BEHIND.get(following.kind, ())
+
+    def defined(self) -> int:
+        """How many names a definition `a, b = …` begins with; 0 where none stands here."""
+        count = 1
+        while self.ahead(2 * count - 2).kind == "name":
+            if self.ahead(2 * count - 1).text == "=":
+                return count
+            if self.ahead(2 * count - 1).text != ",":
+                return 0
+            count += 1
+        return 0
 
     def more(self) -> bool:
         """Whether the statement goes on."""
@@ -262,10 +273,10 @@ class Reader:
         if token.kind != "name":
             self.take()
             return
-        if self.ahead(1).text == "=":
+        for _ in range(self.defined()):
             name = self.word("ref", defines=True)
             assert name is not None
-            if name.text not in {d.symbol.name for d in self.definitions}:
+            if not any(d.symbol == Symbol("variable", name.text) for d in self.definitions):
                 self.define("variable", name, memory="temporary")
             self.take()
             token = self.ahead()

@@ -162,3 +162,19 @@ def test_new_forms_are_read() -> None:
     assert kinds["step"] == "variable"
     assert "unknown" not in kinds.values()
     assert "a" not in kinds
+
+
+def test_definitions_are_temporaries() -> None:
+    """Several at once, of a read too, also where a `;` is missing."""
+    text = (
+        "persistent { K(l): f32[4] @table; }\ndynamic { x: f32[2, 4]; }\nblock entry {\n"
+        "    left, right = op split(x, axis=0)\n    k = cache.read K[0]\n    return left, k;\n}\n"
+    )
+    analysis = Analysis(text, "p.oi")
+    made = {d.symbol.name: d.memory for d in analysis.words.definitions if d.memory}
+    assert made == {
+        "K": "persistent",
+        "x": "dynamic",
+        **dict.fromkeys(("left", "right", "k"), "temporary"),
+    }
+    assert all(analysis.words.symbol(w).kind != "unknown" for w in analysis.words.words)
