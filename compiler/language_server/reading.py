@@ -23,6 +23,8 @@ SECTIONS = {
 }
 """How a section may be called → its memory kind."""
 LITERALS = ("true", "false", "inf", "nan")
+_DEEPEST = 64
+"""Bodies inside each other, of which the frontend takes half as many; what is deeper counts as flat."""
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _BEHIND = {
     "name": READERS.keys(),
@@ -45,6 +47,7 @@ class Reader:
         self.regions: list[Region] = []
         self.loops: list[tuple[Span, Definition]] = []
         self.block = ""
+        self.depth = 0
 
     # Looking and taking.
 
@@ -230,13 +233,15 @@ class Reader:
 
     def body(self, region: Region, start: int) -> None:
         """`{ … }`, or nothing where there is no brace."""
-        opened = self.accept("{")
+        opened = self.depth < _DEEPEST and self.accept("{")
+        self.depth += 1
         begin = self.behind
         while opened and not self.ended and not self.at("}") and not self.at_item():
             here = self.position
             self.statement(region)
             if self.position == here:
                 self.take()
+        self.depth -= 1
         region.body = Span(begin, self.ahead().span.start if opened else begin)
         if opened:
             self.accept("}")

@@ -137,6 +137,27 @@ def test_the_rest_of_a_broken_program_is_known() -> None:
     assert len(codes) >= 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "block entry { " + "loop l (i in 0..1) { " * 3000,
+        "block entry { " + 'scope "s" { ' * 3000 + "}" * 3000,
+        "block entry { " + "op f(" * 3000,
+        "block entry { " + "a, " * 3000 + "= op f(x); return; }",
+        "constant { W: f32" + "[" * 3000,
+        "/*" * 3000,
+    ],
+    ids=["loops", "scopes", "calls", "names", "brackets", "comments"],
+)
+def test_deep_texts(text: str) -> None:
+    analysis = Analysis(text, "p.oi")
+    assert analysis.findings.diagnostics
+    complete(analysis, len(text))
+    hover(analysis, len(text) // 2)
+    navigation.outline(analysis)
+    navigation.references(analysis, len(text) // 2)
+
+
 def test_sizes_of_the_text() -> None:
     """`size heads = 4;` is a definition; its uses lead there."""
     text = "size heads = 4;\ndynamic { x: f32[B, heads]; }\nblock entry { return x; }\n"
