@@ -40,7 +40,6 @@ _OWN: dict[str, Own] = {
     "adaptive_avg_pool3d": _f32("1, 3, 8, 8, 8", settings="output_size=2"),
     "adaptive_max_pool1d": _f32("1, 3, 8", settings="output_size=2"),
     "adaptive_max_pool2d": _f32("1, 3, 8, 8", settings="output_size=[2, 4]"),
-    "adaptive_max_pool3d": _f32("1, 3, 8, 8, 8", settings="output_size=2"),
     "attention": _f32("1, 4, 6, 8", "1, 4, 6, 8", "1, 4, 6, 8", settings="causal=true"),
     "avg_pool1d": _f32("1, 3, 8", settings="kernel_size=2"),
     "avg_pool2d": _f32("1, 3, 8, 8", settings="kernel_size=2"),
@@ -70,7 +69,6 @@ _OWN: dict[str, Own] = {
     "layer_norm": _f32("2, 8", "8", "8", settings="eps=1e-5"),
     "lp_pool1d": _f32("1, 3, 8", settings="kernel_size=2"),
     "lp_pool2d": _f32("1, 3, 8, 8", settings="kernel_size=2"),
-    "lp_pool3d": _f32("1, 3, 8, 8, 8", settings="kernel_size=2"),
     "lstm": _f32(*_CELLS, "20, 4", "20, 5", outputs=3),
     "matmul": _f32("2, 3", "3, 4"),
     "max_pool1d": _f32("1, 3, 8", settings="kernel_size=2"),
@@ -118,11 +116,11 @@ class Example:
 
     @property
     def defines(self) -> bool:
-        """Whether it is written `y = op …`: one result, and no setting that is called like an operand."""
+        """Whether it is written `y = op …`: no type is declared, no setting is called like an operand."""
         spec = opset.find(self.op)
         operands = {*spec.operands, *spec.optional} if spec is not None else set[str]()
         given = set(re.findall(r"(\w+)=", self.settings))
-        return self.outputs == 1 and not self.out and not given & operands
+        return not self.out and not given & operands
 
     @property
     def call(self) -> str:

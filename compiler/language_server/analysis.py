@@ -247,6 +247,14 @@ class Analysis:
         for row in facts["sizes"]:
             origin = row["from"] if row["value"] is not None or "--size" not in row["from"] else ""
             findings.sizes[row["name"]] = (row["value"], origin)
+        try:
+            values = ProgramView.of(module, package, sizes).sizes
+        except OpenInferError:
+            return
+        # Those that the program defines itself stand in no dimension.
+        for name in self.words.sizes():
+            if name in values:
+                findings.sizes.setdefault(name, (values[name], ""))
 
 
 def _variable(row: Mapping[str, Any], *, with_model: bool) -> Variable:

@@ -167,7 +167,7 @@ class _Completion:
         if last in ("increment", "decrement"):
             return self.variables(memory="persistent")
         if last == "=":
-            return [_keyword("op"), _keyword("effect")]
+            return [_keyword("op"), _keyword("cache"), _keyword("effect")]
         if self.at_start():
             return [*map(_keyword, terms.STATEMENTS), *self.variables(written=True)]
         if last in (*_REFS, ",") or self.previous_kind() == "name":

@@ -23,6 +23,8 @@ SECTIONS = {
 }
 """How a section may be called → its memory kind."""
 LITERALS = ("true", "false", "inf", "nan")
+_DEEPEST = 64
+"""Bodies inside each other, of which the frontend takes half as many; what is deeper counts as flat."""
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _BEHIND = {
     "name": READERS.keys(),
@@ -45,6 +47,7 @@ class Reader:
         self.regions: list[Region] = []
         self.loops: list[tuple[Span, Definition]] = []
         self.block = ""
+        self.depth = 0
 
     # Looking and taking.
 
@@ -230,13 +233,15 @@ class Reader:
 
     def body(self, region: Region, start: int) -> None:
         """`{ … }`, or nothing where there is no brace."""
-        opened = self.accept("{")
+        opened = self.depth < _DEEPEST and self.accept("{")
+        self.depth += 1
         begin = self.behind
         while opened and not self.ended and not self.at("}") and not self.at_item():
             here = self.position
             self.statement(region)
             if self.position == here:
                 self.take()
+        self.depth -= 1
         region.body = Span(begin, self.ahead().span.start if opened else begin)
         if opened:
             self.accept("}")
@@ -247,9 +252,20 @@ class Reader:
         token, following = self.ahead(), self.ahead(1)
         if token.kind != "name":
             return False
-        if following.text == "=" and self.ahead(2).text in ("op", "effect"):
+        if self.defined() and self.ahead(2 * self.defined()).text in ("op", "effect", "cache"):
             return True
         return token.text in READERS and token.text in _BEHIND.get(following.kind, ())
+
+    def defined(self) -> int:
+        """How many names a definition `a, b = …` begins with; 0 where none stands here."""
+        count = 1
+        while self.ahead(2 * count - 2).kind == "name":
+            if self.ahead(2 * count - 1).text == "=":
+                return count
+            if self.ahead(2 * count - 1).text != ",":
+                return 0
+            count += 1
+        return 0
 
     def more(self) -> bool:
         """Whether the statement goes on."""
@@ -262,10 +278,10 @@ class Reader:
         if token.kind != "name":
             self.take()
             return
-        if self.ahead(1).text == "=":
+        for _ in range(self.defined()):
             name = self.word("ref", defines=True)
             assert name is not None
-            if name.text not in {d.symbol.name for d in self.definitions}:
+            if not any(d.symbol == Symbol("variable", name.text) for d in self.definitions):
                 self.define("variable", name, memory="temporary")
             self.take()
             token = self.ahead()

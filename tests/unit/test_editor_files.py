@@ -151,6 +151,13 @@ def test_dtypes(dtype: str) -> None:
         assert innermost(scopes, line.index(dtype)) == "storage.type.openinfer", line
 
 
+def test_dtypes_of_packages() -> None:
+    """Also those that only a package holds, and the one that is left to it."""
+    for dtype in ("_", "q4_k"):
+        line = f"W: f32[4] @dtype({dtype});"
+        assert innermost(GRAMMAR.scopes(line), line.index(f"{dtype})")) == "storage.type.openinfer"
+
+
 def test_new_forms() -> None:
     line = "op mul(h, 0.5) >> h; op add(n, 1) >> n; cache.increment T step; W: _ @ref(a.b.0.c);"
     scopes = GRAMMAR.scopes(line)
@@ -159,6 +166,11 @@ def test_new_forms() -> None:
     assert innermost(scopes, line.index("T step")) == "variable.other.openinfer"
     assert innermost(scopes, line.index("a.b.0")) == "string.unquoted.openinfer"
     assert innermost(scopes, line.index("0.c")) == "string.unquoted.openinfer"
+    for line in ("a, b = op split(x, axis=0);", "a, b= cache.read K[0];", "a, b = effect read(K);"):
+        scopes = GRAMMAR.scopes(line)
+        assert (
+            innermost(scopes, 0) == innermost(scopes, 3) == "variable.other.declaration.openinfer"
+        )
 
 
 def test_no_op_is_listed() -> None:

@@ -137,6 +137,27 @@ def test_the_rest_of_a_broken_program_is_known() -> None:
     assert len(codes) >= 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "block entry { " + "loop l (i in 0..1) { " * 3000,
+        "block entry { " + 'scope "s" { ' * 3000 + "}" * 3000,
+        "block entry { " + "op f(" * 3000,
+        "block entry { " + "a, " * 3000 + "= op f(x); return; }",
+        "constant { W: f32" + "[" * 3000,
+        "/*" * 3000,
+    ],
+    ids=["loops", "scopes", "calls", "names", "brackets", "comments"],
+)
+def test_deep_texts(text: str) -> None:
+    analysis = Analysis(text, "p.oi")
+    assert analysis.findings.diagnostics
+    complete(analysis, len(text))
+    hover(analysis, len(text) // 2)
+    navigation.outline(analysis)
+    navigation.references(analysis, len(text) // 2)
+
+
 def test_sizes_of_the_text() -> None:
     """`size heads = 4;` is a definition; its uses lead there."""
     text = "size heads = 4;\ndynamic { x: f32[B, heads]; }\nblock entry { return x; }\n"
@@ -162,3 +183,19 @@ def test_new_forms_are_read() -> None:
     assert kinds["step"] == "variable"
     assert "unknown" not in kinds.values()
     assert "a" not in kinds
+
+
+def test_definitions_are_temporaries() -> None:
+    """Several at once, of a read too, also where a `;` is missing."""
+    text = (
+        "persistent { K(l): f32[4] @table; }\ndynamic { x: f32[2, 4]; }\nblock entry {\n"
+        "    left, right = op split(x, axis=0)\n    k = cache.read K[0]\n    return left, k;\n}\n"
+    )
+    analysis = Analysis(text, "p.oi")
+    made = {d.symbol.name: d.memory for d in analysis.words.definitions if d.memory}
+    assert made == {
+        "K": "persistent",
+        "x": "dynamic",
+        **dict.fromkeys(("left", "right", "k"), "temporary"),
+    }
+    assert all(analysis.words.symbol(w).kind != "unknown" for w in analysis.words.words)
