@@ -121,6 +121,7 @@ FAILURES: dict[str, Failure] = {
         "{a} and {b} elements where one is needed",
         "a condition or number has one element",
     ),
+    "alpha": Failure("OI0602", "alpha is 0", "`relu` is what it comes near to"),
 }
 """By name, in the order of their numbers."""
 
