@@ -34,11 +34,13 @@ _PLACES = "places, any number from 0; a negative one is an error"
 SHIFTABLE = (*SIGNED[:-1], *UNSIGNED[:-1])
 
 
-def _pointwise(result: str | None = None, acc: bool = False) -> Infer:
+def _pointwise(
+    result: str | None = None, acc: bool = False, names: Sequence[str] = _NAMES
+) -> Infer:
     """Operands of one dtype, broadcast; the result has that dtype, or `result`."""
 
     def infer(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> list[TensorSpec]:
-        dtype = same_dtype(operands, _NAMES)
+        dtype = same_dtype(operands, names)
         dims = broadcast_dims([o.dims for o in operands])
         if acc and settings.get("acc") is not None:
             dtype = _widened(dtype, settings["acc"])
@@ -258,11 +260,15 @@ SPECS: tuple[OpSpec, ...] = (
     _unary("cos", "Cosine of radians.", expensive=True),
     _unary("tan", "Tangent of radians.", expensive=True),
     _unary("atan", "Arctangent, in radians.", expensive=True),
-    _binary(
+    OpSpec(
         "atan2",
-        "The angle of the point (y, x) in radians, -pi to pi, x being the height: signs count, those of "
-        "zeros too.",
+        ("y", "x"),
+        _pointwise(names=("y", "x")),
+        "The angle of the point (x, y) in radians, from -pi to pi; signs of zeros count.",
+        "elementwise",
         FLOATS,
+        broadcast=True,
+        inplace=True,
         expensive=True,
     ),
     _unary("tanh", "Hyperbolic tangent.", expensive=True),

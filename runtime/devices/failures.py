@@ -126,6 +126,7 @@ FAILURES: dict[str, Failure] = {
         "a division of a size that the program defines leaves a remainder",
         "use other sizes",
     ),
+    "alpha": Failure("OI0602", "alpha is 0", "`relu` is what it comes near to"),
 }
 """By name, in the order of their numbers."""
 

@@ -26,12 +26,15 @@ USES: dict[str, Use] = {
     **dict.fromkeys(("add", "sub", "mul", "div"), ([X, X], {}, ["f32 2"])),
     **dict.fromkeys(("abs", "recip", "clamp", "gelu", "relu"), ([X], {}, ["f32 2"])),
     **dict.fromkeys(("fill_nan_like", "softmax", "log_softmax"), ([X], {}, ["f32 2"])),
+    **dict.fromkeys(("elu", "celu", "tril", "triu", "cumprod"), ([X], {}, ["f32 2"])),
     **dict.fromkeys(("layer_norm", "rms_norm", "group_norm"), ([X], {}, ["f32 2"])),
     **dict.fromkeys(("slice", "transpose", "sort", "cumsum"), ([X], {}, ["f32 2"])),
     **dict.fromkeys(
         ("sum_axis", "mean_axis", "prod_axis", "max_axis", "min_axis"),
         ([X], {"axes": "[1]"}, ["f32 1"]),
     ),
+    **dict.fromkeys(("logsumexp", "var", "std"), ([X], {"axes": "[1]"}, ["f32 1"])),
+    **dict.fromkeys(("any", "all"), ([X], {"axes": "[1]"}, ["bool 1"])),
     **dict.fromkeys(("argmax_axis", "argmin_axis"), ([X], {"axis": "1"}, ["i64 1"])),
     **dict.fromkeys(("shl", "shr"), (["i32[3]"], {"bits": "1"}, ["i32 1"])),
     "floor_div": (["i32[3]", "i32[3]"], {}, ["i32 1"]),
@@ -49,6 +52,9 @@ USES: dict[str, Use] = {
     "reshape": ([X], {"shape": "[4, 2]"}, ["f32 2"]),
     "squeeze": (["f32[1, 4]"], {}, ["f32 1"]),
     "unsqueeze": (["f32[4]"], {"axes": "[0]"}, ["f32 2"]),
+    "stack": ([X, X], {}, ["f32 3"]),
+    "tile": ([X], {"repeats": "[2]"}, ["f32 2"]),
+    "roll": ([X], {"shifts": "[1]"}, ["f32 2"]),
     "expand": (["f32[1, 4]"], {"shape": "[2, 4]"}, ["f32 2"]),
     "iota": ([], {"shape": "[2, 4]"}, ["i64 2"]),
     "pad": ([X], {"pads": "[1, 0, 0, 2]"}, ["f32 2"]),
@@ -80,6 +86,7 @@ FORMS = {
 """How a variable may stand in a setting of each kind."""
 MORE = {
     ("reshape", "shape"): ("[4, n]", "[n, 8/n]", "[-1, n]"), ("expand", "shape"): ("[n, 4]", "[2, n]"),
+    ("tile", "repeats"): ("[n, 2]", "[one, n - one]"), ("roll", "shifts"): ("[-7*n]",),
     ("iota", "shape"): ("[n, 2]", "[n*n, one]", "[n*one, 3]"), ("split", "sizes"): ("[n, 2 - n]",),
     ("random_uniform", "shape"): ("[n, 3]",), ("pad", "pads"): ("[one, n, 0, 2]",),
     ("slice", "starts"): ("[n, one]", "[one - 2]"), ("slice", "stops"): ("[n, one]", "[one - 2]"),
