@@ -24,6 +24,8 @@ from openinfer.runtime.storage import AnyArray, round_values
 
 MOVES = frozenset(
     "gather scatter concat split slice transpose permute reshape squeeze unsqueeze expand pad flip "
+    "gather_elements scatter_elements argsort max_pool1d max_pool3d adaptive_max_pool1d "
+    "adaptive_max_pool2d multinomial "
     "where filter fill fill_nan_like iota random_uniform one_hot max_pool2d sort topk max_axis "
     "min_axis argmax_axis argmin_axis is_nan is_inf is_neg is_finite eq ne lt le gt ge".split()
 )
@@ -33,16 +35,21 @@ ROUNDED = frozenset(
     "dequantize and or xor not shl shr popcount floor_div rem".split()
 )
 """One correctly rounded operation each, the same everywhere for the same operands."""
-SUMS = frozenset("add sub fma matmul sum_axis cumsum conv1d conv2d conv_transpose2d".split())
+SUMS = frozenset(
+    "add sub fma matmul einsum sum_axis cumsum conv1d conv2d conv3d conv_transpose2d".split()
+)
 """Exact in any order when their operands are short."""
-LINEAR = SUMS | {"mean_axis", "avg_pool2d", "fma"}
+LINEAR = SUMS | {
+    *("mean_axis", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fma"),
+    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+}
 """The magnitude of a result is bounded by that of the operands' magnitudes."""
 OF_OPERAND = frozenset({"gelu", "rfft", "irfft"})
 CANCELLING = OF_OPERAND | {"log_softmax", "lstm", "gru"}
 """They end with a difference that may be much smaller than its terms: the logarithm of a sum close
 to 1, 1 + erf(x) for negative x, sums over sines that are 0 but for their rounding, cells of gates
 that are almost 1. The terms are as large as the first operand, or as 1 and the results."""
-PRODUCTS = frozenset({"matmul", "attention", "lstm", "gru"})
+PRODUCTS = frozenset({"matmul", "einsum", "attention", "lstm", "gru"})
 FACTORS = frozenset({"attention", "lstm", "gru"})
 """Ops that multiply operands by what functions give, which may end in 0."""
 BF16_UNIT = 2.0**-8

@@ -265,7 +265,8 @@ def adaptive_pool(g: Pool, name: str) -> None:
     if x is None:
         return
     size: object = g.pick([1, 2, 3, [2, 1, 4][-rank:]])
-    if g.maybe(0.15):
+    # Each has several buffers with sizes of their own: many of them in a program take long to place.
+    if g.maybe(0.05):
         size = _of_the_step(g, 1)
     g.op(name, [x], {"output_size": size})
 
