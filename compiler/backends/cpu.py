@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openinfer.compiler.backends import Backend, Finish, Measured
-from openinfer.compiler.timings import current_timings
+from openinfer.compiler.timings import at_stage, current_timings
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -31,6 +31,7 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
     def finish(measured: Measured, meanwhile: Callable[[], object]) -> dict[str, bytes]:
         from openinfer.runtime.devices.cpu.object_symbols import check_symbols
 
+        at_stage("machine code")
         with compilation, measured("object", "(wait for LLVM)"):
             objects = compilation.objects(meanwhile)
         current_timings().of_llvm(compilation.costs)
