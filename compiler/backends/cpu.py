@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def _emit(module: ModuleOp, measured: Measured) -> Finish:
     from openinfer.lowering.cpu.emit_llvm import emit_modules
     from openinfer.lowering.facts import Facts
+    from openinfer.runtime.cache import default_cache
     from openinfer.runtime.devices.cpu.compilation import Compilation
 
     target = Facts.of(module).target
-    compilation = Compilation(target)
+    compilation = Compilation(target, store=default_cache().kernels())
     try:
         with measured("object", "(write LLVM IR)"):
             for part in emit_modules(module, target):
