@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.compiler import registry
 from openinfer.compiler.suggest import near
-from openinfer.compiler.timings import Timings
+from openinfer.compiler.timings import Timings, at_stage
 from openinfer.lowering.level import Level
 from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.runtime.errors import CompileError, InputError, OpenInferError
@@ -414,7 +414,9 @@ def run(
 
         settle_options(module, options, binds=start is None)
     with using(options if options is not None else current()):
-        for phase in phases(pipeline, start, stop):
+        ahead = phases(pipeline, start, stop)
+        for number, phase in enumerate(ahead, 1):
+            at_stage(f"{phase.name}, {number} of {len(ahead)}")
             for step in phase.steps:
                 if step.name in current().without:
                     continue

@@ -1,4 +1,4 @@
-"""What each pass of a compilation cost: `--time-passes`."""
+"""What a compilation is at, and what each of its passes cost: `--time-passes`."""
 
 from __future__ import annotations
 
@@ -89,3 +89,31 @@ def timed() -> Generator[Timings]:
         yield timings
     finally:
         _CURRENT.reset(token)
+
+
+@dataclass
+class Stage:
+    """What a compilation is at, for whoever waits for it: written by one thread, read by another."""
+
+    text: str = ""
+
+
+_STAGE: ContextVar[Stage | None] = ContextVar("openinfer_stage", default=None)
+
+
+def at_stage(text: str) -> None:
+    """Says what the compilation that runs is at now."""
+    stage = _STAGE.get()
+    if stage is not None:
+        stage.text = text
+
+
+@contextmanager
+def staged() -> Generator[Stage]:
+    """What all compilations inside of a `with` block are at."""
+    stage = Stage()
+    token = _STAGE.set(stage)
+    try:
+        yield stage
+    finally:
+        _STAGE.reset(token)

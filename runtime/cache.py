@@ -9,7 +9,7 @@ Entries are written aside and put into their place, so a reader sees a whole fil
 folder belongs to the user alone (mode 0700): what it holds is executed. A folder that others may
 read or write is left as it is, and a folder in it that is ours holds the entries. A damaged entry is
 removed and counts as a miss. A folder that cannot be used never fails a compilation: it only costs
-time, and `problem()` says why.
+time, and `problem()` says why. The folder `kernels` in it holds objects of single kernels in the same way.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ from openinfer.runtime.rows import row_of
 
 MAGIC = b"OICACHE1"
 SUFFIX = ".oic"
+KERNELS = "kernels"
+"""The folder beside the programs that holds objects of single kernels, which programs share."""
+KERNEL_SHARE = 8
+"""Kernels may take one part in so many of what programs may, on top of it: they are in the programs, too."""
 SUBFOLDER = "openinfer-programs"
 """Holds the entries where the given folder is not the user's alone."""
 _NO_ENTRY = (errno.EINVAL, errno.EFBIG, errno.ELOOP, errno.ENXIO)
@@ -103,6 +107,8 @@ class Cache:
     """Bytes that the folder may hold."""
     enabled: bool = True
     statistics: CacheStatistics = field(default_factory=CacheStatistics)
+    within: Cache | None = None
+    """The cache whose folder this one is in: it is made first, for its user alone."""
 
     @staticmethod
     def of(options: Options) -> Cache:
@@ -166,9 +172,16 @@ class Cache:
         """The keys that begin so, of damaged entries too."""
         return sorted(path.stem for path, _ in _files(self._safe()) if path.stem.startswith(start))
 
+    def kernels(self) -> Cache:
+        """The objects of single kernels, in a folder of the same kind inside of this one."""
+        place = self.place() / KERNELS
+        return Cache(place, self.limit // KERNEL_SHARE, self.enabled, within=self)
+
     def clear(self) -> tuple[int, int]:
-        """Removes every entry and gives their number and bytes."""
+        """Removes every entry, and kernels; gives the number of entries, and the bytes of both."""
         count, freed = 0, 0
+        if self.within is None:
+            freed += self.kernels().clear()[1]
         place = self._safe()
         for path, status in _files(place):
             if _remove(path):
@@ -205,6 +218,8 @@ class Cache:
         return self._safe(create) if self.enabled else None
 
     def _safe(self, create: bool = False) -> Path | None:
+        if self.within is not None and self.within._safe(create) is None:
+            return None
         try:
             place = self.place()
             if create and not os.path.lexists(place):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openinfer.compiler.backends import Backend, Finish, Measured
-from openinfer.compiler.timings import current_timings
+from openinfer.compiler.timings import at_stage, current_timings
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def _emit(module: ModuleOp, measured: Measured) -> Finish:
     from openinfer.lowering.cpu.emit_llvm import emit_modules
     from openinfer.lowering.facts import Facts
+    from openinfer.runtime.cache import default_cache
     from openinfer.runtime.devices.cpu.compilation import Compilation
 
     target = Facts.of(module).target
-    compilation = Compilation(target)
+    compilation = Compilation(target, store=default_cache().kernels())
     try:
         with measured("object", "(write LLVM IR)"):
             for part in emit_modules(module, target):
@@ -31,6 +32,7 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
     def finish(measured: Measured, meanwhile: Callable[[], object]) -> dict[str, bytes]:
         from openinfer.runtime.devices.cpu.object_symbols import check_symbols
 
+        at_stage("machine code")
         with compilation, measured("object", "(wait for LLVM)"):
             objects = compilation.objects(meanwhile)
         current_timings().of_llvm(compilation.costs)

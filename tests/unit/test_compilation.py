@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import openinfer as oi
 from openinfer.compiler import pipeline, registry
 from openinfer.lowering.cpu.emit_llvm import OWN_MODULE, emit_modules
 from openinfer.lowering.options import PipelineOptions
+from openinfer.runtime.cache import Cache
 from openinfer.runtime.devices.cpu import codegen, compilation
 from openinfer.runtime.devices.cpu.codegen import host_target, load_objects
 from openinfer.runtime.devices.cpu.compilation import Compilation
@@ -214,3 +216,59 @@ def test_programs_compiled_at_once_are_those_compiled_alone(
     for thread in threads:
         thread.join()
     assert [found[number] for number in range(3)] == alone
+
+
+def test_a_second_program_compiles_only_its_own_kernels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(tmp_path / "cache"))
+    made: list[str] = []
+    plain = compilation.compiled
+
+    def noted(module: LlvmModule, *rest: Any, **more: Any) -> Any:
+        made.append(module.name)
+        return plain(module, *rest, **more)
+
+    monkeypatch.setattr(compilation, "compiled", noted)
+    first = oi.compile(LAYERS.format(x="x", n=80))
+    once = list(made)
+    second = oi.compile(LAYERS.format(x="tokens", n=48))
+    shared = {name for name in first.parts if name in second.parts} - {HOST}
+    assert shared
+    assert not shared & set(made[len(once) :])
+    assert all(first.parts[name] == second.parts[name] for name in shared)
+    # Without what was kept the program is the same, byte for byte.
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    assert oi.compile(LAYERS.format(x="tokens", n=48)).parts == second.parts
+
+
+def test_a_damaged_kernel_is_refused_and_made_again(tmp_path: Path) -> None:
+    store = Cache(tmp_path / "kernels", 1 << 24)
+    module = adds("f", 1)
+
+    def objects() -> dict[str, bytes]:
+        with Compilation(host_target(), 1, store) as work:
+            work.add(module)
+            return work.objects()
+
+    want = objects()
+    (file,) = (tmp_path / "kernels").iterdir()
+    whole = file.read_bytes()
+    assert objects() == want
+    assert store.statistics.hits == 1
+    for damaged in (whole[:-1], whole[:40], b"", whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]):
+        file.write_bytes(damaged)
+        assert objects() == want
+        assert file.read_bytes() == whole
+    assert store.statistics.damaged == 4
+
+
+def test_clearing_the_cache_clears_kernels(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache", 1 << 24)
+    assert cache.put("0" * 64, b"program")
+    assert cache.kernels().put("1" * 64, b"kernel")
+    assert [entry.key for entry in cache.entries()] == ["0" * 64]
+    count, freed = cache.clear()
+    assert count == 1
+    assert freed > len(b"programkernel")
+    assert cache.kernels().get("1" * 64) is None

@@ -9,11 +9,14 @@ from ctypes import string_at
 from dataclasses import dataclass
 from typing import Any
 
+from openinfer.runtime.cache import About, Cache, cache_key
 from openinfer.runtime.devices.cpu import codegen
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.options import available_cpus
+from openinfer.runtime.program import OBJECT
 from openinfer.runtime.target import TargetDescription
+from openinfer.runtime.version import openinfer_version, source_fingerprint
 
 MAX_WORKERS = 8
 """More threads find no work: few programs have more large kernels."""
@@ -41,8 +44,11 @@ class Compilation:
             objects = compilation.objects()            # waits
     """
 
-    def __init__(self, target: TargetDescription, workers: int | None = None) -> None:
-        """`workers`: threads at most; None: one for each CPU that this process may use.
+    def __init__(
+        self, target: TargetDescription, workers: int | None = None, store: Cache | None = None
+    ) -> None:
+        """`workers`: threads at most; None: one for each CPU that this process may use. `store` keeps the
+        objects of kernels, and has those of earlier programs.
 
         Raises UnsupportedError (OI0781) where no machine code can be made.
         """
@@ -50,6 +56,7 @@ class Compilation:
         self.target = target
         self.costs: list[ModuleCost] = []
         """In the order in which the modules were done."""
+        self._store = store
         self._limit = workers or min(MAX_WORKERS, available_cpus())
         self._modules: list[LlvmModule] = []
         self._objects: dict[int, bytes] = {}
@@ -104,8 +111,14 @@ class Compilation:
         machine: Any = None
         while (number := self._next()) is not None:
             try:
-                machine = machine or codegen.target_machine(self.target, CODEGEN_LEVEL)
-                data, cost = compiled(self._modules[number], self.target, machine)
+                module = self._modules[number]
+                key, data = self._stored(module)
+                cost = ModuleCost(module.what, 0.0, 0.0, 0.0)
+                if data is None:
+                    machine = machine or codegen.target_machine(self.target, CODEGEN_LEVEL)
+                    data, cost = compiled(module, self.target, machine)
+                    if self._store is not None and key:
+                        self._store.put(key, data, About(module.what, "cpu", self.target.name))
             except BaseException as error:
                 self._failures[number] = error
                 with self._more:
@@ -113,6 +126,20 @@ class Compilation:
                 return
             self._objects[number] = data
             self.costs.append(cost)
+
+    def _stored(self, module: LlvmModule) -> tuple[str, bytes | None]:
+        """The key of a kernel ("" for what only one program has), and its object if it is there."""
+        if self._store is None or not module.name.endswith(OBJECT):
+            return "", None
+        key = cache_key(
+            "kernel",
+            module.text,
+            module.passes.value,
+            self.target.key,
+            f"{CODEGEN_LEVEL} {codegen.llvm_version()}",
+            f"openinfer {openinfer_version()} {source_fingerprint()}",
+        )
+        return key, self._store.get(key)
 
     def _next(self) -> int | None:
         with self._more:
