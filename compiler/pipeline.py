@@ -140,6 +140,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "place-buffers",
                     "calls say who uses a buffer; mirrors are planned as others are",
                 ),
+                faster("join-calls", "who uses a buffer is final; before calls are stamped"),
                 Step("plan-memory", "all buffers are known and used by calls only"),
                 Step("stamp-kernels", "calls are final, and still say which nodes they compute"),
                 Step("lower-views", "places of buffers are known now"),

@@ -53,6 +53,7 @@ PASSES: dict[str, str] = {
     # buffers
     "clear-tails": "openinfer.lowering.cpu.schedules.clear_tails:ClearTails",
     "elide-copies": "openinfer.lowering.buffers.elide_copies:ElideCopies",
+    "join-calls": "openinfer.lowering.buffers.join_calls:JoinCalls",
     "write-states": "openinfer.lowering.buffers.write_states:WriteStates",
     "lower-checks": "openinfer.lowering.host.lower_checks:LowerChecks",
     "lower-state": "openinfer.lowering.host.lower_state:LowerState",

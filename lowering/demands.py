@@ -95,6 +95,10 @@ class Demands:
         one behind the other."""
         return False
 
+    def starts_together(self, kernels: Sequence[nn.NNOp]) -> bool:
+        """Whether kernels that do not use what the others write gain by being one."""
+        return False
+
     def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
         """Whether the kernel of a product gains by a left operand in squares, as its weight lies."""
         return False

@@ -138,6 +138,16 @@ class VulkanDemands(Demands):
         fits = buffers <= MOST_BUFFERS and isinstance(first.layout, nn.TilesAttr)
         return fits and fits_together(first, len(products))
 
+    def starts_together(self, kernels: Sequence[nn.NNOp]) -> bool:
+        operands = {operand for op in kernels for operand in op.operands}
+        if len(operands) > MOST_BUFFERS or not all(isinstance(op, nn.MatvecOp) for op in kernels):
+            return False
+        # Workgroups have one size, and the types say how many there are.
+        shapes = {(str(op.inputs[0].type), nn.element_of(op.inputs[1])) for op in kernels}
+        outs = [op.output.type for op in kernels]
+        known = all(isinstance(t, MemRefType) and t.has_static_shape() for t in outs)
+        return known and len(shapes) == 1
+
     def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
         return isinstance(product.layout, nn.TilesAttr) and reads_squares(product)
 

@@ -49,6 +49,7 @@ from openinfer.lowering.vulkan.schedules.norms import lower_layer_norm, lower_rm
 from openinfer.lowering.vulkan.schedules.recurrence import lower_recurrence
 from openinfer.lowering.vulkan.schedules.resample import lower_resample
 from openinfer.lowering.vulkan.schedules.scatter import lower_scatter
+from openinfer.lowering.vulkan.schedules.side_by_side import side_by_side
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
 from openinfer.lowering.vulkan.schedules.sort import lower_sort
 from openinfer.lowering.vulkan.schedules.wide import mark_aligned, mark_exact
@@ -120,10 +121,14 @@ class LowerDeviceKernels(ModulePass):
             return
         verify_places(step)
         for name, found in _calls(step).items():
-            choose_forms(functions[name], _kernel_of(functions[name]), found)
+            kernels = _kernels_of(functions[name])
+            if len(kernels) == 1:
+                choose_forms(functions[name], kernels[0], found)
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         for name, found in _calls(step).items():
-            divide_keys(functions[name], _kernel_of(functions[name]), found)
+            kernels = _kernels_of(functions[name])
+            if len(kernels) == 1:
+                divide_keys(functions[name], kernels[0], found)
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         moving = _moving_arena(step)
         for name, found in _calls(step).items():
@@ -150,23 +155,28 @@ def _moving_arena(step: FuncOp) -> SSAValue | None:
     return StepArguments(step).get(SlotKind.DEVICE_ARENA)
 
 
-def _kernel_of(function: FuncOp) -> Operation:
-    """The op that a function is the kernel of."""
-    (kernel,) = (op for op in function.body.block.ops if op.name in RULES)
-    return kernel
+def _kernels_of(function: FuncOp) -> list[Operation]:
+    """The ops that a function is the kernel of; several where they are started together (`join-calls`)."""
+    return [op for op in function.body.block.ops if op.name in RULES]
 
 
 def _lower(function: FuncOp, calls: list[CallOp]) -> None:
     sizes = _sizes_as_arguments(function)
-    kernel = _kernel_of(function)
-    mark_aligned(kernel, function, calls)
-    with keep_location(kernel):
-        grid = RULES[kernel.name](LoopBuilder(InsertPoint.before(kernel)), kernel)
+    kernels = _kernels_of(function)
+    for kernel in kernels:
+        mark_aligned(kernel, function, calls)
+    if len(kernels) == 1:
+        (kernel,) = kernels
+        with keep_location(kernel):
+            grid = RULES[kernel.name](LoopBuilder(InsertPoint.before(kernel)), kernel)
+    else:
+        grid = side_by_side(kernels, lambda kernel: RULES[kernel.name])
     sizes += _sizes_as_arguments(function)  # Those that the schedule asked for.
     for call in calls:
         _launch(call, function, sizes, grid)
-    kernel.detach()
-    kernel.erase()
+    for kernel in kernels:
+        kernel.detach()
+        kernel.erase()
     function.attributes[KNOWN_BLOCK_SIZE] = DenseArrayBase.from_list(i32, [grid.size, 1, 1])
 
 

@@ -45,7 +45,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
 )
 from openinfer.lowering.vulkan.schedules.group_line import rounds
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product
-from openinfer.lowering.vulkan.schedules.wide import load_wide
+from openinfer.lowering.vulkan.schedules.wide import BYTES, load_wide, width
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 MOST_ROWS = 8
@@ -89,7 +89,8 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     lanes = found.lanes_along()
     if lanes % LANES == 0:
         found.use_dots()
-    group = Workgroup(b, _invocations(b, found.depth, lanes))
+    widest = max(map(width, found.op.inputs[:2]))
+    group = Workgroup(b, _invocations(b, found.depth, BYTES * 8 // widest))
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
     normed = found.op.weight if isinstance(found.op, MatvecOp) else None
@@ -223,7 +224,8 @@ def _over_square(found: Product, squares: SSAValue) -> SSAValue:
 
 
 def _invocations(b: LoopBuilder, depth: Index, lanes: int) -> int:
-    """How many share a column: fewer for a short sum."""
+    """How many share a column: fewer for a short sum; `lanes` elements are the widest access that there is,
+    also where operands do not begin at a multiple of it, so that kernels of one type have one size."""
     size = COLUMN
     least = max(b.facts.device_description.subgroup, 32)
     while isinstance(depth, int) and size > least and size * lanes > depth:

@@ -114,3 +114,36 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Two products that are started together: those of 64 columns have the first workgroups, those of 128 the
+// ones behind them, and count from there.
+// CHECK-LABEL: func.func @step
+// CHECK: "gpu.launch_func"(%c192, %c1
+// CHECK-LABEL: func.func private @matvecs_0
+// CHECK-SAME: array<i32: 64, 1, 1>
+// CHECK: %[[NUMBER:.*]] = arith.addi
+// CHECK: arith.cmpi ult, %{{.*}}, %c64
+// CHECK: memref.store %{{.*}}, %y[
+// CHECK: %[[BEHIND:.*]] = arith.cmpi uge, %[[NUMBER]], %c64
+// CHECK: scf.if %[[BEHIND]] {
+// CHECK: %[[OWN:.*]] = arith.subi %[[NUMBER]], %c64
+// CHECK-NOT: gpu.block_id
+// CHECK: arith.addi %{{.*}}, %[[OWN]]
+// CHECK: arith.cmpi ult, %{{.*}}, %c128
+// CHECK: memref.store %{{.*}}, %z[
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step() {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<1x512xf16>
+    %g = memref.alloc() {openinfer.memory = "device"} : memref<64x512xf16>
+    %h = memref.alloc() {openinfer.memory = "device"} : memref<128x512xf16>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<1x64xf16>
+    %z = memref.alloc() {openinfer.memory = "device"} : memref<1x128xf16>
+    func.call @matvecs_0(%a, %g, %y, %h, %z) : (memref<1x512xf16>, memref<64x512xf16>, memref<1x64xf16>, memref<128x512xf16>, memref<1x128xf16>) -> ()
+    func.return
+  }
+  func.func private @matvecs_0(%x: memref<1x512xf16>, %g: memref<64x512xf16>, %y: memref<1x64xf16>, %h: memref<128x512xf16>, %z: memref<1x128xf16>) {
+    nn.matvec(%x, %g) outs(%y) : (memref<1x512xf16>, memref<64x512xf16>, memref<1x64xf16>) -> ()
+    nn.matvec(%x, %h) outs(%z) : (memref<1x512xf16>, memref<128x512xf16>, memref<1x128xf16>) -> ()
+    func.return
+  }
+}
