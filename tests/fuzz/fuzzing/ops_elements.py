@@ -298,8 +298,9 @@ def _elementwise(count: int) -> list[str]:
     return found
 
 
-_REDUCE = "sum_axis mean_axis prod_axis max_axis min_axis argmax_axis argmin_axis".split()
-_REDUCE += "logsumexp var std any all".split()
+_REDUCE = (
+    "sum_axis mean_axis prod_axis max_axis min_axis argmax_axis argmin_axis logsumexp var std any all"
+).split()
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_elementwise(1), unary),
