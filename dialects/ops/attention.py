@@ -14,7 +14,6 @@ from openinfer.dialects.ops.base import (
     ShapeError,
     TensorSpec,
     as_bool,
-    broadcast_dims,
     dims_text,
     positive,
 )
@@ -117,9 +116,22 @@ def _attention(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -
     if fourth is not None:
         if fourth.dtype != "bool" and fourth.dtype not in FLOATS:
             raise OpDTypeError(f"the mask is {fourth.dtype}", "use bool, or a float to add")
-        if broadcast_dims([scores, fourth.dims]) != scores:
-            raise ShapeError(f"the mask {fourth} does not broadcast to {dims_text(scores)}")
+        _check_mask(fourth, scores)
     return [TensorSpec(q.dtype, (*heads, q.dims[-2], v.dims[-1]))]
+
+
+def _check_mask(mask: TensorSpec, scores: tuple[Size, ...]) -> None:
+    """Raises ShapeError for a mask that does not broadcast to the scores."""
+    fits = mask.rank <= len(scores) and all(
+        own == want or own.constant == 1 for own, want in zip(mask.dims[::-1], scores[::-1])
+    )
+    if fits:
+        return
+    hint = "dimensions are aligned at the right, each that of the scores or 1"
+    if len(scores) == 4 and mask.dims == (scores[0], scores[3]):
+        shape = f"{scores[0]}, 1, 1, {scores[3]}"
+        hint = f"one of keys: `op reshape({mask.called('mask')}, shape=[{shape}]) >> …;`"
+    raise ShapeError(f"the mask {mask} does not broadcast to {dims_text(scores)}", hint)
 
 
 def _grouped_heads(q: TensorSpec, k: TensorSpec, v: TensorSpec) -> tuple[Size, ...]:
@@ -147,7 +159,10 @@ def _split_attention(
         raise ShapeError(f"k {k} and v {v} have different shapes")
     heads, size = k.dims[-2:]
     if heads * size != q.dims[1]:
-        raise ShapeError(f"q {q} does not split into {heads} heads of {size} (k is {k})")
+        raise ShapeError(
+            f"q {q} does not split into {heads} heads of {size} (k is {k})",
+            "where several heads of q share one of k and v, say how many q has: `heads=…`",
+        )
     if projection is not None:
         if projection.dtype not in FLOATS:
             raise OpDTypeError(f"the projection is {projection.dtype}", "use a float dtype")

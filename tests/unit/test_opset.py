@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,7 +228,8 @@ def test_split_counts_its_outputs():
         ("attention", [t("f32", 2, 4, 8), *[t("f32", 4, 8)] * 2], {"heads": 2}, ShapeError,
          "q is f32[2, 4, 8] and k is f32[4, 8]"),
         ("attention", [*[t("f32", 2, 4, 8)] * 3, t("bool", 3, 4)], {"heads": 2}, ShapeError,
-         "do not broadcast"),
+         "does not broadcast"),
+        ("attention", [t("f32", 3, 8), *[t("f32", 5, 2, 2)] * 2], {}, ShapeError, "split into 2"),
         ("rope", [t("f32", 4, 8)], {"heads": 3}, ShapeError, "into 3 heads"),
         ("rope", [t("f32", 4, 9)], {"heads": 3}, SettingError, "in pairs"),
         ("concat", [t("f32", 2, 3), t("f32", 3, 3)], {"axis": 1}, ShapeError, "does not fit"),
@@ -244,6 +246,13 @@ def test_refusals(
     with pytest.raises(error) as caught:
         infer(name, operands, **settings)
     assert message in str(caught.value)
+
+
+def test_a_mask_of_keys_is_told_its_shape():
+    operands = [*[t("f32", "B", 4, 8)] * 3, replace(t("bool", "B", 4), name="seen")]
+    with pytest.raises(ShapeError) as caught:
+        infer("attention", operands, heads=2)
+    assert caught.value.hint == "one of keys: `op reshape(seen, shape=[B, 1, 1, 4]) >> …;`"
 
 
 def test_setting_errors_list_the_settings():
