@@ -130,8 +130,9 @@ def _curves() -> Iterator[Case]:
         yield Case(op, ((33,),), ("f32",), draw="positive" if op == "log1p" else "wide")
     yield Case("atan2", ((4, 17), (17,)), ("f32", "f32"))
     yield Case("celu", ((33,),), ("f32",), {"alpha": -0.5})
-    for slope in ((5,), (), (5, 1)):
-        yield Case("prelu", ((3, 5, 2), slope), ("f32", "f32"), draw="special")
+    for slope in ((5,), (5, 1)):
+        yield Case("prelu", ((3, 5, 2), slope), ("f32", "f32"))
+    yield Case("prelu", ((9,), ()), ("f32", "f32"), draw="special")
 
 
 def _casts() -> Iterator[Case]:
