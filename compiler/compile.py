@@ -117,10 +117,10 @@ def _emitted(
 
     timings, backend = current_timings(), backend_of(options.device)
     pipeline.run(module, context, name, start, options=options, timings=timings, emitted=True)
-    finish = backend.emit(module, timings.measured)
     with timings.measured("object", "(manifest)"):
         manifest = manifest_of(module, backend.name, file, package)
-    return finish, manifest
+    # LLVM works from here on; what `emit` gives waits for it.
+    return backend.emit(module, timings.measured), manifest
 
 
 @contextmanager

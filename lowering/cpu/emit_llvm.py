@@ -106,7 +106,7 @@ def _size(function: llvm.FuncOp) -> int:
 
 
 def _passes_for(function: llvm.FuncOp) -> Passes:
-    return Passes.NONE if function.sym_name.data.startswith("prepare_") else Passes.FUNCTION
+    return Passes.NONE if function.sym_name.data.startswith("prepare_") else Passes.ALL
 
 
 @dataclass(frozen=True)

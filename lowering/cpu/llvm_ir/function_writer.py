@@ -119,7 +119,7 @@ class FunctionWriter:
                 if not op.results:
                     continue
                 result = op.results[0]
-                literal = _literal(op)
+                literal = _literal(op) if op.name in _LITERALS else None
                 texts[result] = literal or "%" + fresh(result.name_hint, "t")
 
     def _find_edges(self, block: Block) -> None:
@@ -202,6 +202,12 @@ def _edges(terminator: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
         cases = zip(terminator.case_blocks, terminator.grouped_case_operands(), strict=True)
         return [(terminator.default_block, terminator.default_operands), *cases]
     return []
+
+
+_LITERALS = frozenset(
+    kind.name for kind in (llvm.ConstantOp, llvm.AddressOfOp, PoisonOp, llvm.UndefOp, llvm.ZeroOp)
+)
+"""Ops that may be no instructions."""
 
 
 def _literal(op: Operation) -> str | None:

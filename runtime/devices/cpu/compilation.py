@@ -192,18 +192,9 @@ def run_passes(parsed: Any, machine: Any, passes: Passes) -> None:
     """LLVM's passes over a module that was read."""
     if passes is Passes.NONE:
         return
-    binding = codegen.prepared()
-    builder = binding.create_pass_builder(machine, codegen.tuning_options(1))
-    if passes is Passes.ALL:
-        codegen.outside("LLVMPY_RunNewModulePassManager")(
-            builder.getModulePassManager(), parsed, builder
-        )
-        return
-    manager = builder.getFunctionPassManager()
-    run = codegen.outside("LLVMPY_RunNewFunctionPassManager")
-    for function in parsed.functions:
-        if not function.is_declaration:
-            run(manager, function, builder)
+    builder = codegen.prepared().create_pass_builder(machine, codegen.tuning_options(1))
+    run = codegen.outside("LLVMPY_RunNewModulePassManager")
+    run(builder.getModulePassManager(), parsed, builder)
 
 
 def _emit(parsed: Any, machine: Any, assembly: bool) -> bytes:

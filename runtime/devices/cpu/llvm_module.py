@@ -10,9 +10,7 @@ class Passes(Enum):
     """Which of LLVM's passes a module goes through before instructions are chosen."""
 
     ALL = "all"
-    """The pipeline of level 1 for a module: functions are inlined, arguments that nobody needs go."""
-    FUNCTION = "function"
-    """What that pipeline does within a function."""
+    """LLVM's pipeline of level 1."""
     NONE = "none"
     """For what runs once."""
 
