@@ -62,7 +62,8 @@ def _merged_attention(call: Call) -> Sequence[SSAValue]:
 
     q, k, v, *rest = call.operands
     dims = nn.dims_of(q)
-    heads, groups = head_counts(*(TensorSpec("f32", nn.dims_of(x)) for x in (q, k)), call.settings)
+    specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
+    heads, groups = head_counts(specs[0], specs[1], call.settings)
     *lead, length, width = dims
     batch = product(lead)
 
