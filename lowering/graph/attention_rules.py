@@ -62,13 +62,8 @@ def _merged_attention(call: Call) -> Sequence[SSAValue]:
 
     q, k, v, *rest = call.operands
     dims = nn.dims_of(q)
-<<<<<<< HEAD
-    of_q, of_k = (TensorSpec("f32", nn.dims_of(x)) for x in (q, k))
-    heads, groups = head_counts(of_q, of_k, call.settings)
-=======
     specs = [TensorSpec("f32", nn.dims_of(x)) for x in (q, k)]
     heads, groups = head_counts(specs[0], specs[1], call.settings)
->>>>>>> attn
     *lead, length, width = dims
     batch = product(lead)
 
