@@ -17,7 +17,6 @@ import platform
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -197,27 +196,16 @@ def tuning_options(opt_level: int) -> Any:
     return options
 
 
-Measured = Callable[[str, str], AbstractContextManager[None]]
-"""Takes down the cost of a `with` block, by phase and name."""
-
-
-def _unmeasured(phase: str, name: str) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 def _optimised_module(
     text: str,
     target: TargetDescription,
     opt_level: int,
     codegen_level: int,
-    measured: Measured = _unmeasured,
-    meanwhile: Callable[[], object] | None = None,
 ) -> tuple[Any, Any]:
     binding = _llvm()
     try:
-        with measured("object", "(LLVM: read)"):
-            module = binding.parse_assembly(text)
-            module.verify()
+        module = binding.parse_assembly(text)
+        module.verify()
     except RuntimeError as error:
         raise CompileError("OI0982", f"LLVM refuses the IR that was written: {error}") from error
     machine = target_machine(target, codegen_level)
@@ -226,38 +214,8 @@ def _optimised_module(
     module.data_layout = str(machine.target_data)
     if opt_level:
         builder = binding.create_pass_builder(machine, tuning_options(opt_level))
-        with measured("object", "(LLVM: optimise)"):
-            passes = builder.getModulePassManager()
-            _beside(lambda: passes.run(module, builder), meanwhile)
+        builder.getModulePassManager().run(module, builder)
     return module, machine
-
-
-def _beside(work: Callable[[], object], meanwhile: Callable[[], object] | None) -> None:
-    """Does a long `work` outside of Python in a thread, and `meanwhile` in this one."""
-    if meanwhile is None:
-        work()
-        return
-    begun = threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        # Who waits for this goes on when `work` has let go of Python's lock. Earlier, the work would
-        # have to wait for all of `meanwhile`.
-        begun.set()
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="openinfer-llvm")
-    thread.start()
-    try:
-        begun.wait()
-        meanwhile()
-    finally:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 def compile_llvm_text(
@@ -265,19 +223,16 @@ def compile_llvm_text(
     target: TargetDescription,
     opt_level: int = 1,
     codegen_level: int = 2,
-    measured: Measured = _unmeasured,
-    meanwhile: Callable[[], object] | None = None,
 ) -> bytes:
     """An ELF object from LLVM IR text.
 
     `opt_level` 0 runs no passes, 1 and 2 LLVM's short and full pipelines without its vectorisers
-    and unroller; `codegen_level` is that of instruction selection. `measured` is told the cost of
-    each part; `meanwhile` is called once while LLVM's passes run, if any do. Raises CompileError
-    (OI0982) when LLVM refuses the text.
+    and unroller; `codegen_level` is that of instruction selection. Programs are compiled by
+    `Compilation`, this is for what is written by hand. Raises CompileError (OI0982) when LLVM
+    refuses the text.
     """
-    module, machine = _optimised_module(text, target, opt_level, codegen_level, measured, meanwhile)
-    with measured("object", "(LLVM: machine code)"):
-        return machine.emit_object(module)
+    module, machine = _optimised_module(text, target, opt_level, codegen_level)
+    return machine.emit_object(module)
 
 
 def optimised_llvm_text(text: str, target: TargetDescription, opt_level: int = 1) -> str:
