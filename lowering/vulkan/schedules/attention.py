@@ -13,9 +13,9 @@ After, in rounds of as many keys as the workgroup has invocations:
     …
     memref.store %quotient, %o[…]           // sums, divided by the sum of the weights
 
-One query of each head has a kernel of its own (`attention_one_query.py`), or two (`attention_parts.py`), as has f16 on a device that
-multiplies matrices (`attention_matrices.py`), many queries of it on one whose workgroups do
-(`attention_workgroup.py`).
+One query of each head has a kernel of its own (`attention_one_query.py`), or two (`attention_parts.py`), as
+has f16 on a device that multiplies matrices (`attention_matrices.py`), many queries of it on one whose
+workgroups do (`attention_workgroup.py`).
 
 Requires: bufferised; f32 or f16; mathematics are not strict; the op is not rounded to bf16.
 """

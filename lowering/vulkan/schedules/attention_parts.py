@@ -162,9 +162,7 @@ def divide_keys(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> Non
         function.erase()
 
 
-def _choose(
-    call: CallOp, keys: tuple[SSAValue, int, int], whole: str, parts: list[str]
-) -> None:
+def _choose(call: CallOp, keys: tuple[SSAValue, int, int], whole: str, parts: list[str]) -> None:
     """Calls the kernels that fit the keys: a buffer, its axis, and how many are divided."""
     b = LoopBuilder(InsertPoint.before(call))
     buffer, axis, least = keys

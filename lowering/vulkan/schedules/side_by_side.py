@@ -7,8 +7,8 @@
       %own = arith.subi %number, %c1024      // the number that the second one sees
       scf.if %own < %c256 { … } }
 
-Requires: kernels with workgroups of one size (`starts_together`), as many as the types say, which are numbered
-along one axis.
+Requires: kernels with workgroups of one size (`starts_together`), as many as the types say, which are
+numbered along one axis.
 """
 
 from __future__ import annotations
