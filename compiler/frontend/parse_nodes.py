@@ -331,7 +331,7 @@ class NodeParser(FirstEditionParser):
         if not self.at("int", "name", "("):
             raise self.complain("an amount or a variable", fix=f"cache.{word} 2 step;")
         counted: Expr = self.expression("an amount")
-        if self.at("name") and not self.on_new_line():
+        if self.at_counted():
             amount, variable = counted, self.expect_name("a persistent scalar")
         elif isinstance(counted, Name):
             amount, variable = Number(1, counted.span), counted
@@ -341,6 +341,12 @@ class NodeParser(FirstEditionParser):
             raise self.bad_amount(word, variable)
         span = self.done(start, f"the cache.{word}")
         return CacheStep(variable, amount, word == "decrement", span)
+
+    def at_counted(self) -> bool:
+        """Whether the variable stands behind its amount: on a new line only where it ends the statement."""
+        # `barrier;` on a new line is the next statement, and a `;` is missing in front of it.
+        ends = self.ahead().kind == ";" and self.token.text not in READERS
+        return self.at("name") and (ends or not self.on_new_line())
 
     def bad_amount(self, word: str, first: Expr) -> SyntaxStop:
         """`cache.increment step 2`, `cache.increment step - 1`: the amount stands in front."""

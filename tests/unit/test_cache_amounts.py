@@ -93,6 +93,8 @@ def test_the_builder_counts_by_sizes() -> None:
         ("cache.increment 2;", "OI0282"),
         ("cache.increment x n;", "OI0306"),
         ("cache.increment 0.5 n;", "OI0110"),
+        ("cache.increment n\nbarrier;", "OI0111"),
+        ("cache.increment n\nh = op relu(x);", "OI0111"),
     ],
 )
 def test_amounts_that_are_none(statement: str, code: str) -> None:
@@ -100,3 +102,11 @@ def test_amounts_that_are_none(statement: str, code: str) -> None:
         f"dynamic {{ x: f32[3]; }} persistent {{ n: i32; }} block entry {{ {statement} return; }}"
     )
     assert [d.code for d in parse_text(text).errors] == [code]
+
+
+def test_the_variable_may_stand_on_the_next_line() -> None:
+    text = "persistent { n: i32; } block entry { cache.increment 2 // two\n n; return; }"
+    assert parse_text(text).errors == []
+    module = parse_text(text).module
+    assert module is not None
+    assert "cache.increment 2 n;" in print_program(module)

@@ -127,6 +127,15 @@ def test_programs_keep_their_words_and_comments(path: Path) -> None:
         assert formatted(printed, path.name) == printed
 
 
+def test_examples_are_in_canonical_layout() -> None:
+    """What a newcomer copies is what `openinfer fmt` would write."""
+    examples = sorted((ROOT / "examples").rglob("*.oi"))
+    assert examples
+    for path in examples:
+        text = path.read_text(encoding="utf-8")
+        assert formatted(text, path.name) == text, path.name
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_white_space_does_not_matter(seed: int) -> None:
     """Whatever white space and comments stand between the words, the words stay and so does the layout."""

@@ -174,7 +174,7 @@ def test_a_kernel_lists_its_nodes_and_has_a_time() -> None:
     assert (first.params, first.output) == (("x", "W1", "b1"), ("h",))
     assert first.shapes == {"x": (64, 64), "W1": (64, 128), "b1": (128,), "h": (64, 128)}
     assert set(first.dtypes.values()) == {"f32"}
-    assert [place.line for place in first.places] == [23, 24, 25]
+    assert [place.line for place in first.places] == [18, 19, 20]
     assert first.description.startswith("op matmul(x, W1) >> h; op add(h, b1) >> h")
     assert all(event.duration_ns > 0 for event in kernels)
     # Times lie inside of the step, one after the other.
@@ -405,7 +405,7 @@ def test_a_step_that_fills_the_record_counts_what_is_lost(monkeypatch: pytest.Mo
         executor.run(**inputs_of(executor, {"B": 2}))
         # Enter, assign, and begin and end of one kernel fit; the next begin has no end.
         assert [e.kind for e in executor.trace()] == ["BlockEnter", "Assign", "OpExecute"]
-        assert executor.dropped_events == 7
+        assert executor.dropped_events == 8
 
 
 def test_a_saved_program(tmp_path: Path) -> None:
@@ -428,7 +428,7 @@ def test_log_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     with program.make_executor(1) as executor:
         executor.run(**inputs_of(executor, {"B": 2}))
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 8
+    assert len(lines) == 9
     assert "[entry] -- op matmul(x, W1) >> h; op add(h, b1) >> h; op relu(h) >> h -- (" in lines[2]
     assert "as matmul_0 x: f32[2, 64]" in lines[2]
 
