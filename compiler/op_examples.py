@@ -90,6 +90,7 @@ _OWN: dict[str, Own] = {
     "sort": _f32("2, 3", settings="descending=true", outputs=2),
     "split": _f32("6, 2", settings="axis=0, sizes=[2, 4]", outputs=2),
     "squeeze": _f32("2, 1, 3", settings="axes=[1]"),
+    "tile": _f32("2, 3", settings="repeats=[2, 1]"),
     "topk": _f32("2, 10", settings="k=3", outputs=2),
     "unsqueeze": _f32("2, 3", settings="axes=[0]"),
     "upsample2d": _f32("1, 3, 4, 4", settings='scale=2.0, mode="bilinear"'),
