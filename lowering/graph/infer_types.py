@@ -68,7 +68,7 @@ from openinfer.lowering.program.size_definitions import (
 )
 from openinfer.lowering.program.view import ProgramView, dtype_of, written_settings
 from openinfer.runtime.dtypes import BLOCK_DTYPES
-from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.errors import Diagnostic, Note, ProgramError
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.sizes import Size
 
@@ -139,8 +139,8 @@ class _Inference:
     given: Mapping[str, int]
     final: bool
     problems: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    refused: dict[str, tuple[Operation, OpError]] = field(
-        default_factory=dict[str, tuple[Operation, OpError]]
+    refused: dict[str, tuple[OpOp, OpError]] = field(
+        default_factory=dict[str, tuple[OpOp, OpError]]
     )
     """Why the op that gives a temporary its type was refused."""
     changed: bool = False
@@ -271,27 +271,34 @@ class _Inference:
 
     def op(self, node: OpOp) -> None:
         """The outputs of an op whose operands all have a type."""
+        try:
+            found = self.results(node)
+        except OpError as error:
+            for ref in node.outputs:
+                self.refused[ref.variable.data] = (node, error)
+            return
+        for ref, type_ in zip(node.outputs, found):
+            if self.is_open(ref):
+                self.learn(ref, type_)
+
+    def results(self, node: OpOp) -> Sequence[TensorSpec]:
+        """What an op gives; nothing while an operand is open. Raises OpError."""
         spec = find(node.op_name.data)
         known = self.operands(node, spec) if spec is not None else None
         if spec is None or known is None:
-            return
+            return ()
         settings = self.settings(node, spec)
         try:
-            found = infer_outputs(spec, known, settings, len(node.outputs))
+            return infer_outputs(spec, known, settings, len(node.outputs))
         except OpError as first:
             # Sizes with other names may have one value.
             self.solve()
             exact = [replace(o, dims=tuple(self.valued(d) for d in o.dims)) for o in known]
             settings = {name: self.setting(spec, name, value) for name, value in settings.items()}
             try:
-                found = infer_outputs(spec, exact, settings, len(node.outputs))
+                return infer_outputs(spec, exact, settings, len(node.outputs))
             except OpError:
-                for ref in node.outputs:
-                    self.refused[ref.variable.data] = (node, first)
-                return
-        for ref, type_ in zip(node.outputs, found):
-            if self.is_open(ref):
-                self.learn(ref, type_)
+                raise first from None
 
     def solve(self) -> None:
         """The sizes that follow from the shapes of tensors, found when they are first needed."""
@@ -433,6 +440,38 @@ class _Inference:
 
     # What is left.
 
+    def other_shapes(self, node: OpOp) -> tuple[Note, ...]:
+        """Where a name that the node reads is given another shape than the one that it keeps."""
+        names = {ref.variable.data for ref in node.reads()} & self.temporaries.keys()
+        notes: list[Note] = []
+        for writer in self.nodes:
+            if not isinstance(writer, OpOp) or names.isdisjoint(
+                ref.variable.data for ref in writer.outputs
+            ):
+                continue
+            try:
+                found = self.results(writer)
+            except OpError:
+                continue  # An error of its own.
+            for ref, gives in zip(writer.outputs, found):
+                own = self.type_of(ref) if ref.variable.data in names else None
+                if own is not None and self.differ(own, gives):
+                    name = writer.op_name.data
+                    text = (
+                        f"{name} gives {gives} here, but {ref.text} stays {own}: take another name"
+                    )
+                    notes.append(Note(text, location_of(writer)))
+        return tuple(notes)
+
+    def differ(self, one: TensorSpec, other: TensorSpec) -> bool:
+        """Whether two shapes are of different ranks, or have different numbers on an axis."""
+        if len(one.dims) != len(other.dims):
+            return True
+        pairs = [
+            (self.valued(a).constant, self.valued(b).constant) for a, b in zip(one.dims, other.dims)
+        ]
+        return any(a != b for a, b in pairs if a is not None and b is not None)
+
     def report(self) -> None:
         """The temporaries that are still open; those behind an error say nothing of their own."""
         behind = bool(self.problems)
@@ -443,7 +482,13 @@ class _Inference:
                 node, error = self.refused[name]
                 message = f"the type of `{name}` cannot be inferred: {error.message}"
                 self.problems.append(
-                    Diagnostic("OI0329", message, location_of(node), hint=error.hint)
+                    Diagnostic(
+                        "OI0329",
+                        message,
+                        location_of(node),
+                        notes=self.other_shapes(node),
+                        hint=error.hint,
+                    )
                 )
                 behind = True
         if behind:

@@ -175,6 +175,6 @@ class TypeChecks(SettingChecks):
                 node,
                 (),
                 f"{name} gives {have}, but {ref.text} is declared {want}",
-                "declare the output with the shape that the op gives",
+                "give it another name, or declare the output with the shape that the op gives",
                 note,
             )

@@ -148,7 +148,7 @@ CASES: dict[str, Case] = {
     "isinf": Case(A, YB, np.isinf),
     "isfinite": Case(A, "y: bool", lambda x: np.isfinite(x).all()),
     "signbit": Case(A, YB, np.signbit),
-    "maskedfill": Case(f"{A}; m: bool[4, 3]", Y, lambda x, m: np.where(m, np.float32(-1e9), x)),
+    "maskedfill": Case(f"{A}; m: bool[4, 3]", Y, lambda x, m: np.where(m, np.float32(-np.inf), x)),
     "sum": Case(A, "y: f32[3]", lambda x: x.sum(0)),
     "mean": Case(A, "y: f32[3]", lambda x: x.mean(0)),
     "prod": Case(A, "y: f32[3]", lambda x: x.prod(0)),
@@ -304,7 +304,9 @@ def program(row: ForeignOp, case: Case) -> str:
     dynamic = f"dynamic {{ {case.operands}; }}" if case.operands else ""
     return "\n".join(
         [
-            *(dynamic, row.declare, f"volatile {{ {case.results}; }}", "block entry {"),
+            dynamic,
+            f"volatile {{ {case.results}; }}",
+            "block entry {",
             *assigns,
             *(row.write, "return;", "}"),
         ]

@@ -159,6 +159,30 @@ def test_what_cannot_be_known(text: str, code: str, message: str, tmp_path: Path
             assert compiled.value.code in (code, "OI0326")
 
 
+def test_a_second_shape_of_a_name_is_named_where_an_op_stumbles_over_it() -> None:
+    """The op that cannot work on h is right; the mistake is the line before, which h does not follow."""
+    text = (
+        "dynamic { x: f32[B, 2, 2]; } constant { w: f32[3, 4]; } block entry {\n"
+        "h = op relu(x);\nh = op reshape(h, shape=[B, 4]);\ny = op linear(h, w);\nreturn y; }"
+    )
+    with pytest.raises(oi.ProgramError) as caught:
+        oi.compile(text, {"w": np.ones((3, 4), np.float32)})
+    (found,) = caught.value.diagnostics
+    assert found.code == "OI0329"
+    assert found.location is not None
+    assert found.location.line == 4
+    (note,) = found.notes
+    assert note.message == (
+        "reshape gives f32[B, 4] here, but h stays f32[B, 2, 2]: take another name"
+    )
+    assert note.location is not None
+    assert note.location.line == 3
+    alone = text.replace("w: f32[3, 4]", "w: f32[3, 5]").replace("h = op reshape", "g = op reshape")
+    with pytest.raises(oi.ProgramError) as caught:
+        oi.compile(alone, {"w": np.ones((3, 5), np.float32)})
+    assert [one.notes for one in caught.value.diagnostics] == [()]
+
+
 def test_open_dimensions_of_constants(tmp_path: Path) -> None:
     text = "constant { w: f32[_, 3]; } block entry { assign t: _; op neg(w) >> t; return t; }"
     with model(tmp_path, tensors={"w": np.ones((5, 3), np.float32)}) as package:
