@@ -66,9 +66,10 @@ def _llvm() -> ModuleType:
     return binding
 
 
+@cache
 def _forks_between_calls(binding: ModuleType) -> None:
     """Lets a fork wait for the call of LLVM that another thread is in: the child has no such thread, and LLVM
-    would stay as that call has left it."""
+    would stay as that call has left it. Once in a process: a second wait would be for the first one."""
     lock: Any = getattr(binding.ffi.lib, "_lock", None)
     if lock is None or not hasattr(os, "register_at_fork"):
         return
