@@ -175,8 +175,8 @@ def guard(body: Callable[[], int], *, traceback: bool, json: bool = False) -> in
         sys.stdout.flush()  # What cannot be written is an error of the command, too.
         return code
     except BrokenPipeError:
-        # The reader of a pipe (`| head`) went away; Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of a pipe (`| head`) went away.
+        _drop_unwritten()
         return FINE
     except KeyboardInterrupt:
         return 130
@@ -187,4 +187,13 @@ def guard(body: Callable[[], int], *, traceback: bool, json: bool = False) -> in
             print(error_json(error), flush=True)
         else:
             print(render(error), file=sys.stderr)
+        _drop_unwritten()
         return exit_code(error)
+
+
+def _drop_unwritten() -> None:
+    """What stdout cannot take is dropped: Python would try, and complain, again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

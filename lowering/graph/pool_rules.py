@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, UnitAttr
+from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, UnitAttr, i1
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
@@ -19,7 +19,14 @@ from openinfer.dialects.opset import NameRef, TensorSpec
 from openinfer.lowering.graph.op_rules import Call, Check, Settings, op_rule
 from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.scalar_rules import either_way
-from openinfer.lowering.graph.scalars import computed, dtype_of, number, widened
+from openinfer.lowering.graph.scalars import (
+    Scalar,
+    computed,
+    dtype_of,
+    number,
+    scalar_type,
+    widened,
+)
 from openinfer.lowering.graph.window_rules import placed
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -142,18 +149,17 @@ def _pool(call: Call) -> Sequence[SSAValue]:
 
 def _power_pool(call: Call) -> Sequence[SSAValue]:
     """The root of the sum of powers: of an average that is divided by 1."""
-    axes, p = POOLED_AXES[call.spec.name], call.settings["p"]
-    assert isinstance(p, float)
+    axes, given = POOLED_AXES[call.spec.name], call.settings["p"]
     x = images(call, axes)
     x = widened(call, x, computed(dtype_of(x)))
     kind = call.kind(TensorSpec(dtype_of(x), nn.dims_of(x)))
     element = kind.element_type
-    if p == 2.0:
+    if given == 2.0:
         powers = call.elementwise("mul", [x, x], kind)
     else:
         powers = call.elementwise("abs", [x], kind)
-        if p != 1.0:
-            powers = call.elementwise("pow", [powers, number(call, p, element)], kind)
+        if given != 1.0:
+            powers = call.elementwise("pow", [powers, _exponent(call, given, element)], kind)
     sums = pooled(
         call,
         powers,
@@ -165,16 +171,31 @@ def _power_pool(call: Call) -> Sequence[SSAValue]:
         divisor=1,
     )
     whole = call.kind(TensorSpec(dtype_of(sums), nn.dims_of(sums)))
-    if p == 2.0:
+    if given == 2.0:
         sums = call.elementwise("sqrt", [sums], whole)
-    elif p != 1.0:
-        sums = call.elementwise("pow", [sums, number(call, 1 / p, element)], whole)
+    elif isinstance(given, Scalar):
+        scalar = scalar_type(element)
+        one, p = number(call, 1, element), number(call, given, element)
+        root = call.elementwise("div", [one, p], scalar)
+        sums = call.elementwise("pow", [sums, root], whole)
+    elif isinstance(given, float) and given != 1.0:
+        sums = call.elementwise("pow", [sums, number(call, 1 / given, element)], whole)
     return [call.convert(call.reshape(sums, call.results[0].dims), call.type)]
+
+
+def _exponent(call: Call, given: object, element: Attribute) -> SSAValue:
+    """The exponent as a number; one of the step has to be positive and finite."""
+    p = number(call, given, element)
+    if isinstance(given, Scalar):
+        for name, limit in (("gt", 0.0), ("lt", float("inf"))):
+            inside = call.elementwise(name, [p, number(call, limit, element)], scalar_type(i1))
+            call.step.elements.require(inside, "exponent")
+    return p
 
 
 for _name, _axes in POOLED_AXES.items():
     _rule = _power_pool if _name.startswith("lp") else _pool
-    op_rule(_name, scalars=("count_include_pad",), check=_check_pool(_axes))(_rule)
+    op_rule(_name, scalars=("count_include_pad", "p"), check=_check_pool(_axes))(_rule)
 
 
 def _spec(value: SSAValue) -> TensorSpec:

@@ -127,6 +127,7 @@ FAILURES: dict[str, Failure] = {
         "use other sizes",
     ),
     "alpha": Failure("OI0602", "alpha is 0", "`relu` is what it comes near to"),
+    "exponent": Failure("OI0602", "p is not positive and finite", "p=2 is the length"),
 }
 """By name, in the order of their numbers."""
 

@@ -19,6 +19,7 @@ from openinfer.runtime.tensors import Tensor
 X = "f32[2, 4]"
 LINE, IMAGE, SMALL = "f32[1, 2, 7]", "f32[1, 2, 7, 7]", "f32[1, 2, 3, 3]"
 KERNEL = "f32[2, 2, 3, 3]"
+VOLUME, CUBE = "f32[1, 2, 4, 4, 4]", "f32[2, 2, 3, 3, 3]"
 
 Use = tuple[list[str], dict[str, str], list[str]]
 """Operands, the settings that are needed or make others legal, outputs as dtype and rank."""
@@ -60,12 +61,27 @@ USES: dict[str, Use] = {
     "pad": ([X], {"pads": "[1, 0, 0, 2]"}, ["f32 2"]),
     "flip": ([X], {"axes": "[0]"}, ["f32 2"]),
     "scatter": ([X, "i64[1]", "f32[1, 4]"], {}, ["f32 2"]),
+    "gather_elements": ([X, "i64[2, 4]"], {}, ["f32 2"]),
+    "scatter_elements": ([X, "i64[1, 4]", "f32[1, 4]"], {}, ["f32 2"]),
+    "argsort": ([X], {}, ["i64 2"]),
+    "einsum": (["f32[3, 3]", "f32[3, 3]"], {"equation": '"ij,jk->ik"'}, ["f32 2"]),
     "topk": ([X], {"k": "2"}, ["f32 2", "i64 2"]),
     "one_hot": (["i64[3]"], {"depth": "4"}, ["f32 2"]),
     "conv1d": ([LINE, "f32[2, 2, 3]"], {}, ["f32 3"]),
     "conv2d": ([IMAGE, KERNEL], {}, ["f32 4"]),
     "conv_transpose2d": ([SMALL, KERNEL], {"stride": "3"}, ["f32 4"]),
     **dict.fromkeys(("max_pool2d", "avg_pool2d"), ([IMAGE], {"kernel_size": "3"}, ["f32 4"])),
+    "conv3d": ([VOLUME, CUBE], {}, ["f32 5"]),
+    **dict.fromkeys(
+        ("max_pool1d", "avg_pool1d", "lp_pool1d"), ([LINE], {"kernel_size": "3"}, ["f32 3"])
+    ),
+    "lp_pool2d": ([IMAGE], {"kernel_size": "3"}, ["f32 4"]),
+    **dict.fromkeys(("max_pool3d", "avg_pool3d"), ([VOLUME], {"kernel_size": "2"}, ["f32 5"])),
+    **{
+        f"adaptive_{kind}_pool{axes}d": ([shape], {"output_size": "2"}, [f"f32 {axes + 2}"])
+        for kind, most in (("max", 2), ("avg", 3))
+        for axes, shape in enumerate((LINE, IMAGE, VOLUME)[:most], 1)
+    },
     "upsample2d": ([SMALL], {"scale": "2"}, ["f32 4"]),
     "lstm": (["f32[2, 1, 3]", "f32[1, 8, 3]", "f32[1, 8, 2]"], {}, ["f32 3"] * 3),
     "gru": (["f32[2, 1, 3]", "f32[1, 6, 3]", "f32[1, 6, 2]"], {}, ["f32 3"] * 2),
@@ -73,6 +89,8 @@ USES: dict[str, Use] = {
     "irfft": (["f32[5, 2]"], {}, ["f32 1"]),
     "quantize": ([X], {"dtype": "i8", "scale": "0.5"}, ["i8 2"]),
     "dequantize": (["i8[3]"], {"scale": "0.5"}, ["f32 1"]),
+    "instance_norm": ([LINE], {}, ["f32 3"]),
+    "multinomial": ([X], {"samples": "3"}, ["i64 2"]),
     "random_uniform": ([], {"shape": "[2, 4]", "dtype": "f32"}, ["f32 2"]),
 }
 INSTEAD = {("upsample2d", "size"): "scale", ("slice", "start"): "", ("slice", "starts"): ""}

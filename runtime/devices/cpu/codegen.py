@@ -62,14 +62,16 @@ def _llvm() -> ModuleType:
         raise UnsupportedError(
             "OI0781", f"llvmlite cannot be imported: {error}", hint="pip install llvmlite==0.50.*"
         ) from error
-    _forks_between_calls(binding)
+    _forks_between_calls()
     return binding
 
 
 @cache
-def _forks_between_calls(binding: ModuleType) -> None:
+def _forks_between_calls() -> None:
     """Lets a fork wait for the call of LLVM that another thread is in: the child has no such thread, and LLVM
     would stay as that call has left it. Once in a process: a second wait would be for the first one."""
+    import llvmlite.binding as binding
+
     lock: Any = getattr(binding.ffi.lib, "_lock", None)
     if lock is None or not hasattr(os, "register_at_fork"):
         return
