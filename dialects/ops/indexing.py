@@ -130,6 +130,20 @@ def _along(
     )
 
 
+def _cumulative(name: str, what: str) -> OpSpec:
+    return _along(
+        name,
+        _running,
+        f"The {what} of the elements up to each position of an axis; f16, bf16 and f8 accumulate in "
+        "f32, integers wrap.",
+        _AXIS,
+        Setting("exclusive", "bool", False, "without the element at the position itself"),
+        Setting("reverse", "bool", False, "from the end of the axis"),
+        ACC,
+        outputs=1,
+    )
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         "scatter",
@@ -183,28 +197,8 @@ SPECS: tuple[OpSpec, ...] = (
         Setting("descending", "bool", False, "largest first"),
         outputs=1,
     ),
-    _along(
-        "cumsum",
-        _running,
-        "The sum of the elements up to each position of an axis; f16, bf16 and f8 accumulate in "
-        "f32, integers wrap.",
-        _AXIS,
-        Setting("exclusive", "bool", False, "without the element at the position itself"),
-        Setting("reverse", "bool", False, "from the end of the axis"),
-        ACC,
-        outputs=1,
-    ),
-    _along(
-        "cumprod",
-        _running,
-        "The product of the elements up to each position of an axis; f16, bf16 and f8 accumulate in "
-        "f32, integers wrap.",
-        _AXIS,
-        Setting("exclusive", "bool", False, "without the element at the position itself"),
-        Setting("reverse", "bool", False, "from the end of the axis"),
-        ACC,
-        outputs=1,
-    ),
+    _cumulative("cumsum", "sum"),
+    _cumulative("cumprod", "product"),
     OpSpec(
         "one_hot",
         ("indices",),

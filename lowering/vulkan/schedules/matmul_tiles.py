@@ -1,9 +1,9 @@
 """`nn.matmul` in tiles: a workgroup computes a tile of the result, an invocation a smaller one of it.
 
-    for each 8 steps of the sum:
+    for each 8 to 32 steps of the sum:
         rows of the left operand and columns of the right one go to shared memory (`matmul_shared.py`)
         the next steps are read from memory, each invocation keeps what it read
-        for each of the 8 steps: an invocation reads its rows and columns, and adds products to its sums
+        for each of these steps: an invocation reads its rows and columns, and adds products to its sums
     the epilogue, and a store, for each of its sums
 
 What an invocation has lies a stride apart, so that neighbouring invocations read neighbours. What lies beyond
