@@ -36,8 +36,8 @@ class BlockFormat:
 
     @cached_property
     def in_panels(self) -> tuple[tuple[str, int], ...]:
-        """All units, part and number, in the order in which they stand where columns lie side by side: that in
-        which kernels read them."""
+        """All units, part and number, as they stand where columns lie side by side: in the order in which
+        kernels read them."""
         if self.name == "q6_k":
             # Four elements of each quarter of one half are two words of `ql` and one of `qh`.
             words = (
