@@ -74,6 +74,9 @@ class PanelReader:
     pieces: ClassVar[int]
     """In how many pieces a slab is."""
 
+    minimum_factor: float = 1.0
+    """What minima are multiplied by, a power of two."""
+
     def __init__(
         self, build: LoopBuilder, layout: BlocksAttr, source: Matrix, panel: Index
     ) -> None:
@@ -94,6 +97,13 @@ class PanelReader:
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         """The codes of a piece, for each group."""
         raise NotImplementedError
+
+    def of_minimum(self, value: SSAValue, sign: int = 1) -> SSAValue:
+        """A minimum with its factor."""
+        if sign * self.minimum_factor == 1:
+            return value
+        factor = self.build.constant(sign * self.minimum_factor, self.v.floats)
+        return self.build.insert(arith.MulfOp(value, factor))
 
     def unit(self, part: str, number: Index) -> SSAValue:
         """One unit of a part of the block, of all columns."""
@@ -131,7 +141,7 @@ class Nibbles(PanelReader):
     def groups(self, slab: Index) -> list[Group]:
         scale, bits = self.unit("d", 0), 5 if self._five else 4
         if self.layout.block.data.endswith("_1"):
-            minimum = self.build.insert(arith.NegfOp(self.unit("m", 0)))
+            minimum = self.of_minimum(self.unit("m", 0), -1)
             return [Group(0, scale, bits, minimum=minimum)]
         return [Group(0, scale, bits, 1 << (bits - 1))]
 
@@ -170,7 +180,7 @@ class SuperNibbles(PanelReader):
     def begin(self, block: SSAValue) -> None:
         super().begin(block)
         v, build = self.v, self.build
-        d, dmin = self.unit("d", 0), self.unit("dmin", 0)
+        d, dmin = self.unit("d", 0), self.of_minimum(self.unit("dmin", 0))
         packed = [self.unit("scales", n) for n in range(12)]
         for n in range(8):
             if n < 4:
