@@ -54,13 +54,12 @@ from openinfer.runtime.devices.vulkan.step_clock import Stamps, StepClock
 from openinfer.runtime.devices.vulkan.timing import ROOM, Timer
 from openinfer.runtime.devices.vulkan.trace_record import VulkanTraceRecord
 from openinfer.runtime.errors import UnsupportedError
-from openinfer.runtime.manifest import CallRow
+from openinfer.runtime.manifest import MOST_GROUPS, CallRow
 from openinfer.runtime.storage import AnyArray
 
 NUMBERS = 1 << 18
 """Words that the kernels of a submission are given, and their groups; when they are used up, it is
 submitted."""
-MOST_GROUPS = 65535
 OFFSET = (1 << SPAN) - 1
 """The bits of an address that lie within a block."""
 LEAST_STAGING = 1 << 20
@@ -419,7 +418,9 @@ class DeviceStep:
             else:
                 place = asked.numbers + one.numbers
                 ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *one.ranges]
-                recording.dispatch(one.kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+                recording.dispatch(
+                    one.kernel, ranges, self._numbers, 4 * place, place + GROUPS, one.groups
+                )
 
     def _commands(
         self, piece: Piece, calls: Sequence[PieceLaunch | PieceMove]
@@ -431,7 +432,8 @@ class DeviceStep:
                     yield self._copy(call)
             else:
                 row, kernel = self._numbers_of_rows[id(call.row)], self.kernels[call.row.kernel]
-                yield Dispatch(row, kernel, [*self._ranges(piece, call)], call.numbers)
+                ranges = [*self._ranges(piece, call)]
+                yield Dispatch(row, kernel, ranges, call.numbers, tuple(call.row.groups))
 
     def _copy(self, move: PieceMove) -> Copy:
         """The command of a move; its place in the staging buffer is that among the bytes of its piece."""
