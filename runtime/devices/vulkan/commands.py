@@ -248,7 +248,7 @@ class Recording:
         self._infos: dict[int, tuple[Any, Any]] = {}
         self._hazards = Hazards()
         self._copied = self._apart = False
-        """Whether a copy stands behind the last barrier; whether kernels alone waited at one since copies did."""
+        """Whether a copy stands behind the last barrier; whether only kernels waited since copies did."""
 
     def wait(self) -> None:
         """The next command waits for everything before it, other recordings included."""
@@ -256,8 +256,8 @@ class Recording:
         self._put_barrier(_STAGES, _ACCESSES)
 
     def _wait(self, ranges: Sequence[Range], *, copies: bool = True) -> None:
-        """A barrier, where the next command has to wait. Kernels that wait for kernels do not wait for copies:
-        that takes less time."""
+        """A barrier, where the next command has to wait. One between kernels leaves copies out, which takes
+        less time."""
         waits = self._hazards.needs_barrier(ranges, anyway=copies and self._apart)
         if waits:
             self._apart = not (copies or self._copied)

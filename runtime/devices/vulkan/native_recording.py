@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ _WRITE = np.dtype(
 )
 """The fields of VkWriteDescriptorSet that are not zero."""
 _WRITE_KIND, _STORAGE_BUFFER, _BARRIER_KIND = 35, 7, 46
+
 
 class Packed:
     """Commands as machine code records them. They name buffers, and keep none of them alive."""
