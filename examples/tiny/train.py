@@ -189,7 +189,7 @@ def main() -> None:
         "--rows",
         type=int,
         default=64,
-        help="rows of %d tokens in a step, default 64" % shape.CONTEXT,
+        help=f"rows of {shape.CONTEXT} tokens in a step, default 64",
     )
     add("--rate", type=float, default=3e-3, help="of learning, at its highest; default 0.003")
     add("--seed", type=int, default=1)

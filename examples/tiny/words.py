@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from random import Random
 
 from examples.tiny.world import END, START, TEXT_END, document
@@ -64,7 +65,7 @@ class Words:
 
     def _joined(self, piece: str) -> list[str]:
         tokens = [self._letters[byte] for byte in piece.encode()]
-        while pairs := [pair for pair in zip(tokens, tokens[1:]) if pair in self._ranks]:
+        while pairs := [pair for pair in pairwise(tokens) if pair in self._ranks]:
             tokens = join(tokens, min(pairs, key=self._ranks.__getitem__))
         return tokens
 
@@ -109,7 +110,7 @@ def learned() -> Words:
     while len(merges) < SIZE - 256 - len(CONTROL):
         pairs: Counter[tuple[str, str]] = Counter()
         for tokens, count in pieces:
-            for pair in zip(tokens, tokens[1:]):
+            for pair in pairwise(tokens):
                 pairs[pair] += count
         if not pairs:
             raise ValueError(f"the texts hold only {len(merges)} pairs to join")
