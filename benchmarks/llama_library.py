@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads.base import Array
+Array = np.ndarray[Any, Any]
 
 F32, F16 = 0, 1
 OFF = 0
