@@ -24,6 +24,7 @@ COMMANDS = {
     "inspect": "show what a model package or a program holds",
     "lsp": "a language server for editors",
     "pack": "write a model package from a Python dataclass or another package",
+    "program": "print the program that runs a language model",
     "quantize": "write a .gguf model with its weights in a block format",
     "run": "run a program and print its results",
     "trace": "show where the time of a run went, by node, op, scope and line",
