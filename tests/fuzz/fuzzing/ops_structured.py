@@ -118,6 +118,8 @@ def attention(g: Pool, name: str) -> None:
         settings["scale"] = 0.5
     if g.maybe(0.2):
         settings["window"] = g.pick([1, 2, 3])
+    if g.maybe(0.2):
+        settings["softcap"] = g.pick([0.5, 2.0, 30.0])
     operands = [q, k, v]
     if g.maybe(0.3):
         operands.append(g.need(g.pick([q.dtype, "bool"]), (q.dims[-2], length)))
