@@ -2,8 +2,8 @@
 
 The texts are `families/*.oi`. A line that ends with `// if NAME` is part of the program only where the
 model has a tensor, size or metadata entry of that name, one with `// if not NAME` only where it has
-not: that is how a program follows a tied output or a missing count of heads. `program_text` gives what
-remains, which is what runs and what `openinfer program` prints.
+not; `NAME=NUMBER` asks for a value. That is how a program follows a tied output or a missing count of
+heads. `program_text` gives what remains, which is what runs and what `openinfer program` prints.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from openinfer.runtime.suggest import did_you_mean
 _FOLDER = Path(__file__).with_name("families")
 
 FAMILIES: Final = {
+    "gemma2": "gemma2",
     "gpt2": "gpt2",
     "granite": "granite",
     "llama": "llama",
@@ -64,6 +65,7 @@ _REQUIRED: Final = (
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.scale",
+    "attention.sliding_window",
 )
 """Keys that programs read and that have no default."""
 
@@ -188,7 +190,10 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(name)))
 
 
-def _has(model: Package, name: str) -> bool:
+def _has(model: Package, condition: str) -> bool:
+    name, equals, number = condition.partition("=")
+    if equals:
+        return model.sizes.get(name) == int(number)
     return name in model.tensors or name in model.sizes or name in model.metadata
 
 
