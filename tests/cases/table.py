@@ -230,6 +230,8 @@ def _structured() -> Iterator[Case]:
     yield Case("attention", grouped, ("f32",) * 3, {"causal": True})
     yield Case("attention", grouped, ("f32",) * 3, {"causal": True, "window": 2})
     yield Case("attention", grouped, ("f32",) * 3, {"scale": 0.5})
+    for dtype in ("f32", "f16", "f64"):
+        yield Case("attention", grouped, (dtype,) * 3, {"softcap": 0.5, "causal": True})
     yield Case("attention", (*same, (2, 1, 1, 5)), ("f32",) * 3 + ("bool",))
     yield Case("attention", (*same, (5, 5)), ("f32",) * 4)
     yield Case("attn", ((3, 8), (5, 2, 4), (5, 2, 4), (8, 8)), ("f32",) * 4)

@@ -118,6 +118,8 @@ def attention(g: Pool, name: str) -> None:
         settings["scale"] = 0.5
     if g.maybe(0.2):
         settings["window"] = g.pick([1, 2, 3])
+    if g.maybe(0.2):
+        settings["softcap"] = g.pick([0.5, 2.0, 30.0])
     operands = [q, k, v]
     if g.maybe(0.3):
         operands.append(g.need(g.pick([q.dtype, "bool"]), (q.dims[-2], length)))
@@ -347,6 +349,10 @@ def rope(g: Pool, name: str) -> None:
         place = x.dims[-2]
     if g.maybe(0.4):
         operands.append(g.need("i64", (place,), "indices"))
+    elif "base" not in settings and g.maybe(0.3):
+        pairs = (x.dims[-1].constant or 1) // (4 if "heads" in settings else 2)
+        tables = (place, Size.of(pairs))
+        operands += [g.need(x.dtype, tables), g.need(x.dtype, tables)]
     g.op(name, operands, settings)
 
 
