@@ -15,7 +15,7 @@ from openinfer.runtime.slots import OF_VARIABLE, OF_WEIGHT, Slot, SlotKind
 
 IN_MEMORY = "<memory>"
 """The path of a package that is no file."""
-FORMAT = 5
+FORMAT = 6
 """Raised when the meaning of a field changes; other numbers are refused."""
 
 
@@ -50,6 +50,8 @@ class WeightRow:
     """Bytes of all members as the step wants them."""
     prepare: str | None = None
     """Function that lays one member out; None: the bytes of the package as they are."""
+    block: str | None = None
+    """The block format whose bytes it is made of; None: of values of the variable's dtype."""
 
 
 @dataclass(frozen=True)
