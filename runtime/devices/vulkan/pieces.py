@@ -193,8 +193,8 @@ class Asked:
     at: int
     """When it was asked for, on the monotonic clock."""
     straight: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Moves, by number, that the host makes before any command runs, and where the device's memory lies for it:
-    they need no command."""
+    """Moves, by number, that the host makes before any command runs, and where it finds their memory: they
+    need no command."""
 
 
 def read_piece(

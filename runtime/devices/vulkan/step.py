@@ -282,8 +282,8 @@ class DeviceStep:
             self._again.stop()
 
     def _straight(self, piece: Piece) -> dict[int, int]:
-        """See `Asked.straight`: small moves to memory that the host reaches, which no command in front of them
-        reads or writes. A traced build shows all moves."""
+        """See `Asked.straight`: small moves to memory that the host reaches, and that no command in front of
+        them reads or writes. A traced build shows all moves."""
         before = [one.piece for one in self._asked]
         if self._traced is not None or any(one.loose for one in (*before, piece)):
             return {}
