@@ -11,7 +11,7 @@ from openinfer.dialects.nn.attributes import (
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
 from openinfer.dialects.nn.block_types import BlockType
-from openinfer.dialects.nn.byte_ops import DotBytesOp
+from openinfer.dialects.nn.byte_ops import DotBytesOp, DotWordsOp
 from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.element_index_ops import (
     ElementIndexOp,
@@ -34,6 +34,7 @@ from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.products_op import ProductsOp
 from openinfer.dialects.nn.row_matmul_op import RowMatmulOp
+from openinfer.dialects.nn.row_ops import QuantizeRowsOp
 from openinfer.dialects.nn.sections import EndSectionOp, SectionsOp
 from openinfer.dialects.nn.sequence_ops import OPS as _SEQUENCE_OPS
 from openinfer.dialects.nn.sequence_ops import (
@@ -130,12 +131,14 @@ NN = Dialect(
         SortOp,
         CumsumOp,
         PackOp,
+        QuantizeRowsOp,
         MatmulOp,
         ProductsOp,
         MatvecOp,
         RowMatmulOp,
         ConvOp,
         DotBytesOp,
+        DotWordsOp,
         DotPairsOp,
         RoundPairsOp,
         ReduceOp,
@@ -178,6 +181,7 @@ __all__ = [
     "DimsAttr",
     "DotBytesOp",
     "DotPairsOp",
+    "DotWordsOp",
     "DtypeType",
     "ElementIndexOp",
     "ElementwiseOp",
@@ -211,6 +215,7 @@ __all__ = [
     "PoolOp",
     "ProductsOp",
     "PublishOp",
+    "QuantizeRowsOp",
     "RecurrentOp",
     "ReduceOp",
     "RequireOp",
