@@ -282,7 +282,10 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
         "The model has a tensor or a number that changes what it computes and that the program of its family "
         "does not read: a variant of the architecture.",
     ),
-    "OI0793": ("unknown family", "The name is that of no family of language models; the message lists them."),
+    "OI0793": (
+        "unknown family",
+        "The name is that of no family of language models; the message lists them.",
+    ),
     "OI0794": (
         "no program of a language model",
         "The program takes or returns something else than `docs/language-models.md` says, or cannot do what "
