@@ -48,4 +48,45 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "model without a chat template",
         "A base model continues text. Chatting needs a model that was trained to answer, with its template.",
     ),
+    "OI0790": (
+        "architecture not named",
+        "A language model says in `general.architecture` which program computes it; give a program else.",
+    ),
+    "OI0791": (
+        "no program for the architecture",
+        "openinfer has programs for some families of language models. Write one for this model, beginning "
+        "with that of a family near it (`openinfer program MODEL --family NAME`), and give it with "
+        "`--program`.",
+    ),
+    "OI0792": (
+        "model beyond its family's program",
+        "The model has a tensor or a number that changes what it computes and that the program of its family "
+        "does not read: a variant of the architecture.",
+    ),
+    "OI0793": (
+        "unknown family",
+        "The name is that of no family of language models; the message lists them.",
+    ),
+    "OI0794": (
+        "no program of a language model",
+        "The program takes or returns something else than `docs/language-models.md` says, or cannot do what "
+        "was asked of it: several sequences, logits of all tokens, embeddings.",
+    ),
+    "OI0795": (
+        "sequence longer than the context",
+        "The message has both numbers. Nothing is cut silently: shorten the prompt or ask for more context.",
+    ),
+    "OI0796": (
+        "tokens or slots that do not fit",
+        "A token is none of the model's, there is none at all, or a part of a sequence does not continue "
+        "what its slot holds.",
+    ),
+    "OI0797": (
+        "incomplete model",
+        "The program of the model's family reads tensors or numbers that the file does not have.",
+    ),
+    "OI0798": (
+        "tokenizer of another model",
+        "The tokenizer has more tokens than the model has logits: the file mixes two models.",
+    ),
 }

@@ -8,11 +8,14 @@ heads. `program_text` gives what remains, which is what runs and what `openinfer
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
 
+from openinfer.compiler.llm.hub_model import ARCHITECTURES, HubModel
 from openinfer.runtime.errors import InputError, PackageError
+from openinfer.runtime.packages import open_model
 from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.gguf import GgufPackage
 from openinfer.runtime.packages.values import ScalarValue
@@ -33,6 +36,7 @@ FAMILIES: Final = {
 }
 """What `general.architecture` says, and the program that computes it."""
 
+NEIGHBOURS: Final = ", interleaved=true"
 _CONDITION = re.compile(r"[ \t]*// if (not )?(\S+)[ \t]*$")
 _NAMED = re.compile(r'@(?:ref|pattern)\("([^"]+)"\)')
 
@@ -70,6 +74,24 @@ _REQUIRED: Final = (
 """Keys that programs read and that have no default."""
 
 
+def open_language_model(path: str | os.PathLike[str], *, named: bool = True) -> Package:
+    """A `.gguf` file, or a Hugging Face folder under the names of one.
+
+    Raises what `open_model` raises, and PackageError OI0790 to OI0792 for a folder whose `config.json` is
+    that of no known family; without `named` such a folder keeps its own names.
+    """
+    package = open_model(path)
+    if isinstance(package, GgufPackage):
+        return package
+    if not named and package.metadata.get("model_type") not in ARCHITECTURES:
+        return package
+    try:
+        return HubModel(package)
+    except BaseException:
+        package.close()
+        raise
+
+
 def program_text(model: Package, family: str | None = None) -> str:
     """The program of a model: `.oi` text that `compile` takes together with it.
 
@@ -80,7 +102,8 @@ def program_text(model: Package, family: str | None = None) -> str:
     """
     if family is not None:
         return chosen(_text(checked_family(family)), model)
-    architecture = model.architecture if isinstance(model, GgufPackage) else None
+    known = isinstance(model, GgufPackage | HubModel)
+    architecture = model.architecture if known else None
     if architecture is None:
         raise PackageError(
             "OI0790",
@@ -120,6 +143,9 @@ def _text(name: str) -> str:
 
 def chosen(text: str, model: Package) -> str:
     """The lines of a family's text that hold for this model, without their conditions."""
+    if isinstance(model, HubModel):
+        # What makes `.gguf` files permutes queries and keys so that the pairs of rope are neighbours.
+        text = text.replace(NEIGHBOURS, "")
     lines: list[str] = []
     for line in text.splitlines():
         found = _CONDITION.search(line)

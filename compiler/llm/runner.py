@@ -154,14 +154,24 @@ class Runner:
     def reusable(self, slot: int, ids: Sequence[int]) -> int:
         """How many tokens at the beginning of `ids` need not be computed: never the last one."""
         held = self.held[slot]
-        common = next((n for n, (a, b) in enumerate(zip(held, ids)) if a != b), None)
-        if common is None:
-            common = min(len(held), len(ids))
+        if held == ids[: len(held)]:
+            common = len(held)
+        else:
+            pairs = enumerate(zip(held, ids))
+            common = next((n for n, (a, b) in pairs if a != b), len(ids))
         common = min(common, len(ids) - 1)
         if "positions" in self._inputs or common == len(held):
             return common
         # The program counts its positions itself: it goes on, or begins again.
         return 0
+
+    def check_prompt(self, ids: Sequence[int]) -> None:
+        """Raises InputError OI0796 where there is no token, OI0795 for more than the context has room for."""
+        if len(ids) == 0:
+            raise InputError(
+                "OI0796", "there is no token", hint="give a prompt of one token at least"
+            )
+        self.check_fits(len(ids))
 
     def check_fits(self, count: int) -> None:
         """Raises InputError OI0795 where a sequence of `count` tokens is longer than the context."""

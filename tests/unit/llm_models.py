@@ -20,7 +20,14 @@ from openinfer.compiler.tools.k_quants import q4_k
 
 Matrix = NDArray[np.float64]
 KINDS = gguf.GGMLQuantizationType
-VOCABULARY = 320
+PIECES = [
+    *("<unk>", "<s>", "</s>"),
+    *(f"<0x{byte:02X}>" for byte in range(256)),
+    *("▁", *"abcdefghijklmnopqrstuvwxyz", "th", "the", "▁th", "▁the", "in", "er", "▁a", "and"),
+    *(f"x{i}" for i in range(26)),
+]
+"""A vocabulary in the form of SentencePiece: control tokens, bytes, a few letters."""
+VOCABULARY = len(PIECES)
 
 
 @dataclass(frozen=True)
@@ -117,14 +124,18 @@ SHAPES: dict[str, Shape] = {
 class Model:
     """A random model as a file, and its unpacked weights in float64."""
 
-    def __init__(self, path: Path, shape: Shape, kinds: Sequence[Any], seed: int = 7) -> None:
+    def __init__(
+        self, path: Path, shape: Shape, kinds: Sequence[Any], *, template: str | None = None
+    ) -> None:
         self.path = path
         self.shape = shape
         self.weights: dict[str, Matrix] = {}
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(7)
         self._kinds = itertools.cycle(kinds)
         writer = gguf.GGUFWriter(path, shape.architecture)
         self._describe(writer)
+        if template is not None:
+            writer.add_chat_template(template)
         for name, dims in tensors(shape):
             values = self._values(name, dims)
             kind = next(self._kinds) if len(dims) > 1 and "position" not in name else KINDS.F32
@@ -154,7 +165,12 @@ class Model:
         writer.add_feed_forward_length(shape.hidden)
         writer.add_head_count(shape.heads)
         writer.add_vocab_size(VOCABULARY)
-        writer.add_tokenizer_model("no_vocab")
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(PIECES)
+        writer.add_token_scores([-float(i) for i in range(VOCABULARY)])
+        writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * (VOCABULARY - 259))
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
         if shape.layer_norms:
             writer.add_layer_norm_eps(shape.eps)
         else:
@@ -232,18 +248,22 @@ class Model:
         if not shape.layer_norms and not plain:
             q, k = self._turned(q, local), self._turned(k, local)
         k, v = (np.repeat(x, shape.heads // shape.kv_heads, axis=1) for x in (k, v))
-        scores = np.einsum("qhd,khd->hqk", q, k)
-        scores *= shape.attention_scale or 1 / np.sqrt(shape.size)
-        scores = _capped(scores, shape.softcap)
-        distance = np.arange(count)[:, None] - np.arange(count)
-        hidden = distance < 0
-        if local:
-            assert shape.window is not None
-            hidden |= distance >= shape.window
-        scores[:, hidden] = -np.inf
-        weights = _softmax(scores)
-        o = np.einsum("hqk,khd->qhd", weights, v).reshape(count, -1)
-        return self._linear(o, b + "attn_output")
+        q, k, v = (x.swapaxes(0, 1) for x in (q, k, v))
+        parts: list[Matrix] = []
+        for start in range(0, count, 512):  # Scores of a long text are large.
+            seen = k[:, : start + 512]
+            scores = q[:, start : start + 512] @ seen.swapaxes(1, 2)
+            scores *= shape.attention_scale or 1 / np.sqrt(shape.size)
+            scores = _capped(scores, shape.softcap)
+            rows, columns = scores.shape[1:]
+            distance = np.arange(start, start + rows)[:, None] - np.arange(columns)
+            hidden = distance < 0
+            if local:
+                assert shape.window is not None
+                hidden |= distance >= shape.window
+            scores[:, hidden] = -np.inf
+            parts.append((_softmax(scores) @ v[:, : start + 512]).swapaxes(0, 1))
+        return self._linear(np.concatenate(parts).reshape(count, -1), b + "attn_output")
 
     def _turned(self, x: Matrix, local: bool) -> Matrix:
         """Pairs of elements turned by the angles of their positions."""

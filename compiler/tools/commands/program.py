@@ -18,15 +18,14 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a .gguf model")
+    parser.add_argument("model", metavar="MODEL", help="a .gguf model, or a Hugging Face folder")
     parser.add_argument("--family", metavar="NAME", help="not what the model says it is")
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.llm.families import program_text
-    from openinfer.runtime.packages import open_model
+    from openinfer.compiler.llm.families import open_language_model, program_text
 
-    with open_model(args.model) as package:
+    with open_language_model(args.model) as package:
         text = program_text(package, args.family)
     if args.json:
         print(json.dumps({"model": args.model, "program": text}))

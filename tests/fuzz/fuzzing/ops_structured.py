@@ -349,6 +349,10 @@ def rope(g: Pool, name: str) -> None:
         place = x.dims[-2]
     if g.maybe(0.4):
         operands.append(g.need("i64", (place,), "indices"))
+    elif "base" not in settings and g.maybe(0.3):
+        pairs = (x.dims[-1].constant or 1) // (4 if "heads" in settings else 2)
+        tables = (place, Size.of(pairs))
+        operands += [g.need(x.dtype, tables), g.need(x.dtype, tables)]
     g.op(name, operands, settings)
 
 
