@@ -14,6 +14,7 @@ import pytest
 from llm_models import KINDS, SHAPES, VOCABULARY, Model
 
 import openinfer as oi
+from openinfer.compiler.llm.engine import used_precision
 from openinfer.compiler.llm.families import program_text
 from openinfer.compiler.llm.perplexity import perplexity
 from openinfer.compiler.llm.runner import Part
@@ -26,14 +27,14 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     path = tmp_path_factory.mktemp("engine") / "m.gguf"
-    return Model(path, SHAPES["llama"], [KINDS.F32, KINDS.Q8_0, KINDS.Q4_K], template=TEMPLATE)
+    return Model(path, SHAPES["llama"], [KINDS.Q8_0], template=TEMPLATE)
 
 
 @pytest.fixture(scope="module")
 def engine(model: Model) -> Iterator[oi.Engine]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", oi.ModelWarning)
-        with oi.Engine(model.path, slots=2) as made:
+        with oi.Engine(model.path, slots=2, precision=None) as made:
             yield made
 
 
@@ -142,6 +143,24 @@ def test_tables_beyond_4096_positions(model: Model, engine: oi.Engine) -> None:
     assert np.isfinite(next_found).all()
 
 
+def test_rows_in_eight_bits(model: Model, engine: oi.Engine, capsys: Any, tmp_path: Path) -> None:
+    """What commands choose for weights in blocks, and say; the bound is that of docs/numerics.md."""
+    assert engine.precision is None
+    assert main(["generate", str(model.path), "the cat", "-n", "2", "--temp", "0"]) == 0
+    assert "precision q8" in capsys.readouterr().err
+    with oi.Engine(model.path) as rounded:
+        assert rounded.precision == "q8"
+        wanted, found = engine.logits(TEXT), rounded.logits(TEXT)
+    assert not np.array_equal(found, wanted)
+    assert np.abs(found - wanted).max() < 3e-2 * np.abs(wanted).max()
+    plain = Model(tmp_path / "plain.gguf", SHAPES["llama"], [KINDS.F32])
+    with oi.open_model(plain.path) as package:
+        assert used_precision("q8", "cpu", package) is None
+    with oi.open_model(model.path) as package:
+        assert used_precision("q8", "vulkan:0", package) is None
+        assert used_precision("bf16", "vulkan:0", package) == "bf16"
+
+
 def test_embeddings(engine: oi.Engine) -> None:
     found = engine.embed(["the cat", "and the hat"])
     assert found.shape == (2, 256)
@@ -213,7 +232,7 @@ def test_commands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """generate, perplexity and chat: text, JSON, a prompt from a file, lines from a pipe."""
-    common = [str(model.path), "-t", "1"]
+    common = [str(model.path), "-t", "1", "--precision", "f32"]
     sampling = ["-n", "6", "--temp", "0"]
     assert main(["generate", *common, "the cat", *sampling, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
