@@ -55,6 +55,11 @@ class Weight:
     """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""
+    formats: tuple[str, ...] = ()
+    """The block formats of the tensors in the package, where all of them lie in blocks: one where all share
+    it, else one for each. Only `keep-blocks` looks at it."""
+    block: str | None = None
+    """The block format that the argument keeps, or is laid out from: no value is unpacked; None: values."""
 
 
 def as_attribute(value: object) -> Attribute:

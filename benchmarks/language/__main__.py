@@ -18,7 +18,7 @@ from benchmarks.environment import describe
 from benchmarks.language import page
 from benchmarks.language.engines import ENGINES, missing
 from benchmarks.language.models import SHAPES, TYPES, model_file
-from benchmarks.language.racing import race
+from benchmarks.language.racing import race, warm
 from benchmarks.racing import WorkerError
 from benchmarks.suite import bench_folder, scratch_folder
 
@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     done = {(row["shape"], row["type"], row["threads"]) for row in data["rows"]}
     status = 0
     with scratch_folder() as scratch:
+        if not options.prepare:
+            warm(model_file(SHAPES["15M"], "q8_0", folder), engines, scratch)
         for threads in options.threads:
             for shape in (SHAPES[name] for name in options.shapes):
                 for kind in options.types:

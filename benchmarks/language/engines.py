@@ -24,6 +24,30 @@ class Sequencer(Protocol):
         ...
 
 
+class Ours:
+    """Our engine, with one slot; a prompt is computed in the chunks that `Engine.generate` takes."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        import openinfer as oi
+
+        self._runner = oi.Engine(path, threads=threads, context=CONTEXT).runner
+        self._position = 0
+
+    def step(self, ids: Sequence[int]) -> Array:
+        from openinfer.compiler.llm.runner import Part
+
+        chunk, last = self._runner.chunk, len(ids)
+        for start in range(0, last, chunk):
+            stop = min(start + chunk, last)
+            wants = "last" if stop == last else "none"
+            (found,) = self._runner.step([Part(0, ids[start:stop], self._position, wants)])
+            self._position += stop - start
+        return found.logits[0]
+
+    def cut(self, position: int) -> None:
+        self._position = position
+
+
 def llama_cpp(path: Path, threads: int) -> Sequencer:
     from benchmarks.llama_library import Llama
 
@@ -31,6 +55,7 @@ def llama_cpp(path: Path, threads: int) -> Sequencer:
 
 
 ENGINES: dict[str, tuple[str, Callable[[Path, int], Sequencer]]] = {
+    OURS: ("openinfer", Ours),
     PEER: ("xllamacpp", llama_cpp),
 }
 """Distribution and maker by name."""

@@ -34,6 +34,9 @@ class Process:
     ) -> None:
         """Ends when the first token is there; `first` says what that took. Raises WorkerError."""
         own = environment(scratch, threads) | {"OPENINFER_CACHE_DIR": str(scratch / cache)}
+        # Python finds byte code, as after an installation, also where the environment forbids to write it.
+        own.pop("PYTHONDONTWRITEBYTECODE", None)
+        own["PYTHONPYCACHEPREFIX"] = str(scratch / "bytecode")
         self._log = open(scratch / f"{engine}.log", "w+", encoding="utf-8")
         self._process = subprocess.Popen(
             [
@@ -157,6 +160,15 @@ def race(
             process.close()
         limits.close()
     return record
+
+
+def warm(model: Path, engines: Sequence[str], scratch: Path) -> None:
+    """Starts each engine once, which leaves byte code behind. Engines that cannot start are told later."""
+    for engine in engines:
+        try:
+            Process(engine, model, 1, scratch, "warm").close()
+        except WorkerError:
+            pass
 
 
 def _starts(

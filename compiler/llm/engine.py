@@ -72,7 +72,7 @@ class Engine:
         chunk: int = 128,
     ) -> None:
         from openinfer.compiler.api import Simulator, compile
-        from openinfer.compiler.llm.families import open_language_model, program_text
+        from openinfer.compiler.llm.families import open_language_model
 
         self.model = (
             model
@@ -80,7 +80,7 @@ class Engine:
             else open_language_model(model, named=program is None)
         )
         try:
-            self.graph = program_text(self.model) if program is None else program
+            self.graph = self._program(context) if program is None else program
             if device == SIMULATOR:
                 executor = Simulator(self.graph, self.model).make_executor()
             else:
@@ -247,6 +247,13 @@ class Engine:
         rest = piece if stopped else piece + stops.finish()
         if rest:
             yield rest
+
+    def _program(self, context: int | None) -> Graph:
+        """That of the family, under its name in messages."""
+        from openinfer.compiler.api import Graph
+        from openinfer.compiler.llm.families import program_text
+
+        return Graph(program_text(self.model, context=context), "the model's program")
 
     def _context(self, given: int | None) -> int:
         trained = self.model.sizes.get("context_length")

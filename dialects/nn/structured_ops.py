@@ -44,6 +44,7 @@ from openinfer.dialects.nn.checks import (
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
 from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.row_ops import row_elements
 
 
 @irdl_op_definition
@@ -53,14 +54,18 @@ class MatmulOp(NNOp):
     Inputs: `a`, `b`; `extras` are the operands of the epilogue. The body, when there is one, maps one
     element of the product (first argument, in the accumulator's type) and one element of each extra
     operand to the element that is stored; `maps` gives for each extra operand the affine map from
-    the indices of the result. With `layout`, `b` lies as `nn.pack` makes it. Scratch on buffers: the
-    `panels` `[slots, ceil(N / tile), K, tile]` of a `b` without a layout; of a product in blocks a
-    `copy` of some rows, `[threads, rows, steps]` or the other way round with `transpose_a`, and their
-    `sums`, `[threads, ceil(N / tile), rows, tile]`. A weight in blocks, `[…, N, K]` of `!nn.block`, has
-    `transpose_b`, or the layout `#nn.blocks`; it counts with its unpacked values. A `streamed` layout
-    comes from memory: no cache holds it from one step to the next. Integers are signed, unless there is
-    `unsigned`. With `boolean` they are bytes that hold 0 or 1, and an element is whether any product is
-    1.
+    the indices of the result. With `layout`, `b` lies as `nn.pack` makes it. Scratch on
+    buffers: the `panels` `[slots, ceil(N / tile), K, tile]` of a `b` without a layout; of a product in
+    blocks a `copy` of some rows, `[threads, rows, steps]` or the other way round with `transpose_a`, and
+    their `sums`, `[threads, ceil(N / tile), rows, tile]`.
+    A weight in blocks, `[…, N, K]` of `!nn.block`, has `transpose_b`, or the layout `#nn.blocks`; it
+    counts with its unpacked values.
+    With `precision = "q8"` its left operand is rows of `nn.quantize_rows`; products of integers are added up
+    exactly within a block, and blocks in f32, in their order.
+    A `streamed` layout comes from memory: no cache holds it from one step to the next.
+
+    Integers are signed, unless there is `unsigned`. With `boolean` they are bytes that hold 0 or 1, and
+    an element is whether any product is 1.
 
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
@@ -91,6 +96,19 @@ class MatmulOp(NNOp):
     def layout_at(self, index: int) -> LayoutAttr | None:
         return self.layout if index == 1 else None
 
+    @property
+    def in_bytes(self) -> bool:
+        """Whether the left operand is rows of `nn.quantize_rows`."""
+        return self.precision is not None and self.precision.data == "q8"
+
+    def _row_elements(self, nbytes: Dim) -> Dim:
+        found = row_elements(nbytes)
+        if found is None or self.transpose_a is not None:
+            refuse(
+                self, f"the left operand of precision q8 is no rows of nn.quantize_rows: {nbytes}"
+            )
+        return found
+
     def check(self) -> None:
         a, b = shape_of(self.left), shape_of(self.right)
         if len(a) < 2 or len(b) < 2 + (self.layout is not None):
@@ -101,6 +119,8 @@ class MatmulOp(NNOp):
             )
         result = shape_of(self.output)
         rows, inner = (a[-1], a[-2]) if self.transpose_a is not None else (a[-2], a[-1])
+        if self.in_bytes:
+            inner = self._row_elements(inner)
         depth, columns, batch = self._right(b, result)
         if not fits(inner, depth):
             refuse(self, f"inner sizes differ, {inner} and {depth}")
@@ -126,6 +146,8 @@ class MatmulOp(NNOp):
         # Panels do not say how much of the last one, or of the last row of pairs, is padding.
         a = shape_of(self.inputs[0])
         inner = a[-2] if self.transpose_a is not None else a[-1]
+        if self.in_bytes:
+            inner = self._row_elements(inner)
         columns = result[-1] if result else None
         expected = self.layout.shape((*b[:-3], inner, columns))
         expect_shape(self, f"the right operand in {self.layout}", b, expected)
@@ -201,16 +223,29 @@ class MatmulOp(NNOp):
                 refuse(self, f"blocks lie along K: a right operand of {b} has transpose_b")
         a_dims = shape_of(self.inputs[0])
         depth = a_dims[-2] if self.transpose_a is not None else a_dims[-1]
+        if self.in_bytes:
+            depth = self._row_elements(depth)
+            expect_element(self, "the left operand of precision q8", a, i8)
         if not isinstance(depth, int) or depth % block.elements:
             refuse(
                 self,
                 f"K is {depth}, expected a multiple of the {block.elements} elements of a block",
             )
-        if not (isinstance(a, AnyFloat) and (self.body or isinstance(result, AnyFloat))):
+        floats = self.in_bytes or isinstance(a, AnyFloat)
+        if not (floats and (self.body or isinstance(result, AnyFloat))):
             refuse(self, f"blocks are multiplied with floats, found {a} and a result of {result}")
 
     def _check_precision(self) -> None:
         """Floats up to f32; the left operand is rounded already, and so are panels."""
+        in_blocks = isinstance(self.layout, BlocksAttr) or isinstance(
+            element(self.inputs[1]), BlockType
+        )
+        if self.in_bytes or in_blocks:
+            if not in_blocks:
+                refuse(self, "precision q8 is for a right operand in blocks")
+            if not self.in_bytes and self.precision is not None:
+                refuse(self, "a right operand in blocks has no precision but q8")
+            return
         pairs = isinstance(self.layout, PairsAttr)
         if self.layout is not None and pairs is (self.precision is None):
             said = "bf16" if self.precision is not None else "as declared"
@@ -218,7 +253,7 @@ class MatmulOp(NNOp):
         if self.precision is None:
             return
         if self.precision.data != "bf16":
-            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16'")
+            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16' or 'q8'")
         if self.transpose_a is not None:
             refuse(self, "the left operand of a product of pairs is not transposed")
         rounded = self.inputs[: 2 if self.layout is not None else 1]

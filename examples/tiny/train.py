@@ -1,4 +1,4 @@
-"""Trains the model of this folder on texts of its world: minutes on a GPU, hours on two cores.
+"""Trains the model of this folder on texts of its world: minutes on a GPU, days on two cores.
 
     pip install torch==2.13.0
     python -m examples.tiny.train tiny.npz
@@ -183,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.tiny.train", description=__doc__)
     add = parser.add_argument
     add("out", type=Path, metavar="OUT.npz")
-    add("--steps", type=int, default=20_000, help="default 20000")
+    add("--steps", type=int, default=12_000, help="default 12000")
     add("--seconds", type=float, default=math.inf, help="end earlier, after so long")
     add(
         "--rows",

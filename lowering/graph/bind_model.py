@@ -104,7 +104,7 @@ def chosen_facts(options: PipelineOptions, target_name: str | None = None) -> Fa
     return Facts(
         target,
         strict_math=options.strict_math,
-        precision="bf16" if options.precision == "bf16" else None,
+        precision=options.precision if options.precision in ("bf16", "q8") else None,
         tiles=tuning.tiles if tuning is not None and tuning.target == target.name else {},
         observed=options.observe,
         traced=options.trace,

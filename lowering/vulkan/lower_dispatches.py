@@ -31,6 +31,7 @@ from openinfer.lowering.host.state_emitter import times
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
+from openinfer.lowering.kernels.sum_chains import constant_of
 from openinfer.lowering.places import DEVICE, exact_arguments
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
@@ -45,7 +46,7 @@ from openinfer.runtime.devices.vulkan.record import (
     TO_HOST,
     USED,
 )
-from openinfer.runtime.manifest import CallRow
+from openinfer.runtime.manifest import MOST_GROUPS, CallRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import Slot, SlotKind
 
@@ -175,6 +176,7 @@ def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
         places,
         elements,
         len(parts),
+        _known_groups(op),
     )
 
     def words(b: LoopBuilder) -> list[Index]:
@@ -191,6 +193,13 @@ def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
         return found
 
     return row, words
+
+
+def _known_groups(op: gpu.LaunchFuncOp) -> list[int]:
+    """How many workgroups are started, if that is the same in every step."""
+    counts = [constant_of(size) for size in (op.gridSizeX, op.gridSizeY, op.gridSizeZ)]
+    known = [count for count in counts if count is not None and 0 <= count <= MOST_GROUPS]
+    return known if len(known) == len(counts) else []
 
 
 def _is_written(buffer: SSAValue) -> bool:

@@ -20,13 +20,12 @@ from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type
 from openinfer.lowering.kernels.runs import collapse
+from openinfer.runtime.manifest import MOST_GROUPS
 
 WORKGROUP = 64
 """Invocations of a workgroup along x: a multiple of every subgroup size in use (4 to 64)."""
 WORD = 32
 """Bits of a result that one invocation stores, where elements share bytes."""
-MOST_GROUPS = 65535
-"""Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
 
 HostValue = Callable[[SSAValue], SSAValue]
 """What the host passes for an argument of a kernel."""

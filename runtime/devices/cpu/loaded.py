@@ -24,7 +24,7 @@ from openinfer.runtime.devices.cpu.observer import observer_address, watched_by
 from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.cpu.trace_record import TraceRecord
-from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.slots import Slot, SlotKind
 from openinfer.runtime.storage import AnyArray
@@ -115,7 +115,10 @@ class CpuProgram(LoadedProgram):
         return native_place(rows, inputs, held)
 
     def _read(self, name: str, dtype: DType) -> tuple[AnyArray, bool]:
-        """The stored bytes of a tensor as values of `dtype`, and whether the package holds them so."""
+        """The stored bytes of a tensor as values of `dtype`, and whether the package holds them so.
+
+        Where it is a block format, the blocks as they are: code that reads them was made for nothing else.
+        """
         package: Package | None = self.package
         assert package is not None
         same = package.info(name).dtype == dtype
@@ -125,7 +128,7 @@ class CpuProgram(LoadedProgram):
         """The bytes of one weight argument; a mapped view when nothing had to be moved."""
         if not row.sources:
             return self._made(row)
-        dtype = DTYPES[self.variables[row.variable].dtype]
+        dtype = PACKAGE_DTYPES[row.block or self.variables[row.variable].dtype]
         if row.prepare is None and len(row.sources) == 1:
             array, same = self._read(row.sources[0], dtype)
             if not same:

@@ -32,6 +32,7 @@ _HOST, _TRANSFER, _COMPUTE, _INDIRECT = 0x4000, 0x1000, 0x800, 0x2
 _STAGES = _COMPUTE | _TRANSFER
 _ACCESSES = 0x20 | 0x40 | 0x800 | 0x1000
 """Kernels and copies, what they read and write."""
+_OF_KERNELS = 0x20 | 0x40
 _HOST_READS = 0x2000
 
 
@@ -45,6 +46,8 @@ class Dispatch(NamedTuple):
     """Of its buffers."""
     numbers: int
     """Where its groups and words stand among the numbers of its piece."""
+    groups: tuple[int, ...] = ()
+    """Of each axis, where they are known; else none."""
 
 
 class Copy(NamedTuple):
@@ -244,17 +247,26 @@ class Recording:
         self._push = ffi.new("uint32_t *")
         self._infos: dict[int, tuple[Any, Any]] = {}
         self._hazards = Hazards()
+        self._copied = self._apart = False
+        """Whether a copy stands behind the last barrier; whether only kernels waited since copies did."""
 
     def wait(self) -> None:
         """The next command waits for everything before it, other recordings included."""
         self._hazards = Hazards()
         self._put_barrier(_STAGES, _ACCESSES)
 
-    def _wait(self, ranges: Sequence[Range]) -> None:
-        """A barrier, where the next command has to wait."""
-        waits = self._hazards.needs_barrier(ranges)
+    def _wait(self, ranges: Sequence[Range], *, copies: bool = True) -> None:
+        """A barrier, where the next command has to wait. One between kernels leaves copies out, which takes
+        less time."""
+        waits = self._hazards.needs_barrier(ranges, anyway=copies and self._apart)
         if waits:
-            self._put_barrier(_STAGES, _ACCESSES)
+            self._apart = not (copies or self._copied)
+            self._copied = False
+            if self._apart:
+                self._put_barrier(_COMPUTE, _OF_KERNELS, _COMPUTE, _OF_KERNELS)
+            else:
+                self._put_barrier(_STAGES, _ACCESSES)
+        self._copied |= copies
         if self._timer is not None:
             self._timer.begin(self._buffer, waits=waits)
 
@@ -263,12 +275,15 @@ class Recording:
         if self._timer is not None:
             self._timer.end(self._buffer)
 
-    def _put_barrier(self, stages: int, accesses: int) -> None:
+    def _put_barrier(
+        self, stages: int, accesses: int, after: int = _STAGES, written: int = _ACCESSES
+    ) -> None:
+        """`stages` wait, with their `accesses`, for all of `after`."""
         vk = api()
         null, barrier = vk.ffi.NULL, self._barrier
-        barrier.srcAccessMask, barrier.dstAccessMask = _ACCESSES, accesses
+        barrier.srcAccessMask, barrier.dstAccessMask = written, accesses
         wait = vk.lib.vkCmdPipelineBarrier
-        wait(self._buffer, _STAGES, stages, 0, 1, barrier, 0, null, 0, null)
+        wait(self._buffer, after, stages, 0, 1, barrier, 0, null, 0, null)
 
     def copy(
         self, source: Allocation, first: int, target: Allocation, start: int, nbytes: int
@@ -295,13 +310,19 @@ class Recording:
         self._timed()
 
     def dispatch(
-        self, kernel: Kernel, ranges: Sequence[Range], numbers: Allocation, place: int, first: int
+        self,
+        kernel: Kernel,
+        ranges: Sequence[Range],
+        numbers: Allocation,
+        place: int,
+        first: int,
+        groups: Sequence[int] = (),
     ) -> None:
-        """Starts a kernel on the buffers of some ranges, with as many workgroups as three words at byte
-        `place` of `numbers` say when it runs; `first` is its push constant."""
+        """Starts a kernel on the buffers of some ranges, with as many workgroups as `groups`, or else three
+        words at byte `place` of `numbers` when it runs, say; `first` is its push constant."""
         vk = api()
         lib = vk.lib
-        self._wait(ranges)
+        self._wait(ranges, copies=False)
         buffer = self._buffer
         infos, writes = self._rows(len(ranges))
         for number, one in enumerate(ranges):
@@ -314,7 +335,10 @@ class Recording:
         self.device.push_descriptors(buffer, 1, kernel.layout, 0, len(ranges), writes)
         self._push[0] = first
         lib.vkCmdPushConstants(buffer, kernel.layout, 0x20, 0, 4, self._push)
-        lib.vkCmdDispatchIndirect(buffer, numbers.buffer, place)
+        if groups:
+            lib.vkCmdDispatch(buffer, *groups)
+        else:
+            lib.vkCmdDispatchIndirect(buffer, numbers.buffer, place)
         self._timed()
 
     def _rows(self, count: int) -> tuple[Any, Any]:

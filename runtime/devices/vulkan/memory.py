@@ -29,6 +29,10 @@ from openinfer.runtime.storage import AnyArray
 SPAN: Final = 40
 """Bits of an address that lie within a block."""
 FOR_KERNELS: Final = (DEVICE_LOCAL, 0)
+FOR_SMALL: Final = (DEVICE_LOCAL | HOST_VISIBLE | HOST_COHERENT, *FOR_KERNELS)
+"""What kernels use and the host may write into, where it reaches the device's memory."""
+MOST_SMALL: Final = 16 << 20
+"""Bytes of a block of that kind: some devices let the host reach no more than 256 MiB."""
 FOR_HOST: Final = (
     HOST_VISIBLE | HOST_COHERENT | HOST_CACHED,
     HOST_VISIBLE | HOST_COHERENT,
@@ -47,7 +51,8 @@ class VulkanBlock:
     def __init__(self, device: LogicalDevice, nbytes: int) -> None:
         self.nbytes = nbytes
         # Whole words: what fills memory fills words.
-        self.allocation = Allocation(device, nbytes + -nbytes % WORD, FOR_KERNELS)
+        kinds = FOR_SMALL if nbytes <= MOST_SMALL else FOR_KERNELS
+        self.allocation = Allocation(device, nbytes + -nbytes % WORD, kinds)
         with _numbering:
             VulkanBlock._last += 1
             self.number = VulkanBlock._last
@@ -105,9 +110,8 @@ class VulkanMemory(Memory):
         found = np.empty(count, np.uint8)
         if not count:
             return found
-        mapped = block.allocation.mapped
-        if mapped:
-            ctypes.memmove(found.ctypes.data, mapped + start, count)
+        if block.allocation.readable:
+            ctypes.memmove(found.ctypes.data, block.allocation.mapped + start, count)
             return found
         staging = Allocation(self.device, count, FOR_HOST)
         self._copy_now(block.allocation, staging, [(start, 0, count)])
