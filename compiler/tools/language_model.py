@@ -71,7 +71,7 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stop", action="append", default=[], metavar="TEXT", help="end before it (repeatable)")
 
 
-def engine_of(args: argparse.Namespace) -> Engine:
+def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> Engine:
     """The engine that the command line asks for."""
     from openinfer.compiler.llm.engine import Engine
 
@@ -82,6 +82,8 @@ def engine_of(args: argparse.Namespace) -> Engine:
         precision=args.precision,
         context=args.context,
         threads=args.threads,
+        slots=slots,
+        chunk=chunk,
     )
     if engine.precision == ROUNDED:
         print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,10 +125,10 @@ def table_engine(
 
 
 @contextmanager
-def serving(engine: Any, *, key: str | None = None, **limits: Any) -> Iterator[tuple[str, Server]]:
+def serving(engine: Any, *, key: str | None = None, **limits: Any) -> Generator[tuple[str, Server]]:
     """The address of a server and the server, which is stopped at the end."""
     listens = threading.Event()
-    service = Service(engine, "tiny", Limits(**limits))
+    service = Service.of(engine, "tiny", Limits(**limits))
     server = Server(service, port=0, key=key, started=lambda url: listens.set())
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()

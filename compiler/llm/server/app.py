@@ -112,7 +112,7 @@ class _Server:
         prompts, as_text = await asyncio.to_thread(self.service.plan_embeddings, data)
         rows: list[dict[str, Any]] = []
         # Not more at once than there are slots: others come in between.
-        size = self.service.engine.runner.slots
+        size = self.service.runner.slots
         for start in range(0, len(prompts), size):
             answers = _Answers()
             jobs = self.service.embedding_jobs(prompts[start : start + size], answers.emit)
@@ -156,7 +156,7 @@ class _Server:
         return JSONResponse(await asyncio.to_thread(self.service.detokenize, data))
 
     async def show_metrics(self, request: Request) -> Response:
-        text = self.metrics.text(self.service.scheduler, self.service.engine.runner.slots)
+        text = self.metrics.text(self.service.scheduler, self.service.runner.slots)
         return Response(text, media_type=CONTENT_TYPE)
 
     async def health(self, request: Request) -> Response:

@@ -65,5 +65,8 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.service.scheduler.drain()
-        super().handle_exit(sig, frame)
+        """uvicorn's own raises the signal again at the end: a server that was told to stop ends well."""
+        if self.should_exit:
+            self.force_exit = True
+            self.service.scheduler.abort()
+        self.stop()

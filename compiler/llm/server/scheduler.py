@@ -200,6 +200,13 @@ class Scheduler:
         for job in refused:
             self._end(job, Failed(Stopping()), "stopped")
 
+    def abort(self) -> None:
+        """Ends after the step that is being computed, whatever has begun."""
+        self.drain()
+        with self._wake:
+            for one in self._running:
+                one.job.cancelled = True
+
     def join(self, seconds: float | None = None) -> bool:
         """Waits for the thread after `drain`; whether it has ended."""
         self._thread.join(seconds)

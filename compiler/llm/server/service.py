@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.llm.sampling import Sampler
 from openinfer.compiler.llm.server.errors import RequestError, wrong
@@ -17,18 +17,8 @@ from openinfer.compiler.llm.template import ChatTemplate, no_template
 from openinfer.compiler.llm.tokenizer import Tokenizer
 from openinfer.runtime.packages.base import Package
 
-
-class Served(Protocol):
-    """What the server needs of an engine: `compiler/llm/engine.py` has it."""
-
-    @property
-    def model(self) -> Package: ...
-    @property
-    def runner(self) -> Slots: ...
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-    @property
-    def template(self) -> ChatTemplate | None: ...
+if TYPE_CHECKING:
+    from openinfer.compiler.llm.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -66,21 +56,34 @@ class Plan:
 
 @dataclass
 class Service:
-    """An engine, its scheduler, and the name under which clients know the model."""
+    """A model with its scheduler, and the name under which clients know it."""
 
-    engine: Served
     name: str
+    model: Package
+    runner: Slots
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        self.tokenizer = self.engine.tokenizer
-        self.template = self.engine.template
-        self.scheduler = Scheduler(self.engine.runner, self.tokenizer, queue=self.limits.queue)
+        self.scheduler = Scheduler(self.runner, self.tokenizer, queue=self.limits.queue)
         self.created = int(time.time())
+
+    @staticmethod
+    def of(engine: Engine, name: str, limits: Limits | None = None) -> Service:
+        """The service of an engine, which belongs to it from then on."""
+        return Service(
+            name,
+            engine.model,
+            engine.runner,
+            engine.tokenizer,
+            engine.template,
+            limits or Limits(),
+        )
 
     @property
     def context(self) -> int:
-        return self.engine.runner.context
+        return self.runner.context
 
     def check_model(self, body: Body) -> None:
         """Raises RequestError 404 where a request is for another model."""
@@ -97,7 +100,7 @@ class Service:
         """A conversation. Raises RequestError and OpenInferError."""
         body = Body(data)
         self.check_model(body)
-        options = options_of(body, self.engine.model, chat=True, most=self.limits.tokens)
+        options = options_of(body, self.model, chat=True, most=self.limits.tokens)
         if self.template is None:
             raise no_template(self.name)
         messages = body.rows("messages")
@@ -118,7 +121,7 @@ class Service:
         """Texts to be continued. Raises RequestError and OpenInferError."""
         body = Body(data)
         self.check_model(body)
-        options = options_of(body, self.engine.model, chat=False, most=self.limits.tokens)
+        options = options_of(body, self.model, chat=False, most=self.limits.tokens)
         body.refuse("echo", [False], "is not supported: the answer is what follows the prompt")
         body.refuse("suffix", [""], "is not supported: texts are continued, not filled")
         body.refuse("best_of", [options.choices], "is not supported: ask for `n` answers")
