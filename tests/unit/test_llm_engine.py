@@ -251,3 +251,43 @@ def test_commands(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(lines) == 3
     assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate", "MODEL", "the cat"],
+        ["chat", "MODEL"],
+        ["perplexity", "MODEL", "TEXT"],
+        ["serve", "MODEL", "--port", "0"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_every_command_runs_an_engine(
+    arguments: list[str],
+    model: Model,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is no second way to run a model: without engines no command does."""
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise oi.InputError("OI0796", "no engine can be made")
+
+    monkeypatch.setattr(oi.Engine, "__init__", broken)
+    (tmp_path / "text.txt").write_text("the cat")
+    places = {"MODEL": str(model.path), "TEXT": str(tmp_path / "text.txt")}
+    assert main([places.get(one, one) for one in arguments]) == 1
+    assert "no engine can be made" in capsys.readouterr().err
+
+
+def test_benchmarks_run_an_engine(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.language.engines import Ours
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise oi.InputError("OI0796", "no engine can be made")
+
+    monkeypatch.setattr(oi.Engine, "__init__", broken)
+    with pytest.raises(oi.InputError, match="no engine"):
+        Ours(model.path, 1)
