@@ -31,13 +31,15 @@ FAMILIES: Final = {
     "gpt2": "gpt2",
     "granite": "granite",
     "llama": "llama",
+    "mixtral": "mixtral",
     "olmo2": "olmo2",
     "phi3": "phi3",
     "qwen2": "qwen2",
     "qwen3": "qwen3",
+    "qwen3moe": "qwen3moe",
     "smollm3": "smollm3",
 }
-"""What `general.architecture` says, and the program that computes it."""
+"""What `general.architecture` says, and the program that computes it; a llama with experts is "mixtral"."""
 
 NEIGHBOURS: Final = ", interleaved=true"
 _CONDITION = re.compile(r"[ \t]*// if (not )?(\S+(?: or \S+)*)[ \t]*$")
@@ -76,6 +78,7 @@ _REQUIRED: Final = (
     "attention.key_length",
     "attention.scale",
     "attention.sliding_window",
+    "expert_used_count",
     "rope.dimension_count",
 )
 """Keys that programs read and that have no default."""
@@ -118,6 +121,8 @@ def program_text(model: Package, family: str | None = None, context: int | None 
             f"{model.origin}: nothing says which architecture this is",
             hint="a language model names it in `general.architecture`; or give a program: --program my.oi",
         )
+    if architecture == "llama" and model.sizes.get("expert_count", 0) > 0:
+        architecture = "mixtral"
     name = FAMILIES.get(architecture)
     if name is None:
         near = did_you_mean(architecture, FAMILIES)
