@@ -19,6 +19,13 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a .gguf model, or a Hugging Face folder")
+    parser.add_argument(
+        "-c",
+        "--context",
+        type=int,
+        metavar="N",
+        help="most tokens of a text (default: the model's)",
+    )
     parser.add_argument("--family", metavar="NAME", help="not what the model says it is")
 
 
@@ -26,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.compiler.llm.families import open_language_model, program_text
 
     with open_language_model(args.model) as package:
-        text = program_text(package, args.family)
+        text = program_text(package, args.family, args.context)
     if args.json:
         print(json.dumps({"model": args.model, "program": text}))
     else:

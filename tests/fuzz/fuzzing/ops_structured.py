@@ -329,6 +329,17 @@ def fourier(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
+def expert_linear(g: Pool, name: str) -> None:
+    x = g.some(lambda v: is_float(v) and v.rank >= 1)
+    if x is None:
+        return
+    count = g.pick([1, 3])
+    own = x.rank > 1 and g.maybe(0.4)
+    experts = x.dims[:-1] if own else (*x.dims[:-1], Size.of(2))
+    w = g.need(x.dtype, (Size.of(count), Size.of(5), x.dims[-1]))
+    g.op(name, [x, w, g.need("i32", experts, "indices")], {})
+
+
 def rope(g: Pool, name: str) -> None:
     x = g.some(lambda v: is_float(v) and v.rank >= 2 and (v.dims[-1].constant or 1) % 2 == 0)
     if x is None:
@@ -377,4 +388,5 @@ RULES: dict[str, Rule] = {
     "rfft": fourier,
     "irfft": fourier,
     "rope": rope,
+    "expert_linear": expert_linear,
 }

@@ -1021,3 +1021,9 @@ func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   } : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
   func.return
 }
+// -----
+// CHECK: nn.expert_matmul: x has shape [3, 4, 8], chosen [3, 2]: rows and choices differ
+func.func @f(%x: tensor<3x4x8xf32>, %w: tensor<5x6x8xf32>, %e: tensor<3x2xi32>) {
+  %y = nn.expert_matmul(%x, %w, %e) : (tensor<3x4x8xf32>, tensor<5x6x8xf32>, tensor<3x2xi32>) -> tensor<3x2x6xf32>
+  func.return
+}
