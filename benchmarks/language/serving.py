@@ -45,7 +45,9 @@ def run(options: argparse.Namespace) -> int:
             for clients in options.clients:
                 rate, first = together(url, clients, options.tokens)
                 best[clients] = max(best.get(clients, (0.0, 0.0)), (rate, -first))
-    print(f"{path.name}, {options.threads} threads, {options.tokens} tokens each; {describe()}\n")
+    print(
+        f"{path.name}, {options.threads} threads, {options.tokens} tokens each; {describe([])['cpu']}\n"
+    )
     print("| clients | tokens/s | times one | first token |\n|---|---|---|---|")
     for clients, (rate, first) in best.items():
         ratio = rate / best[options.clients[0]][0]

@@ -491,6 +491,24 @@ def test_a_flood(slow: servers.TableEngine) -> None:
         assert status == 429
 
 
+def test_a_flood_of_bodies_that_do_not_come(slow: servers.TableEngine) -> None:
+    head = (
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\n\r\n{"
+    )
+    with servers.serving(slow, queue=1, body_seconds=1.0) as (url, _):
+        host, port = url.removeprefix("http://").split(":")
+        held = [socket.create_connection((host, int(port)), timeout=10) for _ in range(5)]
+        for connection in held:
+            connection.sendall(head)
+        # Two slots and one that waits: the fourth and the fifth are too many.
+        found = [connection.recv(4096).split()[1] for connection in held]
+        assert sorted(found) == [b"408"] * 3 + [b"429"] * 2
+        for connection in held:
+            connection.close()
+        assert post(url, "/v1/completions", {"prompt": "count"})[0] == 200
+
+
 def test_clients_that_leave(slow: servers.TableEngine) -> None:
     with servers.serving(slow) as (url, server):
         scheduler = server.service.scheduler

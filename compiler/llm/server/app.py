@@ -7,7 +7,7 @@ import base64
 import hmac
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,12 +23,14 @@ from openinfer.compiler.llm.server.scheduler import (
     Ended,
     Event,
     Failed,
+    Full,
     Job,
     Wrote,
 )
 from openinfer.compiler.llm.server.service import Plan, Service
 from openinfer.compiler.llm.server.tool_calls import ToolCall, ToolCallReader
 
+T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -61,6 +63,8 @@ class _Server:
         self.service = service
         self.key = key
         self.metrics = Metrics()
+        self._reading = 0
+        """Requests whose bodies arrive, or are understood."""
         routes = [
             self._route("/v1/chat/completions", self.chat, "POST"),
             self._route("/v1/completions", self.complete, "POST"),
@@ -98,18 +102,15 @@ class _Server:
         return Route(path, endpoint, methods=[method])
 
     async def chat(self, request: Request) -> Response:
-        data = await self._body(request)
-        plan = await asyncio.to_thread(self.service.plan_chat, data)
+        plan = await self._read(request, self.service.plan_chat)
         return await self._generate(request, plan, chat=True)
 
     async def complete(self, request: Request) -> Response:
-        data = await self._body(request)
-        plan = await asyncio.to_thread(self.service.plan_completion, data)
+        plan = await self._read(request, self.service.plan_completion)
         return await self._generate(request, plan, chat=False)
 
     async def embed(self, request: Request) -> Response:
-        data = await self._body(request)
-        prompts, as_text = await asyncio.to_thread(self.service.plan_embeddings, data)
+        prompts, as_text = await self._read(request, self.service.plan_embeddings)
         rows: list[dict[str, Any]] = []
         # Not more at once than there are slots: others come in between.
         size = self.service.runner.slots
@@ -148,12 +149,10 @@ class _Server:
         return JSONResponse(self._model())
 
     async def tokenize(self, request: Request) -> Response:
-        data = await self._body(request)
-        return JSONResponse(await asyncio.to_thread(self.service.tokenize, data))
+        return JSONResponse(await self._read(request, self.service.tokenize))
 
     async def detokenize(self, request: Request) -> Response:
-        data = await self._body(request)
-        return JSONResponse(await asyncio.to_thread(self.service.detokenize, data))
+        return JSONResponse(await self._read(request, self.service.detokenize))
 
     async def show_metrics(self, request: Request) -> Response:
         text = self.metrics.text(self.service.scheduler, self.service.runner.slots)
@@ -179,6 +178,17 @@ class _Server:
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self.key}".encode()):
             raise RequestError(401, "the API key is missing or wrong", code="invalid_api_key")
+
+    async def _read(self, request: Request, plan: Callable[[bytes], T]) -> T:
+        """What a request asks for. Long texts take time before they wait for a slot, so that those are
+        counted, too. Raises Full."""
+        if self._reading >= self.service.limits.queue + self.service.runner.slots:
+            raise Full
+        self._reading += 1
+        try:
+            return await asyncio.to_thread(plan, await self._body(request))
+        finally:
+            self._reading -= 1
 
     async def _body(self, request: Request) -> bytes:
         """The body of a request, as JSON that pages of other sites cannot send without being asked."""
