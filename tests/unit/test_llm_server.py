@@ -445,6 +445,22 @@ def test_a_long_prompt_delays_nobody(slow: servers.TableEngine) -> None:
     assert tokens.count(17) >= 60
 
 
+def test_pieces_of_prompts_are_as_long_as_the_machine_is_fast(tmp_path: Any) -> None:
+    engine = servers.table_engine(
+        tmp_path / "v.gguf", ANSWERS, slots=2, context=2000, chunk=64, per_token=0.01
+    )
+    with servers.serving(engine) as (url, _):
+        complete = client_of(url).completions.create
+        stream = complete(model="tiny", prompt="z" * 40 + "long", stream=True)
+        next(stream)
+        start = len(engine.runner.tokens)
+        assert engine.runner.tokens[0] == 44
+        complete(model="tiny", prompt="y" * 100 + "count", max_tokens=1)
+        stream.close()
+    # A token takes 10 ms: about 25 of them in the quarter of a second that the other answer waits.
+    assert 16 <= max(engine.runner.tokens[start:]) <= 30
+
+
 def test_the_beginning_of_a_prompt_is_computed_once(slow: servers.TableEngine) -> None:
     with servers.serving(slow) as (url, _):
         create = client_of(url).chat.completions.create
