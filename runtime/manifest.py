@@ -88,8 +88,12 @@ class CallRow:
     """Of each buffer: the bytes of an element."""
     words: int = 0
     """How many words of 32 bits the kernel takes."""
+    groups: list[int] = field(default_factory=list[int])
+    """Workgroups of a launch along x, y and z, where they are the same in every step; else none."""
 
 
+MOST_GROUPS = 65535
+"""Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
 BEFORE = -1
 """In place of the number of a node: what counts before the first one."""
 
@@ -300,6 +304,9 @@ def checked(manifest: Manifest) -> Manifest:
         read = weight.variable in variables and weight.sources
         if not (made or read) or weight.nbytes < 0:
             raise ValueError(f"weight {weight.variable} has no variable or no source")
+    for call in manifest.calls:
+        if len(call.groups) not in (0, 3) or not all(0 <= n <= MOST_GROUPS for n in call.groups):
+            raise ValueError(f"{call.kernel} is started with {call.groups} workgroups")
     for name in (*manifest.outputs, *manifest.offsets, *manifest.returns):
         if name not in variables:
             raise ValueError(f"output {name} is no variable")

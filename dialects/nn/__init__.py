@@ -20,6 +20,7 @@ from openinfer.dialects.nn.element_index_ops import (
 )
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
+from openinfer.dialects.nn.expert_ops import ExpertMatmulOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
 from openinfer.dialects.nn.layouts import (
     BlocksAttr,
@@ -135,6 +136,7 @@ NN = Dialect(
         MatmulOp,
         ProductsOp,
         MatvecOp,
+        ExpertMatmulOp,
         RowMatmulOp,
         ConvOp,
         DotBytesOp,
@@ -187,6 +189,7 @@ __all__ = [
     "ElementIndexOp",
     "ElementwiseOp",
     "EndSectionOp",
+    "ExpertMatmulOp",
     "ExtentOp",
     "FillOp",
     "FoldOp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -267,13 +268,14 @@ class AttentionOp(NNOp):
     """softmax(scale · q kᵀ + mask) v, heads grouped when q has a multiple of k's heads.
 
     Inputs: q, k, v and, with `masked`, a mask (bool: true attends; float: added) that broadcasts to
-    `[batch, heads, q length, k length]`. `layouts` says for q, k, v and the result whether it is
-    `bhld` (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up
-    to its own position; with `windowed` the step knows how many, the last input (i64, positive, at
-    most 2**30) says it. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
-    softmax of nothing but -inf does. Scratch on buffers: the
-    `queries` of a block, their `scores`, with bf16 also the `values`; or what is found of `parts` of the
-    keys, `[batch, heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
+    `[batch, heads, q length, k length]`. `layouts` says for q, k, v and the result whether it is `bhld`
+    (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up to its
+    own position; with `windowed` the step knows how many, the last input (i64, positive, at most 2**30)
+    says it. A score s is c · tanh(s / c) before the mask, where `softcap` is c, or with `softcapped`
+    the last input, f32 or f64, positive and finite. A query that may attend to nothing gives 0, or with
+    `nan_rows` NaN, as a softmax of nothing but -inf does. Scratch on buffers: the `queries` of a block,
+    their `scores`, with bf16 also the `values`; or what is found of `parts` of the keys, `[batch,
+    heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
 
     With `precision = "bf16"` q, k and v are bf16, and so are the weights that v is multiplied by; sums
     and softmax are f32. The mask is the same for all queries then, and they are neither causal nor
@@ -287,9 +289,11 @@ class AttentionOp(NNOp):
     window = opt_prop_def(IntegerAttr)
     windowed = opt_prop_def(UnitAttr)
     masked = opt_prop_def(UnitAttr)
+    softcap = opt_prop_def(FloatAttr)
+    softcapped = opt_prop_def(UnitAttr)
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
-    ARITY: ClassVar[tuple[int, int | None]] = (3, 5)
+    ARITY: ClassVar[tuple[int, int | None]] = (3, 6)
     SCRATCH: ClassVar[tuple[str, ...]] = ("queries", "scores", "values", "parts")
 
     @property
@@ -299,13 +303,24 @@ class AttentionOp(NNOp):
     @property
     def reach(self) -> SSAValue | None:
         """The window that only the step knows."""
-        return self.inputs[-1] if self.windowed is not None else None
+        if self.windowed is None:
+            return None
+        return self.inputs[-1 if self.softcapped is None else -2]
+
+    @property
+    def cap(self) -> SSAValue | None:
+        """The cap of scores that only the step knows."""
+        return self.inputs[-1] if self.softcapped is not None else None
 
     def check(self) -> None:
         names = [layout.data for layout in self.layouts]
         if len(names) != 4 or not set(names) <= {"bhld", "blhd"}:
             refuse(self, f"layouts are four of bhld, blhd, found {names}")
-        flags = {"masked": self.masked, "windowed": self.windowed}
+        flags = {
+            "masked": self.masked,
+            "windowed": self.windowed,
+            "softcapped": self.softcapped,
+        }
         wanted = 3 + sum(flag is not None for flag in flags.values())
         if len(self.inputs) != wanted:
             said = ", ".join(
@@ -313,11 +328,12 @@ class AttentionOp(NNOp):
                 for name, flag in flags.items()
             )
             refuse(self, f"{said} there are {wanted} inputs, found {len(self.inputs)}")
-        if self.windowed is not None:
+        if self.reach is not None:
             if self.window is not None:
                 refuse(self, "window and windowed exclude each other")
-            expect_element(self, "the window", element(self.inputs[-1]), i64)
-            expect_shape(self, "the window", shape_of(self.inputs[-1]), ())
+            expect_element(self, "the window", element(self.reach), i64)
+            expect_shape(self, "the window", shape_of(self.reach), ())
+        self._check_cap()
         if self.window is not None and self.window.value.data < 1:
             refuse(self, f"window {self.window.value.data} lets no position attend")
         expect_floats(self, (*self.inputs[:3], self.output))
@@ -342,6 +358,17 @@ class AttentionOp(NNOp):
         if self.precision is not None:
             self._check_precision()
         self._check_scratch(q, k)
+
+    def _check_cap(self) -> None:
+        if self.softcap is not None and not 0 < self.softcap.value.data < inf:
+            refuse(self, f"softcap {self.softcap.value.data} is not above 0 and finite")
+        if self.cap is None:
+            return
+        if self.softcap is not None:
+            refuse(self, "softcap and softcapped exclude each other")
+        if element(self.cap) not in (f32, f64):
+            refuse(self, f"the cap is {element(self.cap)}, expected f32 or f64")
+        expect_shape(self, "the cap", shape_of(self.cap), ())
 
     def _check_precision(self) -> None:
         if self.precision is not None and self.precision.data != "bf16":

@@ -24,6 +24,7 @@ from openinfer.lowering.cpu.schedules.block_rows import ROW_READERS
 from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
 from openinfer.lowering.cpu.schedules.conv_schedule import conv_scratch, schedule_of, sums_of
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, fills_lines
+from openinfer.lowering.cpu.schedules.experts import expert_scratch
 from openinfer.lowering.cpu.schedules.fourier_schedule import fourier_scratch
 from openinfer.lowering.cpu.schedules.indexing import sort_scratch
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
@@ -35,6 +36,7 @@ _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.MatmulOp: scratch_types,
     nn.ConvOp: conv_scratch,
     nn.AttentionOp: attention_scratch,
+    nn.ExpertMatmulOp: expert_scratch,
     nn.SortOp: sort_scratch,
     nn.RecurrentOp: recurrent_scratch,
     nn.FourierOp: fourier_scratch,

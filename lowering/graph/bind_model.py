@@ -168,7 +168,9 @@ class _Binder:
     def _refuse_without_model(self) -> None:
         """Without a package one message is enough for all tensors that the program names."""
         wanted = [
-            v for v in self.variables if v.option("ref") is not None or pattern_of(v) is not None
+            v
+            for v in self.variables
+            if pattern_of(v) is not None or (v.option("ref") and v.option("init") is None)
         ]
         if not wanted:
             return

@@ -340,7 +340,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0325": (
         "@ref names nothing",
-        "The package has no tensor, metadata entry or size of that name.",
+        "The package has no tensor, metadata entry or size of that name. `@init` beside it says what "
+        "stands in for it.",
     ),
     "OI0326": (
         "@pattern matches nothing",
