@@ -80,8 +80,10 @@ def everything_on_vulkan(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Tests neither use nor fill the cache of the person who runs them."""
-    folder = tmp_path_factory.mktemp("cache")
+    """Tests neither use nor fill the cache of the person who runs them; all workers of a run have one."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"
+    folder.mkdir(mode=0o700, exist_ok=True)
     before = os.environ.get("OPENINFER_CACHE_DIR")
     os.environ["OPENINFER_CACHE_DIR"] = str(folder)
     yield folder

@@ -96,6 +96,8 @@ class VulkanDemands(Demands):
         if isinstance(op, nn.FourierOp) and not 0 < (op.n.data.constant or 0) <= MOST_SAMPLES:
             return f"the device transforms rows of known lengths up to {MOST_SAMPLES}"
         strict = Facts.of(op).strict_math
+        if strict and isinstance(op, nn.ExpertMatmulOp):
+            return "strict mathematics adds up in order, which workgroups do not"
         if strict and isinstance(op, _WITH_FUNCTIONS):
             return _STRICT
         for region in op.regions:

@@ -50,6 +50,8 @@ def _values(
         most = value_range(row)
         assert most is not None
         return random.integers(0, min(bound, most[1] + 1), shape)
+    if case.draw == "experts" and number == 2:
+        return random.integers(0, case.shapes[1][0], shape)
     if case.draw == "edges":
         return edges(dtype, number, shape)
     if case.draw == "edge rows":

@@ -1,5 +1,6 @@
-"""The case table for every kind of processor, whatever this one is: lowered and linked, and run where
-this one can. An object may call only what openinfer provides (`runtime/devices/cpu/object_symbols.py`)."""
+"""The case table for the kinds of processor that this one is not: lowered and linked, and run where this one
+can; `test_cases.py` has it for this one. An object may call only what openinfer provides
+(`runtime/devices/cpu/object_symbols.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from openinfer.compiler.compile import compile_module
 from openinfer.dialects.opset import find
 from openinfer.lowering.graph import bind_model
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.devices.cpu.codegen import load_objects, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, load_objects, unavailable_reason
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, CompileError
@@ -37,6 +38,10 @@ PAIRS = batches_of(
     ]
 )
 """What computes in pairs of bf16 where the precision is bf16."""
+OTHERS = [
+    name for name in TARGETS if unavailable_reason() is not None or name != host_target().name
+]
+"""The kinds of processor that this one is not."""
 
 
 def linked(batch: tuple[str, ...], options: PipelineOptions) -> oi.Program:
@@ -66,9 +71,10 @@ def run_and_compare(program: oi.Program, batch: tuple[str, ...]) -> None:
         assert problem is None, f"{name}: {problem}"
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.every_target
+@pytest.mark.parametrize("target", OTHERS)
 @pytest.mark.parametrize("number", range(len(BATCHES)), ids=lambda n: f"from-{BATCHES[n][0]}")
-def test_cases_link_for_every_target(number: int, target: str) -> None:
+def test_cases_link_for_other_targets(number: int, target: str) -> None:
     program = linked(BATCHES[number], PipelineOptions(target_name=target))
     if (reason := host_can_run(target)) is not None:
         pytest.skip(f"linked, not run: {reason}")

@@ -29,7 +29,7 @@ from xdsl.dialects.math import ExpOp, FmaOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import AttentionOp
-from openinfer.lowering.kernels.attention_sight import Heads
+from openinfer.lowering.kernels.attention_sight import Heads, Scores
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import (
@@ -102,6 +102,7 @@ class _Attention(Attended):
         """Queries of a workgroup. Where there are none, none is started."""
         self.weights = shared_buffer(b, self.kind, [self.together, KEYS], "weights")
         self.sums = shared_buffer(b, self.kind, [KEYS], "sums")
+        self.score = Scores(b, op, self.kind)
 
     def _blocks(self, b: LoopBuilder, out: SSAValue) -> list[Index]:
         """Batches, heads, blocks of queries."""
@@ -241,7 +242,7 @@ class _Block:
         return found
 
     def _products(self, key: SSAValue) -> list[SSAValue]:
-        """scale · q k for each query."""
+        """The score of each query, before what the mask adds."""
         b, of = self.b, self.of
         k = of.k.at(self.batch, self.group, key, 0)[:3]
         queries = [of.q.at(self.batch, self.head, number, 0)[:3] for number in self.numbers]
@@ -261,8 +262,7 @@ class _Block:
 
         zeros = [b.constant(0, of.kind)] * of.together
         sums = b.reduce(0, of.depth, of.lanes, zeros, step, hint="d")
-        scale = b.constant(of.op.scale.value.data, of.kind)
-        return [b.insert(arith.MulfOp(total, scale)) for total in sums]
+        return [of.score.of(total) for total in sums]
 
     def _step(
         self, at: SSAValue, j: SSAValue, column: SSAValue, old: Sequence[SSAValue]

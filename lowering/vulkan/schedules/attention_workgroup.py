@@ -93,6 +93,8 @@ def workgroup_shape_of(b: LoopBuilder, op: AttentionOp) -> WorkgroupShape | None
         return None
     if op.window is not None or op.reach is not None or op.scale.value.data <= 0:
         return None
+    if op.softcap is not None or op.cap is not None:
+        return None
     shapes: list[tuple[int, ...]] = []
     for value in (*op.inputs[:3], op.outs[0]):
         assert isinstance(value.type, MemRefType)

@@ -1,4 +1,4 @@
-// RUN: openinfer-opt %s | openinfer-opt /dev/stdin -f mlir | filecheck %s
+// RUN: openinfer-opt %s | openinfer-opt - -f mlir | filecheck %s
 
 // CHECK-LABEL: func.func @step
 func.func @step(%l: index, %c: i1, %x: tensor<8xf32>) {
