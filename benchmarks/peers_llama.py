@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from importlib import import_module, metadata, util
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.llama_library import F32, LISTENER, OFF, library, must, pointer, silent
 from benchmarks.peers import Run, Setting
 from benchmarks.workloads.base import Array, Arrays, Workload
 from benchmarks.workloads.decode import BASE, EPSILON, Decode
@@ -24,91 +25,7 @@ TOKENS = 32
 """A vocabulary: the file must have one, and its product costs next to nothing."""
 ROOM = 256
 """llama.cpp attends to its cache in steps of so many places."""
-F32, BYTES = 0, 4
-OFF = 0
-"""No fused attention: with it llama.cpp takes three times as long for one token on a CPU, and rounds
-more."""
-_pointer = ctypes.c_void_p
-
-
-class ModelParameters(ctypes.Structure):
-    """`llama_model_params`."""
-
-    _fields_ = [
-        *((name, _pointer) for name in ("devices", "overrides")),
-        *((name, ctypes.c_int32) for name in ("gpu_layers", "split_mode", "load", "lazy", "main")),
-        *((name, _pointer) for name in ("tensor_split", "progress", "progress_data", "pairs")),
-        *((name, ctypes.c_bool) for name in ("vocab_only", "check", "extra", "no_host")),
-        *((name, ctypes.c_bool) for name in ("no_alloc", "more")),
-    ]
-
-
-class ContextParameters(ctypes.Structure):
-    """`llama_context_params`."""
-
-    _fields_ = [
-        *((name, ctypes.c_uint32) for name in ("context", "batch", "micro_batch", "sequences")),
-        *((name, ctypes.c_uint32) for name in ("rollback", "outputs", "sequence_outputs")),
-        *((name, ctypes.c_int32) for name in ("threads", "batch_threads", "kind")),
-        *((name, ctypes.c_int32) for name in ("scaling", "pooling", "attention", "flash")),
-        *((name, ctypes.c_float) for name in ("base", "scale", "yarn_a", "yarn_b", "yarn_c")),
-        *(("yarn_d", ctypes.c_float), ("original", ctypes.c_uint32), ("defrag", ctypes.c_float)),
-        *((name, _pointer) for name in ("evaluated", "evaluated_data")),
-        *((name, ctypes.c_int32) for name in ("keys", "values")),
-        *((name, _pointer) for name in ("experts", "abort", "abort_data")),
-        *((name, ctypes.c_bool) for name in ("embeddings", "offload", "no_times", "offload_ops")),
-        *((name, ctypes.c_bool) for name in ("whole_window", "unified")),
-        *((name, _pointer) for name in ("samplers", "sampler_count", "other")),
-    ]
-
-
-class Batch(ctypes.Structure):
-    """`llama_batch`."""
-
-    _fields_ = [
-        ("count", ctypes.c_int32),
-        ("tokens", ctypes.POINTER(ctypes.c_int32)),
-        ("vectors", ctypes.POINTER(ctypes.c_float)),
-        ("places", ctypes.POINTER(ctypes.c_int32)),
-        ("sequence_counts", ctypes.POINTER(ctypes.c_int32)),
-        ("sequences", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
-        ("wanted", ctypes.POINTER(ctypes.c_int8)),
-    ]
-
-
-def library() -> Any:
-    """The C interface. Raises RuntimeError when its structures are not those that are known here."""
-    import_module("xllamacpp")  # brings what its library needs
-    found = util.find_spec("xllamacpp.xllamacpp")
-    assert found is not None
-    assert found.origin is not None
-    lib = ctypes.CDLL(found.origin)
-    lib.llama_model_default_params.restype = ModelParameters
-    lib.llama_context_default_params.restype = ContextParameters
-    for name in ("llama_model_load_from_file", "llama_init_from_model", "llama_get_memory"):
-        getattr(lib, name).restype = _pointer
-    for name in ("llama_state_seq_get_size", "llama_state_seq_get_data"):
-        getattr(lib, name).restype = ctypes.c_size_t
-    lib.llama_state_seq_set_data.restype = ctypes.c_size_t
-    lib.llama_get_embeddings_ith.restype = ctypes.POINTER(ctypes.c_float)
-    lib.llama_batch_init.restype = Batch
-    lib.llama_memory_seq_rm.restype = ctypes.c_bool
-    usual = lib.llama_context_default_params()
-    known = (usual.context, usual.batch, usual.micro_batch, usual.threads, usual.flash, usual.keys)
-    if known != (512, 2048, 512, 4, -1, 1) or not usual.offload or usual.embeddings:
-        version = metadata.version("xllamacpp")
-        raise RuntimeError(f"xllamacpp {version} has another interface than is known here")
-    lib.llama_log_set(_SILENT, None)
-    lib.llama_backend_init()
-    return lib
-
-
-_LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, _pointer)
-
-
-@_LISTENER
-def _SILENT(level: int, text: bytes, data: int) -> None:
-    del level, text, data
+BYTES = 4
 
 
 def llama(workload: Workload, setting: Setting) -> Run:
@@ -126,11 +43,11 @@ class _Session:
         self._lib = lib
         self._width, self._place = workload.width, workload.place
         loading = lib.llama_model_default_params()
-        model = _pointer(lib.llama_model_load_from_file(str(path).encode(), loading))
-        _must(model.value, "llama_model_load_from_file")
+        model = pointer(lib.llama_model_load_from_file(str(path).encode(), loading))
+        must(model.value, "llama_model_load_from_file")
         self._model, self._threads = model, threads
         self._context = self._new_context(workload.place)
-        self._memory = _pointer(lib.llama_get_memory(self._context))
+        self._memory = pointer(lib.llama_get_memory(self._context))
         self._fill(workload)
         self._batch = lib.llama_batch_init(1, self._width, 1)
         self._batch.count = 1
@@ -149,8 +66,8 @@ class _Session:
         chosen.threads = chosen.batch_threads = self._threads
         chosen.flash, chosen.keys, chosen.values = OFF, F32, F32
         chosen.embeddings = True
-        context = _pointer(self._lib.llama_init_from_model(self._model, chosen))
-        _must(context.value, "llama_init_from_model")
+        context = pointer(self._lib.llama_init_from_model(self._model, chosen))
+        must(context.value, "llama_init_from_model")
         return context
 
     def log_of_one_token(self) -> list[str]:
@@ -161,12 +78,12 @@ class _Session:
             del level, data
             lines.append(text.decode(errors="replace"))
 
-        listener = _LISTENER(keep)
+        listener = LISTENER(keep)
         self._lib.llama_log_set(listener, None)
         try:
             self._lib.llama_free(self._new_context(1))
         finally:
-            self._lib.llama_log_set(_SILENT, None)
+            self._lib.llama_log_set(silent, None)
         return lines
 
     def _fill(self, workload: Decode) -> None:
@@ -179,17 +96,17 @@ class _Session:
             batch.sequence_counts[place], batch.wanted[place] = 1, 0
             batch.sequences[place][0] = 0
         batch.wanted[count - 1] = 1
-        _must(lib.llama_decode(self._context, batch) == 0, "llama_decode")
+        must(lib.llama_decode(self._context, batch) == 0, "llama_decode")
         lib.llama_batch_free(batch)
         size = lib.llama_state_seq_get_size(self._context, 0)
         state = np.zeros(size, np.uint8)
-        address = state.ctypes.data_as(_pointer)
+        address = state.ctypes.data_as(pointer)
         got = lib.llama_state_seq_get_data(self._context, address, ctypes.c_size_t(size), 0)
-        _must(got == size, "llama_state_seq_get_data")
+        must(got == size, "llama_state_seq_get_data")
         replace_cache(state, [turned(keys, values) for keys, values in workload.cached()])
         lib.llama_memory_seq_rm(self._memory, 0, -1, -1)
         put = lib.llama_state_seq_set_data(self._context, address, ctypes.c_size_t(size), 0)
-        _must(put == size, "llama_state_seq_set_data")
+        must(put == size, "llama_state_seq_set_data")
 
     def run(self, inputs: Arrays) -> Array:
         """The step at the workload's place; what it leaves in the cache is taken away again."""
@@ -279,8 +196,3 @@ def _model_file(workload: Decode, setting: Setting) -> Path:
     writer.close()
     part.replace(path)
     return path
-
-
-def _must(holds: Any, what: str) -> None:
-    if not holds:
-        raise RuntimeError(f"{what} failed")

@@ -6,6 +6,9 @@ import os
 import time
 from pathlib import Path
 
+LOOK, RESTING, PATIENCE = 0.01, 0.1, 0.5
+"""Seconds between two looks at a process, the part of them in which one that rests may work, and
+seconds until nobody waits for it any longer."""
 RESOLUTION = 0.02
 """Seconds to which the system tells how long processors were idle: two numbers of 10 ms each."""
 
@@ -47,3 +50,17 @@ def missing(wall: float, own: float, idle: float, threads: int, cpus: int) -> fl
     1 is a whole core. What the host of a virtual machine took is in it where the host tells."""
     others = cpus * wall - own - idle - RESOLUTION
     return max(others / wall - (cpus - threads), 0.0)
+
+
+def settle() -> None:
+    """Waits until the threads of this process rest.
+
+    Some spin for a tenth of a second after a call (OpenBLAS's), on a processor that is the next
+    runtime's then.
+    """
+    end = time.perf_counter() + PATIENCE
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(LOOK)
+        if time.process_time() - before < RESTING * LOOK:
+            return

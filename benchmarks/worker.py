@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.environment import described
 from benchmarks.peers import PEERS, SIMULATOR, Asked, Peer, Run, Setting, peer_inputs
-from benchmarks.processors import Watch
+from benchmarks.pipes import own_stdout
+from benchmarks.processors import Watch, settle
 from benchmarks.workloads import find
 from openinfer.runtime.devices import DEFAULT_DEVICE
 
@@ -31,16 +31,6 @@ MOST = 20_000
 WARM = 2
 KEPT = 101
 """Of the times of a turn so many are kept, evenly from the quickest to the slowest."""
-LOOK, RESTING, PATIENCE = 0.01, 0.1, 0.5
-"""Seconds between two looks at a process, the part of them in which one that rests may work, and
-seconds until nobody waits for it any longer."""
-
-
-def own_stdout() -> IO[str]:
-    """The pipe to whoever asks; what libraries print goes to stderr instead."""
-    pipe = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return pipe
 
 
 def measure(
@@ -74,20 +64,6 @@ def thinned(times: list[float]) -> list[float]:
     if len(times) <= KEPT:
         return times
     return [times[round(i * (len(times) - 1) / (KEPT - 1))] for i in range(KEPT)]
-
-
-def settle() -> None:
-    """Waits until the threads of this process rest.
-
-    Some spin for a tenth of a second after a call (OpenBLAS's), on a processor that is the next
-    runtime's then.
-    """
-    end = time.perf_counter() + PATIENCE
-    while time.perf_counter() < end:
-        before = time.process_time()
-        time.sleep(LOOK)
-        if time.process_time() - before < RESTING * LOOK:
-            return
 
 
 class Session:

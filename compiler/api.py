@@ -346,7 +346,9 @@ def compile(
     if unfilled:
         used = {source for row in rows for source in row.sources}
         warn_of_unfilled(program.file, unfilled, model, used, stacklevel=3)
-    links = ((source, row.dtype) for row in rows for source in row.sources)
+    kept = {row.variable for row in compiled.manifest.weights if row.block is not None}
+    kept -= {row.variable for row in compiled.manifest.weights if row.block is None}
+    links = ((s, row.dtype) for row in rows if row.name not in kept for s in row.sources)
     warn_of_unpacked(program.file, links, model, stacklevel=3)
     if not observe:
         watched = replace(options, observe=True)

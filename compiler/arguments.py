@@ -14,8 +14,8 @@ from openinfer.runtime.sizes import MAX_SIZE
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
 
-PRECISIONS = ("f32", "f16", "bf16")
-WORKING_PRECISIONS = ("f32", "bf16")
+PRECISIONS = ("f32", "f16", "bf16", "q8")
+WORKING_PRECISIONS = ("f32", "bf16", "q8")
 """Those that are suggested: the others are known, and refused by a message of their own."""
 
 
@@ -34,11 +34,11 @@ def check_precision(precision: str | None, *, strict_math: bool = False) -> None
             "products in f16 are not implemented",
             hint='take precision "bf16", or leave it out: every op computes in its declared dtype',
         )
-    if precision == "bf16" and strict_math:
+    if precision in ("bf16", "q8") and strict_math:
         raise InputError(
             "OI0528",
-            "strict mathematics give the bits that the program defines, but products in bf16 round "
-            "their operands",
+            f"strict mathematics give the bits that the program defines, but products in {precision} "
+            "round their operands",
             hint="leave out one of `precision` and `strict_math`",
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
+from openinfer.compiler.llm.codes import CODES as LANGUAGE_MODELS
 from openinfer.compiler.tools.codes import CODES as TOOLS
 from openinfer.lowering.program.codes import CODES as PROGRAM
 from openinfer.lowering.reference.codes import CODES as REFERENCE
@@ -316,6 +317,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **PROGRAM,
     **TOOLS,
     **REFERENCE,
+    **LANGUAGE_MODELS,
     **_PACKAGES,
     **_ARRAYS,
     **_STEPPING,

@@ -54,6 +54,7 @@ _OWN: dict[str, Own] = {
     "conv_transpose2d": _f32("1, 3, 4, 4", "3, 2, 2, 2", settings="stride=2"),
     "dequantize": Own(("i8[2, 3]",), "scale=0.1, zero_point=0"),
     "einsum": _f32("2, 3, 4", "2, 4, 5", settings='equation="bij,bjk->bik"'),
+    "expert_linear": Own(("f32[3, 8]", "f32[4, 6, 8]", "i32[3, 2]")),
     "expand": _f32("1, 3", settings="shape=[2, 3]"),
     "fill": _f32("2, 3", settings="value=0.5"),
     "filter": Own(("f32[2, 3]", "f32[2, 3]", "bool[2, 3]")),

@@ -34,15 +34,17 @@ class Step:
     reason: str
     optional: bool = False
     """Whether it makes a program faster and nothing else: no program needs it to compile."""
+    needs: str | None = None
+    """An optional pass that finishes what this one begins: both are left out together."""
 
     @property
     def name(self) -> str:
         return self.spec.partition("{")[0]
 
 
-def faster(spec: str, reason: str) -> Step:
+def faster(spec: str, reason: str, needs: str | None = None) -> Step:
     """A step that programs compile without: what the ablation leaves out."""
-    return Step(spec, reason, optional=True)
+    return Step(spec, reason, optional=True, needs=needs)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Phase:
 VERIFY_EMITTED = False
 """Whether a phase that is `by_llvm` is checked like the others: so in tests."""
 
-_BELOW_KERNELS = "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes"
+_BELOW_KERNELS = "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes nn.dot_words"
 """Ops of ours that schedules build, and the program's interface: they end in `convert-to-llvm`."""
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {
@@ -91,6 +93,12 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "uses are final; before hoisting, which looks at what is carried",
                 ),
                 faster("hoist-invariants", "whole operations are found, what is left is expensive"),
+                faster(
+                    "split-formats",
+                    "loops are final, whose bodies it doubles",
+                    needs="keep-blocks",
+                ),
+                faster("keep-blocks", "who reads a weight is final", needs="choose-layouts"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
             Level.of("builtin func scf nn arith", ops="tensor.extract"),
@@ -420,7 +428,7 @@ def run(
         for number, phase in enumerate(ahead, 1):
             at_stage(f"{phase.name}, {number} of {len(ahead)}")
             for step in phase.steps:
-                if step.name in current().without:
+                if any(name in current().without for name in _with_needs(step, phase)):
                     continue
                 for item in build_passes(step.spec):
                     run_pass(item, module, context, phase.name, on_pass, timings)
@@ -436,6 +444,16 @@ def run(
                     check_legality(module, phase.name, phase.leaves)
             if on_phase is not None:
                 on_phase(phase.name, module)
+
+
+def _with_needs(step: Step, phase: Phase) -> list[str]:
+    """A step and what finishes what it begins."""
+    names = [step.name]
+    if step.needs is not None:
+        names.append(step.needs)
+        found = [other for other in phase.steps if other.name == step.needs]
+        names += [name for other in found for name in _with_needs(other, phase)]
+    return names
 
 
 def run_pass(

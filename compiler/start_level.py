@@ -127,7 +127,11 @@ def settle_options(
         ("the watched build is", chosen.observed, said.observed),
         ("the traced build is", chosen.traced, said.traced),
         ("errors instead of a fallback are", chosen.no_fallback, said.no_fallback),
-        ("products in bf16 are", chosen.precision is not None, said.precision is not None),
+        (
+            f"products in {chosen.precision} are",
+            chosen.precision is not None,
+            chosen.precision == said.precision,
+        ),
         ("measured tiles are", bool(chosen.tiles), chosen.tiles == said.tiles),
     ):
         if wanted and not same:

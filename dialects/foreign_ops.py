@@ -197,6 +197,11 @@ ROWS = (
         "`causal=true`, and a fourth operand is the mask",
     ),
     _row(
+        "mulmatid gathermm groupedmm moe mixtureofexperts sparsemoe",
+        "op expert_linear(x, w, experts) >> y;",
+        "experts are chosen before: `op topk(scores, k=2) >> best, experts;`",
+    ),
+    _row(
         "multiheadattention",
         "op attention(x, k, v, heads=2) >> y;",
         "behind `op linear` for each of the three, and before one more",

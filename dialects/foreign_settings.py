@@ -42,6 +42,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "iscausal": ("causal",),
     "unidirectional": ("causal",),
     "slidingwindow": ("window",),
+    "logitcap": ("softcap",),
+    "attnlogitsoftcapping": ("softcap",),
     "softmaxscale": ("scale",),
     "scalefactor": ("scale",),
     "scales": ("scale",),

@@ -21,6 +21,7 @@ from openinfer.dialects.ops import (
     einsum,
     element_indexing,
     elementwise,
+    experts,
     indexing,
     layout,
     normalise,
@@ -87,7 +88,7 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    *(elementwise, activations, arrangement, reduce, statistics, normalise, structured),
+    *(elementwise, activations, arrangement, reduce, statistics, normalise, structured, experts),
     *(
         attention,
         rotary,

@@ -73,9 +73,19 @@ class Demands:
         """Whether the kernel of an op reads an operand in a narrower dtype, and widens it itself."""
         return False
 
+    def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:
+        """Whether the kernel of an op reads its weight, the right operand or the table, in the blocks of a
+        format of `BLOCKS`."""
+        return False
+
     def rounds(self, op: nn.MatmulOp | nn.AttentionOp, weights: Collection[int]) -> bool:
         """Whether an op gains by operands that are rounded to bf16; `weights` are the operands that are
         rounded when the program is loaded."""
+        return False
+
+    def rounds_to_bytes(self, op: nn.MatmulOp) -> bool:
+        """Whether the left operand of a product with a weight in blocks is rounded to blocks of bytes where
+        the program is compiled with precision "q8"."""
         return False
 
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:

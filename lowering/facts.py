@@ -67,7 +67,7 @@ class Facts:
     strict_math: bool = False
     """No reassociation, contraction or approximation (`docs/numerics.md`)."""
     precision: str | None = None
-    """Float dtype to compute products in; None for the declared one."""
+    """What operands of products are rounded to, "bf16" or "q8"; None: they are as declared."""
     tiles: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
     """Measured tiles of products, by `product_key`."""
     observed: bool = False
@@ -163,8 +163,8 @@ def _read(attributes: Mapping[str, Attribute]) -> Facts:
     if _flag(said, "bf16_dot"):
         target = target.with_bf16_dot()
     precision = _text(said, "precision")
-    if precision not in (None, "bf16"):
-        raise _refused("precision", f'is "{precision}"', 'the only one is "bf16"')
+    if precision not in (None, "bf16", "q8"):
+        raise _refused("precision", f'is "{precision}"', 'expected "bf16" or "q8"')
     flags = {name: _flag(said, name) for name in _FLAGS}
     device = kind_of(checked_device(_text(said, "device") or DEFAULT_DEVICE))
     facts = Facts(

@@ -48,13 +48,19 @@ class Weight:
     variable: str
     """Empty for a constant that `prepare` makes."""
     sources: tuple[str, ...]
-    """Tensors of the package, for a family all members in row-major order; none for such a constant."""
+    """Tensors of the package, for a family all members in row-major order; none for such a constant, and an
+    empty text for a member that no step reads."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
     layout: PanelsAttr | PairsAttr | BlocksAttr | TilesAttr | None = None
     """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""
+    formats: tuple[str, ...] = ()
+    """The block formats of the tensors in the package, where all of them lie in blocks: one where all share
+    it, else one for each. Only `keep-blocks` looks at it."""
+    block: str | None = None
+    """The block format that the argument keeps, or is laid out from: no value is unpacked; None: values."""
 
 
 def as_attribute(value: object) -> Attribute:

@@ -34,6 +34,7 @@ from openinfer.runtime.errors import (
 if TYPE_CHECKING:
     from openinfer.compiler.api import Graph, Simulator
     from openinfer.compiler.graph_builder import GraphBuilder
+    from openinfer.compiler.llm.engine import Answer, Engine
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.executor import BaseExecutor as Executor
     from openinfer.runtime.level import Level
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "ArtefactError",
     "Bitset",
     "Breakpoint",
     "CompileError",
     "Diagnostic",
+    "Engine",
     "Executor",
     "Graph",
     "GraphBuilder",
@@ -105,8 +108,10 @@ __all__ = [
 # Classes that live behind an import of NumPy or xDSL, fetched when they are first named. Checkers
 # and editors take them from the imports above.
 _LAZY = {
+    "Answer": "openinfer.compiler.llm.engine:Answer",
     "Bitset": "openinfer.runtime.packages.values:Bitset",
     "Breakpoint": "openinfer.runtime.breakpoints:Breakpoint",
+    "Engine": "openinfer.compiler.llm.engine:Engine",
     "Executor": "openinfer.runtime.executor:BaseExecutor",
     "Graph": "openinfer.compiler.api:Graph",
     "GraphBuilder": "openinfer.compiler.graph_builder:GraphBuilder",

@@ -15,7 +15,7 @@ from openinfer.runtime.slots import OF_VARIABLE, OF_WEIGHT, Slot, SlotKind
 
 IN_MEMORY = "<memory>"
 """The path of a package that is no file."""
-FORMAT = 5
+FORMAT = 6
 """Raised when the meaning of a field changes; other numbers are refused."""
 
 
@@ -45,11 +45,19 @@ class WeightRow:
     variable: str
     """Empty for a constant that `prepare` makes."""
     sources: list[str]
-    """Tensors of the package; none for such a constant."""
+    """Tensors of the package, none for such a constant; empty texts for members that no step reads."""
     nbytes: int
-    """Bytes of all members as the step wants them."""
+    """Bytes of all members as the step wants them, with room for those without a source."""
     prepare: str | None = None
     """Function that lays one member out; None: the bytes of the package as they are."""
+    block: str | None = None
+    """The block format whose bytes it is made of; None: of values of the variable's dtype."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of the members that have a source: what it takes of the memory."""
+        there = sum(map(bool, self.sources))
+        return self.nbytes * there // len(self.sources) if self.sources else self.nbytes
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,12 @@ class CallRow:
     """Of each buffer: the bytes of an element."""
     words: int = 0
     """How many words of 32 bits the kernel takes."""
+    groups: list[int] = field(default_factory=list[int])
+    """Workgroups of a launch along x, y and z, where they are the same in every step; else none."""
 
 
+MOST_GROUPS = 65535
+"""Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
 BEFORE = -1
 """In place of the number of a node: what counts before the first one."""
 
@@ -292,6 +304,9 @@ def checked(manifest: Manifest) -> Manifest:
         read = weight.variable in variables and weight.sources
         if not (made or read) or weight.nbytes < 0:
             raise ValueError(f"weight {weight.variable} has no variable or no source")
+    for call in manifest.calls:
+        if len(call.groups) not in (0, 3) or not all(0 <= n <= MOST_GROUPS for n in call.groups):
+            raise ValueError(f"{call.kernel} is started with {call.groups} workgroups")
     for name in (*manifest.outputs, *manifest.offsets, *manifest.returns):
         if name not in variables:
             raise ValueError(f"output {name} is no variable")

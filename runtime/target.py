@@ -46,6 +46,14 @@ class TargetDescription:
         """Whether one instruction multiplies pairs of bf16 and adds them up in f32."""
         return f"+{BF16_DOT}" in self.features.split(",")
 
+    @property
+    def byte_dot(self) -> bool:
+        """Whether one instruction adds up four products of bytes in each lane of 32 bits."""
+        features = set(self.features.split(","))
+        if {"+avx512vnni", "+avx512vl"} <= features:
+            return True
+        return "+avxvnni" in features and self.vector_bits <= 256
+
     def with_bf16_dot(self) -> TargetDescription:
         """The same processor, which has that instruction."""
         if self.bf16_dot:

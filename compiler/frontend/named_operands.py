@@ -81,9 +81,10 @@ def _position(name: str, spec: opset.OpSpec | None, value: Value | Ref) -> int |
     """Which operand a name stands for: its place, -1 for the next one, None for a setting."""
     if spec is None:
         return -1 if isinstance(value, Name | Ref) else None
+    own = spec.place(name)
+    if own is not None:
+        return own
     names = (*spec.operands, *spec.optional)
-    if name in names:
-        return names.index(name)
     if spec.setting(name) is not None or len(name) != 1 or name not in _LETTERS:
         return None
     place = _LETTERS.index(name)

@@ -378,7 +378,7 @@ class Reader:
                 return
             if self.ahead().kind == "name" and self.ahead(1).text == "=" and depth == 1:
                 row = spec.setting(self.ahead().text) if spec is not None else None
-                named = spec is not None and self.ahead().text in (*spec.operands, *spec.optional)
+                named = spec is not None and spec.place(self.ahead().text) is not None
                 self.word("argument" if named and row is None else "setting", op)
                 self.take()
                 setting = row is not None or not named

@@ -36,7 +36,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0516": (
         "unknown precision",
-        "`precision` names a float dtype to compute matrix products in: f32 or bf16.",
+        "`precision` names what operands of matrix products are rounded to: bf16, or q8 for products with "
+        "weights in blocks; f32 rounds nothing.",
     ),
     "OI0528": (
         "precision with strict mathematics",

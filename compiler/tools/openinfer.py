@@ -14,6 +14,7 @@ from openinfer.compiler.tools.streams import prepare_streams
 COMMANDS = {
     "bench": "race programs against other runtimes, beside the machine's limits",
     "cache": "list, remove or clear the compiled programs on disk",
+    "chat": "talk with a language model",
     "check": "say everything that is wrong with a program, without compiling",
     "compare": "run the simulator and the compiled program side by side",
     "compile": "compile a program into a file that runs without the compiler",
@@ -21,11 +22,15 @@ COMMANDS = {
     "devices": "what can run here, and why the rest cannot",
     "export": "write a program as graph JSON, or as text again",
     "fmt": "write programs in their canonical layout",
+    "generate": "continue a text with a language model",
     "inspect": "show what a model package or a program holds",
     "lsp": "a language server for editors",
     "pack": "write a model package from a Python dataclass or another package",
+    "perplexity": "how well a language model predicts a text",
+    "program": "print the program that runs a language model",
     "quantize": "write a .gguf model with its weights in a block format",
     "run": "run a program and print its results",
+    "serve": "answer requests over HTTP with a language model, in OpenAI's form",
     "trace": "show where the time of a run went, by node, op, scope and line",
     "tune": "measure the tiles of a program's matrix products, and keep the best",
 }
@@ -72,9 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON, of errors too")
     parser.add_argument("--traceback", action="store_true", help="show Python tracebacks")
+    # A prompt may stand behind options; argparse looks for it beside the model else.
+    mixed = getattr(command, "OPTIONAL_POSITIONALS", False)
+    parse = parser.parse_intermixed_args if mixed else parser.parse_args
     with model_warnings():
         return guard(
-            lambda: command.run(parser.parse_args(arguments[1:])),
+            lambda: command.run(parse(arguments[1:])),
             traceback="--traceback" in arguments,
             json=json and "--json" in arguments,
         )

@@ -118,7 +118,7 @@ class OpenInferOptMain(xDSLOptMain):
         add("--trace", action="store_true", help="the build that stamps a clock around its kernels")
         add("--strict", action="store_true", help="unknown hints and attributes are errors")
         add("--strict-math", action="store_true", help="no approximation, no reassociation")
-        add("--precision", metavar="DTYPE", help="bf16: round the operands of products to it")
+        add("--precision", metavar="DTYPE", help="bf16 or q8: round the operands of products to it")
         add("--verify-each", action="store_true", help="verify after every pass of a pipeline")
         add("--json", action="store_true", help="errors as JSON on stdout")
         add("--traceback", action="store_true", help="show Python tracebacks of failures")

@@ -66,7 +66,11 @@ def add_program_arguments(
     add("--strict", action="store_true", help="unknown hints, constants without content are errors")
     add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")
     add_no_fallback(parser)
-    add("--precision", metavar="DTYPE", help="bf16: compiled products round their operands to it")
+    add(
+        "--precision",
+        metavar="DTYPE",
+        help="bf16 or q8: compiled products round their operands to it",
+    )
     add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
 
 

@@ -18,6 +18,7 @@ RELATIVE = {
     "f32": 2e-5,  # a few hundred roundings of 2^-24
     "f16": 4e-3,  # four roundings of 2^-11 on the way
     "bf16": 3e-2,  # four roundings of 2^-8
+    "q8": 3e-2,  # four roundings of 1/254 of the largest in a block
     "f8": 5e-1,  # two bits of mantissa
     "f8e4m3": 2.5e-1,
 }

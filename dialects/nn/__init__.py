@@ -11,7 +11,7 @@ from openinfer.dialects.nn.attributes import (
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
 from openinfer.dialects.nn.block_types import BlockType
-from openinfer.dialects.nn.byte_ops import DotBytesOp
+from openinfer.dialects.nn.byte_ops import DotBytesOp, DotWordsOp
 from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.element_index_ops import (
     ElementIndexOp,
@@ -20,6 +20,7 @@ from openinfer.dialects.nn.element_index_ops import (
 )
 from openinfer.dialects.nn.elements import DtypeType
 from openinfer.dialects.nn.elementwise_ops import ElementwiseOp, FillOp, IotaOp
+from openinfer.dialects.nn.expert_ops import ExpertMatmulOp
 from openinfer.dialects.nn.interface import InterfaceOp, interface_of, update_interface
 from openinfer.dialects.nn.layouts import (
     BlocksAttr,
@@ -34,6 +35,7 @@ from openinfer.dialects.nn.order_ops import CumsumOp, ScatterOp, SortOp
 from openinfer.dialects.nn.pair_ops import DotPairsOp, RoundPairsOp
 from openinfer.dialects.nn.products_op import ProductsOp
 from openinfer.dialects.nn.row_matmul_op import RowMatmulOp
+from openinfer.dialects.nn.row_ops import QuantizeRowsOp
 from openinfer.dialects.nn.sections import EndSectionOp, SectionsOp
 from openinfer.dialects.nn.sequence_ops import OPS as _SEQUENCE_OPS
 from openinfer.dialects.nn.sequence_ops import (
@@ -130,12 +132,15 @@ NN = Dialect(
         SortOp,
         CumsumOp,
         PackOp,
+        QuantizeRowsOp,
         MatmulOp,
         ProductsOp,
         MatvecOp,
+        ExpertMatmulOp,
         RowMatmulOp,
         ConvOp,
         DotBytesOp,
+        DotWordsOp,
         DotPairsOp,
         RoundPairsOp,
         ReduceOp,
@@ -178,10 +183,12 @@ __all__ = [
     "DimsAttr",
     "DotBytesOp",
     "DotPairsOp",
+    "DotWordsOp",
     "DtypeType",
     "ElementIndexOp",
     "ElementwiseOp",
     "EndSectionOp",
+    "ExpertMatmulOp",
     "ExtentOp",
     "FillOp",
     "FoldOp",
@@ -211,6 +218,7 @@ __all__ = [
     "PoolOp",
     "ProductsOp",
     "PublishOp",
+    "QuantizeRowsOp",
     "RecurrentOp",
     "ReduceOp",
     "RequireOp",

@@ -19,7 +19,7 @@ class BlockType(ParametrizedAttribute, TypeAttribute):
     """`tensor<8x64x!nn.block<q8_0>>`: 8 rows of 64 elements, each row in two blocks of `BLOCKS`.
 
     The dimensions count elements. Blocks lie along the last axis, so its size is known, and a multiple
-    of what a block holds. No dtype of the language stands for it yet, and no kernel reads it.
+    of what a block holds. In memory they are rows of bytes, `8 x 68 x i8` here.
     """
 
     name = "nn.block"
@@ -32,6 +32,10 @@ class BlockType(ParametrizedAttribute, TypeAttribute):
     @property
     def format(self) -> BlockFormat:
         return BLOCKS[self.block.data]
+
+    def row_bytes(self, elements: int) -> int:
+        """Bytes of a row of so many elements, which are whole blocks."""
+        return elements // self.format.elements * self.format.nbytes
 
     def verify(self) -> None:
         if self.block.data not in BLOCKS:

@@ -60,3 +60,59 @@ class DotBytesOp(IRDLOperation):
         assert isinstance(kind, VectorType)
         if kind.get_shape() != (LANES,) or kind.element_type != IntegerType(8):
             refuse(self, f"operands are vector<{LANES}xi8>, found {kind}")
+
+
+@irdl_op_definition
+class DotWordsOp(IRDLOperation):
+    """In each lane: `sum + a[0]·b[0] + a[1]·b[1] + a[2]·b[2] + a[3]·b[3]` of the four bytes of its words.
+
+        %s = nn.dot_words %sum, %a, %b : vector<16xi32>
+        %s = nn.dot_words unsigned %sum, %a, %b : vector<16xi32>
+        %s = nn.dot_words unsigned small %sum, %a, %b : vector<16xi32>
+
+    The bytes of b have a sign, and are above -128. Those of a have one, too, unless they are `unsigned`;
+    `small` ones are below 128. Sums wrap. What `vpdpbusd` computes, and `vpmaddubsw` of small bytes.
+    """
+
+    name = "nn.dot_words"
+
+    WORDS: ClassVar = VarConstraint("WORDS", VectorType.constr(base(IntegerType)))
+
+    sum = operand_def(WORDS)
+    a = operand_def(WORDS)
+    b = operand_def(WORDS)
+    unsigned = opt_prop_def(UnitAttr)
+    small = opt_prop_def(UnitAttr)
+    result = result_def(WORDS)
+
+    assembly_format = (
+        "(`unsigned` $unsigned^)? (`small` $small^)? $sum `,` $a `,` $b attr-dict `:` type($sum)"
+    )
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        sum: SSAValue,
+        a: SSAValue,
+        b: SSAValue,
+        *,
+        unsigned: bool = False,
+        small: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[sum, a, b],
+            result_types=[sum.type],
+            properties={
+                "unsigned": UnitAttr() if unsigned else None,
+                "small": UnitAttr() if small else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        kind = self.sum.type
+        assert isinstance(kind, VectorType)
+        if len(kind.get_shape()) != 1 or kind.element_type != i32:
+            refuse(self, f"operands are vectors of i32, found {kind}")
+        if self.small is not None and self.unsigned is None:
+            refuse(self, "only unsigned bytes are said to be small")

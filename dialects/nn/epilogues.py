@@ -62,7 +62,7 @@ def check_body(op: NNOp, sums: int = 1, results: int = 1) -> None:
     if len(found) != sums + len(extras):
         refuse(op, f"the body takes {len(found)} arguments, expected {sums + len(extras)}")
     for kind in found[:sums]:
-        if isinstance(element(op.inputs[0]), AnyFloat):
+        if isinstance(element(op.inputs[0]), AnyFloat) or getattr(op, "in_bytes", False):
             if kind not in (f32, f64):
                 refuse(op, f"the body takes a product of type {kind}, expected f32 or f64")
         elif not isinstance(kind, IntegerType):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -43,6 +44,7 @@ from openinfer.dialects.nn.checks import (
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
 from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.row_ops import row_elements
 
 
 @irdl_op_definition
@@ -58,6 +60,8 @@ class MatmulOp(NNOp):
     their `sums`, `[threads, ceil(N / tile), rows, tile]`.
     A weight in blocks, `[…, N, K]` of `!nn.block`, has `transpose_b`, or the layout `#nn.blocks`; it
     counts with its unpacked values.
+    With `precision = "q8"` its left operand is rows of `nn.quantize_rows`; products of integers are added up
+    exactly within a block, and blocks in f32, in their order.
     A `streamed` layout comes from memory: no cache holds it from one step to the next.
 
     Integers are signed, unless there is `unsigned`. With `boolean` they are bytes that hold 0 or 1, and
@@ -92,6 +96,19 @@ class MatmulOp(NNOp):
     def layout_at(self, index: int) -> LayoutAttr | None:
         return self.layout if index == 1 else None
 
+    @property
+    def in_bytes(self) -> bool:
+        """Whether the left operand is rows of `nn.quantize_rows`."""
+        return self.precision is not None and self.precision.data == "q8"
+
+    def _row_elements(self, nbytes: Dim) -> Dim:
+        found = row_elements(nbytes)
+        if found is None or self.transpose_a is not None:
+            refuse(
+                self, f"the left operand of precision q8 is no rows of nn.quantize_rows: {nbytes}"
+            )
+        return found
+
     def check(self) -> None:
         a, b = shape_of(self.left), shape_of(self.right)
         if len(a) < 2 or len(b) < 2 + (self.layout is not None):
@@ -102,6 +119,8 @@ class MatmulOp(NNOp):
             )
         result = shape_of(self.output)
         rows, inner = (a[-1], a[-2]) if self.transpose_a is not None else (a[-2], a[-1])
+        if self.in_bytes:
+            inner = self._row_elements(inner)
         depth, columns, batch = self._right(b, result)
         if not fits(inner, depth):
             refuse(self, f"inner sizes differ, {inner} and {depth}")
@@ -127,6 +146,8 @@ class MatmulOp(NNOp):
         # Panels do not say how much of the last one, or of the last row of pairs, is padding.
         a = shape_of(self.inputs[0])
         inner = a[-2] if self.transpose_a is not None else a[-1]
+        if self.in_bytes:
+            inner = self._row_elements(inner)
         columns = result[-1] if result else None
         expected = self.layout.shape((*b[:-3], inner, columns))
         expect_shape(self, f"the right operand in {self.layout}", b, expected)
@@ -202,16 +223,29 @@ class MatmulOp(NNOp):
                 refuse(self, f"blocks lie along K: a right operand of {b} has transpose_b")
         a_dims = shape_of(self.inputs[0])
         depth = a_dims[-2] if self.transpose_a is not None else a_dims[-1]
+        if self.in_bytes:
+            depth = self._row_elements(depth)
+            expect_element(self, "the left operand of precision q8", a, i8)
         if not isinstance(depth, int) or depth % block.elements:
             refuse(
                 self,
                 f"K is {depth}, expected a multiple of the {block.elements} elements of a block",
             )
-        if not (isinstance(a, AnyFloat) and (self.body or isinstance(result, AnyFloat))):
+        floats = self.in_bytes or isinstance(a, AnyFloat)
+        if not (floats and (self.body or isinstance(result, AnyFloat))):
             refuse(self, f"blocks are multiplied with floats, found {a} and a result of {result}")
 
     def _check_precision(self) -> None:
         """Floats up to f32; the left operand is rounded already, and so are panels."""
+        in_blocks = isinstance(self.layout, BlocksAttr) or isinstance(
+            element(self.inputs[1]), BlockType
+        )
+        if self.in_bytes or in_blocks:
+            if not in_blocks:
+                refuse(self, "precision q8 is for a right operand in blocks")
+            if not self.in_bytes and self.precision is not None:
+                refuse(self, "a right operand in blocks has no precision but q8")
+            return
         pairs = isinstance(self.layout, PairsAttr)
         if self.layout is not None and pairs is (self.precision is None):
             said = "bf16" if self.precision is not None else "as declared"
@@ -219,7 +253,7 @@ class MatmulOp(NNOp):
         if self.precision is None:
             return
         if self.precision.data != "bf16":
-            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16'")
+            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16' or 'q8'")
         if self.transpose_a is not None:
             refuse(self, "the left operand of a product of pairs is not transposed")
         rounded = self.inputs[: 2 if self.layout is not None else 1]
@@ -234,13 +268,14 @@ class AttentionOp(NNOp):
     """softmax(scale · q kᵀ + mask) v, heads grouped when q has a multiple of k's heads.
 
     Inputs: q, k, v and, with `masked`, a mask (bool: true attends; float: added) that broadcasts to
-    `[batch, heads, q length, k length]`. `layouts` says for q, k, v and the result whether it is
-    `bhld` (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up
-    to its own position; with `windowed` the step knows how many, the last input (i64, positive, at
-    most 2**30) says it. A query that may attend to nothing gives 0, or with `nan_rows` NaN, as a
-    softmax of nothing but -inf does. Scratch on buffers: the
-    `queries` of a block, their `scores`, with bf16 also the `values`; or what is found of `parts` of the
-    keys, `[batch, heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
+    `[batch, heads, q length, k length]`. `layouts` says for q, k, v and the result whether it is `bhld`
+    (batch, heads, length, head size) or `blhd`. `window`: a query attends to that many keys up to its
+    own position; with `windowed` the step knows how many, the last input (i64, positive, at most 2**30)
+    says it. A score s is c · tanh(s / c) before the mask, where `softcap` is c, or with `softcapped`
+    the last input, f32 or f64, positive and finite. A query that may attend to nothing gives 0, or with
+    `nan_rows` NaN, as a softmax of nothing but -inf does. Scratch on buffers: the `queries` of a block,
+    their `scores`, with bf16 also the `values`; or what is found of `parts` of the keys, `[batch,
+    heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
 
     With `precision = "bf16"` q, k and v are bf16, and so are the weights that v is multiplied by; sums
     and softmax are f32. The mask is the same for all queries then, and they are neither causal nor
@@ -254,9 +289,11 @@ class AttentionOp(NNOp):
     window = opt_prop_def(IntegerAttr)
     windowed = opt_prop_def(UnitAttr)
     masked = opt_prop_def(UnitAttr)
+    softcap = opt_prop_def(FloatAttr)
+    softcapped = opt_prop_def(UnitAttr)
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
-    ARITY: ClassVar[tuple[int, int | None]] = (3, 5)
+    ARITY: ClassVar[tuple[int, int | None]] = (3, 6)
     SCRATCH: ClassVar[tuple[str, ...]] = ("queries", "scores", "values", "parts")
 
     @property
@@ -266,13 +303,24 @@ class AttentionOp(NNOp):
     @property
     def reach(self) -> SSAValue | None:
         """The window that only the step knows."""
-        return self.inputs[-1] if self.windowed is not None else None
+        if self.windowed is None:
+            return None
+        return self.inputs[-1 if self.softcapped is None else -2]
+
+    @property
+    def cap(self) -> SSAValue | None:
+        """The cap of scores that only the step knows."""
+        return self.inputs[-1] if self.softcapped is not None else None
 
     def check(self) -> None:
         names = [layout.data for layout in self.layouts]
         if len(names) != 4 or not set(names) <= {"bhld", "blhd"}:
             refuse(self, f"layouts are four of bhld, blhd, found {names}")
-        flags = {"masked": self.masked, "windowed": self.windowed}
+        flags = {
+            "masked": self.masked,
+            "windowed": self.windowed,
+            "softcapped": self.softcapped,
+        }
         wanted = 3 + sum(flag is not None for flag in flags.values())
         if len(self.inputs) != wanted:
             said = ", ".join(
@@ -280,11 +328,12 @@ class AttentionOp(NNOp):
                 for name, flag in flags.items()
             )
             refuse(self, f"{said} there are {wanted} inputs, found {len(self.inputs)}")
-        if self.windowed is not None:
+        if self.reach is not None:
             if self.window is not None:
                 refuse(self, "window and windowed exclude each other")
-            expect_element(self, "the window", element(self.inputs[-1]), i64)
-            expect_shape(self, "the window", shape_of(self.inputs[-1]), ())
+            expect_element(self, "the window", element(self.reach), i64)
+            expect_shape(self, "the window", shape_of(self.reach), ())
+        self._check_cap()
         if self.window is not None and self.window.value.data < 1:
             refuse(self, f"window {self.window.value.data} lets no position attend")
         expect_floats(self, (*self.inputs[:3], self.output))
@@ -309,6 +358,17 @@ class AttentionOp(NNOp):
         if self.precision is not None:
             self._check_precision()
         self._check_scratch(q, k)
+
+    def _check_cap(self) -> None:
+        if self.softcap is not None and not 0 < self.softcap.value.data < inf:
+            refuse(self, f"softcap {self.softcap.value.data} is not above 0 and finite")
+        if self.cap is None:
+            return
+        if self.softcap is not None:
+            refuse(self, "softcap and softcapped exclude each other")
+        if element(self.cap) not in (f32, f64):
+            refuse(self, f"the cap is {element(self.cap)}, expected f32 or f64")
+        expect_shape(self, "the cap", shape_of(self.cap), ())
 
     def _check_precision(self) -> None:
         if self.precision is not None and self.precision.data != "bf16":

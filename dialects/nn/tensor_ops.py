@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     UnitAttr,
+    f32,
+    i8,
     i64,
 )
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
@@ -19,6 +21,7 @@ from xdsl.traits import MemoryWriteEffect
 
 from openinfer.dialects.graph import SizeAttr
 from openinfer.dialects.nn.base import NNOp
+from openinfer.dialects.nn.block_types import BlockType
 from openinfer.dialects.nn.checks import (
     Dim,
     Dims,
@@ -37,7 +40,7 @@ from openinfer.dialects.nn.checks import (
     text,
     times,
 )
-from openinfer.dialects.nn.layouts import LayoutAttr, PairsAttr
+from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr
 from openinfer.runtime.sizes import Size
 
 I64Array = DenseArrayBase.constr(i64)
@@ -179,10 +182,14 @@ class GatherOp(NNOp):
     An index outside the table makes the step fail with `node` (a row of the node table). `errors` is the
     error record of the step, where there is one. Indices are signed,
     unless there is `unsigned_indices`.
+
+    Rows of a table in blocks are unpacked to f32. Such a table is `[N, K]` of `!nn.block`, or in memory
+    `[N, bytes]` with the name of its format in `block`; `axis` is 0.
     """
 
     name = "nn.gather"
     axis = prop_def(IntegerAttr)
+    block = opt_prop_def(StringAttr)
     node = opt_prop_def(IntegerAttr)
     unsigned_indices = opt_prop_def(UnitAttr)
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
@@ -191,7 +198,7 @@ class GatherOp(NNOp):
     traits = traits_def(MemoryWriteEffect())
 
     def check(self) -> None:
-        table, target = _moves(self)
+        table, target = self._table()
         indices = shape_of(self.inputs[1])
         if not isinstance(element(self.inputs[1]), IntegerType):
             refuse(self, f"the indices are {element(self.inputs[1])}, expected integers")
@@ -205,6 +212,27 @@ class GatherOp(NNOp):
         for record in self.scratch:
             if element(record) != i64 or not same(shape_of(record), (4,)):
                 refuse(self, f"the error record is {record.type}, expected memref<4xi64>")
+
+    def _table(self) -> tuple[Dims, Dims]:
+        """The shapes of the table, in elements, and of the result."""
+        kind = element(self.inputs[0])
+        in_blocks = isinstance(kind, BlockType)
+        if not in_blocks and self.block is None:
+            return _moves(self)
+        table = shape_of(self.inputs[0])
+        if len(table) != 2 or self.axis.value.data != 0:
+            refuse(self, f"a table in blocks is [N, K] and has axis 0, found {text(table)}")
+        if in_blocks is (self.block is not None):
+            refuse(self, f"a table of {kind} does not name its blocks a second time")
+        expect_element(self, "the result", element(self.output), f32)
+        if self.block is not None:
+            expect_element(self, "a table of bytes", kind, i8)
+            row = table[1]
+            block = BlockType.of(self.block.data).format
+            if not isinstance(row, int) or row % block.nbytes:
+                refuse(self, f"rows of {row} bytes are no whole blocks of {block.nbytes}")
+            table = (table[0], row // block.nbytes * block.elements)
+        return table, shape_of(self.output)
 
 
 @irdl_op_definition
@@ -238,7 +266,8 @@ class CheckIndicesOp(NNOp):
 class PackOp(NNOp):
     """Matrix `[K, N]` (`[N, K]` when transposed) in a layout; leading dimensions are kept.
 
-    In `#nn.pairs` the elements are rounded to bf16.
+    In `#nn.pairs` the elements are rounded to bf16. What becomes `#nn.blocks` is rows of bytes, `[N, bytes]`,
+    and transposed.
     """
 
     name = "nn.pack"
@@ -254,6 +283,12 @@ class PackOp(NNOp):
         if len(source) < 2:
             refuse(self, f"the input has shape {text(source)}, expected two dimensions or more")
         depth, columns = source[-2:] if self.transposed is None else source[:-3:-1]
+        if isinstance(self.layout, BlocksAttr):
+            block = self.layout.format
+            expect_element(self, "the input", element(self.inputs[0]), i8)
+            if self.transposed is None or not isinstance(depth, int) or depth % block.nbytes:
+                refuse(self, f"{text(source)} are no rows of blocks of {block.nbytes} bytes")
+            depth = depth // block.nbytes * block.elements
         expect_shape(self, "the result", target, self.layout.shape((*source[:-2], depth, columns)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from openinfer.dialects.ops.base import (
     FLOATS,
@@ -99,6 +100,11 @@ def _attention(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -
     window = settings["window"]
     if isinstance(window, int) and window < 1:
         raise SettingError("window", f"window={window} lets no position attend", "use 1 or more")
+    softcap = settings["softcap"]
+    if isinstance(softcap, float) and not 0 < softcap < inf:
+        raise SettingError(
+            "softcap", f"softcap={softcap} is not above 0 and finite", "leave it out for no cap"
+        )
     fourth = operands[3] if len(operands) > 3 else None
     if attention_split(q, k):
         return _split_attention(q, k, v, fourth)
@@ -176,19 +182,27 @@ SPECS: tuple[OpSpec, ...] = (
         "attention",
         ("q", "k", "v"),
         _attention,
-        "`softmax(q @ k^T * scale + mask) @ v` per head; k and v may have fewer heads, each shared "
-        "by a group. Queries stand at the end of the keys. A mask of bools says what is attended to, one of "
-        "floats is added. What a query may not attend to is not read; if that is all, its row is 0. "
-        "q `[B, D]` with k, v `[T, H, Dh]` is split into heads; then a fourth operand `[D, D]` "
-        "projects the result. With `heads` q is `[..., Lq, heads * size]`, as is the result, k and v are "
-        "`[..., Lk, kv_heads * size]` or `[..., Lk, kv_heads, size]`, and the fourth operand is a mask "
-        "that broadcasts to `[..., heads, Lq, Lk]`.",
+        "`softmax(q @ k^T * scale + mask) @ v` per head; k and v may have fewer heads, each "
+        "shared by a group. With `softcap` c a score s is `c * tanh(s / c)` before the mask. "
+        "Queries stand at the end of the keys. A mask of bools says what is attended to, one of "
+        "floats is added. What a query may not attend to is not read; if that is all, its row is "
+        "0. q `[B, D]` with k, v `[T, H, Dh]` is split into heads; then a fourth operand `[D, D]` "
+        "projects the result. With `heads` q is `[..., Lq, heads * size]`, as is the result, k "
+        "and v are `[..., Lk, kv_heads * size]` or `[..., Lk, kv_heads, size]`, and the fourth "
+        "operand is a mask that broadcasts to `[..., heads, Lq, Lk]`.",
         "structured",
         FLOATS,
         (
             Setting("scale", "float", None, "default 1/sqrt(head size)"),
             Setting("causal", "bool", False, "query i sees keys up to i + Lk - Lq", ("is_causal",)),
             Setting("window", "int", None, "keys nearer than this to the query's position"),
+            Setting(
+                "softcap",
+                "float",
+                None,
+                "scores stay within -softcap..softcap",
+                ("logits_soft_cap",),
+            ),
             Setting("heads", "int", None, "q is [..., Lq, heads * size]"),
             Setting(
                 "kv_heads", "int", None, "heads of k and v; default those of their shape, or of q"

@@ -152,6 +152,8 @@ class OpSpec:
     settings: tuple[Setting, ...] = ()
     optional: tuple[str, ...] = ()
     """Operands that may be absent, after the required ones."""
+    other_names: tuple[tuple[str, int], ...] = ()
+    """Names and places of operands that have another meaning in another form of the op."""
     variadic: bool = False
     """True when the last operand may be repeated."""
     outputs: int | None = 1
@@ -174,6 +176,11 @@ class OpSpec:
         if self.family in POINTWISE:
             return name != "condition"
         return name in self.meeting
+
+    def place(self, name: str) -> int | None:
+        """Which operand is called `name`; None for no operand."""
+        names = (*self.operands, *self.optional)
+        return names.index(name) if name in names else dict(self.other_names).get(name)
 
     def setting(self, name: str) -> Setting | None:
         """The setting called `name`, by name or alias."""

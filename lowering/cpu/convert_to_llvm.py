@@ -25,6 +25,7 @@ from openinfer.lowering.cpu.to_llvm import pairs as pair_rules
 from openinfer.lowering.cpu.to_llvm import scf as scf_rules
 from openinfer.lowering.cpu.to_llvm import vector as vector_rules
 from openinfer.lowering.cpu.to_llvm import views as view_rules
+from openinfer.lowering.cpu.to_llvm import words as word_rules
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.lowering.facts import Facts
@@ -40,6 +41,7 @@ RULES: dict[str, Rule] = {
     **scf_rules.RULES,
     **vector_rules.RULES,
     **view_rules.RULES,
+    **word_rules.RULES,
     **{op.name: func_rules.keep for op in LLVM.operations},
 }
 """Every op that may stand at the `threads` level, with its conversion."""
@@ -86,7 +88,7 @@ class ConvertToLlvm(ModulePass):
         # LLVM begins with the first that is converted: what takes long comes first, and calls are known.
         for child in sorted(op.ops, key=_turn):
             if isinstance(child, func.FuncOp):
-                converter = Converter(RULES, functions, has_half_conversions, target.bf16_dot)
+                converter = Converter(RULES, functions, has_half_conversions, target)
                 converted: Operation = _convert_function(child, converter)
                 needed.update(converter.needed)
                 if not converted.body.blocks:

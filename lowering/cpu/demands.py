@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     IntegerType,
+    f32,
     i1,
 )
 from xdsl.ir import Attribute, Operation
@@ -18,9 +19,12 @@ from xdsl.ir import Attribute, Operation
 from openinfer.dialects import nn
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.attention_schedule import attention_scratch
+from openinfer.lowering.cpu.schedules.block_codes import READERS
+from openinfer.lowering.cpu.schedules.block_rows import ROW_READERS
 from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
 from openinfer.lowering.cpu.schedules.conv_schedule import conv_scratch, schedule_of, sums_of
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, fills_lines
+from openinfer.lowering.cpu.schedules.experts import expert_scratch
 from openinfer.lowering.cpu.schedules.fourier_schedule import fourier_scratch
 from openinfer.lowering.cpu.schedules.indexing import sort_scratch
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
@@ -32,6 +36,7 @@ _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.MatmulOp: scratch_types,
     nn.ConvOp: conv_scratch,
     nn.AttentionOp: attention_scratch,
+    nn.ExpertMatmulOp: expert_scratch,
     nn.SortOp: sort_scratch,
     nn.RecurrentOp: recurrent_scratch,
     nn.FourierOp: fourier_scratch,
@@ -54,10 +59,16 @@ class CpuDemands(Demands):
 
     def supports(self, op: Operation) -> str | None:
         if isinstance(op, nn.MatmulOp):
-            blocks = isinstance(nn.element_of(op.right), nn.BlockType)
-            if blocks or isinstance(op.layout, nn.BlocksAttr):
-                return "the CPU has no kernel for products with weights in blocks"
+            block = nn.element_of(op.right)
+            if isinstance(block, nn.BlockType) and block.block.data not in READERS:
+                return f"the CPU has no kernel for products with weights in {block.block.data}"
         return None
+
+    def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:
+        return block in (ROW_READERS if isinstance(op, nn.GatherOp) else READERS)
+
+    def rounds_to_bytes(self, op: nn.MatmulOp) -> bool:
+        return True
 
     def whole(self, op: Composite) -> bool:
         # Partners that are neighbours would be turned one by one: no vector holds one of each.
@@ -78,6 +89,9 @@ class CpuDemands(Demands):
             return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))
         dims = nn.dims_of(op.right)
         columns = dims[-2] if op.transpose_b is not None else dims[-1]
+        block = nn.element_of(op.right)
+        if isinstance(block, nn.BlockType):
+            return Tiling(nn.BlocksAttr.of(block.block.data, machine_of(op).lanes(f32)))
         panels = nn.PairsAttr if op.precision is not None else nn.PanelsAttr
         return Tiling(panels(machine_of(op).tile_for(columns.constant)))
 

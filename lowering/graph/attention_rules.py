@@ -22,10 +22,11 @@ from openinfer.lowering.graph.op_rules import (
     Call,
     op_rule,
 )
+from openinfer.lowering.graph.scalars import computed, dtype_of
 from openinfer.runtime.sizes import Size
 
 
-@op_rule("attention", scalars=("scale", "window"))
+@op_rule("attention", scalars=("scale", "window", "softcap"))
 def _attention(call: Call) -> Sequence[SSAValue]:
     from openinfer.lowering.graph.scalar_rules import known_scale
 
@@ -110,22 +111,26 @@ def _attend(
     kind: TensorType[Attribute],
     layouts: Sequence[str],
 ) -> SSAValue:
-    from openinfer.lowering.graph.scalar_rules import FARTHEST, window_operand
+    from openinfer.lowering.graph.scalar_rules import FARTHEST, cap_operand, window_operand
 
     scale = call.settings["scale"]
     assert isinstance(scale, float)
     window = call.settings["window"]
     masked = UnitAttr() if len(inputs) > 3 else None
-    reach = window_operand(call)
+    softcap = call.settings["softcap"]
+    known_by_step = [window_operand(call), cap_operand(call, computed(dtype_of(inputs[0])))]
+    reach, cap = known_by_step
     return call.add(
         nn.AttentionOp,
-        [*inputs, *([] if reach is None else [reach])],
+        [*inputs, *(value for value in known_by_step if value is not None)],
         kind,
         scale=FloatAttr(scale, f64),
         causal=UnitAttr() if call.settings["causal"] else None,
         window=nn.int_setting(min(window, FARTHEST)) if isinstance(window, int) else None,
         windowed=None if reach is None else UnitAttr(),
         masked=masked,
+        softcap=FloatAttr(softcap, f64) if isinstance(softcap, float) else None,
+        softcapped=None if cap is None else UnitAttr(),
         layouts=ArrayAttr([StringAttr(layout) for layout in layouts]),
     )
 

@@ -104,7 +104,7 @@ def chosen_facts(options: PipelineOptions, target_name: str | None = None) -> Fa
     return Facts(
         target,
         strict_math=options.strict_math,
-        precision="bf16" if options.precision == "bf16" else None,
+        precision=options.precision if options.precision in ("bf16", "q8") else None,
         tiles=tuning.tiles if tuning is not None and tuning.target == target.name else {},
         observed=options.observe,
         traced=options.trace,
@@ -168,7 +168,9 @@ class _Binder:
     def _refuse_without_model(self) -> None:
         """Without a package one message is enough for all tensors that the program names."""
         wanted = [
-            v for v in self.variables if v.option("ref") is not None or pattern_of(v) is not None
+            v
+            for v in self.variables
+            if pattern_of(v) is not None or (v.option("ref") and v.option("init") is None)
         ]
         if not wanted:
             return

@@ -23,12 +23,14 @@ _ONE = Size.of(1)
 
 
 def _wide(call: Call) -> str:
-    """The dtype that the op computes in: once rounded, at its end."""
+    """The dtype that the op computes in: once rounded, at its end. Positions have no say."""
     return computed(promote_floats([dtype_name(nn.element_of(v)) for v in _floats(call)]))
 
 
 def _floats(call: Call) -> list[SSAValue]:
-    return call.operands[:1] if call.spec.name == "rope" else call.operands
+    return (
+        call.operands[:1] if call.spec.name == "rope" and len(call.operands) < 3 else call.operands
+    )
 
 
 def _like(value: SSAValue) -> TensorType[Attribute]:
@@ -109,11 +111,16 @@ def _rope(call: Call) -> Sequence[SSAValue]:
         (y,) = _rope(call.replaced([apart, *call.operands[1:]], settings, form))
         return [call.reshape(y, nn.dims_of(x))]
     dims = nn.dims_of(x)
-    rotated = rotated_dims(TensorSpec("f32", dims), call.settings)
+    tables = call.operands[1:] if len(call.operands) > 2 else []
+    specs = [TensorSpec("f32", nn.dims_of(value)) for value in (x, *tables[:1])]
+    rotated = rotated_dims(specs[0], call.settings, *specs[1:])
     if rotated == 0:
         return [call.convert(x, call.type)]
     dtype = _wide(call)
-    cosine, sine = _phases(call, rotated // 2, dtype)
+    if tables:
+        cosine, sine = (widened(call, _along_heads(call, table), dtype) for table in tables)
+    else:
+        cosine, sine = _phases(call, rotated // 2, dtype)
     declared = call.results[0].dtype
     turned = _part(call, x, 0, rotated)
     kind = nn.with_element(_like(turned), element_type(declared))
@@ -140,11 +147,8 @@ def _phases(call: Call, pairs: int, dtype: str) -> tuple[SSAValue, SSAValue]:
         length = dims[-3] if heads_inside else dims[-2]
         kind = nn.tensor_type(element_type("i64"), (length,))
         positions = call.add(nn.IotaOp, [], kind, axis=nn.int_setting(0))
-    shape = nn.dims_of(positions)
-    heads = (_ONE,) if heads_inside else ()
-    if not heads_inside and len(shape) > 1:
-        shape = (*shape[:-1], _ONE, shape[-1])
-    angles = call.reshape(widened(call, positions, "f64"), (*shape, *heads, _ONE))
+    column = call.reshape(widened(call, positions, "f64"), (*nn.dims_of(positions), _ONE))
+    angles = _along_heads(call, column)
     numbers = nn.tensor_type(element_type("i64"), (Size.of(pairs),))
     exponents = widened(
         call, call.add(nn.IotaOp, [], numbers, axis=nn.int_setting(0)), "f64"
@@ -157,6 +161,16 @@ def _phases(call: Call, pairs: int, dtype: str) -> tuple[SSAValue, SSAValue]:
     angles = call.elementwise("mul", [angles, frequency], kind)
     cosine, sine = (call.elementwise(name, [angles], kind) for name in ("cos", "sin"))
     return widened(call, cosine, dtype), widened(call, sine, dtype)
+
+
+def _along_heads(call: Call, value: SSAValue) -> SSAValue:
+    """Numbers of positions, `[…, L, n]`, with an axis for the heads of x; `[n]` is that of all positions."""
+    if len(nn.dims_of(value)) < 2:
+        return value
+    *lead, length, count = nn.dims_of(value)
+    if call.settings["layout"] == "blhd":
+        return call.reshape(value, (*lead, length, _ONE, count))
+    return call.reshape(value, (*lead, _ONE, length, count)) if lead else value
 
 
 def _slope(call: Call, pairs: int) -> SSAValue:

@@ -158,7 +158,7 @@ _RULES: dict[str, Rule] = {}
 
 
 _MODULES = (
-    *("layout_rules", "reduce_rules", "attention_rules"),
+    *("layout_rules", "reduce_rules", "attention_rules", "expert_rules"),
     *(
         "border_rules",
         "index_rules",

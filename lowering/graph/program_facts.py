@@ -38,6 +38,7 @@ from openinfer.lowering.program.liveness import Flow, nodes_of
 from openinfer.lowering.program.metadata_settings import with_metadata
 from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
 from openinfer.lowering.program.sources import Bindings, family_extents, package_name, pattern_of
+from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic, Location
 from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
@@ -319,7 +320,18 @@ class Facts:
         variable = self.variables[name]
         assert isinstance(variable, VariableOp)
         members = tuple(self.extents.get(name, ()))
-        return Weight(name, tuple(self.sources(variable)), members)
+        sources = tuple(self.sources(variable))
+        return Weight(name, sources, members, formats=self._formats(variable, sources))
+
+    def _formats(self, variable: VariableOp, sources: Sequence[str]) -> tuple[str, ...]:
+        """The block formats of some tensors, where all lie in blocks, and f32 is what they stand for: values
+        that are rounded to another dtype are none that blocks hold."""
+        if self.declared(variable)[0] != "f32":
+            return ()
+        found = [t.dtype.data for s in sources if (t := self.bindings.tensors.get(s)) is not None]
+        if len(found) < len(sources) or not all(dtype in BLOCKS for dtype in found):
+            return ()
+        return tuple(found) if len(set(found)) > 1 else tuple(found[:1])
 
     def sources(self, variable: VariableOp) -> list[str]:
         """The tensors of a weight; for a prefix table all members in row-major index order."""

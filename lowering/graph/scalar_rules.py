@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType, UnitAttr, i1
@@ -221,6 +222,19 @@ def window_operand(call: Call) -> SSAValue | None:
     reach = number(call, window, i64)
     call.step.elements.require(call.elementwise("ge", [reach, one], flag), "window", reach)
     return call.elementwise("min", [reach, number(call, FARTHEST, i64)], kind)
+
+
+def cap_operand(call: Call, dtype: str) -> SSAValue | None:
+    """The cap of scores that only the step knows, checked, as nn.attention takes it."""
+    cap = call.settings["softcap"]
+    if not isinstance(cap, Scalar):
+        return None
+    element, flag = element_type(dtype), nn.tensor_type(i1, [])
+    value = number(call, cap, element)
+    for relation, limit in (("gt", 0.0), ("lt", inf)):
+        sides = [value, number(call, limit, element)]
+        call.step.elements.require(call.elementwise(relation, sides, flag), "softcap")
+    return value
 
 
 def known_scale(call: Call) -> Call:

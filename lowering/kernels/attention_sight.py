@@ -1,4 +1,4 @@
-"""What attention reads, and which keys a query may attend to: the operands, the mask, the positions.
+"""What attention reads, and which keys a query may attend to: operands, mask, scores, positions.
 
 Everything here is about one element; how a machine goes over many of them is its schedule's business.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
+from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, compare_integers, is_float, like, select
@@ -73,6 +74,53 @@ class Mask:
         """The bias of one query and key."""
         place = self.place(batch, head, query, key)
         return self.bias(self.build.load(self.buffer, place))
+
+
+class Scores:
+    """How sums of products become scores: scale · sum, and with a cap c of it c · tanh(scale · sum / c).
+
+    Scores are counted in units of 1 / `unit`: log2(e) where weights are powers of two.
+    """
+
+    def __init__(
+        self, build: LoopBuilder, op: AttentionOp, kind: Attribute, unit: float = 1.0
+    ) -> None:
+        self.build = build
+        scale = op.scale.value.data
+        self.divisor: SSAValue | None = None
+        self.limit: SSAValue | None = None
+        """What tanh is multiplied by."""
+        if op.softcap is not None:
+            known = op.softcap.value.data
+            self.limit = build.constant(known * unit, kind)
+            scale /= known
+        elif op.cap is not None:
+            self.divisor = convert(build, build.load(op.cap, []), kind)
+            self.limit = build.insert(arith.MulfOp(self.divisor, build.constant(unit, kind)))
+        self.factor = scale if self.limit is not None else scale * unit
+        """What the sum is multiplied by; may be a factor of the query instead."""
+
+    def capped(self, score: SSAValue) -> SSAValue:
+        """A score, or a vector of them, of a sum times `factor`."""
+        if self.limit is None:
+            return score
+        build = self.build
+
+        def wide(value: SSAValue) -> SSAValue:
+            kind = score.type
+            return (
+                build.splat(value, kind.get_shape()[0]) if isinstance(kind, VectorType) else value
+            )
+
+        part = score
+        if self.divisor is not None:
+            part = build.insert(arith.DivfOp(score, wide(self.divisor)))
+        return build.insert(arith.MulfOp(build.insert(math.TanhOp(part)), wide(self.limit)))
+
+    def of(self, total: SSAValue) -> SSAValue:
+        """The score of a sum of products."""
+        factor = self.build.constant(self.factor, total.type)
+        return self.capped(self.build.insert(arith.MulfOp(total, factor)))
 
 
 @dataclass(frozen=True)

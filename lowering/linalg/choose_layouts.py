@@ -8,16 +8,17 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, StringAttr, i8
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.interface import Weight
-from openinfer.lowering.linalg.weight_arguments import WeightArguments
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.weight_arguments import WeightArguments
 from openinfer.runtime.sizes import Size
 
 
@@ -34,7 +35,8 @@ class ChooseLayouts(ModulePass):
         func.func @prepare_0(%source: tensor<384x384xf32>) -> tensor<12x384x32xf32>
 
     The kernels of `nn.conv` are a matrix for each group. The weight of a product with `precision =
-    "bf16"` is rounded by its `prepare` function, to `#nn.pairs<32>`: tensor<12x192x64xbf16>.
+    "bf16"` is rounded by its `prepare` function, to `#nn.pairs<32>`: tensor<12x192x64xbf16>. Weights in
+    blocks get `#nn.blocks<q8_0, 16>`; from here on blocks are rows of bytes, and a gather names their format.
 
     Requires: level `linalg` on tensors; transposes absorbed into matmul flags.
     Leaves: a `prepare` function for each distinct layout, which the runtime calls for each member;
@@ -77,8 +79,24 @@ class _Stored:
     @property
     def suffix(self) -> str:
         """What the name of an argument says of it."""
+        if isinstance(self.layout, nn.BlocksAttr):
+            return "_blocks"
         pairs = isinstance(self.layout, nn.PairsAttr)
         return ("_pairs" if pairs else "_packed") + ("_t" if self.transposed else "")
+
+
+def _in_bytes(kind: Attribute) -> Attribute:
+    """The type of rows of blocks as rows of bytes; other types stay."""
+    block = nn.element_of(kind)
+    if not isinstance(block, nn.BlockType):
+        return kind
+    *leading, row = nn.dims_of(kind)
+    return nn.tensor_type(i8, [*leading, Size.of(block.row_bytes(row.evaluate({})))])
+
+
+def _members(argument: SSAValue) -> list[SSAValue]:
+    """The members of a family that are read."""
+    return [use.operation.member for use in argument.uses if isinstance(use.operation, nn.MemberOp)]
 
 
 class _Chooser:
@@ -93,7 +111,25 @@ class _Chooser:
         for op in list(self.function.walk()):
             if isinstance(op, nn.MatmulOp | nn.ConvOp) and op.layout is None:
                 self._lay_out(op)
+        self._use_bytes()
         self.weights.finish()
+
+    def _use_bytes(self) -> None:
+        """What still reads the blocks of a weight as the package has them reads rows of bytes."""
+        for number in range(len(self.weights.rows)):
+            argument = self.weights.block.args[self.weights.first + number]
+            block = nn.element_of(argument)
+            if not isinstance(block, nn.BlockType):
+                continue
+            values = (argument, *_members(argument))
+            readers = [use.operation for value in values for use in value.uses]
+            if any(isinstance(reader, nn.MatmulOp) for reader in readers):
+                continue  # The machine wants the right operand as it stands.
+            for reader in readers:
+                if isinstance(reader, nn.GatherOp):
+                    reader.properties["block"] = block.block
+            for value in values:
+                Rewriter.replace_value_with_new_type(value, _in_bytes(value.type))
 
     def _lay_out(self, op: nn.MatmulOp | nn.ConvOp) -> None:
         """Gives an op its constant operand, or the member of it that it had, in a layout."""
@@ -102,7 +138,9 @@ class _Chooser:
         if source is None or self.weights.rows[source[0]].prepare is not None:
             return
         # Integers are laid out for products with floats, which convert them as they read them.
-        if not isinstance(nn.element_of(op.inputs[0]), AnyFloat) or 0 in dims:
+        floats = isinstance(nn.element_of(op.inputs[0]), AnyFloat)
+        in_blocks = isinstance(nn.element_of(value), nn.BlockType)
+        if not (floats or in_blocks) or 0 in dims:
             return
         tiling = demands_of(op).tiling(op)
         if tiling is None:
@@ -146,11 +184,13 @@ class _Chooser:
         key = (source, stored)
         if key not in self.prepares:
             name = f"prepare_{len(self.prepares)}"
+            matrix = source
+            source = _in_bytes(source)
             block = Block(arg_types=[source])
             block.args[0].name_hint = "source"
             ops: list[Operation] = []
             value: SSAValue = block.args[0]
-            if stored.matrix != source:
+            if stored.matrix != matrix:
                 ops.append(nn.ReshapeOp([value], [stored.matrix]))
                 value = ops[0].results[0]
             transposed = StringAttr("transposed") if stored.transposed else None

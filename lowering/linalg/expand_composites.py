@@ -202,6 +202,12 @@ def _attention(parts: _Parts, op: nn.AttentionOp) -> SSAValue | None:
     scores = parts.reshape(parts.product(rows, k, turned=True), (batch, count, queries, keys))
     if op.scale.value.data != 1.0:
         scores = parts.each("mul", scores, parts.number(op.scale.value.data, wide))
+    if op.softcap is not None or op.cap is not None:
+        cap = op.cap if op.softcap is None else parts.number(op.softcap.value.data, wide)
+        assert cap is not None
+        cap = parts.cast(cap, wide)
+        scores = parts.each("tanh", parts.each("div", scores, cap))
+        scores = parts.each("mul", scores, cap)
     seen = _seen(parts, op, queries, keys)
     if op.mask is not None and nn.element_of(op.mask) != i1:
         scores = parts.each("add", scores, parts.cast(op.mask, wide), like=scores)

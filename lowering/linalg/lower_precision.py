@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     bf16,
+    i8,
     i64,
 )
 from xdsl.dialects.func import FuncOp
@@ -23,6 +24,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn import update_interface
+from openinfer.dialects.nn.row_ops import row_bytes
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import input_count
@@ -34,7 +36,7 @@ _ROUNDED = (Float32Type, Float16Type, BFloat16Type)
 
 @dataclass(frozen=True)
 class LowerPrecision(ModulePass):
-    """Under `precision="bf16"` products round their operands to bf16 and add up in f32.
+    """Under `precision="bf16"` products round their operands to bf16, and add up in f32.
 
     Before:
         %y = nn.matmul(%x, %w) : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
@@ -42,6 +44,11 @@ class LowerPrecision(ModulePass):
         %0 = nn.elementwise(%x) {kind = "cast"} : (tensor<8x64xf32>) -> tensor<8x64xbf16>
         %y = nn.matmul(%0, %w) {precision = "bf16"} :
             (tensor<8x64xbf16>, tensor<64x32xf32>) -> tensor<8x32xf32>
+
+    Under `precision="q8"` the left operand of a product with a weight in blocks becomes blocks of bytes:
+        %0 = nn.quantize_rows(%x) : (tensor<8x64xf32>) -> tensor<8x96xi8>
+        %y = nn.matmul(%0, %w) {transpose_b, precision = "q8"} :
+            (tensor<8x96xi8>, tensor<32x64x!nn.block<q8_0>>) -> tensor<8x32xf32>
 
     Requires: level `nn`; attention and layer norm recognised, transposes absorbed.
     Leaves: without the option everything; products of integers and of f64; those that do not gain
@@ -52,13 +59,15 @@ class LowerPrecision(ModulePass):
     name: ClassVar[str] = "lower-precision"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if Facts.of(op).precision != "bf16":
+        precision = Facts.of(op).precision
+        if precision is None:
             return
         for function in op.body.ops:
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
-                count = _Rounding(function, input_count(op)).run()
+                kind = _Rounding if precision == "bf16" else _ToBytes
+                count = kind(function, input_count(op)).run()
                 entries = {
-                    "precision": StringAttr("bf16"),
+                    "precision": StringAttr(precision),
                     "rounded_products": IntegerAttr(count, i64),
                 }
                 update_interface(op, entries)
@@ -73,6 +82,8 @@ class _Rounding:
         self.rounded: dict[SSAValue, SSAValue] = {}
         self.replaced: list[Operation] = []
 
+    precision = "bf16"
+
     def run(self) -> int:
         """How many products round their operands now."""
         count = 0
@@ -81,7 +92,7 @@ class _Rounding:
                 continue
             for number in range(1 if isinstance(op, nn.MatmulOp) else 3):
                 op.operands[number] = self._round(op.inputs[number])
-            op.properties["precision"] = StringAttr("bf16")
+            op.properties["precision"] = StringAttr(self.precision)
             count += 1
         for op in reversed(self.replaced):  # What reads a value goes before its maker.
             op.detach()
@@ -103,7 +114,7 @@ class _Rounding:
 
     def _round(self, value: SSAValue) -> SSAValue:
         """The value as bf16, made once, where the value itself is made."""
-        if nn.element_of(value) == bf16:
+        if nn.element_of(value) == bf16 and self.precision == "bf16":
             return value
         if value not in self.rounded:
             made = self._rounding(value)
@@ -135,3 +146,19 @@ class _Rounding:
         made = type(owner)(inputs, [kind], properties=owner.own_properties)
         made.attributes.update(owner.attributes)
         return made
+
+
+class _ToBytes(_Rounding):
+    """Left operands of products with weights in blocks become blocks of bytes."""
+
+    precision = "q8"
+
+    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+        if not isinstance(op, nn.MatmulOp) or not isinstance(nn.element_of(op.right), nn.BlockType):
+            return False
+        return demands_of(op).rounds_to_bytes(op)
+
+    def _rounding(self, value: SSAValue) -> nn.NNOp:
+        *leading, row = nn.dims_of(value)
+        kind = nn.tensor_type(i8, [*leading, row_bytes(row.evaluate({}))])
+        return nn.QuantizeRowsOp([value], [kind])

@@ -109,7 +109,7 @@ class PackageChecks(DeclarationChecks):
             missing = "needs a model" if view.package is None else "matches no tensor of the model"
             message = f"@pattern {pattern!r} of {name} {missing}"
             self.error("OI0326", variable, (), message, self.near(pattern, tensors))
-        elif variable.option("ref") is not None:
+        elif variable.option("ref") is not None and variable.option("init") is None:
             wanted = package_name(variable)
             if view.metadata(wanted) is None and wanted not in view.sizes:
                 self.error(

@@ -313,7 +313,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0315": (
         "dtype of packages alone",
         "The block formats of GGUF (`q8_0`, `q4_k`, …) are what a package holds; nothing is computed in "
-        "them. `@dtype` says that the package holds such a tensor, which is unpacked when it is loaded.",
+        "them. `@dtype` says that the package holds such a tensor, whose values are f32 or f16 here.",
     ),
     "OI0320": (
         "dtype differs from the model",
@@ -339,7 +339,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0325": (
         "@ref names nothing",
-        "The package has no tensor, metadata entry or size of that name.",
+        "The package has no tensor, metadata entry or size of that name. `@init` beside it says what "
+        "stands in for it.",
     ),
     "OI0326": (
         "@pattern matches nothing",

@@ -65,6 +65,10 @@ def _attend(call: Call, q: AnyArray, k: AnyArray, v: AnyArray, mask: AnyArray | 
         scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
     assert isinstance(scale, int | float)
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale  # (…, heads, queries, keys)
+    softcap = call.settings["softcap"]
+    if softcap is not None:
+        assert isinstance(softcap, int | float)
+        scores = softcap * np.tanh(scores / softcap)
     seen = np.broadcast_to(_visible(call, q.shape[-2], k.shape[-2]), scores.shape)
     if mask is not None and mask.dtype == np.bool_:
         seen = seen & mask

@@ -17,8 +17,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0331": (
         "weights are unpacked",
-        "The model holds tensors in a block format, of which kernels read none yet: `@dtype` unpacks them "
-        "when the program is loaded, and they take the memory of the declared dtype. A note, no mistake.",
+        "The model holds tensors in a block format that no kernel reads here, because of format, device, "
+        "declared dtype or what else reads them: they are unpacked when the program is loaded, and take "
+        "the memory of the declared dtype. A note, no mistake.",
     ),
     "OI0501": (
         "unknown variable",

@@ -35,6 +35,7 @@ _MODULES = (
     "reduce",
     "statistics",
     "structured",
+    "experts",
     "einsum",
     "attention",
     "layout",

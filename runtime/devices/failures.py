@@ -101,6 +101,7 @@ FAILURES: dict[str, Failure] = {
         held=True,
     ),
     "window": Failure("OI0602", "window={a} lets no position attend", "use 1 or more"),
+    "softcap": Failure("OI0602", "softcap is not above 0 and finite", "leave it out for no cap"),
     "eps": Failure("OI0602", "eps is negative", "use 0 or a small positive number"),
     "base": Failure("OI0602", "base is not positive and finite", "10000 is usual"),
     "range": Failure("OI0602", "high lies below low", "low <= high"),

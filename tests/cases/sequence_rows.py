@@ -127,6 +127,7 @@ def _rope() -> Iterator[Case]:
     heads = {"heads": 3}
     for dtype in FLOATS:
         yield Case("rope", ((2, 5, 24),), (dtype,), heads)
+        yield Case("rope", ((2, 5, 24), (5, 3), (5, 3)), (dtype, "f32", "f32"), heads)
     for positions in ((), (5,), (2, 5)):
         yield Case("rope", ((2, 5, 24), positions), ("f32", "i64"), heads)
     yield Case("rope", ((5, 24),), ("f32",), {**heads, "dims": 4, "interleaved": True})

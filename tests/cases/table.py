@@ -230,11 +230,14 @@ def _structured() -> Iterator[Case]:
     yield Case("attention", grouped, ("f32",) * 3, {"causal": True})
     yield Case("attention", grouped, ("f32",) * 3, {"causal": True, "window": 2})
     yield Case("attention", grouped, ("f32",) * 3, {"scale": 0.5})
+    for dtype in ("f32", "f16", "f64"):
+        yield Case("attention", grouped, (dtype,) * 3, {"softcap": 0.5, "causal": True})
     yield Case("attention", (*same, (2, 1, 1, 5)), ("f32",) * 3 + ("bool",))
     yield Case("attention", (*same, (5, 5)), ("f32",) * 4)
     yield Case("attn", ((3, 8), (5, 2, 4), (5, 2, 4), (8, 8)), ("f32",) * 4)
     yield Case("attn", ((3, 8), (2, 4), (2, 4)), ("f32",) * 3)
     yield from _heads()
+    yield from _experts()
     for dtype in ("f32", "f16", "bf16", "i32", "bool"):
         yield Case("gather", ((7, 3), (4,)), (dtype, "i64"), draw="indices")
     yield Case("gather", ((7, 3), (2, 5)), ("f32", "i32"), draw="indices")
@@ -262,6 +265,23 @@ def _heads() -> Iterator[Case]:
     yield Case("attention", three, ("f32",) * 3, heads, names=names)
     yield Case("attention", ((0, 8), (5, 8), (5, 8)), ("f32",) * 3, heads)
     yield Case("attention", ((3, 8), (0, 8), (0, 8)), ("f32",) * 3, heads)
+
+
+def _experts() -> Iterator[Case]:
+    """A row for all choices, and one for each; dtypes that meet; nothing to do."""
+    shared: Shapes = ((4, 6), (7, 5, 6), (4, 2))
+    for dtype in FLOATS:
+        yield Case("expert_linear", shared, (dtype, dtype, "i32"), draw="experts")
+    for shapes in (
+        ((4, 2, 33), (3, 9, 33), (4, 2)),
+        ((2, 3, 40), (7, 33, 40), (2, 3, 2)),
+        ((17,), (7, 4, 17), (3,)),
+        ((0, 6), (7, 5, 6), (0, 2)),
+        ((4, 0), (7, 5, 0), (4, 2)),
+    ):
+        yield Case("expert_linear", shapes, ("f32", "f16", "i64"), draw="experts")
+    names = (("T", "6"), ("7", "5", "6"), ("T", "2"))
+    yield Case("expert_linear", shared, ("f32", "f32", "u8"), names=names, draw="experts")
 
 
 def _linear() -> Iterator[Case]:

@@ -1,10 +1,12 @@
 """Drawn programs and the whole case table on a Vulkan device: `python tests/fuzz/on_vulkan.py --out FILE`.
 
+Where a device takes subnormal numbers for zeros, inputs have none; drawn programs may come upon some.
 Each program is compiled for the device, small values too (`choose-places` leaves none to the host for its
 size), and held against the simulator as `run.py` does it. A line of JSON for each one goes into FILE as soon
 as it is there; what has a line is not run again, so the script may be stopped at any time and started again.
 A child process runs some of them at a time: where a driver ends the process, the next child goes on behind
-the one that did it. The exit code is 1 where a line says that something is wrong.
+the one that did it. `--jobs` says how many children there are at once, `--minutes` when no program is begun
+any more. The exit code is 1 where a line says that something is wrong.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,16 +42,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first one (0)")
     parser.add_argument("--no-cases", action="store_true", help="leave out the case table")
     parser.add_argument("--tier", choices=TIERS, action="append", help="all that there are")
+    parser.add_argument("--jobs", type=int, default=1, help="children at once (1)")
+    parser.add_argument("--minutes", type=float, help="begin no program after that long")
     parser.add_argument("--out", type=Path, required=True, help="the file of lines")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--until", type=float, default=float("inf"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.child is not None:
-        _run_all(json.loads(given.child), given.out)
+        _run_all(json.loads(given.child), given.out, given.until)
         return 0
+    if given.minutes is not None:
+        given.until = time.time() + 60 * given.minutes
     _end_line(given.out)
     wanted = list(_wanted(given))
-    while left := _left(wanted, given.out):
-        _run_child(left, given.out)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for done in [pool.submit(_run_some, some, given) for some in _left(wanted, given.out)]:
+            done.result()
     return _report(wanted, given.out)
 
 
@@ -89,26 +99,46 @@ def _lines(out: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _left(wanted: list[str], out: Path) -> list[str]:
-    """Some of what has no line yet, of one tier."""
+def _left(wanted: list[str], out: Path) -> list[list[str]]:
+    """What has no line yet, some at a time: programs of one tier."""
     done = _lines(out)
-    left = [name for name in wanted if name not in done]
-    return [name for name in left if name.split()[0] == left[0].split()[0]][:AT_ONCE]
+    found: list[list[str]] = []
+    for name in wanted:
+        if name in done:
+            continue
+        if not found or len(found[-1]) == AT_ONCE or _tier(found[-1][0]) != _tier(name):
+            found.append([])
+        found[-1].append(name)
+    return found
 
 
-def _run_child(names: list[str], out: Path) -> None:
-    """Runs some in a process of its own; the one that ends it has a line that says so."""
-    environment = {**os.environ, "OPENINFER_VULKAN_TIER": names[0].split()[0]}
+def _tier(name: str) -> str:
+    return name.split()[0]
+
+
+def _run_some(names: list[str], given: argparse.Namespace) -> None:
+    """Runs some in processes of their own; one that ends its process has a line that says so."""
+    out: Path = given.out
+    while names and time.time() < given.until:
+        why = _run_child(names, out, given.until)
+        lines = _lines(out)
+        names = [name for name in names if name not in lines]
+        if why is None:
+            return
+        if names:
+            _write(out, {"name": names.pop(0), "defect": why})
+
+
+def _run_child(names: list[str], out: Path, until: float) -> str | None:
+    """Why the process ended early, if it did."""
+    environment = {**os.environ, "OPENINFER_VULKAN_TIER": _tier(names[0])}
     command = [sys.executable, __file__, "--out", str(out), "--child", json.dumps(names)]
+    command += ["--until", str(until)]
     try:
-        done = subprocess.run(command, env=environment, timeout=SECONDS, check=False)
-        why = f"the process ended with {done.returncode}"
+        code = subprocess.run(command, env=environment, timeout=SECONDS, check=False).returncode
     except subprocess.TimeoutExpired:
-        why = f"no end after {SECONDS} s"
-    lines = _lines(out)
-    ended = next((name for name in names if name not in lines), None)
-    if ended is not None:
-        _write(out, {"name": ended, "defect": why})
+        return f"no end after {SECONDS} s"
+    return f"the process ended with {code}" if code else None
 
 
 def _write(out: Path, row: dict[str, Any]) -> None:
@@ -116,11 +146,17 @@ def _write(out: Path, row: dict[str, Any]) -> None:
         file.write(json.dumps(row) + "\n")
 
 
-def _run_all(names: list[str], out: Path) -> None:
+def _run_all(names: list[str], out: Path, until: float) -> None:
     from openinfer.lowering.linalg import choose_places
 
     choose_places.MOST_ELEMENTS = 0
+    if _cases("batches").flushes("vulkan"):
+        from fuzzing import values
+
+        values.TINY.update({"f32": 1.2e-38, "bf16": 1.2e-38})
     for name in names:
+        if time.time() >= until:
+            return
         _, kind, number = name.split()
         try:
             row = _run_program(int(number)) if kind == "program" else _run_case(int(number))
@@ -158,10 +194,12 @@ def _run_case(number: int) -> dict[str, Any]:
     batches, modes, cases = _cases("batches"), _cases("modes"), _cases("table").CASES
     batch = _batches()[number]
     program = oi.compile(oi.graph(batches.text_of(batch)), None, device="vulkan")
-    found = batches.run_program(program, batch)
+    flush = batches.flushes("vulkan")
+    found = batches.run_program(program, batch, flush=flush)
     wrong: dict[str, str] = {}
     for name in batch:
-        text = modes.difference(cases[name], modes.simulate(cases[name]), found[name])
+        expected = modes.simulate(cases[name], flush=flush)
+        text = modes.difference(cases[name], expected, found[name], flush=flush)
         if text is not None:
             wrong[name] = text
     return {"defect": str(wrong) if wrong else None, "compared": len(batch)}
@@ -172,7 +210,7 @@ def _report(wanted: list[str], out: Path) -> int:
     counts: Counter[str] = Counter()
     compared: Counter[str] = Counter()
     bad = 0
-    for name in wanted:
+    for name in [one for one in wanted if one in lines]:
         tier, kind, _ = name.split()
         row = lines[name]
         counts[f"{tier} {kind}"] += 1
@@ -183,7 +221,8 @@ def _report(wanted: list[str], out: Path) -> int:
     for what, count in counts.items():
         unit = "steps" if what.endswith("program") else "cases"
         sys.stdout.write(f"{what}: {count} programs, {compared[what]} {unit} compared\n")
-    sys.stdout.write(f"wrong: {bad}\n")
+    left = sum(name not in lines for name in wanted)
+    sys.stdout.write(f"wrong: {bad}, left to run: {left}\n")
     return int(bad > 0)
 
 

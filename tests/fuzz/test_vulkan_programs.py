@@ -39,9 +39,15 @@ def test_the_script_goes_on_where_it_stopped(vulkan: None, tmp_path: Path) -> No
     lines = tmp_path / "lines"
     row = {"name": "scalar program 1", "defect": "it was wrong", "compared": 3}
     lines.write_text(json.dumps(row) + '\n{"name": "scalar program 2", "def')
-    done = run(lines, "--seed", "1", "--programs", "2", "--tier", "scalar")
+    done = run(lines, "--seed", "1", "--programs", "2", "--tier", "scalar", "--jobs", "2")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "scalar program 1: it was wrong" in done.stdout
     assert "wrong: 1" in done.stdout
     whole = [line for line in lines.read_text().splitlines() if line.endswith("}")]
     assert [json.loads(line)["name"] for line in whole] == ["scalar program 1", "scalar program 2"]
+
+
+def test_no_program_begins_after_the_minutes(vulkan: None, tmp_path: Path) -> None:
+    done = run(tmp_path / "lines", "--programs", "3", "--tier", "scalar", "--minutes", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wrong: 0, left to run: 3" in done.stdout

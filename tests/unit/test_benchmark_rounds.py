@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks import memory, tables
-from benchmarks.processors import Watch, missing
+from benchmarks.processors import Watch, missing, settle
 from benchmarks.rounds import LIMITS, MISSING, Round, choose, collect, slowness, spread
-from benchmarks.worker import settle
 
 PEERS = ["ours", "second", "third", "fourth"]
 Factor = Callable[[str, int], float]

@@ -82,7 +82,7 @@ def test_rows_and_ops_agree_on_the_layout(plain: str) -> None:
 @pytest.mark.parametrize("device", ["cpu", "null"])
 def test_no_kernel_is_an_error_with_its_line(plain: str, device: str) -> None:
     """`null` supports every op; the CPU says what it has no kernel for."""
-    text = in_blocks(plain).replace('openinfer.target = "avx2"', f'openinfer.target = "avx2", '
+    text = in_blocks(plain, "mxfp4").replace('openinfer.target = "avx2"', f'openinfer.target = "avx2", '
         f'openinfer.device = "{device}"')  # fmt: skip
     module = read(text)
     if device == "null":

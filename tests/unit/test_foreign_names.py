@@ -259,6 +259,11 @@ CASES: dict[str, Case] = {
         ),
     ),
     "instancenorm": Case(IMAGE, "y: f32[1, 4, 4, 4]", lambda x: normalised(x, (2, 3))),
+    "mulmatid": Case(
+        "x: f32[4, 3]; w: f32[9, 5, 3]; experts: i32[4, 2]",
+        "y: f32[4, 2, 5]",
+        lambda x, w, experts: np.einsum("tk,tsnk->tsn", x, w[experts]),
+    ),
     "multiheadattention": Case(
         "x: f32[3, 8]; k: f32[5, 8]; v: f32[5, 8]", "y: f32[3, 8]", attended_by_two
     ),

@@ -139,6 +139,7 @@ def test_registry_does_not_import_xdsl():
         ("attn", [t("f32", "L", "4*S"), t("f32", "T", "2*S"), t("f32", "T", "2*S"),
          t("bool", "L", "T")], {"heads": 4, "kv_heads": 2}, "f32[L, 4*S]"),
         ("rope", [t("f16", "B", "L", 32), t("i64", "L")], {"heads": 4}, "f16[B, L, 32]"),
+        ("rope", [t("f16", "B", "L", 32), *[t("f32", "L", 3)] * 2], {"heads": 4}, "f16[B, L, 32]"),
         ("gather", [t("f16", "V", "D"), t("i64", "B", "L")], {}, "f16[B, L, D]"),
         ("embedding", [t("f32", 3, 4), t("u8")], {"axis": 1}, "f32[3]"),
         ("concat", [t("f32", "B", "L"), t("f32", "B", 2), t("f32", "B", "L")], {"axis": 1},

@@ -139,7 +139,9 @@ def test_damaged_bytes_are_refused(program: Program) -> None:
 
 def test_a_description_of_another_format_is_refused(program: Program) -> None:
     rows = json.loads(program.manifest.to_json())
-    for change in ({"format": 999}, {"weights": [{"variable": 1}]}, {"nodes": None}):
+    calls = [[{"kernel": "k", "buffers": [], "groups": one}] for one in ([1, 2], [1, 65536, 1])]
+    changes = [{"format": 999}, {"weights": [{"variable": 1}]}, {"nodes": None}]
+    for change in [*changes, *({"calls": one} for one in calls)]:
         text = json.dumps({**rows, **change})
         with pytest.raises(oi.ArtefactError):
             type(program.manifest).from_json(text)

@@ -58,7 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traced", action="store_true", help="put in the build that leaves a trace")
     add("--embed-weights", action="store_true", help="put in what the program uses of the package")
     add("--strict", action="store_true", help="unknown hints, constants without content are errors")
-    add("--precision", metavar="DTYPE", help="bf16: round the operands of products, add up in f32")
+    add(
+        "--precision",
+        metavar="DTYPE",
+        help="bf16: round the operands of products, add up in f32; q8: the left ones of weights in blocks",
+    )
     add("--tuning", metavar="FILE", help="what `openinfer tune` measured; cache: as it kept it")
     add("--strict-math", action="store_true", help="no reassociation, no fused multiply-add")
     add_no_fallback(parser)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from openinfer.compiler.tools.arguments import (
     add_device,
@@ -36,6 +36,7 @@ from openinfer.runtime.errors import OpenInferError, ProgramError
 if TYPE_CHECKING:
     from openinfer.compiler.api import Graph
     from openinfer.runtime.packages.base import Package
+    from openinfer.runtime.packages.gguf import GgufPackage
 
 EXAMPLES = """\
 examples:
@@ -99,11 +100,28 @@ def run(args: argparse.Namespace) -> int:
 
     with open_model(args.file.path) as package:
         if args.json:
-            print(json.dumps(inspect_json(package), indent=2))
+            facts = inspect_json(package)
+            if _has_tokenizer(package):
+                from openinfer.compiler.tools.inspecting.language_model import language_model_json
+
+                facts["understood"] = language_model_json(package)
+            print(json.dumps(facts, indent=2))
             return 0
         for line in inspect_lines(package):
             sys.stdout.write(f"{line}\n")
+        if _has_tokenizer(package):
+            from openinfer.compiler.tools.inspecting.language_model import language_model_lines
+
+            sys.stdout.write("\n")
+            for line in language_model_lines(package):
+                sys.stdout.write(f"{line}\n")
     return 0
+
+
+def _has_tokenizer(package: Package) -> TypeGuard[GgufPackage]:
+    from openinfer.runtime.packages.gguf import GgufPackage
+
+    return isinstance(package, GgufPackage) and "tokenizer.ggml.model" in package.fields
 
 
 def _compiled(args: argparse.Namespace) -> int:

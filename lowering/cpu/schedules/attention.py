@@ -42,7 +42,7 @@ from openinfer.lowering.cpu.schedules.microkernel import (
     split_for,
 )
 from openinfer.lowering.cpu.schedules.packing import transpose_into
-from openinfer.lowering.kernels.attention_sight import Heads, Hidden
+from openinfer.lowering.kernels.attention_sight import Heads, Hidden, Scores
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, convert
 from openinfer.lowering.kernels.numeric import (
@@ -100,7 +100,8 @@ class Attention:
         self.lowest = build.constant(-INF, self.how.vector)
         # Scores are counted in units of log 2 where weights may be powers of two: they are quicker.
         self.unit = None if build.facts.strict_math else 1 / log(2)
-        self.scale = build.constant(op.scale.value.data * (self.unit or 1), self.how.vector)
+        self.score = Scores(build, op, kind, self.unit or 1)
+        self.scale = build.constant(self.score.factor, self.how.vector)
         self.query_count = build.dim(self.q.buffer, self.q.axis("l"))
         self.key_count = build.dim(self.k.buffer, self.k.axis("l"))
         self.mask = Mask(build, op.mask, kind) if op.mask is not None else None
@@ -337,7 +338,8 @@ class Attention:
         bias: SSAValue | None,
         positions: SSAValue | None,
     ) -> SSAValue:
-        """The scores of one key, -inf where it is out of sight."""
+        """The scores of one key from its sums, -inf where it is out of sight."""
+        score = self.score.capped(score)
         if self.mask is not None:
             if bias is None:
                 bias = self.build.vload(self.scores, self._at(key, number), self.how.lanes)

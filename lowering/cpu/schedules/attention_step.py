@@ -32,7 +32,7 @@ from openinfer.lowering.cpu.schedules.microkernel import (
     split_for,
 )
 from openinfer.lowering.cpu.vector_width import bits_of
-from openinfer.lowering.kernels.attention_sight import Heads, Hidden
+from openinfer.lowering.kernels.attention_sight import Heads, Hidden, Scores
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.lane_sums import lane_sums
@@ -103,6 +103,7 @@ class OneQuery:
         assert isinstance(heads, int)
         assert isinstance(groups, int)
         self.groups, self.each = groups, heads // groups
+        self.score = Scores(build, self.op, self.how.kind)
 
     def emit(self) -> None:
         """All groups of all batches, in one loop that threads share."""
@@ -164,7 +165,7 @@ class OneQuery:
     def _query(self, part: _Part, head: Index) -> list[SSAValue]:
         """scale · q of one head."""
         build, how, q = self.build, self.how, self.operands[0]
-        scale = build.constant(self.op.scale.value.data, how.vector)
+        scale = build.constant(self.score.factor, how.vector)
         values: list[SSAValue] = []
         for start, mask in self._columns(q):
             place = q.at(part.batch, head, 0, start)
@@ -223,8 +224,9 @@ class OneQuery:
         build.loop(start, stop, lanes, block, hint="j")
 
     def _masked(self, part: _Part, head: Index, score: SSAValue, first: SSAValue) -> SSAValue:
-        """The scores of neighbouring keys, -inf for those that are masked."""
+        """The scores of neighbouring keys from their sums, -inf for those that are masked."""
         build, mask, lanes = self.build, self.mask, self.how.lanes
+        score = self.score.capped(score)
         if mask is None:
             return score
         if mask.shape[3] == 1:
@@ -243,6 +245,7 @@ class OneQuery:
 
             def single(key: SSAValue) -> None:
                 score = reduction(build, "add", self._products(part, key, query))
+                score = self.score.capped(score)
                 if self.mask is not None:
                     score = self.mask.apply(score, self.mask.one(part.batch, head, 0, key))
                 build.store(score, self.scores, self._at(row, key))

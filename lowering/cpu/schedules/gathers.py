@@ -42,6 +42,12 @@ class Report:
         b.when(compare_integers(b, "eq", first, b.constant(0, i64)), build)
 
 
+Run = tuple[SSAValue, Callable[[Index], list[Index]]]
+"""A buffer, and the indices of an element of a run in it."""
+Move = Callable[[Run, Run], None]
+"""Writes a run of the result from one of the table."""
+
+
 def gather(
     b: LoopBuilder,
     table: SSAValue,
@@ -52,8 +58,9 @@ def gather(
     report: Report | None,
     *,
     unsigned: bool = False,
+    move: Move | None = None,
 ) -> None:
-    """`target[outer, j…, inner] = table[outer, indices[j…], inner]`.
+    """`target[outer, j…, inner] = table[outer, indices[j…], inner]`, what `move` makes of it.
 
     An index outside of the table reads row 0, and the first such index is reported. `unsigned` says that
     the indices have no sign.
@@ -81,13 +88,12 @@ def gather(
         index = as_index(b, b.load(flat, [j] if index_rank else []), unsigned)
         shared = tell_of_the_first if together and index_rank and report is not None else report
         row = _checked(b, index, bound, j, shared)
-        copy_run(
-            b,
-            rows.inner,
-            lanes,
-            (rows.buffer, lambda i: rows.at(outer, row, i)),
-            (result.buffer, lambda i: result.at(outer, j, i)),
-        )
+        here: Run = (rows.buffer, lambda i: rows.at(outer, row, i))
+        there: Run = (result.buffer, lambda i: result.at(outer, j, i))
+        if move is not None:
+            move(here, there)
+        else:
+            copy_run(b, rows.inner, lanes, here, there)
 
     def all_elements() -> None:
         each(

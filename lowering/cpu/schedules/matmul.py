@@ -13,8 +13,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
 
-from openinfer.dialects.nn import MatmulOp, ThreadOp
+from openinfer.dialects.nn import BlocksAttr, MatmulOp, ThreadOp
 from openinfer.lowering.cpu.machine import machine_of
+from openinfer.lowering.cpu.schedules.block_product import BlockProduct, ByteProduct
 from openinfer.lowering.cpu.schedules.blocked_product import BlockedProduct, Blocks
 from openinfer.lowering.cpu.schedules.dot_product import DotProduct
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
@@ -72,6 +73,8 @@ class MatmulLowering:
         else:
             kind = accumulator_of(element_type(op.outs[0]))
         lanes = gcd(self._width, self.machine.lanes(kind))
+        if self._in_blocks:
+            return Arithmetic(kind, lanes, self.machine.fused)
         if self._pairs:
             if op.layout is None and self.scratch is None:
                 raise CompileError(
@@ -90,7 +93,11 @@ class MatmulLowering:
 
     @property
     def _pairs(self) -> bool:
-        return self.op.precision is not None
+        return self.op.precision is not None and not self._in_blocks
+
+    @property
+    def _in_blocks(self) -> bool:
+        return isinstance(self.op.layout, BlocksAttr)
 
     @property
     def _width(self) -> int:
@@ -161,6 +168,9 @@ class MatmulLowering:
     def _depth(self, operands: _Operands) -> Index:
         """The shared dimension, from whichever operand knows it."""
         left, right = operands.left, operands.right
+        if isinstance(self.op.layout, BlocksAttr):
+            # Rows of a panel are rows of blocks, and the left operand may be bytes.
+            return _shape(right)[-2] * self.op.layout.format.elements
         axis = _rank(left) - (2 if self.op.transpose_a is not None else 1)
         if _shape(left)[axis] != DYNAMIC_INDEX or self._pairs:
             return self.build.dim(left, axis)
@@ -287,6 +297,9 @@ class MatmulLowering:
             epilogue,
             batch,
         )
+        if isinstance(self.op.layout, BlocksAttr):
+            kind = ByteProduct if self.op.in_bytes else BlockProduct
+            return kind(*parts, layout=self.op.layout)
         if self.blocks is None:
             return (PairProduct if pairs else Product)(*parts)
         schedule = BlockedPairProduct if pairs else BlockedProduct

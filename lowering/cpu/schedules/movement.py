@@ -40,7 +40,8 @@ from openinfer.dialects.nn import (
     TransposeOp,
     element_of,
 )
-from openinfer.lowering.cpu.schedules.gathers import check_indices, gather, report_into
+from openinfer.lowering.cpu.schedules.block_rows import unpack_row
+from openinfer.lowering.cpu.schedules.gathers import Move, Run, check_indices, gather, report_into
 from openinfer.lowering.cpu.vector_width import lanes_of
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.copies import Cut, concatenate, copy_run, cut_out
@@ -49,6 +50,7 @@ from openinfer.lowering.kernels.nest_loops import Kernel, emit_kernel
 from openinfer.lowering.kernels.numeric import index_to, positions
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import collapse, each, extent_of, vector_run, view_around
+from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.sizes import Size
 
@@ -211,7 +213,17 @@ def _gather(b: LoopBuilder, op: Operation) -> bool:
     table, indices = op.inputs
     lanes = lanes_of(op, element_of(op.output))
     unsigned = op.unsigned_indices is not None
-    gather(b, table, indices, op.output, op.axis.value.data, lanes, report, unsigned=unsigned)
+    move: Move | None = None
+    if op.block is not None:
+        assert isinstance(table.type, MemRefType)
+        block, nbytes = BLOCKS[op.block.data], table.type.get_shape()[-1]
+
+        def unpack(here: Run, there: Run) -> None:
+            unpack_row(b, block, nbytes, here, there)
+
+        move = unpack
+    axis = op.axis.value.data
+    gather(b, table, indices, op.output, axis, lanes, report, unsigned=unsigned, move=move)
     return True
 
 

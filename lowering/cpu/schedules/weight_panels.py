@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from openinfer.dialects.nn import PackOp, PairsAttr, TilesAttr
+from openinfer.dialects.nn import BlocksAttr, PackOp, PairsAttr, TilesAttr
 from openinfer.lowering.cpu.machine import machine_of
+from openinfer.lowering.cpu.schedules.block_packing import pack_blocks
 from openinfer.lowering.cpu.schedules.packing import Matrix, pack_panels
 from openinfer.lowering.cpu.schedules.pairs import pack_pairs
 from openinfer.lowering.cpu.schedules.tiles import pack_tiles
@@ -37,6 +38,9 @@ def _pack(b: LoopBuilder, op: Operation) -> bool:
 
     def one(batch: tuple[Index, ...]) -> None:
         layout, whole, target = op.layout, Matrix(source, batch), Matrix(panels, batch)
+        if isinstance(layout, BlocksAttr):
+            pack_blocks(b, whole, target, columns, layout)
+            return
         if isinstance(layout, TilesAttr):
             pack_tiles(b, whole, target, depth, columns, layout.data, transposed=transposed)
             return

@@ -31,6 +31,7 @@ from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm.state import Buffer, Int, State
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.target import TargetDescription, named_target
 
 Rule = Callable[["Converter", Operation], None]
 
@@ -79,7 +80,7 @@ class Converter(State):
         rules: Mapping[str, Rule],
         callee_types: Mapping[str, Attribute],
         has_half_conversions: bool = True,
-        has_bf16_dot: bool = False,
+        target: TargetDescription | None = None,
     ) -> None:
         super().__init__()
         self.rules = rules
@@ -89,8 +90,8 @@ class Converter(State):
         """Whether the target turns f16 into f32 and back by an instruction."""
         self.has_fused_multiply_add = has_half_conversions
         """Every target that has the one has the other."""
-        self.has_bf16_dot = has_bf16_dot
-        """Whether the target adds up products of pairs of bf16 by an instruction."""
+        self.processor = target if target is not None else named_target("generic")
+        """The processor, for what it has instructions for."""
 
     def convert_block(self, block: Block) -> Operation:
         """Convert all ops of `block` but its terminator, which is returned."""

@@ -29,7 +29,7 @@ _NO_OVERFLOW_FLAGS: dict[str, Attribute] = {"overflowFlags": IntegerAttr(0, 32)}
 def _dot_pairs(c: Converter, op: Operation) -> None:
     sums, a, b = c.values(op.operands)
     lanes = cast(VectorType, sums.type).get_shape()[0]
-    if c.has_bf16_dot and lanes in _INTRINSICS:
+    if c.processor.bf16_dot and lanes in _INTRINSICS:
         made = llvm.CallIntrinsicOp(
             StringAttr(f"llvm.x86.avx512bf16.dpbf16ps.{_INTRINSICS[lanes]}"),
             [sums, a, b],
@@ -74,7 +74,7 @@ def _round_pairs(c: Converter, op: Operation) -> None:
     a, b = c.values(op.operands)
     lanes = cast(VectorType, a.type).get_shape()[0]
     pairs = cast(VectorType, op.results[0].type)
-    if c.has_bf16_dot and lanes in _INTRINSICS:
+    if c.processor.bf16_dot and lanes in _INTRINSICS:
         made = llvm.CallIntrinsicOp(
             StringAttr(f"llvm.x86.avx512bf16.cvtne2ps2bf16.{_INTRINSICS[lanes]}"), [b, a], [pairs]
         )

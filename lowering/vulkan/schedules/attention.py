@@ -29,7 +29,7 @@ from xdsl.dialects.math import ExpOp, FmaOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects.nn import AttentionOp
-from openinfer.lowering.kernels.attention_sight import Heads
+from openinfer.lowering.kernels.attention_sight import Heads, Scores
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import (
@@ -97,16 +97,17 @@ class _Attention(Attended):
         super().__init__(b, op)
         self.group = Workgroup(b, KEYS)
         self.together = (
-            min(QUERIES, known) if isinstance(known := self.query_count, int) else QUERIES
+            max(1, min(QUERIES, known)) if isinstance(known := self.query_count, int) else QUERIES
         )
-        """Queries of a workgroup."""
+        """Queries of a workgroup. Where there are none, none is started."""
         self.weights = shared_buffer(b, self.kind, [self.together, KEYS], "weights")
         self.sums = shared_buffer(b, self.kind, [KEYS], "sums")
+        self.score = Scores(b, op, self.kind)
 
     def _blocks(self, b: LoopBuilder, out: SSAValue) -> list[Index]:
         """Batches, heads, blocks of queries."""
         batches, heads, queries = self.extents(b, out)
-        return [batches, heads, b.ceil_div(queries, max(1, self.together))]
+        return [batches, heads, b.ceil_div(queries, self.together)]
 
     def count(self, b: LoopBuilder, out: SSAValue) -> Index:
         """How many blocks of queries of heads of batches there are."""
@@ -241,7 +242,7 @@ class _Block:
         return found
 
     def _products(self, key: SSAValue) -> list[SSAValue]:
-        """scale · q k for each query."""
+        """The score of each query, before what the mask adds."""
         b, of = self.b, self.of
         k = of.k.at(self.batch, self.group, key, 0)[:3]
         queries = [of.q.at(self.batch, self.head, number, 0)[:3] for number in self.numbers]
@@ -261,8 +262,7 @@ class _Block:
 
         zeros = [b.constant(0, of.kind)] * of.together
         sums = b.reduce(0, of.depth, of.lanes, zeros, step, hint="d")
-        scale = b.constant(of.op.scale.value.data, of.kind)
-        return [b.insert(arith.MulfOp(total, scale)) for total in sums]
+        return [of.score.of(total) for total in sums]
 
     def _step(
         self, at: SSAValue, j: SSAValue, column: SSAValue, old: Sequence[SSAValue]

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import SSAValue
 
+from openinfer.lowering.kernels.attention_sight import Scores
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, is_float, select
@@ -35,7 +36,7 @@ def key_by_key(
     b = of.b
     batch, head, key_head = place
     query, column = at
-    scale = b.constant(weights.scale(of.op.scale.value.data), f32)
+    scores = Scores(b, of.op, f32, weights.scale(1))
     assert isinstance(of.depth, int)
 
     def step(key: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -48,7 +49,7 @@ def key_by_key(
             return [total]
 
         (score,) = b.reduce(0, of.depth, LANES, [b.constant(0, f32)], dot, hint="d")
-        score = b.insert(arith.MulfOp(score, scale))
+        score = scores.of(score)
         if of.mask is not None and is_float(of.mask.buffer):
             bias = of.mask.one(batch, head, query, key)
             score = b.insert(FmaOp(bias, b.constant(weights.scale(1), f32), score))

@@ -40,7 +40,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaStoreMatrixOp,
 )
 from openinfer.dialects.nn import AttentionOp
-from openinfer.lowering.kernels.attention_sight import Heads
+from openinfer.lowering.kernels.attention_sight import Heads, Scores
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, is_float, select
@@ -210,6 +210,7 @@ class _Block:
         self.batch, self.head = place
         self.key_head = of.group_of(self.head)
         self.weights = Weights(b, f32, of_two=True)
+        self.scored = Scores(b, of.op, f32, self.weights.scale(1))
         self.thread = b.insert(gpu.ThreadIdOp(_X))
         self.lane = b.insert(gpu.LaneIdOp())
         self.subgroup = b.insert(gpu.SubgroupIdOp())
@@ -460,7 +461,7 @@ class _Block:
     ) -> SSAValue:
         """A score, as weights are made of it, -inf for a key that is not seen."""
         b, of = self.b, self.of
-        score = b.insert(arith.MulfOp(score, self._constant(of.op.scale.value.data)))
+        score = self.scored.of(score)
         there: Index = place
         if not self._whole_rounds():
             there = b.minimum(place, b.maximum(b.minus(of.sight.key_count, 1), 0))

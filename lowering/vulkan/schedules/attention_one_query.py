@@ -26,7 +26,7 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.gpu import ShuffleOp
 from openinfer.dialects.nn import AttentionOp
-from openinfer.lowering.kernels.attention_sight import Heads
+from openinfer.lowering.kernels.attention_sight import Heads, Scores
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, greater, is_float, select
@@ -193,7 +193,7 @@ class Query:
         """What is found of some keys, behind others. `whole`: whether all keys of a round are there."""
         b, of = self.b, self.of
         at_once = self.size // self.beside
-        scale = b.constant(self.weights.scale(of.op.scale.value.data), of.kind)
+        bounded = Scores(b, of.op, of.kind, self.weights.scale(1))
 
         def one_round(at: SSAValue, so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(b.add(at, n * at_once), self.first) for n in range(together)]
@@ -209,7 +209,7 @@ class Query:
                 scores: list[SSAValue] = []
                 seen: list[SSAValue | None] = []
                 for place, there, key in zip(places, read, theirs):
-                    score = b.insert(arith.MulfOp(self._product(query, key), scale))
+                    score = bounded.of(self._product(query, key))
                     found = self._seen(score, head, place, there, stop)
                     scores.append(found[0])
                     seen.append(found[1])

@@ -38,6 +38,7 @@ from openinfer.lowering.vulkan.schedules.element_indices import (
     lower_scatter_elements,
 )
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
+from openinfer.lowering.vulkan.schedules.experts import lower_expert_matmul
 from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
 from openinfer.lowering.vulkan.schedules.forms import choose_forms
 from openinfer.lowering.vulkan.schedules.fourier import lower_irfft, lower_rfft
@@ -67,6 +68,7 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.MatmulOp.name: lower_matmul,
     nn.MatvecOp.name: lower_matvec,
     nn.RowMatmulOp.name: lower_row_matmul,
+    nn.ExpertMatmulOp.name: lower_expert_matmul,
     nn.SoftmaxOp.name: lower_softmax,
     nn.AttentionOp.name: lower_attention,
     nn.LayerNormOp.name: lower_layer_norm,

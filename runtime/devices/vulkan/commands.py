@@ -7,6 +7,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from openinfer.runtime.devices.vulkan.driver import (
     DEVICE_LOST,
     NOT_READY,
@@ -19,6 +21,7 @@ from openinfer.runtime.devices.vulkan.driver import (
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
+from openinfer.runtime.storage import AnyArray
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.vulkan.step_clock import Stamps
@@ -32,6 +35,7 @@ _HOST, _TRANSFER, _COMPUTE, _INDIRECT = 0x4000, 0x1000, 0x800, 0x2
 _STAGES = _COMPUTE | _TRANSFER
 _ACCESSES = 0x20 | 0x40 | 0x800 | 0x1000
 """Kernels and copies, what they read and write."""
+_OF_KERNELS = 0x20 | 0x40
 _HOST_READS = 0x2000
 
 
@@ -45,6 +49,8 @@ class Dispatch(NamedTuple):
     """Of its buffers."""
     numbers: int
     """Where its groups and words stand among the numbers of its piece."""
+    groups: tuple[int, ...] = ()
+    """Of each axis, where they are known; else none."""
 
 
 class Copy(NamedTuple):
@@ -244,17 +250,26 @@ class Recording:
         self._push = ffi.new("uint32_t *")
         self._infos: dict[int, tuple[Any, Any]] = {}
         self._hazards = Hazards()
+        self._copied = self._apart = False
+        """Whether a copy stands behind the last barrier; whether only kernels waited since copies did."""
 
     def wait(self) -> None:
         """The next command waits for everything before it, other recordings included."""
         self._hazards = Hazards()
         self._put_barrier(_STAGES, _ACCESSES)
 
-    def _wait(self, ranges: Sequence[Range]) -> None:
-        """A barrier, where the next command has to wait."""
-        waits = self._hazards.needs_barrier(ranges)
+    def _wait(self, ranges: Sequence[Range], *, copies: bool = True) -> None:
+        """A barrier, where the next command has to wait. One between kernels leaves copies out, which takes
+        less time."""
+        waits = self._hazards.needs_barrier(ranges, anyway=copies and self._apart)
         if waits:
-            self._put_barrier(_STAGES, _ACCESSES)
+            self._apart = not (copies or self._copied)
+            self._copied = False
+            if self._apart:
+                self._put_barrier(_COMPUTE, _OF_KERNELS, _COMPUTE, _OF_KERNELS)
+            else:
+                self._put_barrier(_STAGES, _ACCESSES)
+        self._copied |= copies
         if self._timer is not None:
             self._timer.begin(self._buffer, waits=waits)
 
@@ -263,12 +278,15 @@ class Recording:
         if self._timer is not None:
             self._timer.end(self._buffer)
 
-    def _put_barrier(self, stages: int, accesses: int) -> None:
+    def _put_barrier(
+        self, stages: int, accesses: int, after: int = _STAGES, written: int = _ACCESSES
+    ) -> None:
+        """`stages` wait, with their `accesses`, for all of `after`."""
         vk = api()
         null, barrier = vk.ffi.NULL, self._barrier
-        barrier.srcAccessMask, barrier.dstAccessMask = _ACCESSES, accesses
+        barrier.srcAccessMask, barrier.dstAccessMask = written, accesses
         wait = vk.lib.vkCmdPipelineBarrier
-        wait(self._buffer, _STAGES, stages, 0, 1, barrier, 0, null, 0, null)
+        wait(self._buffer, after, stages, 0, 1, barrier, 0, null, 0, null)
 
     def copy(
         self, source: Allocation, first: int, target: Allocation, start: int, nbytes: int
@@ -286,22 +304,43 @@ class Recording:
         api().lib.vkCmdCopyBuffer(self._buffer, source.buffer, target.buffer, 1, self._region)
         self._timed()
 
-    def fill(self, target: Allocation, start: int, nbytes: int, word: int) -> None:
-        """Puts a word of 32 bits everywhere; start and bytes are multiples of 4."""
-        if not nbytes:
+    def copy_all(self, source: Allocation, target: Allocation, regions: AnyArray) -> None:
+        """Many pieces of a buffer to another one, as one command: rows of first, start and bytes."""
+        if not len(regions):
             return
-        self._wait([Range(target, start, start + nbytes, True)])
-        api().lib.vkCmdFillBuffer(self._buffer, target.buffer, start, nbytes, word)
+        vk = api()
+        table = np.ascontiguousarray(regions, np.int64)
+        (first, start, _), (last, stop, _) = table.min(axis=0), (table + table[:, 2:]).max(axis=0)
+        ranges = [Range(source, first, last, False), Range(target, start, stop, True)]
+        self._wait(ranges)
+        place = vk.ffi.cast("VkBufferCopy *", table.ctypes.data)
+        copy = vk.lib.vkCmdCopyBuffer
+        copy(self._buffer, source.buffer, target.buffer, len(table), place)
+        self._timed()
+
+    def fill(self, target: Allocation, runs: Sequence[tuple[int, int]], word: int) -> None:
+        """Puts a word of 32 bits everywhere into runs of bytes: starts and lengths, multiples of 4."""
+        if not runs:
+            return
+        self._wait([Range(target, runs[0][0], runs[-1][0] + runs[-1][1], True)])
+        for start, nbytes in runs:
+            api().lib.vkCmdFillBuffer(self._buffer, target.buffer, start, nbytes, word)
         self._timed()
 
     def dispatch(
-        self, kernel: Kernel, ranges: Sequence[Range], numbers: Allocation, place: int, first: int
+        self,
+        kernel: Kernel,
+        ranges: Sequence[Range],
+        numbers: Allocation,
+        place: int,
+        first: int,
+        groups: Sequence[int] = (),
     ) -> None:
-        """Starts a kernel on the buffers of some ranges, with as many workgroups as three words at byte
-        `place` of `numbers` say when it runs; `first` is its push constant."""
+        """Starts a kernel on the buffers of some ranges, with as many workgroups as `groups`, or else three
+        words at byte `place` of `numbers` when it runs, say; `first` is its push constant."""
         vk = api()
         lib = vk.lib
-        self._wait(ranges)
+        self._wait(ranges, copies=False)
         buffer = self._buffer
         infos, writes = self._rows(len(ranges))
         for number, one in enumerate(ranges):
@@ -314,7 +353,10 @@ class Recording:
         self.device.push_descriptors(buffer, 1, kernel.layout, 0, len(ranges), writes)
         self._push[0] = first
         lib.vkCmdPushConstants(buffer, kernel.layout, 0x20, 0, 4, self._push)
-        lib.vkCmdDispatchIndirect(buffer, numbers.buffer, place)
+        if groups:
+            lib.vkCmdDispatch(buffer, *groups)
+        else:
+            lib.vkCmdDispatchIndirect(buffer, numbers.buffer, place)
         self._timed()
 
     def _rows(self, count: int) -> tuple[Any, Any]:

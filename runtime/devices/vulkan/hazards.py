@@ -21,10 +21,11 @@ class Hazards:
     def __init__(self) -> None:
         self._since: dict[object, list[Range]] = {}
 
-    def needs_barrier(self, ranges: Sequence[Range]) -> bool:
-        """Whether a barrier stands in front of a command with these ranges; takes them down."""
+    def needs_barrier(self, ranges: Sequence[Range], *, anyway: bool = False) -> bool:
+        """Whether a barrier stands in front of a command with these ranges, where none is put there `anyway`;
+        takes them down."""
         touched = [one for one in ranges if one.start < one.stop]
-        needed = any(self._meets(one) for one in touched)
+        needed = anyway or any(self._meets(one) for one in touched)
         if needed:
             self._since.clear()
         for one in touched:

@@ -200,7 +200,8 @@ class KnownSteps:
             branch = next((found for found in there if found.is_for(one.words)), None)
             last = number == len(asked) - 1
             if branch is None:
-                branch = _branch(one) if len(there) < MOST_MOVES else None
+                staging = int(self._words.staging)
+                branch = _branch(one, staging) if len(there) < MOST_MOVES else None
                 if branch is None:
                     return
                 if last and recordings:
@@ -218,8 +219,9 @@ class KnownSteps:
                 taken = self._all[branch.words.taken]
 
 
-def _branch(asked: Asked) -> _Branch | None:
-    """The tables of a piece; None where machine code does not divide as it would have to."""
+def _branch(asked: Asked, staging: int) -> _Branch | None:
+    """The tables of a piece; None where machine code does not divide as it would have to. The staging buffer
+    lies at `staging`."""
     piece, firsts, count = asked.piece, asked.piece.firsts, len(asked.words)
     units, elements = firsts.units.astype(np.int64), firsts.elements.astype(np.int64)
     if (units & units - 1).any() or (elements & elements - 1).any():
@@ -227,9 +229,9 @@ def _branch(asked: Asked) -> _Branch | None:
     shifts = np.round(np.log2(np.maximum(elements, 1))).astype(np.int64)
     rows = np.stack([firsts.numbers, firsts.addresses, units - 1, shifts], axis=1)
     moves = [
-        (move.host, asked.staged + move.staged, move.nbytes, move.row.kernel == TO_HOST)
-        for move in asked.moves
-        if move.host is not None and move.nbytes
+        (move.host, place, move.nbytes, move.row.kernel == TO_HOST)
+        for number, move in enumerate(asked.moves)
+        if (place := _place(asked, number, staging)) is not None
     ]
     same = piece.same_with_moves(asked.moves)
     tables = {
@@ -254,6 +256,16 @@ def _branch(asked: Asked) -> _Branch | None:
         **{name: address(table) for name, table in tables.items()},
     )
     return _Branch(piece, same, tables["words"][:count], made, [tables])
+
+
+def _place(asked: Asked, number: int, staging: int) -> int | None:
+    """How far behind the beginning of the staging buffer the host moves bytes from or to; None for what it
+    does not move."""
+    move = asked.moves[number]
+    if move.host is None or not move.nbytes:
+        return None
+    there = asked.straight.get(number)
+    return asked.staged + move.staged if there is None else there - staging
 
 
 def _padded(words: AnyArray) -> AnyArray:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from openinfer.runtime.devices.vulkan.ahead import begin
-from openinfer.runtime.devices.vulkan.buffers import Buffer, Buffers
+from openinfer.runtime.devices.vulkan.buffers import HOST_CACHED, Buffer, Buffers
 from openinfer.runtime.devices.vulkan.driver import (
     MATRICES,
     PhysicalDevice,
@@ -44,7 +44,8 @@ _ALL: weakref.WeakSet[LogicalDevice] = weakref.WeakSet()
 
 
 class Allocation:
-    """A buffer with memory of its own; `mapped` is its address in this process, or 0."""
+    """A buffer with memory of its own; `mapped` is its address in this process, or 0. `readable`: there, and
+    as quickly read as the host's own memory."""
 
     _token: int | None = None
     _made: Buffer | None = None
@@ -55,7 +56,9 @@ class Allocation:
         self._made = device.buffers.make(nbytes, kinds)
         self.buffer: Any = self._made.handle
         self.number = number_of(self.buffer)
-        self.mapped = self._made.part.mapped
+        part = self._made.part
+        self.mapped = part.mapped
+        self.readable = bool(part.mapped and device.buffers.types[part.chunk.kind] & HOST_CACHED)
 
     def __del__(self) -> None:
         if self._token is not None:

@@ -38,6 +38,7 @@ _RECORDING: Final = (
     "vkCmdDispatchIndirect",
     "vkCmdCopyBuffer",
     "vkCmdWriteTimestamp",
+    "vkCmdDispatch",
 )
 _MUTEX_WORDS: Final = 8
 """A mutex of the C library that nobody has is zeros, and no longer than that."""

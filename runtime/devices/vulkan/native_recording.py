@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from openinfer.runtime.devices.vulkan.native import NativeDevice, address
 from openinfer.runtime.devices.vulkan.timing import ROOM, Timer
 from openinfer.runtime.storage import AnyArray
 
-_ROW, _RANGE, _COPY_RANGES = 7, 4, 2
+_ROW, _RANGE, _COPY_RANGES = 8, 4, 2
 _WRITE = np.dtype(
     {
         "names": ["kind", "binding", "count", "type", "info"],
@@ -26,7 +26,6 @@ _WRITE = np.dtype(
 )
 """The fields of VkWriteDescriptorSet that are not zero."""
 _WRITE_KIND, _STORAGE_BUFFER, _BARRIER_KIND = 35, 7, 46
-_ACCESSES: Final = 0x20 | 0x40 | 0x800 | 0x1000
 
 
 class Packed:
@@ -48,11 +47,13 @@ class Packed:
             if isinstance(one, Copy):
                 source = 0 if one.source is staging else one.source.number
                 target = 0 if one.target is staging else one.target.number
-                rows.append((0, source, one.first, target, one.start, one.nbytes, 0))
+                rows.append((0, source, one.first, target, one.start, one.nbytes, 0, 0))
                 continue
             count = len(one.ranges) + 1
             pipeline, layout = number_of(one.kernel.pipeline), number_of(one.kernel.layout)
-            rows.append((pipeline, layout, count, len(infos), one.numbers, len(ranges), count - 1))
+            ranged = len(ranges), count - 1
+            groups = _packed_groups(one.groups)
+            rows.append((pipeline, layout, count, len(infos), one.numbers, *ranged, groups))
             infos.append((numbers.number, 0, numbers.nbytes))
             for buffer, start, stop, written in one.ranges:
                 assert isinstance(buffer, Allocation)
@@ -72,6 +73,11 @@ class Packed:
         self.touched = len(ranges) + _COPY_RANGES * int((~kernels).sum())
         """Ranges of all its commands."""
         self.places = address(self.rows), len(self.rows), address(self.ranges)
+
+
+def _packed_groups(groups: Sequence[int]) -> int:
+    """Known numbers of workgroups as a word, 16 bits each; 0 where the step says them."""
+    return sum(count << 16 * axis for axis, count in enumerate(groups))
 
 
 class Part(NamedTuple):
@@ -104,6 +110,8 @@ class _Recording(ctypes.Structure):
         ("barrier_target", ctypes.c_uint32),
         ("region", ctypes.c_int64 * 3),
         ("push", ctypes.c_uint32),
+        ("copied", ctypes.c_int64),
+        ("apart", ctypes.c_int64),
     )
 
 
@@ -114,7 +122,6 @@ class Recorder:
         self._words = _Recording()
         self._words.device, self._words.numbers = device.address, numbers.number
         self._words.barrier_kind = _BARRIER_KIND
-        self._words.barrier_source = self._words.barrier_target = _ACCESSES
         self._words.most = ROOM
         self._place = ctypes.addressof(self._words)
         self._record = device.code.record
@@ -134,7 +141,7 @@ class Recorder:
             self._room = np.empty((2 * touched, _RANGE), np.int64)
             words.room = address(self._room)
         words.commands, words.staging = recording.number, staging.number
-        words.held = words.number = 0
+        words.held = words.number = words.copied = words.apart = 0
         waited: AnyArray | None = None
         if timer is not None:
             waited = np.zeros(sum([len(part.packed.calls) for part in parts]), np.uint8)

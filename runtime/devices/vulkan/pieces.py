@@ -14,8 +14,8 @@ in a window of a block, which a kernel is given as a whole, and its moves may be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +56,11 @@ class PieceLaunch:
     loose: tuple[bool, ...] = ()
     """Of each buffer of a loose piece, whether it may lie anywhere in its window; else empty."""
 
+    @property
+    def touched(self) -> Sequence[tuple[int, int]]:
+        """Addresses and bytes of device memory."""
+        return self.buffers
+
 
 @dataclass(frozen=True)
 class PieceMove:
@@ -69,6 +74,11 @@ class PieceMove:
     nbytes: int
     staged: int
     """Where its bytes lie among the staged bytes of the piece."""
+
+    @property
+    def touched(self) -> Sequence[tuple[int, int]]:
+        """Addresses and bytes of device memory."""
+        return [(place, self.nbytes) for place in self.device]
 
 
 @dataclass
@@ -119,8 +129,9 @@ class Piece:
             moves = [one for one in run if isinstance(one, PieceMove)]
             launches = [one for one in run if isinstance(one, PieceLaunch)]
             self.runs.append((moves, launches))
-        self.packed: dict[int, Packed] = {}
-        """Its runs as machine code records them, once it has; `WHOLE` for all of them."""
+        self.packed: dict[tuple[int, frozenset[int]], Packed] = {}
+        """Its runs as machine code records them, once it has, `WHOLE` for all of them; without moves that go
+        straight."""
         self._staged = sum(map(_room_of, self._moves))
 
     @property
@@ -181,6 +192,27 @@ class Asked:
     """The record."""
     at: int
     """When it was asked for, on the monotonic clock."""
+    straight: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Moves, by number, that the host makes before any command runs, and where it finds their memory: they
+    need no command."""
+
+
+def early_moves(before: Sequence[Piece], piece: Piece, most: int) -> Iterator[tuple[int, int]]:
+    """The moves to the device of a piece, by number, with the addresses of their targets, that may as well be
+    made before any command: none in front of them, of the pieces `before` and its own, touches their target.
+    Of up to `most` bytes."""
+    touched = [range_ for one in before for call in one.calls for range_ in call.touched]
+    number = -1
+    for call in piece.calls:
+        if isinstance(call, PieceMove):
+            number += 1
+            if call.row.kernel == TO_DEVICE and 0 < call.nbytes <= most:
+                (start,) = call.device
+                stop = start + call.nbytes
+                if not any(a < stop and start < a + nbytes for a, nbytes in touched):
+                    yield number, start
+                    continue
+        touched += call.touched
 
 
 def read_piece(

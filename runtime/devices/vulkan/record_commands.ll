@@ -1,20 +1,22 @@
 ; Commands of a device, recorded one behind the other: a barrier stands where ranges of bytes meet, one of them
 ; written, as in `hazards.py`. `native_recording.py` writes the tables.
 
-%Device = type { [8 x i64], i64, ptr, ptr, [4 x ptr], [7 x ptr] }
+%Device = type { [8 x i64], i64, ptr, ptr, [4 x ptr], [8 x ptr] }
 ; mutex, whether it is lost, handle, queue, functions of submissions, functions that record (`native.py`)
 
-%Recording = type { ptr, ptr, i64, i64, ptr, i64, i64, i64, i64, ptr, %Barrier, %Region, i32 }
+%Recording = type { ptr, ptr, i64, i64, ptr, i64, i64, i64, i64, ptr, %Barrier, %Region, i32, i64, i64 }
 ; device, command buffer, buffer of numbers, staging buffer, ranges since the last barrier and their count,
 ; query pool (or 0), the number of the next command and how many are timed, which commands waited, and what the
-; driver is pointed to: barrier, region of a copy, push constant
+; driver is pointed to: barrier, region of a copy, push constant; whether a copy stands behind the last barrier, and
+; whether kernels alone waited at one since copies did
 
 %Barrier = type { i32, ptr, i32, i32 }
 %Region = type { i64, i64, i64 }
 
-%Row = type { i64, i64, i64, i64, i64, i64, i64 }
-; of a kernel: pipeline, layout, bindings, where they are, place of its numbers, its ranges: the first, how many
-; of a copy: 0, source buffer (0: staging), place in it, target buffer (0: staging), place in it, bytes, nothing
+%Row = type { i64, i64, i64, i64, i64, i64, i64, i64 }
+; of a kernel: pipeline, layout, bindings, where they are, place of its numbers, its ranges: the first, how many;
+; workgroups along x, y and z, 16 bits each (0: its numbers say how many)
+; of a copy: 0, source buffer (0: staging), place in it, target buffer (0: staging), place in it, bytes, nothing twice
 
 %Range = type { i64, i64, i64, i64 }
 ; buffer, start, stop, whether it is written
@@ -146,6 +148,12 @@ entry:
   %start = load ptr, ptr %start_at
   %copy_at = getelementptr %Device, ptr %device, i64 0, i32 5, i64 5
   %copy = load ptr, ptr %copy_at
+  %launch_at = getelementptr %Device, ptr %device, i64 0, i32 5, i64 7
+  %launch = load ptr, ptr %launch_at
+  %source_accesses = getelementptr %Barrier, ptr %barrier, i64 0, i32 2
+  %target_accesses = getelementptr %Barrier, ptr %barrier, i64 0, i32 3
+  %copied_at = getelementptr %Recording, ptr %recording, i64 0, i32 13
+  %apart_at = getelementptr %Recording, ptr %recording, i64 0, i32 14
   br label %next
 
 next:
@@ -168,6 +176,8 @@ command:
   %fifth = load i64, ptr %w4
   %sixth = load i64, ptr %w5
   %seventh = load i64, ptr %w6
+  %w7 = getelementptr %Row, ptr %row, i64 0, i32 7
+  %groups = load i64, ptr %w7
   %i1 = add i64 %i, 1
   %held = load i64, ptr %held_at
   %free = getelementptr %Range, ptr %room, i64 %held
@@ -214,11 +224,27 @@ ordered:
   %to = phi i64 [ 0, %kernel ], [ %target, %move ]
   %from_at = phi i64 [ 0, %kernel ], [ %source_start, %move ]
   %to_at = phi i64 [ 0, %kernel ], [ %target_start, %move ]
-  %waits = call i1 @meet(ptr %room, i64 %held, i64 %touched)
+  %meets = call i1 @meet(ptr %room, i64 %held, i64 %touched)
+  %apart = load i64, ptr %apart_at
+  %unseen = icmp ne i64 %apart, 0
+  %late = and i1 %moves, %unseen
+  %waits = or i1 %meets, %late
   br i1 %waits, label %barred, label %together
 
 barred:
-  call void %wait(ptr %commands, i32 6144, i32 6144, i32 0, i32 1, ptr %barrier, i32 0, ptr null, i32 0, ptr null)
+  ; Kernels that wait for kernels do not wait for copies: that takes less time.
+  %copied = load i64, ptr %copied_at
+  %copies = icmp ne i64 %copied, 0
+  %all = or i1 %moves, %copies
+  %stages = select i1 %all, i32 6144, i32 2048
+  %accesses = select i1 %all, i32 6240, i32 96
+  store i32 %accesses, ptr %source_accesses
+  store i32 %accesses, ptr %target_accesses
+  call void %wait(ptr %commands, i32 %stages, i32 %stages, i32 0, i32 1, ptr %barrier, i32 0, ptr null, i32 0, ptr null)
+  %kernels = xor i1 %all, true
+  %kernels64 = zext i1 %kernels to i64
+  store i64 %kernels64, ptr %apart_at
+  store i64 0, ptr %copied_at
   %kept = mul i64 %touched, 32
   call void @llvm.memmove.p0.p0.i64(ptr %room, ptr %free, i64 %kept, i1 false)
   store i64 %touched, ptr %held_at
@@ -250,15 +276,31 @@ record_kernel:
   %place = add i64 %numbers, %fifth
   %words_from = add i64 %place, 3
   %constant = trunc i64 %words_from to i32
-  %groups = shl i64 %place, 2
+  %groups_place = shl i64 %place, 2
   call void %bind(ptr %commands, i32 1, i64 %pipeline)
   call void %give(ptr %commands, i32 1, i64 %second, i32 0, i32 %bindings, ptr %writes)
   store i32 %constant, ptr %push
   call void %tell(ptr %commands, i64 %second, i32 32, i32 0, i32 4, ptr %push)
-  call void %start(ptr %commands, i64 %words, i64 %groups)
+  %known = icmp ne i64 %groups, 0
+  br i1 %known, label %direct, label %indirect
+
+direct:
+  %x64 = and i64 %groups, 65535
+  %y_up = lshr i64 %groups, 16
+  %y64 = and i64 %y_up, 65535
+  %z64 = lshr i64 %groups, 32
+  %x = trunc i64 %x64 to i32
+  %y = trunc i64 %y64 to i32
+  %z = trunc i64 %z64 to i32
+  call void %launch(ptr %commands, i32 %x, i32 %y, i32 %z)
+  br label %recorded
+
+indirect:
+  call void %start(ptr %commands, i64 %words, i64 %groups_place)
   br label %recorded
 
 record_move:
+  store i64 1, ptr %copied_at
   store i64 %from_at, ptr %region
   store i64 %to_at, ptr %region_to
   store i64 %sixth, ptr %region_size

@@ -38,6 +38,7 @@ from openinfer.runtime.devices.vulkan.pieces import (
     Piece,
     PieceLaunch,
     PieceMove,
+    early_moves,
     read_piece,
     window_of,
 )
@@ -54,18 +55,19 @@ from openinfer.runtime.devices.vulkan.step_clock import Stamps, StepClock
 from openinfer.runtime.devices.vulkan.timing import ROOM, Timer
 from openinfer.runtime.devices.vulkan.trace_record import VulkanTraceRecord
 from openinfer.runtime.errors import UnsupportedError
-from openinfer.runtime.manifest import CallRow
+from openinfer.runtime.manifest import MOST_GROUPS, CallRow
 from openinfer.runtime.storage import AnyArray
 
 NUMBERS = 1 << 18
 """Words that the kernels of a submission are given, and their groups; when they are used up, it is
 submitted."""
-MOST_GROUPS = 65535
 OFFSET = (1 << SPAN) - 1
 """The bits of an address that lie within a block."""
 LEAST_STAGING = 1 << 20
 MOST_PIECES, MOST_RECORDED = 16, 64
 """Pieces of one length, and recordings, that are kept; those that came least recently go first."""
+MOST_STRAIGHT = 1 << 16
+"""Bytes of a move that the host makes itself: a copy takes the device 5 us, however few they are."""
 MOST_VARIANTS = 4
 """So many pieces may differ in nothing but memory; the next one is loose."""
 
@@ -121,6 +123,8 @@ class DeviceStep:
         self._window = window_of(self.device.physical.largest_binding)
         self._recorded: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
         """Sequences by the numbers of their pieces; parts of loose ones by numbers, the first one below 0."""
+        self._going_straight: dict[tuple[int, ...], dict[int, int]] = {}
+        """Moves of the last piece of a sequence (`Asked.straight`), by the numbers of its pieces."""
         self._numbers = Allocation(self.device, 4 * NUMBERS, FOR_NUMBERS)
         words = (ctypes.c_uint32 * NUMBERS).from_address(self._numbers.mapped)
         self._words = np.ctypeslib.as_array(words)
@@ -260,21 +264,41 @@ class DeviceStep:
         numbers = piece.numbers(words)
         self._check_groups(piece, numbers)
         self._words[self._used : self._used + len(numbers)] = numbers
-        for move in moves:
+        straight = self._straight(piece)
+        for number, move in enumerate(moves):
             if move.host is None or not move.nbytes:
                 continue
             host, place = int(words[move.host]), self._staged + move.staged
             if move.row.kernel == TO_DEVICE:
-                ctypes.memmove(self._staging.mapped + place, host, move.nbytes)
+                there = straight.get(number, self._staging.mapped + place)
+                ctypes.memmove(there, host, move.nbytes)
             else:
                 self._awaited.append((host, place, move.nbytes))
         record = words.copy() if piece.loose else piece.words
         at = time.monotonic_ns()
-        self._asked.append(Asked(piece, self._used, self._staged, moves, record, at))
+        self._asked.append(Asked(piece, self._used, self._staged, moves, record, at, straight))
         self._used += len(numbers)
         self._staged += staged
         if self._again is not None:
             self._again.stop()
+
+    def _straight(self, piece: Piece) -> dict[int, int]:
+        """See `Asked.straight`: small moves to memory that the host reaches, and that no command in front of
+        them reads or writes. A traced build shows all moves."""
+        before = [one.piece for one in self._asked]
+        if self._traced is not None or any(one.loose for one in (*before, piece)):
+            return {}
+        key = tuple([one.number for one in (*before, piece)])
+        found = self._going_straight.get(key)
+        if found is None:
+            if len(self._going_straight) >= MOST_RECORDED:
+                self._going_straight.clear()
+            found = self._going_straight[key] = {}
+            for number, address in early_moves(before, piece, MOST_STRAIGHT):
+                block, at = self.memory.at(address)
+                if block.allocation.mapped:
+                    found[number] = block.allocation.mapped + at
+        return found
 
     def _grow_staging(self, nbytes: int) -> None:
         if nbytes > self._staging.nbytes:
@@ -323,7 +347,8 @@ class DeviceStep:
         if self._timer is not None and self._traced is not None:
             self._traced.spans += self._timer.read(submitted, time.monotonic_ns())
         if self._stamps is not None:
-            self._stamps.read(sum(len(asked.piece.calls) for asked in self._asked))
+            asked = self._asked
+            self._stamps.read(sum(len(one.piece.calls) - len(one.straight) for one in asked))
         for target, place, nbytes in self._awaited:
             ctypes.memmove(target, self._staging.mapped + place, nbytes)
         excess = max(0, len(self._recorded) - MOST_RECORDED)
@@ -361,10 +386,11 @@ class DeviceStep:
         found: list[Recording] = []
         fresh: list[Recording] = []
         for asked in self._asked:
-            moves = iter(asked.moves)
+            moves = enumerate(asked.moves)
             for number, (moved, launches) in enumerate(asked.piece.runs):
                 if moved:
-                    own = [next(moves) for _ in moved]
+                    some = [next(moves) for _ in moved]
+                    own = [move for place, move in some if place not in asked.straight]
                     record = partial(self._part_of_moves, asked.staged, own)
                     if any(move.host is None for move in own):
                         # Within the device they go elsewhere in every step.
@@ -401,17 +427,18 @@ class DeviceStep:
 
     def _part(self, asked: Asked, calls: Sequence[PieceLaunch | PieceMove], run: int) -> Part:
         """A run of a piece, or the whole of it, as machine code records it."""
-        packed = asked.piece.packed.get(run)
+        key = run, frozenset(asked.straight)
+        packed = asked.piece.packed.get(key)
         if packed is None:
-            commands = self._commands(asked.piece, calls)
-            packed = asked.piece.packed[run] = Packed(commands, self._numbers, self._staging)
+            commands = self._commands(asked, calls)
+            packed = asked.piece.packed[key] = Packed(commands, self._numbers, self._staging)
         return Part(packed, asked.numbers, asked.staged, asked.at)
 
     def _put(
         self, recording: Recording, asked: Asked, calls: Sequence[PieceLaunch | PieceMove]
     ) -> None:
         """Records commands where there is no machine code."""
-        for one in self._commands(asked.piece, calls):
+        for one in self._commands(asked, calls):
             if self._timer is not None:
                 self._timer.row, self._timer.asked = one.row, asked.at
             if isinstance(one, Copy):
@@ -419,19 +446,24 @@ class DeviceStep:
             else:
                 place = asked.numbers + one.numbers
                 ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *one.ranges]
-                recording.dispatch(one.kernel, ranges, self._numbers, 4 * place, place + GROUPS)
+                recording.dispatch(
+                    one.kernel, ranges, self._numbers, 4 * place, place + GROUPS, one.groups
+                )
 
     def _commands(
-        self, piece: Piece, calls: Sequence[PieceLaunch | PieceMove]
+        self, asked: Asked, calls: Sequence[PieceLaunch | PieceMove]
     ) -> Iterator[Dispatch | Copy]:
         """The commands of calls of a piece."""
+        piece, moves = asked.piece, 0
         for call in calls:
             if isinstance(call, PieceMove):
-                if call.nbytes:
+                if call.nbytes and moves not in asked.straight:
                     yield self._copy(call)
+                moves += 1
             else:
                 row, kernel = self._numbers_of_rows[id(call.row)], self.kernels[call.row.kernel]
-                yield Dispatch(row, kernel, [*self._ranges(piece, call)], call.numbers)
+                ranges = [*self._ranges(piece, call)]
+                yield Dispatch(row, kernel, ranges, call.numbers, tuple(call.row.groups))
 
     def _copy(self, move: PieceMove) -> Copy:
         """The command of a move; its place in the staging buffer is that among the bytes of its piece."""

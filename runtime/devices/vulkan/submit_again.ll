@@ -213,7 +213,8 @@ no:
   ret i1 false
 }
 
-; Copies between the host's memory and the staging buffer: what goes to the host, or what goes to the device.
+; Copies between the host's memory and the staging buffer, or the device's own memory, whose place is behind that
+; buffer, or in front of it: what goes to the host, or what goes to the device.
 define internal void @move(ptr %step, ptr %known, ptr %words, i64 %to_host) {
 entry:
   %staging_at = getelementptr %Step, ptr %step, i64 0, i32 4

@@ -160,3 +160,19 @@ graph.block entry {
   graph.op conv2d(x, w) -> (y) settings {stride = #graph.name<n>}
   graph.return
 }
+// -----
+// Tables turn the first elements of every head; nothing is made of positions. They broadcast along the heads.
+// CHECK-NOT: nn.iota
+// CHECK: %[[APART:.*]] = nn.reshape(%x) : (tensor<3x20xf16>) -> tensor<3x2x10xf16>
+// CHECK: %[[COS:.*]] = nn.reshape(%c) : (tensor<3x4xf32>) -> tensor<3x1x4xf32>
+// CHECK: %[[SIN:.*]] = nn.reshape(%s) : (tensor<3x4xf32>) -> tensor<3x1x4xf32>
+// CHECK: %[[FIRST:.*]] = nn.slice(%[[APART]])
+// CHECK: nn.rotary(%[[FIRST]], %[[COS]], %[[SIN]]) : (tensor<3x2x8xf16>, tensor<3x1x4xf32>, tensor<3x1x4xf32>) -> tensor<3x2x8xf16>
+graph.variable x dynamic f16 [3, 20]
+graph.variable c dynamic f32 [3, 4]
+graph.variable s dynamic f32 [3, 4]
+graph.variable y volatile f16 [3, 20]
+graph.block entry {
+  graph.op rope(x, c, s) -> (y) settings {heads = 2 : i64}
+  graph.return
+}

@@ -3,7 +3,7 @@
 // Launches and moves are words of the record; what is moved is submitted at once.
 // CHECK: calls = [
 // CHECK-NEXT: {kernel = "transfer to device", buffers = ["x"]}
-// CHECK-NEXT: {kernel = "negate_0", buffers = ["x", "a"], writes = [1 : i64], places = [0 : i64, 1 : i64], elements = [4 : i64, 4 : i64], words = 3 : i64}
+// CHECK-NEXT: {kernel = "negate_0", buffers = ["x", "a"], writes = [1 : i64], places = [0 : i64, 1 : i64], elements = [4 : i64, 4 : i64], words = 3 : i64, groups = [1 : i64, 1 : i64, 1 : i64]}
 // CHECK-NEXT: {kernel = "transfer to host", buffers = ["a"]}
 // CHECK: func.func @step({{.*}}, %calls: memref<65536xi64> {openinfer.arg = #nn.slot<calls>})
 // CHECK: memref.store %{{.*}}, %calls
@@ -91,6 +91,29 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     %c0 = arith.constant 0 : index
     %m = gpu.tensor_load %x[%c0, %c0] : memref<64x64xf16> -> !gpu.mma_matrix<64x64xf16, "COp", workgroup>
     gpu.tensor_store %m, %y[%c0, %c0] : !gpu.mma_matrix<64x64xf16, "COp", workgroup>, memref<64x64xf16>
+    func.return
+  }
+}
+// -----
+// Workgroups that a size of the step decides, or more than a device starts, are words of the record alone.
+// CHECK: calls = [
+// CHECK-NEXT: {kernel = "negate_0", {{.*}}words = 2 : i64},
+// CHECK-NEXT: {kernel = "negate_1", {{.*}}words = 2 : i64}
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = [], outputs = []}
+  func.func @step(%errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
+    %x = memref.alloc() {openinfer.memory = "device"} : memref<16xf32>
+    %n = nn.size "N"
+    %one = arith.constant 1 : index
+    %many = arith.constant 65536 : index
+    "gpu.launch_func"(%n, %one, %one, %one, %one, %one, %x, %n) <{kernel = @negate_0, operandSegmentSizes = array<i32: 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0>}> : (index, index, index, index, index, index, memref<16xf32>, index) -> ()
+    "gpu.launch_func"(%many, %one, %one, %one, %one, %one, %x, %n) <{kernel = @negate_1, operandSegmentSizes = array<i32: 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0>}> : (index, index, index, index, index, index, memref<16xf32>, index) -> ()
+    func.return
+  }
+  func.func private @negate_0(%x: memref<16xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+    func.return
+  }
+  func.func private @negate_1(%x: memref<16xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
     func.return
   }
 }

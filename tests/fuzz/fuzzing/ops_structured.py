@@ -118,6 +118,8 @@ def attention(g: Pool, name: str) -> None:
         settings["scale"] = 0.5
     if g.maybe(0.2):
         settings["window"] = g.pick([1, 2, 3])
+    if g.maybe(0.2):
+        settings["softcap"] = g.pick([0.5, 2.0, 30.0])
     operands = [q, k, v]
     if g.maybe(0.3):
         operands.append(g.need(g.pick([q.dtype, "bool"]), (q.dims[-2], length)))
@@ -327,6 +329,17 @@ def fourier(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
+def expert_linear(g: Pool, name: str) -> None:
+    x = g.some(lambda v: is_float(v) and v.rank >= 1)
+    if x is None:
+        return
+    count = g.pick([1, 3])
+    own = x.rank > 1 and g.maybe(0.4)
+    experts = x.dims[:-1] if own else (*x.dims[:-1], Size.of(2))
+    w = g.need(x.dtype, (Size.of(count), Size.of(5), x.dims[-1]))
+    g.op(name, [x, w, g.need("i32", experts, "indices")], {})
+
+
 def rope(g: Pool, name: str) -> None:
     x = g.some(lambda v: is_float(v) and v.rank >= 2 and (v.dims[-1].constant or 1) % 2 == 0)
     if x is None:
@@ -347,6 +360,10 @@ def rope(g: Pool, name: str) -> None:
         place = x.dims[-2]
     if g.maybe(0.4):
         operands.append(g.need("i64", (place,), "indices"))
+    elif "base" not in settings and g.maybe(0.3):
+        pairs = (x.dims[-1].constant or 1) // (4 if "heads" in settings else 2)
+        tables = (place, Size.of(pairs))
+        operands += [g.need(x.dtype, tables), g.need(x.dtype, tables)]
     g.op(name, operands, settings)
 
 
@@ -371,4 +388,5 @@ RULES: dict[str, Rule] = {
     "rfft": fourier,
     "irfft": fourier,
     "rope": rope,
+    "expert_linear": expert_linear,
 }

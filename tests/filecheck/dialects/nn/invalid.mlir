@@ -633,7 +633,7 @@ func.func @f(%a0: tensor<4x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8
   func.return
 }
 // -----
-// CHECK: nn.attention: with masked, without windowed there are 4 inputs, found 3
+// CHECK: nn.attention: with masked, without windowed, without softcapped there are 4 inputs, found 3
 func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
   %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
   func.return
@@ -645,7 +645,7 @@ func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2
   func.return
 }
 // -----
-// CHECK: nn.attention: without masked, with windowed there are 4 inputs, found 3
+// CHECK: nn.attention: without masked, with windowed, without softcapped there are 4 inputs, found 3
 func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>) {
   %y = nn.attention(%a0, %a1, %a2) {scale = 1.0 : f64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x5x8xf32>
   func.return
@@ -654,6 +654,18 @@ func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2
 // CHECK: nn.attention: window and windowed exclude each other
 func.func @f(%a0: tensor<1x4x5x8xf32>, %a1: tensor<1x2x7x8xf32>, %a2: tensor<1x2x7x8xf32>, %a3: tensor<i64>) {
   %y = nn.attention(%a0, %a1, %a2, %a3) {scale = 1.0 : f64, window = 3 : i64, windowed, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>, tensor<i64>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: softcap 0.0 is not above 0 and finite
+func.func @f(%a0: tensor<1x4x5x8xf32>) {
+  %y = nn.attention(%a0, %a0, %a0) {scale = 1.0 : f64, softcap = 0.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>) -> tensor<1x4x5x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.attention: softcap and softcapped exclude each other
+func.func @f(%a0: tensor<1x4x5x8xf32>, %c: tensor<f32>) {
+  %y = nn.attention(%a0, %a0, %a0, %c) {scale = 1.0 : f64, softcap = 2.0 : f64, softcapped, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<f32>) -> tensor<1x4x5x8xf32>
   func.return
 }
 // -----
@@ -1007,5 +1019,11 @@ func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   ^bb0(%a: f32, %b: f32):
     nn.yield %a : f32
   } : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.expert_matmul: x has shape [3, 4, 8], chosen [3, 2]: rows and choices differ
+func.func @f(%x: tensor<3x4x8xf32>, %w: tensor<5x6x8xf32>, %e: tensor<3x2xi32>) {
+  %y = nn.expert_matmul(%x, %w, %e) : (tensor<3x4x8xf32>, tensor<5x6x8xf32>, tensor<3x2xi32>) -> tensor<3x2x6xf32>
   func.return
 }

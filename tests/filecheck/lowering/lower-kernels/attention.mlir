@@ -188,3 +188,23 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // CHECK:           nn.dot_pairs
 // CHECK:           arith.truncf {{%\S+}} : vector<16xf32> to vector<16xbf16>
 // CHECK:         } {openinfer.parallel}
+
+// -----
+
+// A cap: queries are scaled and divided by it; what tanh gives is multiplied by it and by 1 / log 2.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @capped(%q: memref<1x1x32x16xf32>, %k: memref<1x1x8x16xf32>, %o: memref<1x1x32x16xf32>,
+      %queries: memref<1x16x32xf32>, %scores: memref<1x8x32xf32>) {
+    nn.attention(%q, %k, %k) outs(%o) scratch(queries = %queries, scores = %scores)
+      {scale = 0.5 : f64, softcap = 2.0 : f64, layouts = ["bhld", "bhld", "bhld", "bhld"]}
+      : (memref<1x1x32x16xf32>, memref<1x1x8x16xf32>, memref<1x1x8x16xf32>,
+         memref<1x1x32x16xf32>, memref<1x16x32xf32>, memref<1x8x32xf32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @capped
+// CHECK:         [[TIMES:%\S+]] = arith.constant 2.885390e+00 : f32
+// CHECK:         arith.constant dense<2.500000e-01> : vector<16xf32>
+// CHECK:         [[TANH:%\S+]] = math.tanh {{%\S+}} : vector<16xf32>
+// CHECK-NEXT:    [[LIMIT:%\S+]] = vector.broadcast [[TIMES]] : f32 to vector<16xf32>
+// CHECK-NEXT:    arith.mulf [[TANH]], [[LIMIT]] : vector<16xf32>

@@ -1,0 +1,1 @@
+"""Language models from GGUF files beside llama.cpp: the workload group W7."""

@@ -1,0 +1,1 @@
+"""A language model of a million parameters, with everything that it was made from."""

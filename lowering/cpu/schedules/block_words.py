@@ -1,0 +1,113 @@
+"""Vectors of integers and floats that blocks of weights are taken apart with."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FixedBitwidthType,
+    VectorType,
+    f16,
+    f32,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.dialects.extensions.arith import ExtUIOp, SIToFPOp
+from openinfer.lowering.cpu.schedules.packing import Matrix
+from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.numeric import element_type, resize_float
+
+
+class Words:
+    """Builds arithmetic on vectors of `lanes` words of 32 bits."""
+
+    def __init__(self, build: LoopBuilder, lanes: int) -> None:
+        self.build = build
+        self.lanes = lanes
+        self.words = VectorType(i32, [lanes])
+        self.floats = VectorType(f32, [lanes])
+
+    def number(self, value: int) -> SSAValue:
+        return self.build.constant(value, self.words)
+
+    def _with(self, kind: type[Operation], a: SSAValue, number: int) -> SSAValue:
+        made = kind.create(operands=(a, self.number(number)), result_types=(a.type,))
+        return self.build.insert(made)
+
+    def shl(self, a: SSAValue, bits: int) -> SSAValue:
+        return self.build.insert(arith.ShLIOp(a, self.number(bits))) if bits else a
+
+    def shr(self, a: SSAValue, bits: int) -> SSAValue:
+        return self.build.insert(arith.ShRUIOp(a, self.number(bits))) if bits else a
+
+    def shr_by(self, a: SSAValue, bits: Index) -> SSAValue:
+        """Shifted by a number of bits that may be known to the loop alone."""
+        if isinstance(bits, int):
+            return self.shr(a, bits)
+        count = self.build.insert(arith.IndexCastOp(bits, i32))
+        return self.build.insert(arith.ShRUIOp(a, self.build.splat(count, self.lanes)))
+
+    def shr_signed(self, a: SSAValue, bits: int) -> SSAValue:
+        return self.build.insert(arith.ShRSIOp(a, self.number(bits))) if bits else a
+
+    def both(self, a: SSAValue, mask: int) -> SSAValue:
+        return self.build.insert(arith.AndIOp(a, self.number(mask)))
+
+    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.build.insert(arith.OrIOp(a, b))
+
+    def flipped(self, a: SSAValue, mask: int) -> SSAValue:
+        return self.build.insert(arith.XOrIOp(a, self.number(mask)))
+
+    def times(self, a: SSAValue, number: int) -> SSAValue:
+        return self.build.insert(arith.MuliOp(a, self.number(number)))
+
+    def float_of(self, a: SSAValue) -> SSAValue:
+        """Integers with a sign as f32."""
+        return self.build.insert(SIToFPOp(a, self.floats))
+
+    def byte_of(self, word: SSAValue, byte: int, *, signed: bool) -> SSAValue:
+        """One of the four bytes of each word."""
+        if signed:
+            return self.shr_signed(self.shl(word, 24 - 8 * byte), 24)
+        moved = self.shr(word, 8 * byte)
+        return moved if byte == 3 else self.both(moved, 255)
+
+    def load(self, source: Matrix, place: list[Index], unit: int) -> SSAValue:
+        """Neighbouring units of 1 (without a sign), 2 (f16) or 4 bytes: as i32, f32 or words."""
+        data = self.build.vload(source.buffer, source.at(*place), unit * self.lanes)
+        if unit == 1:
+            return self.build.insert(ExtUIOp(data, self.words))
+        if unit == 2:
+            return resize_float(self.build, bitcast(self.build, data, f16), f32)
+        return bitcast(self.build, data, i32)
+
+
+def bitcast(build: LoopBuilder, value: SSAValue, element: Attribute) -> SSAValue:
+    """A vector of bytes as one of elements of 1, 2 or 4 bytes, or the other way round."""
+    assert isinstance(value.type, VectorType)
+    source = element_type(value)
+    assert isinstance(source, FixedBitwidthType)
+    assert isinstance(element, FixedBitwidthType)
+    count = value.type.get_shape()[0] * source.bitwidth // element.bitwidth
+    return build.insert(vector.BitcastOp(value, VectorType(element, [count])))
+
+
+def scalar_of(build: LoopBuilder, source: Matrix, place: list[Index], kind: Attribute) -> SSAValue:
+    """A scalar of two or four bytes out of a buffer of bytes."""
+    size = 2 if kind == f16 else 4
+    data = build.vload(source.buffer, source.at(*place), size)
+    return extract(build, bitcast(build, data, kind), 0)
+
+
+def extract(build: LoopBuilder, value: SSAValue, lane: int) -> SSAValue:
+    """One element of a vector."""
+    return build.insert(
+        vector.ExtractOp.build(
+            operands=[value, []],
+            result_types=[element_type(value)],
+            properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
+        )
+    )

@@ -1,0 +1,126 @@
+"""Words of four bytes to `llvm`: the dot products of the target, which must be ones that it has."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i8, i16, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
+
+_DOTS = {
+    4: "llvm.x86.avx512.vpdpbusd.128",
+    8: "llvm.x86.avx512.vpdpbusd.256",
+    16: "llvm.x86.avx512.vpdpbusd.512",
+}
+"""Lanes of the sums → the intrinsic that adds four products of bytes, those of the left without a sign."""
+_BYTE_PAIRS = {
+    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    8: "llvm.x86.avx2.pmadd.ub.sw",
+    16: "llvm.x86.avx512.pmaddubs.w.512",
+}
+"""The one that adds two of them in 16 bits, which hold the sum of small ones."""
+_PAIRS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+"""The one that adds two products of 16 bits in 32; every x86-64 has the first."""
+_SIGNS = {4: "llvm.x86.ssse3.psign.b.128", 8: "llvm.x86.avx2.psign.b"}
+"""The one that gives bytes the sign of others."""
+_NO_OVERFLOW_FLAGS: dict[str, Attribute] = {"overflowFlags": IntegerAttr(0, 32)}
+
+
+def _dot_words(c: Converter, op: Operation) -> None:
+    sums, a, b = c.values(op.operands)
+    lanes = cast(VectorType, sums.type).get_shape()[0]
+    unsigned, small = "unsigned" in op.properties, "small" in op.properties
+    plain = c.processor.name == "generic"
+    if unsigned and c.processor.byte_dot and lanes in _DOTS:
+        found = _call(c, _DOTS[lanes], (sums, a, b), i32, lanes)
+    elif small and not plain and lanes in _BYTE_PAIRS:
+        found = _add(c, sums, _byte_pairs(c, a, b, lanes))
+    elif not unsigned and not plain and lanes in _SIGNS:
+        # |a| times b with the sign of a: both fit the instruction for bytes without and with a sign.
+        left, right = (_bytes(c, value, lanes) for value in (a, b))
+        positive = _call(c, _SIGNS[lanes], (left, left), i8, 4 * lanes)
+        signed = _call(c, _SIGNS[lanes], (right, left), i8, 4 * lanes)
+        found = _add(c, sums, _byte_pairs(c, positive, signed, lanes))
+    else:
+        found = _by_halves(c, sums, a, b, lanes, unsigned=unsigned)
+    c.set(op.results[0], found)
+
+
+def _byte_pairs(c: Converter, a: SSAValue, b: SSAValue, lanes: int) -> SSAValue:
+    """The sums of four products, of bytes below or at 128 with others."""
+    left, right = (_bytes(c, value, lanes) for value in (a, b))
+    pairs = _call(c, _BYTE_PAIRS[lanes], (left, right), i16, 2 * lanes)
+    ones = c.splat(1, VectorType(i16, [2 * lanes]))
+    return _call(c, _PAIRS[lanes], (pairs, ones), i32, lanes)
+
+
+def _by_halves(
+    c: Converter, sums: SSAValue, a: SSAValue, b: SSAValue, lanes: int, *, unsigned: bool
+) -> SSAValue:
+    """Bytes of even and odd places, each widened to 16 bits."""
+    kind = VectorType(i16, [2 * lanes])
+    left, right = (c.emit(llvm.BitcastOp, (value,), kind) for value in (a, b))
+    for shifted in (True, False):
+        x = _widened(c, left, even=shifted, unsigned=unsigned)
+        y = _widened(c, right, even=shifted, unsigned=False)
+        if lanes in _PAIRS:
+            products = _call(c, _PAIRS[lanes], (x, y), i32, lanes)
+        else:
+            products = _multiplied(c, x, y, lanes)
+        sums = _add(c, sums, products)
+    return sums
+
+
+def _widened(c: Converter, values: SSAValue, *, even: bool, unsigned: bool) -> SSAValue:
+    """The low (even) or high byte of each 16 bits, as 16 bits."""
+    eight = c.splat(8, values.type)
+    if even:
+        values = c.emit(llvm.ShlOp, (values, eight), values.type, _NO_OVERFLOW_FLAGS)
+    return c.emit(llvm.LShrOp if unsigned else llvm.AShrOp, (values, eight), values.type)
+
+
+def _multiplied(c: Converter, a: SSAValue, b: SSAValue, lanes: int) -> SSAValue:
+    """What the instruction for pairs computes, for a number of lanes that it does not have."""
+    kind = VectorType(i32, [lanes])
+    words = [c.emit(llvm.BitcastOp, (value,), kind) for value in (a, b)]
+    sixteen = c.splat(16, kind)
+    high = [c.emit(llvm.AShrOp, (w, sixteen), kind) for w in words]
+    low = [
+        c.emit(
+            llvm.AShrOp,
+            (c.emit(llvm.ShlOp, (w, sixteen), kind, _NO_OVERFLOW_FLAGS), sixteen),
+            kind,
+        )
+        for w in words
+    ]
+    products = [c.emit(llvm.MulOp, tuple(pair), kind, _NO_OVERFLOW_FLAGS) for pair in (low, high)]
+    return _add(c, *products)
+
+
+def _bytes(c: Converter, words: SSAValue, lanes: int) -> SSAValue:
+    kind = VectorType(i8, [4 * lanes])
+    return words if words.type == kind else c.emit(llvm.BitcastOp, (words,), kind)
+
+
+def _add(c: Converter, a: SSAValue, b: SSAValue) -> SSAValue:
+    return c.emit(llvm.AddOp, (a, b), a.type, _NO_OVERFLOW_FLAGS)
+
+
+def _call(
+    c: Converter, name: str, operands: tuple[SSAValue, ...], element: Attribute, lanes: int
+) -> SSAValue:
+    kind = VectorType(element, [lanes])
+    made = llvm.CallIntrinsicOp(StringAttr(name), list(operands), [kind])
+    c.append(made)
+    return made.results[0]
+
+
+RULES: dict[str, Rule] = {"nn.dot_words": _dot_words}
+"""Rules by op name."""

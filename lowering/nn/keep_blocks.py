@@ -1,0 +1,100 @@
+"""Weights that lie in blocks in the package stay in blocks, where kernels read them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, Float64Type, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from openinfer.dialects import nn
+from openinfer.lowering.demands import demands_of
+from openinfer.lowering.facts import Facts
+from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
+
+
+@dataclass(frozen=True)
+class KeepBlocks(ModulePass):
+    """Gives a weight whose tensors are blocks of one format the type of such blocks.
+
+    Before:
+        weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]
+        %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>) -> tensor<2x8xf32>
+    After:
+        weights = [{variable = "W", sources = ["w"], block = "q8_0"}]
+        %y = nn.matmul(%x, %W) {transpose_b} :
+            (tensor<2x64xf32>, tensor<8x64x!nn.block<q8_0>>) -> tensor<2x8xf32>
+
+    Its readers are right operands of products along its rows, and tables whose rows are gathered; the
+    machine reads blocks of that format (`Demands.reads_blocks`). Nothing is unpacked when such a program is
+    loaded, and what it computes means the same.
+
+    Requires: level `nn`; transposes absorbed; `choose-layouts` follows. What differs between the members of a
+        family was told apart by `split-formats`.
+    Leaves: no row with `formats`: other weights are unpacked when they are loaded. Under `strict_math` all of
+        them, since kernels of blocks add products up in an order of their own.
+    """
+
+    name: ClassVar[str] = "keep-blocks"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rows = read_weights(op)
+        if not any(row.formats for row in rows):
+            return
+        allowed = not Facts.of(op).strict_math
+        first = input_count(op)
+        for function in op.body.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data == "step":
+                arguments = function.body.block.args[first:]
+                rows = [
+                    _decided(row, argument) if allowed else replace(row, formats=())
+                    for row, argument in zip(rows, arguments, strict=True)
+                ]
+                function.update_function_type()
+        write_weights(op, rows)
+
+
+def _decided(row: Weight, argument: SSAValue) -> Weight:
+    """The row of a weight that keeps its blocks, if all its readers read them, and else is unpacked."""
+    plain = replace(row, formats=())
+    if len(row.formats) != 1:
+        return plain
+    (block,) = row.formats
+    values = [argument, *members_of(argument)]
+    if not all(_reads_rows(use.operation, use.index, block) for v in values for use in v.uses):
+        return plain
+    for value in values:
+        kind = nn.tensor_type(nn.BlockType.of(block), nn.dims_of(value))
+        Rewriter.replace_value_with_new_type(value, kind)
+    return replace(plain, block=block)
+
+
+def members_of(argument: SSAValue) -> Iterator[SSAValue]:
+    """The members of a family that are read."""
+    for use in argument.uses:
+        if isinstance(use.operation, nn.MemberOp):
+            yield use.operation.member
+
+
+def _reads_rows(op: object, operand: int, block: str) -> bool:
+    """Whether an op reads an operand row by row, and its kernel does so in blocks."""
+    match op:
+        case nn.MemberOp():
+            return True
+        case nn.MatmulOp():
+            left = nn.element_of(op.left)
+            fits = operand == 1 and op.left is not op.right and len(nn.dims_of(op.right)) == 2
+            fits = fits and op.transpose_b is not None and op.transpose_a is None
+            fits = fits and isinstance(left, AnyFloat) and not isinstance(left, Float64Type)
+            return fits and demands_of(op).reads_blocks(op, block)
+        case nn.GatherOp():
+            fits = operand == 0 and op.axis.value.data == 0 and len(nn.dims_of(op.inputs[0])) == 2
+            return fits and demands_of(op).reads_blocks(op, block)
+        case _:
+            return False

@@ -1,0 +1,18 @@
+// RUN: openinfer-opt %s -p choose-layouts --split-input-file | filecheck %s
+
+// A table that is a head, too: rows of bytes for the one, panels for the other.
+// CHECK: {variable = "W", sources = ["w"], block = "q8_0"},
+// CHECK-NEXT: {variable = "W", sources = ["w"], layout = #nn.blocks<q8_0, 8>, prepare = "prepare_0", block = "q8_0"}
+// CHECK: func.func @step(%x: tensor<2x64xf32>, %i: tensor<3xi32>, %W: tensor<12x68xi8>, %W_blocks: tensor<2x2x272xi8>)
+// CHECK-NEXT: nn.matmul(%x, %W_blocks) {layout = #nn.blocks<q8_0, 8>} : (tensor<2x64xf32>, tensor<2x2x272xi8>) -> tensor<2x12xf32>
+// CHECK-NEXT: nn.gather(%W, %i) {axis = 0 : i64, block = "q8_0"} : (tensor<12x68xi8>, tensor<3xi32>) -> tensor<3x64xf32>
+// CHECK: func.func @prepare_0(%source: tensor<12x68xi8>) -> tensor<2x2x272xi8>
+// CHECK-NEXT: nn.pack(%source) {layout = #nn.blocks<q8_0, 8>, transposed = "transposed"}
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "i"], weights = [{variable = "W", sources = ["w"], block = "q8_0"}]}
+  func.func @step(%x: tensor<2x64xf32>, %i: tensor<3xi32>, %W: tensor<12x64x!nn.block<q8_0>>) -> (tensor<2x12xf32>, tensor<3x64xf32>) {
+    %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<12x64x!nn.block<q8_0>>) -> tensor<2x12xf32>
+    %r = nn.gather(%W, %i) {axis = 0 : i64} : (tensor<12x64x!nn.block<q8_0>>, tensor<3xi32>) -> tensor<3x64xf32>
+    func.return %y, %r : tensor<2x12xf32>, tensor<3x64xf32>
+  }
+}

@@ -1,0 +1,67 @@
+// RUN: openinfer-opt %s -p keep-blocks --split-input-file | filecheck %s
+
+// A product along the rows and a table: both read the blocks.
+// CHECK: {variable = "W", sources = ["w"], block = "q8_0"}
+// CHECK: func.func @step(%x: tensor<2x64xf32>, %i: tensor<3xi32>, %W: tensor<8x64x!nn.block<q8_0>>)
+// CHECK-NEXT: nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64x!nn.block<q8_0>>) -> tensor<2x8xf32>
+// CHECK-NEXT: nn.gather(%W, %i) {axis = 0 : i64} : (tensor<8x64x!nn.block<q8_0>>, tensor<3xi32>) -> tensor<3x64xf32>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "i"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<2x64xf32>, %i: tensor<3xi32>, %W: tensor<8x64xf32>) -> (tensor<2x8xf32>, tensor<3x64xf32>) {
+    %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>) -> tensor<2x8xf32>
+    %r = nn.gather(%W, %i) {axis = 0 : i64} : (tensor<8x64xf32>, tensor<3xi32>) -> tensor<3x64xf32>
+    func.return %y, %r : tensor<2x8xf32>, tensor<3x64xf32>
+  }
+}
+
+// -----
+
+// Members of a family.
+// CHECK: {variable = "W", sources = ["a", "b"], members = [2 : i64], block = "q4_k"}
+// CHECK: nn.member %W[%l] : tensor<2x8x256x!nn.block<q4_k>> -> tensor<8x256x!nn.block<q4_k>>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["a", "b"], members = [2 : i64], formats = ["q4_k"]}]}
+  func.func @step(%x: tensor<2x256xf32>, %W: tensor<2x8x256xf32>) -> tensor<2x8xf32> {
+    %l = arith.constant 1 : index
+    %w = nn.member %W[%l] : tensor<2x8x256xf32> -> tensor<8x256xf32>
+    %y = nn.matmul(%x, %w) {transpose_b} : (tensor<2x256xf32>, tensor<8x256xf32>) -> tensor<2x8xf32>
+    func.return %y : tensor<2x8xf32>
+  }
+}
+
+// -----
+
+// One reader wants the values: all get them.
+// CHECK: {variable = "W", sources = ["w"]}
+// CHECK: func.func @step(%x: tensor<2x32xf32>, %W: tensor<32x32xf32>)
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<2x32xf32>, %W: tensor<32x32xf32>) -> (tensor<2x32xf32>, tensor<2x32xf32>) {
+    %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x32xf32>, tensor<32x32xf32>) -> tensor<2x32xf32>
+    %z = nn.matmul(%x, %W) : (tensor<2x32xf32>, tensor<32x32xf32>) -> tensor<2x32xf32>
+    func.return %y, %z : tensor<2x32xf32>, tensor<2x32xf32>
+  }
+}
+
+// -----
+
+// No kernel reads the format; strict mathematics add up in the order of the definition.
+// CHECK: {variable = "W", sources = ["w"]}
+// CHECK: nn.matmul(%x, %W) {transpose_b} : (tensor<2x256xf32>, tensor<8x256xf32>)
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["q2_k"]}]}
+  func.func @step(%x: tensor<2x256xf32>, %W: tensor<8x256xf32>) -> tensor<2x8xf32> {
+    %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x256xf32>, tensor<8x256xf32>) -> tensor<2x8xf32>
+    func.return %y : tensor<2x8xf32>
+  }
+}
+// -----
+// CHECK: {variable = "W", sources = ["w"]}
+// CHECK: nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>)
+builtin.module attributes {openinfer.target = "avx2", openinfer.strict_math} {
+  nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<2x64xf32>, %W: tensor<8x64xf32>) -> tensor<2x8xf32> {
+    %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>) -> tensor<2x8xf32>
+    func.return %y : tensor<2x8xf32>
+  }
+}
