@@ -344,7 +344,9 @@ def build_passes(spec: str) -> tuple[ModulePass, ...]:
             )
         cls: type[ModulePass] = registry.load(registry.PASSES[item.name])
         try:
-            built.append(cls.from_spec(item))
+            # Reading the types of options takes longer than many a pass.
+            given = item.parameters or cls.required_fields()
+            built.append(cls.from_spec(item) if given else cls())
         except Exception as error:
             from xdsl.passes import get_pass_option_infos
 

@@ -79,18 +79,40 @@ class Texts:
         """The kernels of a module that were not written yet, then `HOST`. Raises CompileError (OI0981)."""
         parts = _Parts.of(module)
         known = {f.sym_name.data: f for f in (*parts.outside, *parts.functions)}
+        team = [f for f in parts.functions if f.sym_name.data in _TEAM]
+        if team:
+            yield self._team(team, known)
         # LLVM begins with the first that is written: what takes long comes first.
         for function in sorted(parts.functions, key=_size, reverse=True):
             if function.sym_name.data not in self._symbols:
                 text = self.kernel(function, known)
                 if text is not None:
                     yield text
-        outside = [*parts.outside, *self._written.values()]
-        rest = [f for f in parts.functions if f.sym_name.data not in self._symbols]
+        outside = [*parts.outside, *team, *self._written.values()]
+        taken = {*self._symbols, *(f.sym_name.data for f in team)}
+        rest = [f for f in parts.functions if f.sym_name.data not in taken]
         whole = _Parts(parts.globals, outside, rest)
         text = _text(whole, self._target, self._symbols, self._exported)
         yield LlvmModule(HOST, HOST, text, Passes.ALL)
 
+    def _team(self, team: list[llvm.FuncOp], known: Mapping[str, llvm.FuncOp]) -> LlvmModule:
+        """The text of what lets threads run a step together: it is the same in all programs."""
+        own = {f.sym_name.data for f in team}
+        helpers = [known[name] for name in _HELPERS if name in known]
+        called = {name for f in (*team, *helpers) for name in _callees(f)} - own - set(_HELPERS)
+        outside = [known[name] for name in sorted(called)]
+        self._exported.update(f.sym_name.data for f in outside if _is_internal(f))
+        hidden = {f.sym_name.data for f in team if not _is_internal(f)} - set(_ENTRIES)
+        text = _text(_Parts([], outside, [*helpers, *team]), self._target, exported=hidden)
+        name = f"team.{sha256(text.encode()).hexdigest()[:20]}"
+        return LlvmModule(name + OBJECT, "team", text, Passes.ALL)
+
+
+_ENTRIES = ("openinfer_lead", "openinfer_worker")
+_TEAM = frozenset({*_ENTRIES, "openinfer_team_wait", "openinfer_team_take", "openinfer_team_learn"})
+"""Functions of `team.mlir` that are a module of their own. Each is large, or never inlined."""
+_HELPERS = ("openinfer_team_record", "openinfer_team_report")
+"""What these call, and the host's part, too: small, and in both."""
 
 _OWN = "openinfer.own"
 """What a kernel is called while its name is not known."""
@@ -102,7 +124,7 @@ def _own_module(
     function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp | None]
 ) -> list[llvm.FuncOp] | None:
     """The functions that a kernel calls, where it can be a module of its own; else None."""
-    if function.linkage.linkage.data != "internal" or _size(function) < OWN_MODULE:
+    if not _is_internal(function) or _size(function) < OWN_MODULE:
         return None
     called: dict[str, llvm.FuncOp] = {}
     for op in operations(function.body):
@@ -119,6 +141,16 @@ def _own_module(
 
 
 _WRITTEN = "openinfer_"
+
+
+def _is_internal(function: llvm.FuncOp) -> bool:
+    return function.linkage.linkage.data == "internal"
+
+
+def _callees(function: llvm.FuncOp) -> Iterator[str]:
+    for op in operations(function.body):
+        if isinstance(op, llvm.CallOp) and op.callee is not None:
+            yield op.callee.root_reference.data
 
 
 def _is_hidden(function: llvm.FuncOp) -> bool:

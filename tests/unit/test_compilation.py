@@ -63,7 +63,8 @@ def adds(name: str, number: int) -> LlvmModule:
 
 
 def test_large_kernels_are_modules_of_their_own() -> None:
-    *kernels, host = modules_of(LAYERS.format(x="x", n=80))
+    team, *kernels, host = modules_of(LAYERS.format(x="x", n=80))
+    assert team.what == "team"
     assert host.name == HOST
     assert host.passes is Passes.ALL
     assert {kernel.what.partition("_")[0] for kernel in kernels} >= {"matmul"}
@@ -78,7 +79,12 @@ def test_large_kernels_are_modules_of_their_own() -> None:
 
 def test_small_kernels_stay_with_the_step() -> None:
     text = "dynamic { x: f32[4]; }\nblock entry { assign y: f32[4];\nop relu(x) >> y; return y; }"
-    assert [module.name for module in modules_of(text)] == [HOST]
+    team, host = modules_of(text)
+    assert host.name == HOST
+    # What lets threads run a step is the same text in all programs.
+    assert team in modules_of(LAYERS.format(x="x", n=80))
+    assert "define void @openinfer_lead(" in team.text
+    assert "define void @openinfer_lead(" not in host.text
 
 
 def test_equal_kernels_of_two_programs_have_one_name_and_text() -> None:
@@ -201,15 +207,16 @@ def test_llvm_begins_before_all_kernels_are_converted(monkeypatch: pytest.Monkey
     monkeypatch.setattr(AddEntry, "apply", apply)
     added: list[str] = []
     early = oi.compile(text).parts
-    kernels = [name for name in added if name != HOST]
-    assert kernels
-    assert began.pop() == kernels
+    kernels = began.pop()
+    assert {name.partition(".")[0] for name in kernels} >= {"matmul"}
+    assert added[: len(kernels)] == kernels
+    assert {name.partition(".")[0] for name in added[len(kernels) :]} == {"team", HOST}
     with monkeypatch.context() as patched:
         patched.setattr("openinfer.lowering.cpu.convert_to_llvm.taker", lambda: None)
         added = []
         assert oi.compile(text).parts == early
         assert began.pop() == []
-        assert set(added) == {*kernels, HOST}
+        assert set(added) > {*kernels, HOST}
 
     def fails(*arguments: Any) -> None:
         raise CompileError("OI0980", "fails behind the kernels")
