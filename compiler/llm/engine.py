@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from openinfer.compiler.llm.runner import LOGITS, Floats, Runner, RunnerState
-from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR
+from openinfer.runtime.blocks import BLOCKS
+from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, kind_of
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.base import Package
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from openinfer.compiler.llm.template import ChatTemplate
     from openinfer.compiler.llm.tokenizer import Tokenizer
 
+ROUNDED: Final = "q8"
+"""The precision that rounds the left operand of products with weights in blocks to eight bits."""
 DEFAULT_CONTEXT: Final = 4096
 """Of a model that does not say how long its texts may be."""
 
@@ -53,10 +56,12 @@ class Engine:
     """A model, its program and tokenizer. For one thread at a time.
 
     `program`: a text, a path or a Graph in place of the family's; what it must be stands in
-    `docs/language-models.md`. `device`: one of those of `openinfer devices`, or "simulator". `context`: most
-    tokens of a text, default what the model was made for. `slots`: sequences that `runner` serves at once.
-    Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot run, and what
-    `open_model` and `compile` raise.
+    `docs/language-models.md`. `device`: one of those of `openinfer devices`, or "simulator". `precision`:
+    that of `compile`, None is exact; "q8" is for weights in blocks on the CPU, and no matter elsewhere.
+    `context`: most tokens of a text, default what the model was made for. `cache`: the dtype of keys and
+    values, default f16 with "q8" for weights that are narrower than f32, f32 else. `slots`: sequences that
+    `runner` serves at once. Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot
+    run, and what `open_model` and `compile` raise.
     """
 
     def __init__(
@@ -65,14 +70,15 @@ class Engine:
         *,
         program: str | os.PathLike[str] | Graph | None = None,
         device: str = DEFAULT_DEVICE,
-        precision: str | None = None,
+        precision: str | None = "q8",
         context: int | None = None,
         threads: int | None = None,
+        cache: str | None = None,
         slots: int = 1,
         chunk: int = 128,
     ) -> None:
         from openinfer.compiler.api import Simulator, compile
-        from openinfer.compiler.llm.families import open_language_model, program_text
+        from openinfer.compiler.llm.families import open_language_model
 
         self.model = (
             model
@@ -80,11 +86,15 @@ class Engine:
             else open_language_model(model, named=program is None)
         )
         try:
-            self.graph = program_text(self.model) if program is None else program
+            self.cache = cache or default_cache(precision, self.model)
+            """The dtype of keys and values in the family's program."""
+            self.graph = self._program(context) if program is None else program
+            self.precision = used_precision(precision, device, self.model)
+            """That of the products; None where they are exact."""
             if device == SIMULATOR:
                 executor = Simulator(self.graph, self.model).make_executor()
             else:
-                compiled = compile(self.graph, self.model, device, precision=precision)
+                compiled = compile(self.graph, self.model, device, precision=self.precision)
                 executor = compiled.make_executor(threads)
             self.runner = Runner(
                 executor,
@@ -248,6 +258,15 @@ class Engine:
         if rest:
             yield rest
 
+    def _program(self, context: int | None) -> Graph:
+        """That of the family, under its name in messages."""
+        from openinfer.compiler.api import Graph
+        from openinfer.compiler.llm.families import program_text
+
+        return Graph(
+            program_text(self.model, context=context, cache=self.cache), "the model's program"
+        )
+
     def _context(self, given: int | None) -> int:
         trained = self.model.sizes.get("context_length")
         context = given if given is not None else trained or DEFAULT_CONTEXT
@@ -261,6 +280,21 @@ class Engine:
                 hint=f"give at most {learned.shape[0]}",
             )
         return context
+
+
+def used_precision(precision: str | None, device: str, model: Package) -> str | None:
+    """What a precision comes to: "q8" is nothing but for weights in blocks on the CPU."""
+    if precision != ROUNDED:
+        return precision
+    blocks = any(info.dtype_name in BLOCKS for info in model.tensors.values())
+    return precision if blocks and kind_of(device) == DEFAULT_DEVICE else None
+
+
+def default_cache(precision: str | None, model: Package) -> str:
+    """Keys and values are rounded where weights are and nobody asked for exact products."""
+    matrices = [info for info in model.tensors.values() if len(info.shape) > 1]
+    narrow = any(info.dtype_name not in ("f32", "f64") for info in matrices)
+    return "f16" if precision == ROUNDED and narrow else "f32"
 
 
 def _vocabulary(executor: Any) -> int:

@@ -2,8 +2,10 @@
 
 The texts are `families/*.oi`. A line that ends with `// if NAME` is part of the program only where the
 model has a tensor, size or metadata entry of that name, one with `// if not NAME` only where it has
-not; `NAME=NUMBER` asks for a value. That is how a program follows a tied output or a missing count of
-heads. `program_text` gives what remains, which is what runs and what `openinfer program` prints.
+not; `NAME=NUMBER` asks for a value, `A or B` for one of several, `long_context` and `short_context` for the
+length of the texts where the model has frequencies for both. That is how a program follows a tied output or a
+missing count of heads. `program_text` gives what remains, which is what runs and what `openinfer program`
+prints.
 """
 
 from __future__ import annotations
@@ -25,21 +27,30 @@ _FOLDER = Path(__file__).with_name("families")
 
 FAMILIES: Final = {
     "gemma2": "gemma2",
+    "gemma3": "gemma3",
     "gpt2": "gpt2",
     "granite": "granite",
     "llama": "llama",
+    "mixtral": "mixtral",
     "olmo2": "olmo2",
     "phi3": "phi3",
     "qwen2": "qwen2",
     "qwen3": "qwen3",
+    "qwen3moe": "qwen3moe",
     "smollm3": "smollm3",
 }
-"""What `general.architecture` says, and the program that computes it."""
+"""What `general.architecture` says, and the program that computes it; a llama with experts is "mixtral"."""
 
+CACHES: Final = ("f16", "bf16", "f32")
+"""Dtypes of keys and values."""
+CACHE: Final = "f16"
+"""The one that the texts have."""
 NEIGHBOURS: Final = ", interleaved=true"
-_CONDITION = re.compile(r"[ \t]*// if (not )?(\S+)[ \t]*$")
+_CONDITION = re.compile(r"[ \t]*// if (not )?(\S+(?: or \S+)*)[ \t]*$")
 _NAMED = re.compile(r'@(?:ref|pattern)\("([^"]+)"\)')
 
+_CHOSEN: Final = ("rope_factors_long.weight", "rope_factors_short.weight")
+"""Tensors of which a program reads one."""
 _UNREAD: Final = re.compile(r"blk\.\d+\.attn_rot_embd(\.|$)")
 """Tensors that old converters wrote and nobody reads: angles that `rope` computes."""
 
@@ -57,7 +68,7 @@ _NEUTRAL: Final[dict[str, tuple[object, ...]]] = {
     "residual_scale": (0.0, 1.0),
     "rope_scale_linear": (0.0, 1.0),
     "rope_scaling_factor": (0.0, 1.0),
-    "rope_scaling_type": ("none",),
+    "rope_scaling_type": ("none", "linear", "longrope"),
     "use_parallel_residual": (True,),
 }
 """Keys that change what a model computes, and the values that change nothing."""
@@ -68,8 +79,11 @@ _REQUIRED: Final = (
     *_SIZES,
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
+    "attention.key_length",
     "attention.scale",
     "attention.sliding_window",
+    "expert_used_count",
+    "rope.dimension_count",
 )
 """Keys that programs read and that have no default."""
 
@@ -92,16 +106,28 @@ def open_language_model(path: str | os.PathLike[str], *, named: bool = True) -> 
         raise
 
 
-def program_text(model: Package, family: str | None = None) -> str:
+def program_text(
+    model: Package,
+    family: str | None = None,
+    *,
+    context: int | None = None,
+    cache: str = CACHE,
+) -> str:
     """The program of a model: `.oi` text that `compile` takes together with it.
 
-    With `family`, one of `FAMILIES`, that family's, whatever the model says it is. Raises PackageError
-    OI0790 for a file without `general.architecture`, OI0791 for an architecture that has no program here,
-    OI0797 where the model lacks tensors or numbers, OI0792 where it has some that its program does not
-    know and that would change the result, InputError OI0793 for a family that there is none of.
+    With `family`, one of `FAMILIES`, that family's, whatever the model says it is. `context`: most tokens
+    of a text, where that is not what the model was made for. `cache`: the dtype of keys and values, one of
+    `CACHES`. Raises PackageError OI0790 for a file without `general.architecture`, OI0791 for an architecture
+    that has no program here, OI0797 where the model lacks tensors or numbers, OI0792 where it has some that
+    its program does not know and that would change the result, InputError OI0793 for a family or a cache that
+    there is none of.
     """
+    if cache not in CACHES:
+        raise InputError(
+            "OI0793", f"there is no cache of {cache!r}", hint=f"there are {', '.join(CACHES)}"
+        )
     if family is not None:
-        return chosen(_text(checked_family(family)), model)
+        return _cached(chosen(_text(checked_family(family)), model, context), cache)
     known = isinstance(model, GgufPackage | HubModel)
     architecture = model.architecture if known else None
     if architecture is None:
@@ -110,6 +136,8 @@ def program_text(model: Package, family: str | None = None) -> str:
             f"{model.origin}: nothing says which architecture this is",
             hint="a language model names it in `general.architecture`; or give a program: --program my.oi",
         )
+    if architecture == "llama" and model.sizes.get("expert_count", 0) > 0:
+        architecture = "mixtral"
     name = FAMILIES.get(architecture)
     if name is None:
         near = did_you_mean(architecture, FAMILIES)
@@ -119,10 +147,10 @@ def program_text(model: Package, family: str | None = None) -> str:
             hint=f"{near}there are programs for {', '.join(sorted(FAMILIES))}; write one, "
             "beginning with that of a family near it (docs/language-models.md), and give it: --program my.oi",
         )
-    text = chosen(_text(name), model)
+    text = chosen(_text(name), model, context)
     check_covered(text, model)
     check_complete(text, model)
-    return text
+    return _cached(text, cache)
 
 
 def checked_family(name: str) -> str:
@@ -137,28 +165,36 @@ def checked_family(name: str) -> str:
     return FAMILIES[name]
 
 
+def _cached(text: str, cache: str) -> str:
+    """With keys and values in another dtype: it stands in the texts nowhere else."""
+    return re.sub(rf"\b{CACHE}\b", cache, text)
+
+
 def _text(name: str) -> str:
     return (_FOLDER / f"{name}.oi").read_text(encoding="utf-8")
 
 
-def chosen(text: str, model: Package) -> str:
+def chosen(text: str, model: Package, context: int | None = None) -> str:
     """The lines of a family's text that hold for this model, without their conditions."""
     if isinstance(model, HubModel):
         # What makes `.gguf` files permutes queries and keys so that the pairs of rope are neighbours.
         text = text.replace(NEIGHBOURS, "")
+    length = _length(model, context)
     lines: list[str] = []
     for line in text.splitlines():
         found = _CONDITION.search(line)
         if found is None:
             lines.append(line)
-        elif _has(model, found[2]) != bool(found[1]):
+        elif any(one == length or _has(model, one) for one in found[2].split(" or ")) != bool(
+            found[1]
+        ):
             lines.append(line[: found.start()])
     return "\n".join(lines) + "\n"
 
 
 def check_covered(text: str, model: Package) -> None:
     """Raises PackageError OI0792 where the model says more than its program reads."""
-    patterns = [_pattern(name) for name in _NAMED.findall(text)]
+    patterns = [_pattern(name) for name in (*_NAMED.findall(text), *_CHOSEN)]
     unread = [
         name
         for name in model.tensors
@@ -214,6 +250,15 @@ def _refuse(model: Package, what: str) -> None:
 def _pattern(name: str) -> re.Pattern[str]:
     """What the name of a tensor is, with numbers where it has indices."""
     return re.compile(re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(name)))
+
+
+def _length(model: Package, context: int | None) -> str | None:
+    """Whether texts are long or short for a model that has frequencies for both."""
+    if not _has(model, "rope_factors_long.weight"):
+        return None
+    trained = model.sizes.get("rope_scaling_original_context_length", 0)
+    most = context or model.sizes.get("context_length", 0)
+    return "long_context" if most > trained else "short_context"
 
 
 def _has(model: Package, condition: str) -> bool:

@@ -226,11 +226,13 @@ class Sampler:
     def logprobs(logits: Logits, token: int, top: int = 0) -> tuple[float, list[tuple[int, float]]]:
         """The logarithm of the probability of `token` by the raw `logits` `[V]`, and the `top` most
         probable tokens with theirs, most probable first."""
-        values = np.asarray(logits, np.float64)
+        values = np.asarray(logits, np.float32)
         largest = values.max()
-        norm = largest + math.log(float(np.exp(values - largest).sum()))
-        best = _ranked(np.asarray(logits, np.float32), top) if top > 0 else []
-        return float(values[token] - norm), [(int(one), float(values[one] - norm)) for one in best]
+        # Exponentials in f32 are exact to 1e-7, and much faster; their sum is not rounded to f32.
+        total = float(np.exp(values - largest).sum(dtype=np.float64))
+        norm = float(largest) + math.log(total)
+        best = _ranked(values, top) if top > 0 else []
+        return float(values[token]) - norm, [(int(one), float(values[one]) - norm) for one in best]
 
 
 def _ranked(logits: Logits, count: int) -> NDArray[np.int64]:

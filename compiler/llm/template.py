@@ -104,6 +104,10 @@ class ChatTemplate:
         text, mark = self._render(messages, tools, add_generation_prompt, kwargs)
         return text.replace(mark, "")
 
+    def close(self) -> None:
+        """Ends the process that renders; the next conversation starts another."""
+        _WORKER.close()
+
     def _render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -382,6 +386,10 @@ class _Worker:
                 if not line.endswith("\n"):
                     self._end()
             return cast("dict[str, Any]", json.loads(line)) if line.endswith("\n") else None
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is not None and self._process.poll() is None:

@@ -7,7 +7,7 @@ of tokens are put together here, so that decoding a whole text and streaming it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -116,11 +116,11 @@ class Tokenizer:
         stream = TextStream(lambda token: self.piece(token, special=special), strip)
         return "".join(map(stream.push, ids)) + stream.finish()
 
-    def stream(self, *, start: bool = False) -> TextStream:
+    def stream(self, *, start: bool = False, shown: Collection[int] = frozenset()) -> TextStream:
         """Text of ids that arrive one by one, as `decode` gives it. With `start` they begin a text;
         without, they continue one, and a space in front stays."""
         strip = start and (self.vocabulary.add_space_prefix or self.kind == "wpm")
-        return TextStream(self.piece, strip)
+        return TextStream(lambda token: self.piece(token, special=token in shown), strip)
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
         """The bytes that a token adds to a text; they may be a part of a character."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openinfer.compiler.arguments import WORKING_PRECISIONS
 from openinfer.compiler.tools.arguments import add_device
 from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.runtime.devices import DEFAULT_DEVICE
@@ -13,6 +15,7 @@ from openinfer.runtime.devices import DEFAULT_DEVICE
 if TYPE_CHECKING:
     from openinfer.compiler.llm.engine import Answer, Engine
 
+ROUNDED = "q8"
 _SAMPLING = (
     ("--temp", "temperature", float, "T", "0: always the most probable token"),
     ("--top-k", "top_k", int, "N", "draw from the N most probable tokens; 0: from all"),
@@ -47,10 +50,23 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     add("-t", "--threads", type=int, metavar="N", help="processors of a step (default: all)")
     add(
         "--precision",
-        metavar="NAME",
-        help="precision of the products, as `openinfer compile` has it",
+        choices=WORKING_PRECISIONS,
+        default=ROUNDED,
+        help="of the products; q8 (default) rounds rows beside weights in blocks to 8 bits, f32 is exact",
     )
+    add_cache(parser)
     add_device(parser, simulator=True, default=DEFAULT_DEVICE)
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """`--cache`, for programs of families."""
+    from openinfer.compiler.llm.families import CACHES
+
+    parser.add_argument(
+        "--cache",
+        choices=CACHES,
+        help="dtype of keys and values (default: f16 with precision q8 for narrow weights, else f32)",
+    )
 
 
 def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,18 +83,28 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stop", action="append", default=[], metavar="TEXT", help="end before it (repeatable)")
 
 
-def engine_of(args: argparse.Namespace) -> Engine:
+def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> Engine:
     """The engine that the command line asks for."""
     from openinfer.compiler.llm.engine import Engine
 
-    return Engine(
+    engine = Engine(
         Path(args.model),
         program=None if args.program is None else args.program.graph(),
         device=args.device,
         precision=args.precision,
         context=args.context,
         threads=args.threads,
+        cache=args.cache,
+        slots=slots,
+        chunk=chunk,
     )
+    if engine.precision == ROUNDED:
+        print(
+            "precision q8: rows beside weights in blocks are rounded to 8 bits, keys and values to "
+            f"{engine.cache}; --precision f32 computes exactly",
+            file=sys.stderr,
+        )
+    return engine
 
 
 def answer_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -30,6 +30,7 @@ COMMANDS = {
     "program": "print the program that runs a language model",
     "quantize": "write a .gguf model with its weights in a block format",
     "run": "run a program and print its results",
+    "serve": "answer requests over HTTP with a language model, in OpenAI's form",
     "trace": "show where the time of a run went, by node, op, scope and line",
     "tune": "measure the tiles of a program's matrix products, and keep the best",
 }

@@ -178,7 +178,7 @@ class Model:
             writer.add_layer_norm_rms_eps(shape.eps)
             writer.add_rope_freq_base(shape.base)
             writer.add_rope_dimension_count(shape.turned or shape.size)
-            if shape.size * shape.heads != shape.width:
+            if shape.size * shape.heads != shape.width or shape.architecture == "gemma3":
                 writer.add_key_length(shape.size)
                 writer.add_value_length(shape.size)
         if shape.rope_factor != 1:

@@ -182,3 +182,77 @@ def test_rows_that_are_not_finite(tmp_path: Path) -> None:
 
 def test_tables_and_products_read_the_same_formats() -> None:
     assert set(READERS) == set(ROW_READERS)
+
+
+def test_large_weights_are_laid_out_by_threads_and_leave_the_file(tmp_path: Path) -> None:
+    """Many members, more bytes than one thread lays out: all are in their place, and views of the file stay
+    right although its pages were given back."""
+    count, size = 5, 2048
+    text = """
+    dynamic { x: f32[B, 2048]; }
+    constant { W(l): f32[1024, 2048] @pattern("w.{l}") @dtype(_); }
+    block entry {
+        y = op linear(x, W[0]);
+        loop layers (l in 1..block_count) {
+            z = op linear(x, W[l]);
+            y = op add(y, z);
+        }
+        return y;
+    }
+    """
+    data = [np.tile(blocks("q8_0", 32, size, n), (32, 1)) for n in range(count)]
+    tensors = {f"w.{n}": ("q8_0", rows) for n, rows in enumerate(data)}
+    package = oi.open_model(write(tmp_path / "m.gguf", tensors, block_count=count))
+    view = package.read("w.3")
+    executor = oi.compile(oi.graph(text), package).make_executor()
+    x = np.random.default_rng(1).standard_normal((1, size)).astype(np.float32)
+    wanted = sum(x.astype(np.float64) @ values("q8_0", rows[:32]).T for rows in data)
+    found = np.asarray(executor.run(x=x)["y"]).reshape(32, 32)
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.array_equal(view, data[3])
+
+
+LAYERS = """
+dynamic { x: f32[B, 32]; }
+constant {
+    A(l): f32[32, 32] @pattern("a.{l}") @dtype(_);
+    W(l): f32[32, 32] @pattern("w.{l}") @dtype(_);
+}
+block entry {
+    h = op linear(x, W[1]);
+    loop layers (l in 0..block_count) {
+        n = op rms_norm(h, eps=1e-5);
+        n = op linear(n, A[l]);
+        n = op linear(n, W[l]);
+        h = op add(h, n);
+    }
+    return h;
+}
+"""
+
+
+def test_layers_of_several_formats(tmp_path: Path) -> None:
+    """Files mix formats over the layers of a loop, here more layers than a word has bits."""
+    count = 70
+    kinds = np.random.default_rng(2).choice(["q8_0", "q4_1", "q5_0"], count).tolist()
+    tensors = {f"w.{n}": (kind, blocks(kind, 32, 32, n)) for n, kind in enumerate(kinds)}
+    tensors |= {f"a.{n}": ("q4_0", blocks("q4_0", 32, 32, 100 + n)) for n in range(count)}
+    package = oi.open_model(write(tmp_path / "m.gguf", tensors, block_count=count))
+    x = np.random.default_rng(3).standard_normal((3, 32)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        simulator = oi.Simulator(oi.graph(LAYERS), package)
+    wanted = np.asarray(simulator.make_executor().run(x=x)["h"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModelWarning)
+        program = oi.compile(oi.graph(LAYERS), package)
+    rows = [row for row in program.manifest.weights if row.variable == "W"]
+    assert {row.block: sum(map(bool, row.sources)) for row in rows} == {
+        kind: kinds.count(kind) for kind in set(kinds)
+    }
+    assert all(
+        row.held == kinds.count(row.block) * 32 * BLOCKS[row.block or ""].nbytes for row in rows
+    )
+    executor = program.make_executor()
+    found = np.asarray(executor.run(x=x)["h"])
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()

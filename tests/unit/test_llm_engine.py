@@ -14,6 +14,7 @@ import pytest
 from llm_models import KINDS, SHAPES, VOCABULARY, Model
 
 import openinfer as oi
+from openinfer.compiler.llm.engine import default_cache, used_precision
 from openinfer.compiler.llm.families import program_text
 from openinfer.compiler.llm.perplexity import perplexity
 from openinfer.compiler.llm.runner import Part
@@ -26,14 +27,14 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     path = tmp_path_factory.mktemp("engine") / "m.gguf"
-    return Model(path, SHAPES["llama"], [KINDS.F32, KINDS.Q8_0, KINDS.Q4_K], template=TEMPLATE)
+    return Model(path, SHAPES["llama"], [KINDS.Q8_0], template=TEMPLATE)
 
 
 @pytest.fixture(scope="module")
 def engine(model: Model) -> Iterator[oi.Engine]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", oi.ModelWarning)
-        with oi.Engine(model.path, slots=2) as made:
+        with oi.Engine(model.path, slots=2, precision=None) as made:
             yield made
 
 
@@ -48,7 +49,7 @@ def test_greedy_tokens_are_those_of_float64(model: Model, engine: oi.Engine) -> 
     """64 of them: compiled, simulated, and by the oracle, each behind those before it."""
     answer = engine.generate(TEXT, max_tokens=64, temperature=0, logit_bias={2: -1e9})
     text = "".join(answer)
-    with oi.Engine(model.path, device="simulator") as other:
+    with oi.Engine(model.path, device="simulator", precision=None) as other:
         simulated = other.generate(TEXT, max_tokens=64, temperature=0, logit_bias={2: -1e9})
         assert "".join(simulated) == text
     assert simulated.tokens == answer.tokens
@@ -142,6 +143,25 @@ def test_tables_beyond_4096_positions(model: Model, engine: oi.Engine) -> None:
     assert np.isfinite(next_found).all()
 
 
+def test_rows_in_eight_bits(model: Model, engine: oi.Engine, capsys: Any, tmp_path: Path) -> None:
+    """What commands choose for weights in blocks, and say; the bound is that of docs/numerics.md."""
+    assert (engine.precision, engine.cache) == (None, "f32")
+    assert main(["generate", str(model.path), "the cat", "-n", "2", "--temp", "0"]) == 0
+    assert "precision q8" in capsys.readouterr().err
+    with oi.Engine(model.path) as rounded:
+        assert (rounded.precision, rounded.cache) == ("q8", "f16")
+        wanted, found = engine.logits(TEXT), rounded.logits(TEXT)
+    assert not np.array_equal(found, wanted)
+    assert np.abs(found - wanted).max() < 3e-2 * np.abs(wanted).max()
+    plain = Model(tmp_path / "plain.gguf", SHAPES["llama"], [KINDS.F32])
+    with oi.open_model(plain.path) as package:
+        assert used_precision("q8", "cpu", package) is None
+        assert default_cache("q8", package) == "f32"
+    with oi.open_model(model.path) as package:
+        assert used_precision("q8", "vulkan:0", package) is None
+        assert used_precision("bf16", "vulkan:0", package) == "bf16"
+
+
 def test_embeddings(engine: oi.Engine) -> None:
     found = engine.embed(["the cat", "and the hat"])
     assert found.shape == (2, 256)
@@ -213,7 +233,7 @@ def test_commands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """generate, perplexity and chat: text, JSON, a prompt from a file, lines from a pipe."""
-    common = [str(model.path), "-t", "1"]
+    common = [str(model.path), "-t", "1", "--precision", "f32"]
     sampling = ["-n", "6", "--temp", "0"]
     assert main(["generate", *common, "the cat", *sampling, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -232,3 +252,43 @@ def test_commands(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(lines) == 3
     assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate", "MODEL", "the cat"],
+        ["chat", "MODEL"],
+        ["perplexity", "MODEL", "TEXT"],
+        ["serve", "MODEL", "--port", "0"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_every_command_runs_an_engine(
+    arguments: list[str],
+    model: Model,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is no second way to run a model: without engines no command does."""
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise oi.InputError("OI0796", "no engine can be made")
+
+    monkeypatch.setattr(oi.Engine, "__init__", broken)
+    (tmp_path / "text.txt").write_text("the cat")
+    places = {"MODEL": str(model.path), "TEXT": str(tmp_path / "text.txt")}
+    assert main([places.get(one, one) for one in arguments]) == 1
+    assert "no engine can be made" in capsys.readouterr().err
+
+
+def test_benchmarks_run_an_engine(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.language.engines import Ours
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise oi.InputError("OI0796", "no engine can be made")
+
+    monkeypatch.setattr(oi.Engine, "__init__", broken)
+    with pytest.raises(oi.InputError, match="no engine"):
+        Ours(model.path, 1)
