@@ -43,9 +43,9 @@ class ChoosePlaces(ModulePass):
         %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
 
     These are ops between scalars; chains of small values that begin at inputs, persistent values and
-    other host ops; what gathers small values from inputs; elementwise ops of what the host has and only host ops read; ops whose node says
-    `with { placement = "cpu" }`; and what the device does not support (`Demands.supports`). Indices and
-    sizes are no ops of this kind: `@step` computes them.
+    other host ops; what gathers small values from inputs; elementwise ops of what the host has and only host
+    ops read; ops whose node says `with { placement = "cpu" }`; and what the device does not support
+    (`Demands.supports`). Indices and sizes are no ops of this kind: `@step` computes them.
     In a module with `openinfer.no_fallback` the last of these are an error, OI0738, that names them all.
     What is left to the host, it must support, or the compilation ends with OI0739.
 
