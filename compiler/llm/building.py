@@ -112,13 +112,14 @@ def _wpm(vocabulary: Vocabulary) -> Tokenizer:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     numbers: dict[str, int] = {}
+    unknown = vocabulary.ids["unknown"]
     for number, text in enumerate(vocabulary.tokens):
-        if vocabulary.types[number] == TokenType.NORMAL:
+        if vocabulary.types[number] == TokenType.NORMAL and number != unknown:
             # Files mark the beginning of a word, the library its continuation.
             text = text[1:] if text.startswith(SPACE) else f"##{text}"
         numbers.setdefault(text, number)
-    unknown = vocabulary.tokens[vocabulary.ids["unknown"]]
-    made = Tokenizer(models.WordPiece(vocab=numbers, unk_token=unknown))
+    word = vocabulary.tokens[unknown]
+    made = Tokenizer(models.WordPiece(vocab=numbers, unk_token=word))
     made.normalizer = normalizers.BertNormalizer(
         lowercase=vocabulary.lowercase, strip_accents=vocabulary.strip_accents
     )

@@ -70,8 +70,10 @@ def _environment() -> Any:
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             numbers = isinstance(left, int | float) and isinstance(right, int | float)
-            if operator in ("*", "**") and not numbers:
-                raise TemplateError("a text or list is multiplied")
+            if operator == "*" and not numbers:
+                parts = [len(one) if hasattr(one, "__len__") else one for one in (left, right)]
+                if parts[0] * parts[1] > MAX_OUTPUT:
+                    raise TemplateError("a text or list is multiplied too often")
             if operator == "**" and (abs(left) > _LARGEST_NUMBER or abs(right) > 64):
                 raise TemplateError("a power is too large")
             result = super().call_binop(context, operator, left, right)

@@ -35,6 +35,9 @@ class TableRunner:
     context: int = 400
     chunk: int = 64
     delay: float = 0.0
+    """Seconds of a step."""
+    per_token: float = 0.0
+    """Seconds of each token in a step."""
     held: list[list[int]] = field(default_factory=list[list[int]])
     widths: list[int] = field(default_factory=list[int])
     """Parts of each step."""
@@ -49,7 +52,7 @@ class TableRunner:
         if self.fails:
             self.fails = False
             raise RuntimeError("the step failed")
-        time.sleep(self.delay)
+        time.sleep(self.delay + self.per_token * sum(len(part.ids) for part in parts))
         assert len({part.slot for part in parts}) == len(parts)
         self.widths.append(len(parts))
         self.tokens.append(sum(len(part.ids) for part in parts))

@@ -298,6 +298,34 @@ def test_bad_fields(running: Running, path: str, body: Any, words: str) -> None:
     assert words in found["error"]["message"]
 
 
+def test_absurd_requests_never_fail_the_server(running: Running) -> None:
+    """Fields with values of any kind: an answer, or an error that is the client's."""
+    generator = np.random.default_rng(8)
+    names = [
+        *("model", "messages", "prompt", "input", "content", "tokens", "temperature", "top_p", "n"),
+        *("top_k", "seed", "stop", "max_tokens", "logit_bias", "logprobs", "top_logprobs", "tools"),
+        *("response_format", "stream_options", "tool_choice", "echo", "encoding_format"),
+        *("chat_template_kwargs", "repeat_last_n", "min_p", "typical_p", "frequency_penalty"),
+    ]
+    values: list[Any] = [
+        *(None, True, 0, -1, 1, 2**63, 1e300, -0.0, "", "hello", "﷐<|im_end|>", [], {}, [[]]),
+        *([{}], [None], {"": ""}, {"1": 1e308}, [1, "a"], {"type": "json_object"}, ["tiny"], [5]),
+        *([{"role": "user", "content": "hello"}], [{"role": "tool", "content": ["x"]}]),
+    ]
+    paths = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize"]
+    statuses: set[int] = set()
+    for _ in range(200):
+        path = paths[int(generator.integers(4))]
+        chosen = generator.choice(names, size=int(generator.integers(1, 4)))
+        body = {str(name): values[int(generator.integers(len(values)))] for name in chosen}
+        if generator.random() < 0.7:
+            body = {"messages": user("hello"), "prompt": "count", "max_tokens": 2} | body
+        status, _ = post(running[0], path, body)
+        statuses.add(status)
+        assert status in (200, 400, 404), (status, path, body)
+    assert statuses >= {200, 400}
+
+
 def test_bad_http(running: Running) -> None:
     url = running[0]
     assert post(url, "/v1/none", {})[0] == 404
@@ -443,6 +471,22 @@ def test_a_long_prompt_delays_nobody(slow: servers.TableEngine) -> None:
     # Each step had the next token of the answer, and at most a chunk of the prompt.
     assert max(tokens) == 17
     assert tokens.count(17) >= 60
+
+
+def test_pieces_of_prompts_are_as_long_as_the_machine_is_fast(tmp_path: Any) -> None:
+    engine = servers.table_engine(
+        tmp_path / "v.gguf", ANSWERS, slots=2, context=2000, chunk=64, per_token=0.01
+    )
+    with servers.serving(engine) as (url, _):
+        complete = client_of(url).completions.create
+        stream = complete(model="tiny", prompt="z" * 40 + "long", stream=True)
+        next(stream)
+        start = len(engine.runner.tokens)
+        assert engine.runner.tokens[0] == 44
+        complete(model="tiny", prompt="y" * 100 + "count", max_tokens=1)
+        stream.close()
+    # A token takes 10 ms: about 25 of them in the quarter of a second that the other answer waits.
+    assert 16 <= max(engine.runner.tokens[start:]) <= 30
 
 
 def test_the_beginning_of_a_prompt_is_computed_once(slow: servers.TableEngine) -> None:

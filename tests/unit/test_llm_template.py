@@ -147,7 +147,7 @@ def test_what_templates_are_given(tokenizer: Tokenizer) -> None:
     source = (
         "{{ eos_token }}{{ enable_thinking }}{{ tools | tojson }}{% for m in messages %}{{ m.content }}"
         "{% for c in m.tool_calls %}{{ c.function.arguments.x + 1 }}{% endfor %}{% break %}{% endfor %}"
-        "{% generation %}{{ strftime_now('%Y') | length }}{% endgeneration %}"
+        "{% generation %}{{ strftime_now('%Y') | length }}{% endgeneration %}{{ '-' * 3 }}"
     )
     call = {"function": {"name": "f", "arguments": json.dumps({"x": 41})}}
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
@@ -156,7 +156,7 @@ def test_what_templates_are_given(tokenizer: Tokenizer) -> None:
         tools=[{"name": "<ü>"}],
         enable_thinking=False,
     )
-    assert text == '<|endoftext|>False[{"name": "<ü>"}]ab424'
+    assert text == '<|endoftext|>False[{"name": "<ü>"}]ab424---'
 
 
 HARMFUL = {

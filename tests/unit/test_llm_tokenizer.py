@@ -189,6 +189,37 @@ def test_every_expression_is_understood(tmp_path: Path) -> None:
         assert tokenizer.decode(tokenizer.encode(text)) == text, name
 
 
+CUTS = {
+    # By hand, from the expressions that the models' own tokenizer.json has.
+    "gpt-4o": ("HelloWorld's ABCdef 12345!?\n\n", "Hello|World's| ABCdef| |123|45|!?\n\n"),
+    "tekken": ("HelloWorld's 123", "Hello|World|'s| |1|2|3"),
+    "deepseek-v3": ("a1234 b!\n中文x", "a|123|4| b|!\n|中文|x"),
+    "llama-bpe": ("I'M 1234  x", "I|'M| |123|4| | x"),
+    "qwen2": ("don't 12", "don|'t| |1|2"),
+    "gpt-2": ("don't 12  x", "don|'t| 12| | x"),
+    "falcon": ("a 1234+5", "a| |123|4|+|5"),
+    "starcoder": ("a 12", "a| |1|2"),
+    "viking": ("ab, 12", "ab|,| |1|2"),
+    "minicpm5": ("x1234 y", "x|123|4| y"),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_where_texts_are_cut(name: str, tmp_path: Path) -> None:
+    text, wanted = CUTS[name]
+    # With no merge at all, tokens are bytes; the cuts are asked of the library itself.
+    from openinfer.compiler.llm.building import build
+    from openinfer.compiler.llm.vocabulary import read_vocabulary
+    from openinfer.runtime.packages.gguf import GgufPackage
+
+    with oi.open_model(vocabularies.write(tmp_path / "v.gguf", vocabularies.bpe(name))) as model:
+        assert isinstance(model, GgufPackage)
+        library = build(read_vocabulary(model))
+    assert library.pre_tokenizer is not None
+    places = [place for _, place in library.pre_tokenizer.pre_tokenize_str(text)]
+    assert "|".join(text[begin:end] for begin, end in places) == wanted
+
+
 def test_special_tokens_of_phi_3_swallow_white_space(tmp_path: Path) -> None:
     keys = vocabularies.bpe() | {"general.name": (files.TEXT, "Phi-3-mini")}
     tokenizer = vocabularies.tokenizer(tmp_path / "v.gguf", keys)
@@ -312,6 +343,27 @@ def test_hostile_files(tmp_path: Path, name: str) -> None:
         keys[f"tokenizer.ggml.{key}"] = entry
     with pytest.raises(oi.OpenInferError, match=message):
         vocabularies.tokenizer(tmp_path / "v.gguf", keys)
+
+
+def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
+    """Bytes changed anywhere: a tokenizer that works, or an error of ours, and nothing else."""
+    generator = random.Random(9)
+    refused = 0
+    for make in (vocabularies.spm, vocabularies.bpe, vocabularies.wpm, vocabularies.ugm):
+        path = vocabularies.write(tmp_path / "v.gguf", make())
+        good = path.read_bytes()
+        for _ in range(60):
+            data = bytearray(good)
+            for _ in range(generator.choice((1, 1, 4, 16))):
+                data[generator.randrange(len(data))] = generator.randrange(256)
+            path.write_bytes(data)
+            try:
+                with oi.open_model(path) as model:
+                    tokenizer = Tokenizer.of(model)
+                tokenizer.decode(tokenizer.prompt("hello w 12 <|im_end|>"))
+            except oi.OpenInferError:
+                refused += 1
+    assert 60 < refused < 240
 
 
 def test_more_tokens_than_rows_of_the_embedding(tmp_path: Path) -> None:

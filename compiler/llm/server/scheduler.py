@@ -24,6 +24,11 @@ from openinfer.compiler.llm.stops import StopStrings
 from openinfer.compiler.llm.tokenizer import Tokenizer
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
 
+_PATIENCE = 0.25
+"""Seconds that answers wait for a piece of somebody's prompt, as a rule."""
+_LEAST = 8
+"""So many tokens of prompts are in a step in any case: a slow machine must come to its end, too."""
+
 Finish: TypeAlias = Literal["stop", "length"]
 
 
@@ -165,6 +170,8 @@ class Scheduler:
         self._used = [0] * slots.slots
         """When each slot was last taken: the one that nobody used for longest is overwritten first."""
         self._turn = 0
+        self._pace = 0.0
+        """Seconds that a token of a prompt takes, by the last steps; 0 before the first."""
         self._stopping = False
         self._wake = threading.Condition()
         self.counts = Counts()
@@ -290,7 +297,7 @@ class Scheduler:
     def _step(self) -> None:
         """One step of the model, and what follows of it for each sequence."""
         chosen: list[tuple[_Sequence, Part]] = []
-        budget = self._slots.chunk
+        budget = self._budget()
         for one in self._running:
             left = len(one.text) - one.done
             count = 1 if left == 1 else min(left, budget)
@@ -311,8 +318,12 @@ class Scheduler:
                 self._slots.held[one.slot].clear()
                 self._end(one.job, Failed(error), "failed")
             return
+        seconds = time.perf_counter() - started
         self.counts.steps += 1
-        self.counts.step_seconds += time.perf_counter() - started
+        self.counts.step_seconds += seconds
+        count = sum(len(part.ids) for _, part in chosen)
+        if count > len(chosen):
+            self._pace = 0.5 * (self._pace or seconds / count) + 0.5 * seconds / count
         for (one, part), score in zip(chosen, scores):
             one.done += len(part.ids)
             try:
@@ -323,6 +334,14 @@ class Scheduler:
             except Exception as error:
                 self._leave(one)
                 self._end(one.job, Failed(error), "failed")
+
+    def _budget(self) -> int:
+        """Tokens of prompts in the next step: so few that those who are being answered do not wait long for
+        it."""
+        chunk = self._slots.chunk
+        if self._pace == 0.0 or all(len(one.text) - one.done > 1 for one in self._running):
+            return chunk
+        return max(min(int(_PATIENCE / self._pace), chunk), min(_LEAST, chunk))
 
     def _choose(self, one: _Sequence, sampler: Sampler, logits: NDArray[np.float32]) -> None:
         """The next token of an answer."""
