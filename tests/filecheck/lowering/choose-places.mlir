@@ -169,3 +169,18 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return %c, %t, %a : tensor<512xi4>, tensor<32x64xi4>, tensor<64xi64>
   }
 }
+// -----
+// A few elements of an input of any length are the host's, those of a weight or at places that the device
+// computes are not.
+// CHECK: nn.gather(%x, %i) {axis = 0 : i64, node = 0 : i64} attrs {openinfer.place = "host"}
+// CHECK: nn.gather(%w, %i) {axis = 0 : i64, node = 1 : i64} :
+// CHECK: nn.gather(%x, %x) {axis = 0 : i64, node = 2 : i64} :
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x", "i"]}
+  func.func @step(%x: tensor<?xi32, #nn.dims<N>>, %i: tensor<1xi32>, %w: tensor<512xi32>) -> (tensor<1xi32>, tensor<1xi32>, tensor<?xi32, #nn.dims<N>>) {
+    %g = nn.gather(%x, %i) {axis = 0 : i64, node = 0 : i64} : (tensor<?xi32, #nn.dims<N>>, tensor<1xi32>) -> tensor<1xi32>
+    %h = nn.gather(%w, %i) {axis = 0 : i64, node = 1 : i64} : (tensor<512xi32>, tensor<1xi32>) -> tensor<1xi32>
+    %k = nn.gather(%x, %x) {axis = 0 : i64, node = 2 : i64} : (tensor<?xi32, #nn.dims<N>>, tensor<?xi32, #nn.dims<N>>) -> tensor<?xi32, #nn.dims<N>>
+    func.return %g, %h, %k : tensor<1xi32>, tensor<1xi32>, tensor<?xi32, #nn.dims<N>>
+  }
+}
