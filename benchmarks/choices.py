@@ -101,6 +101,8 @@ def _workloads(words: Sequence[str]) -> tuple[Workload, ...]:
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
+    if word == "W7":
+        return "language models have a command of their own: python -m benchmarks.language"
     guess = did_you_mean(word, known, 3, quote="'").rstrip()
     if not guess or word.startswith("W"):
         return f"{', '.join(GROUPS)}, or a row that `openinfer bench --list` names"

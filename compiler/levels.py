@@ -132,7 +132,7 @@ def _with_package(manifest: Manifest, package: Package) -> Manifest:
 def _check_weights(manifest: Manifest, package: Package | None) -> None:
     """Raises ArtefactError OI0804 without a package that the program reads, OI0805 for one whose tensors
     are not those of the level."""
-    from openinfer.runtime.dtypes import DTYPES
+    from openinfer.runtime.dtypes import DTYPES, PACKAGE_DTYPES
     from openinfer.runtime.storage import holds_all_of
 
     variables = {row.name: row for row in manifest.variables}
@@ -158,14 +158,24 @@ def _check_weights(manifest: Manifest, package: Package | None) -> None:
                     hint="give the model that the level was bound to",
                 )
     for weight in manifest.weights:
-        if weight.prepare is None:
-            dtype = DTYPES[variables[weight.variable].dtype]
+        for source in filter(None, weight.sources if weight.block is not None else ()):
             assert package is not None
-            stored = sum(dtype.nbytes(package.info(name).size) for name in weight.sources)
-            if stored != weight.nbytes:
+            if package.info(source).dtype_name != weight.block:
                 raise ArtefactError(
                     "OI0805",
-                    f"the level takes {weight.nbytes} bytes for {weight.variable}, the model has "
+                    f"the level takes {source!r} in blocks of {weight.block}, the model has "
+                    f"{package.info(source).dtype_name}",
+                    hint="give the model that the level was bound to",
+                )
+        if weight.prepare is None:
+            dtype = PACKAGE_DTYPES[weight.block or variables[weight.variable].dtype]
+            assert package is not None
+            sources = filter(None, weight.sources)
+            stored = sum(dtype.nbytes(package.info(name).size) for name in sources)
+            if stored != weight.held:
+                raise ArtefactError(
+                    "OI0805",
+                    f"the level takes {weight.held} bytes for {weight.variable}, the model has "
                     f"{stored}",
                     hint="give the model that the level was bound to",
                 )

@@ -93,6 +93,11 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "uses are final; before hoisting, which looks at what is carried",
                 ),
                 faster("hoist-invariants", "whole operations are found, what is left is expensive"),
+                faster(
+                    "split-formats",
+                    "loops are final, whose bodies it doubles",
+                    needs="keep-blocks",
+                ),
                 faster("keep-blocks", "who reads a weight is final", needs="choose-layouts"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
@@ -421,7 +426,7 @@ def run(
         for number, phase in enumerate(ahead, 1):
             at_stage(f"{phase.name}, {number} of {len(ahead)}")
             for step in phase.steps:
-                if current().without.intersection((step.name, step.needs)):
+                if any(name in current().without for name in _with_needs(step, phase)):
                     continue
                 for item in build_passes(step.spec):
                     run_pass(item, module, context, phase.name, on_pass, timings)
@@ -437,6 +442,16 @@ def run(
                     check_legality(module, phase.name, phase.leaves)
             if on_phase is not None:
                 on_phase(phase.name, module)
+
+
+def _with_needs(step: Step, phase: Phase) -> list[str]:
+    """A step and what finishes what it begins."""
+    names = [step.name]
+    if step.needs is not None:
+        names.append(step.needs)
+        found = [other for other in phase.steps if other.name == step.needs]
+        names += [name for other in found for name in _with_needs(other, phase)]
+    return names
 
 
 def run_pass(

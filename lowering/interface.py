@@ -48,7 +48,8 @@ class Weight:
     variable: str
     """Empty for a constant that `prepare` makes."""
     sources: tuple[str, ...]
-    """Tensors of the package, for a family all members in row-major order; none for such a constant."""
+    """Tensors of the package, for a family all members in row-major order; none for such a constant, and an
+    empty text for a member that no step reads."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
     layout: PanelsAttr | PairsAttr | BlocksAttr | TilesAttr | None = None

@@ -7,6 +7,7 @@ Names, ids and sizes are those of GGUF (`ggml-common.h` of llama.cpp). What the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,31 @@ class BlockFormat:
     nbytes: int
     parts: tuple[BlockPart, ...]
     """All bytes of the block, in their order."""
+
+    @cached_property
+    def in_panels(self) -> tuple[tuple[str, int], ...]:
+        """All units, part and number, as they stand where columns lie side by side: in the order in which
+        kernels read them."""
+        if self.name == "q6_k":
+            # Four elements of each quarter of one half are two words of `ql` and one of `qh`.
+            words = (
+                unit
+                for half in range(2)
+                for n in range(8)
+                for unit in (("ql", 16 * half + n), ("ql", 16 * half + n + 8), ("qh", 8 * half + n))
+            )
+            return (("d", 0), *(("scales", n) for n in range(16)), *words)
+        return tuple((part.name, n) for part in self.parts for n in range(part.count))
+
+    @cached_property
+    def places(self) -> dict[tuple[str, int], int]:
+        """Where the units stand then, in bytes of one column."""
+        found: dict[tuple[str, int], int] = {}
+        offset = 0
+        for name, number in self.in_panels:
+            found[name, number] = offset
+            offset += self.part(name).unit
+        return found
 
     def part(self, name: str) -> BlockPart:
         """The part of a name. Raises KeyError."""

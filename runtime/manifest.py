@@ -45,13 +45,19 @@ class WeightRow:
     variable: str
     """Empty for a constant that `prepare` makes."""
     sources: list[str]
-    """Tensors of the package; none for such a constant."""
+    """Tensors of the package, none for such a constant; empty texts for members that no step reads."""
     nbytes: int
-    """Bytes of all members as the step wants them."""
+    """Bytes of all members as the step wants them, with room for those without a source."""
     prepare: str | None = None
     """Function that lays one member out; None: the bytes of the package as they are."""
     block: str | None = None
     """The block format whose bytes it is made of; None: of values of the variable's dtype."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of the members that have a source: what it takes of the memory."""
+        there = sum(map(bool, self.sources))
+        return self.nbytes * there // len(self.sources) if self.sources else self.nbytes
 
 
 @dataclass(frozen=True)

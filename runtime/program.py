@@ -150,7 +150,7 @@ class Program:
                 try:
                     self._loaded = device_of(self.device).load(self)
                 except MemoryError as error:
-                    needed = sum(row.nbytes for row in self.manifest.weights)
+                    needed = sum(row.held for row in self.manifest.weights)
                     raise ArtefactError(
                         "OI0813",
                         f"not enough memory for the code and weights of the program, {needed} bytes"
@@ -332,7 +332,7 @@ class Program:
         from openinfer.runtime.plan import nominal_sizes
 
         manifest = self.manifest
-        weights = sum(row.nbytes for row in manifest.weights)
+        weights = sum(row.held for row in manifest.weights)
         sizes = nominal_sizes(manifest)
         shown = ", ".join(f"{name} = {sizes[name]}" for name in manifest.runtime_sizes)
         return (

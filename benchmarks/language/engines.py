@@ -24,13 +24,18 @@ class Sequencer(Protocol):
         ...
 
 
+PRECISION = "q8"
+"""What `openinfer generate` computes with on a CPU."""
+
+
 class Ours:
     """Our engine, with one slot; a prompt is computed in the chunks that `Engine.generate` takes."""
 
     def __init__(self, path: Path, threads: int) -> None:
         import openinfer as oi
 
-        self._runner = oi.Engine(path, threads=threads, context=CONTEXT).runner
+        made = oi.Engine(path, threads=threads, context=CONTEXT, precision=PRECISION)
+        self._runner = made.runner
         self._position = 0
 
     def step(self, ids: Sequence[int]) -> Array:

@@ -64,8 +64,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "does not read: a variant of the architecture.",
     ),
     "OI0793": (
-        "unknown family",
-        "The name is that of no family of language models; the message lists them.",
+        "unknown family or cache",
+        "The name is that of no family of language models, or of no dtype that keys and values may have; the "
+        "message lists them.",
     ),
     "OI0794": (
         "no program of a language model",

@@ -58,9 +58,10 @@ class Engine:
     `program`: a text, a path or a Graph in place of the family's; what it must be stands in
     `docs/language-models.md`. `device`: one of those of `openinfer devices`, or "simulator". `precision`:
     that of `compile`, None is exact; "q8" is for weights in blocks on the CPU, and no matter elsewhere.
-    `context`: most tokens of a text, default what the model was made for. `slots`: sequences that `runner`
-    serves at once. Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot run, and
-    what `open_model` and `compile` raise.
+    `context`: most tokens of a text, default what the model was made for. `cache`: the dtype of keys and
+    values, default f16 with "q8" for weights that are narrower than f32, f32 else. `slots`: sequences that
+    `runner` serves at once. Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot
+    run, and what `open_model` and `compile` raise.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Engine:
         precision: str | None = "q8",
         context: int | None = None,
         threads: int | None = None,
+        cache: str | None = None,
         slots: int = 1,
         chunk: int = 128,
     ) -> None:
@@ -84,6 +86,8 @@ class Engine:
             else open_language_model(model, named=program is None)
         )
         try:
+            self.cache = cache or default_cache(precision, self.model)
+            """The dtype of keys and values in the family's program."""
             self.graph = self._program(context) if program is None else program
             self.precision = used_precision(precision, device, self.model)
             """That of the products; None where they are exact."""
@@ -259,7 +263,9 @@ class Engine:
         from openinfer.compiler.api import Graph
         from openinfer.compiler.llm.families import program_text
 
-        return Graph(program_text(self.model, context=context), "the model's program")
+        return Graph(
+            program_text(self.model, context=context, cache=self.cache), "the model's program"
+        )
 
     def _context(self, given: int | None) -> int:
         trained = self.model.sizes.get("context_length")
@@ -282,6 +288,13 @@ def used_precision(precision: str | None, device: str, model: Package) -> str | 
         return precision
     blocks = any(info.dtype_name in BLOCKS for info in model.tensors.values())
     return precision if blocks and kind_of(device) == DEFAULT_DEVICE else None
+
+
+def default_cache(precision: str | None, model: Package) -> str:
+    """Keys and values are rounded where weights are and nobody asked for exact products."""
+    matrices = [info for info in model.tensors.values() if len(info.shape) > 1]
+    narrow = any(info.dtype_name not in ("f32", "f64") for info in matrices)
+    return "f16" if precision == ROUNDED and narrow else "f32"
 
 
 def _vocabulary(executor: Any) -> int:

@@ -41,6 +41,10 @@ FAMILIES: Final = {
 }
 """What `general.architecture` says, and the program that computes it; a llama with experts is "mixtral"."""
 
+CACHES: Final = ("f16", "bf16", "f32")
+"""Dtypes of keys and values."""
+CACHE: Final = "f16"
+"""The one that the texts have."""
 NEIGHBOURS: Final = ", interleaved=true"
 _CONDITION = re.compile(r"[ \t]*// if (not )?(\S+(?: or \S+)*)[ \t]*$")
 _NAMED = re.compile(r'@(?:ref|pattern)\("([^"]+)"\)')
@@ -102,17 +106,28 @@ def open_language_model(path: str | os.PathLike[str], *, named: bool = True) -> 
         raise
 
 
-def program_text(model: Package, family: str | None = None, context: int | None = None) -> str:
+def program_text(
+    model: Package,
+    family: str | None = None,
+    *,
+    context: int | None = None,
+    cache: str = CACHE,
+) -> str:
     """The program of a model: `.oi` text that `compile` takes together with it.
 
     With `family`, one of `FAMILIES`, that family's, whatever the model says it is. `context`: most tokens
-    of a text, where that is not what the model was made for. Raises PackageError OI0790 for a file without
-    `general.architecture`, OI0791 for an architecture that has no program here, OI0797 where the model lacks
-    tensors or numbers, OI0792 where it has some that its program does not know and that would change the
-    result, InputError OI0793 for a family that there is none of.
+    of a text, where that is not what the model was made for. `cache`: the dtype of keys and values, one of
+    `CACHES`. Raises PackageError OI0790 for a file without `general.architecture`, OI0791 for an architecture
+    that has no program here, OI0797 where the model lacks tensors or numbers, OI0792 where it has some that
+    its program does not know and that would change the result, InputError OI0793 for a family or a cache that
+    there is none of.
     """
+    if cache not in CACHES:
+        raise InputError(
+            "OI0793", f"there is no cache of {cache!r}", hint=f"there are {', '.join(CACHES)}"
+        )
     if family is not None:
-        return chosen(_text(checked_family(family)), model, context)
+        return _cached(chosen(_text(checked_family(family)), model, context), cache)
     known = isinstance(model, GgufPackage | HubModel)
     architecture = model.architecture if known else None
     if architecture is None:
@@ -135,7 +150,7 @@ def program_text(model: Package, family: str | None = None, context: int | None 
     text = chosen(_text(name), model, context)
     check_covered(text, model)
     check_complete(text, model)
-    return text
+    return _cached(text, cache)
 
 
 def checked_family(name: str) -> str:
@@ -148,6 +163,11 @@ def checked_family(name: str) -> str:
             hint=f"{near}there are {', '.join(sorted(FAMILIES))}",
         )
     return FAMILIES[name]
+
+
+def _cached(text: str, cache: str) -> str:
+    """With keys and values in another dtype: it stands in the texts nowhere else."""
+    return re.sub(rf"\b{CACHE}\b", cache, text)
 
 
 def _text(name: str) -> str:

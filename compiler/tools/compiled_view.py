@@ -38,8 +38,8 @@ def compiled_facts(path: Path, program: Program) -> dict[str, Any]:
         "returns": manifest.returns,
         "outputs": manifest.outputs,
         "weights": {
-            "bytes": sum(row.nbytes for row in manifest.weights),
-            "packed": sum(row.nbytes for row in manifest.weights if row.prepare is not None),
+            "bytes": sum(row.held for row in manifest.weights),
+            "packed": sum(row.held for row in manifest.weights if row.prepare is not None),
         },
         "precision": {"operands": manifest.precision, "products": manifest.rounded_products},
         "strict_math": manifest.strict_math,

@@ -54,7 +54,19 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         default=ROUNDED,
         help="of the products; q8 (default) rounds rows beside weights in blocks to 8 bits, f32 is exact",
     )
+    add_cache(parser)
     add_device(parser, simulator=True, default=DEFAULT_DEVICE)
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """`--cache`, for programs of families."""
+    from openinfer.compiler.llm.families import CACHES
+
+    parser.add_argument(
+        "--cache",
+        choices=CACHES,
+        help="dtype of keys and values (default: f16 with precision q8 for narrow weights, else f32)",
+    )
 
 
 def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,13 +94,14 @@ def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> 
         precision=args.precision,
         context=args.context,
         threads=args.threads,
+        cache=args.cache,
         slots=slots,
         chunk=chunk,
     )
     if engine.precision == ROUNDED:
         print(
-            "precision q8: rows beside weights in blocks are rounded to 8 bits; "
-            "--precision f32 computes exactly",
+            "precision q8: rows beside weights in blocks are rounded to 8 bits, keys and values to "
+            f"{engine.cache}; --precision f32 computes exactly",
             file=sys.stderr,
         )
     return engine

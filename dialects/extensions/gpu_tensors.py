@@ -196,7 +196,7 @@ class MatrixYieldOp(IRDLOperation):
 @irdl_op_definition
 class MatrixMapOp(IRDLOperation):
     """A function of each element, which sees nothing but its row and column and what it is given: elements of
-    further matrices at the same place, and scalars.
+    further matrices at the same place, scalars, and buffers that nobody writes.
 
         %r = gpu.matrix_map %m, %n, %s : (M, M, index) -> M {
         ^bb0(%row: index, %column: index, %x: f32, %y: f32, %z: index): … gpu.matrix_yield %w : f32 }

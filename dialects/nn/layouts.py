@@ -118,8 +118,8 @@ class BlocksAttr(LayoutAttr, ParametrizedAttribute):
     """`#nn.blocks<q8_0, 16>`: `[…, ceil(N / 16), K / 32, 16 * 34]` bytes.
 
     A row of a panel holds the blocks of its columns for the same elements of K, unit by unit: what is a unit
-    of a block (`BlockFormat.parts`) stands there once for each column, before the next unit. So a vector
-    holds the same unit of neighbouring columns.
+    of a block (`BlockFormat.parts`) stands there once for each column, before the next unit, in the order
+    `BlockFormat.in_panels`. So a vector holds the same unit of neighbouring columns.
     """
 
     name = "nn.blocks"
@@ -150,8 +150,8 @@ class BlocksAttr(LayoutAttr, ParametrizedAttribute):
 
     def place(self, part: str, unit: int, column: int = 0) -> int:
         """The byte of a panel's row where a unit of a column's block begins."""
-        found = self.format.part(part)
-        return self.columns * (found.offset + unit * found.unit) + column * found.unit
+        size = self.format.part(part).unit
+        return self.columns * self.format.places[part, unit] + column * size
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

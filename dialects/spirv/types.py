@@ -153,12 +153,17 @@ class StructType(ParametrizedAttribute, TypeAttribute):
     members: ArrayAttr[MemberAttr]
 
     @classmethod
-    def of(cls, types: Sequence[Attribute], offsets: Sequence[int] = ()) -> StructType:
-        """A struct without a name, whose members lie at offsets, if there are any."""
+    def of(
+        cls,
+        types: Sequence[Attribute],
+        offsets: Sequence[int] = (),
+        decorations: Sequence[str] = (),
+    ) -> StructType:
+        """A struct without a name, whose members lie at offsets, if there are any, and have decorations."""
+        listed = ArrayAttr([StringAttr(name) for name in decorations])
         places = [IntAttr(place) for place in offsets] or [NoneAttr()] * len(types)
         members = [
-            MemberAttr(type_, place, ArrayAttr(()))
-            for type_, place in zip(types, places, strict=True)
+            MemberAttr(type_, place, listed) for type_, place in zip(types, places, strict=True)
         ]
         return cls(StringAttr(""), ArrayAttr(members))
 

@@ -133,11 +133,15 @@ class _Writer:
         self.ops(function.body.block)
 
     def function_of(
-        self, block: Block, arguments: Sequence[Expression]
+        self, block: Block, arguments: Mapping[SSAValue, Expression | Buffer]
     ) -> tuple[list[str], Expression]:
         """The statements of another function of the shader, and what it gives."""
         inner = _Writer(self.shader, self.comments)
-        inner.values.update(zip(block.args, arguments, strict=True))
+        for argument, given in arguments.items():
+            if isinstance(given, Buffer):
+                inner.buffers[argument] = given
+            else:
+                inner.values[argument] = given
         inner.place = self.place
         inner.ops(block)
         last = inner.use(last_of(block))

@@ -5,9 +5,10 @@ What a kernel takes of a buffer is a slice of its layout, which stands at the be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
@@ -29,7 +30,7 @@ from openinfer.lowering.emit.expressions import (
     sum_of,
 )
 from openinfer.lowering.emit.operations import hint_of
-from openinfer.lowering.emit.shader import Buffer, Shader
+from openinfer.lowering.emit.shader import Buffer, Shader, no_text
 
 ROLLED = "[[dont_unroll]] "
 """In front of a loop whose turns a driver is to leave as they are."""
@@ -51,7 +52,7 @@ class Writer(Protocol):
     def settle_reads(self) -> None: ...
     def define(self, value: SSAValue, expression: Expression, op: Operation) -> None: ...
     def function_of(
-        self, block: Block, arguments: Sequence[Expression]
+        self, block: Block, arguments: Mapping[SSAValue, Expression | Buffer]
     ) -> tuple[list[str], Expression]: ...
 
 
@@ -95,11 +96,19 @@ def map_matrix(writer: Writer, op: MatrixMapOp) -> None:
     shader = writer.shader
     shader.extensions.add("GL_EXT_shader_explicit_arithmetic_types_int32")
     row, column, *others = op.body.block.args
-    function = _function(
-        writer, op, [(row, "uint32_t"), (column, "uint32_t"), *((one, "") for one in others)]
-    )
+    buffers: dict[SSAValue, Buffer] = {
+        argument: writer.buffers[value]
+        for argument, value in zip(others, op.values)
+        if isinstance(value.type, MemRefType)
+    }
+    if any(buffer.word is not None for buffer in buffers.values()):
+        raise no_text("functions of elements that read a buffer which begins anywhere")
+    places = [(row, "uint32_t"), (column, "uint32_t")]
+    places += [(one, "") for one in others if one not in buffers]
+    function = _function(writer, op, places, buffers)
     text = shader.names.new(f"{function}_of_all")
-    values = ", ".join(writer.use(one).text for one in op.values[1:])
+    plain = [one for one in op.values[1:] if not isinstance(one.type, MemRefType)]
+    values = ", ".join(writer.use(one).text for one in plain)
     value = writer.use(op.values[0])
     writer.statement(op, f"{shader.type(op.result.type)} {text};")
     more = f", {values}" if values else ""
@@ -128,19 +137,22 @@ def element_of_matrix(writer: Writer, op: MatrixElementOp) -> None:
 
 
 def _function(
-    writer: Writer, op: MatrixMapOp | MatrixReduceOp, given: Sequence[tuple[SSAValue, str]]
+    writer: Writer,
+    op: MatrixMapOp | MatrixReduceOp,
+    given: Sequence[tuple[SSAValue, str]],
+    buffers: Mapping[SSAValue, Buffer] | None = None,
 ) -> str:
     """The name of a function with the body of an op; `given`: its arguments, with a type where that is not
-    that of the value."""
+    that of the value. Functions see all `buffers` of the shader."""
     shader, block = writer.shader, op.body.block
     function = shader.names.new(op.result.name_hint or hint_of(op))
     listed: list[str] = []
-    arguments: list[Expression] = []
+    arguments: dict[SSAValue, Expression | Buffer] = dict(buffers or {})
     for value, wanted in given:
         kind = shader.type(value.type)
         text = shader.names.new(value.name_hint or "x")
         listed.append(f"const in {wanted or kind} {text}")
-        arguments.append(call(kind, name(text)) if wanted else name(text))
+        arguments[value] = call(kind, name(text)) if wanted else name(text)
     lines, last = writer.function_of(block, arguments)
     result = shader.type(last_of(block).type)
     head = f"{result} {function}({', '.join(listed)}) {{"

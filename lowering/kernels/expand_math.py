@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     Float32Type,
+    Float64Type,
     ModuleOp,
     VectorType,
     f32,
@@ -31,6 +32,7 @@ from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.circular import CIRCULAR
 from openinfer.lowering.kernels.expansions import EXPANSIONS, OF_HALF, Expansion
+from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.lanes import Constants, Lanes
 from openinfer.lowering.kernels.numeric import resize_float, widen
@@ -55,8 +57,9 @@ class ExpandMath(ModulePass):
         %y = arith.mulf %p, %power : vector<16xf32>
 
     Half-width floats are widened to f32 and the result is narrowed; f64 and other functions stay,
-    for the C library. With `strict_math` no function is approximated: all are computed in f64 by the
-    C library and rounded, which is within 0.51 units of the last place of f32.
+    for the C library; a device has polynomials for some functions of f64, too. With `strict_math` no
+    function is approximated: all are computed in f64 by the C library and rounded, which is within 0.51
+    units of the last place of f32.
 
     Requires: `math` ops on floats or 1-D vectors of them, inside functions. Leaves: no call where
     a vector of f32 goes through one of these functions; constants stand at the start of each
@@ -89,6 +92,8 @@ def _expand_function(function: FuncOp, *, strict: bool) -> None:
         constants = homes.setdefault(home, {})
         if device and op.name in TURNS:
             _expand_turns(op)
+        elif device and op.name in OF_F64 and isinstance(op.results[0].type, Float64Type):
+            _expand_f64(op, home, constants)
         elif device and op.name in OF_HALF and _becomes_half(op.results[0]):
             _expand(op, home, constants, OF_HALF[op.name])
         else:
@@ -150,6 +155,14 @@ def _expand_turns(op: Operation) -> None:
         b = LoopBuilder(InsertPoint.before(op))
         kind = op.results[0].type
         result = resize_float(b, sine(b, widen(b, op.operands[0]), TURNS[op.name]), kind)
+    result.name_hint = op.results[0].name_hint
+    Rewriter.replace_op(op, [], [result])
+
+
+def _expand_f64(op: Operation, home: Block, constants: Constants) -> None:
+    """A function of f64 on a device, which has no C library."""
+    lanes = Lanes(op, op.results[0].type, home, constants)
+    result = OF_F64[op.name](lanes, *op.operands)
     result.name_hint = op.results[0].name_hint
     Rewriter.replace_op(op, [], [result])
 

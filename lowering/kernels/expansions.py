@@ -223,7 +223,7 @@ def _log_parts(o: Lanes, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     return exponent, f, o.multiply_add(square, o.number(-0.5), tail)
 
 
-def _with_log_limits(o: Lanes, x: SSAValue, result: SSAValue) -> SSAValue:
+def with_log_limits(o: Lanes, x: SSAValue, result: SSAValue) -> SSAValue:
     """The logarithm of 0 is -infinity, of infinity infinity, of a negative number or NaN NaN."""
     infinity = o.number(math.inf)
     result = o.select(o.compare("oeq", x, infinity), infinity, result)
@@ -236,14 +236,14 @@ def log(o: Lanes, x: SSAValue) -> SSAValue:
     """The natural logarithm, to 1.2e-7 relative."""
     exponent, f, rest = _log_parts(o, x)
     low = o.multiply_add(exponent, o.number(_LN2_LOW), rest)
-    return _with_log_limits(o, x, o.multiply_add(exponent, o.number(_LN2_HIGH), o.add(f, low)))
+    return with_log_limits(o, x, o.multiply_add(exponent, o.number(_LN2_HIGH), o.add(f, low)))
 
 
 def log2(o: Lanes, x: SSAValue) -> SSAValue:
     """The logarithm to base 2, to 3e-7 relative."""
     exponent, f, rest = _log_parts(o, x)
     fraction = o.multiply(o.add(f, rest), o.number(_LOG2_E))
-    return _with_log_limits(o, x, o.add(exponent, fraction))
+    return with_log_limits(o, x, o.add(exponent, fraction))
 
 
 def log1p(o: Lanes, x: SSAValue) -> SSAValue:

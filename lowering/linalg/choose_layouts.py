@@ -17,8 +17,8 @@ from xdsl.rewriter import Rewriter
 from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.interface import Weight
-from openinfer.lowering.linalg.weight_arguments import WeightArguments
 from openinfer.lowering.locations import give_location
+from openinfer.lowering.weight_arguments import WeightArguments
 from openinfer.runtime.sizes import Size
 
 

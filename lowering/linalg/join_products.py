@@ -18,8 +18,8 @@ from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.fusing import NO_FUSE, holds_barrier
-from openinfer.lowering.linalg.weight_arguments import WeightArguments
 from openinfer.lowering.locations import absorb_nodes, give_location
+from openinfer.lowering.weight_arguments import WeightArguments
 
 
 @dataclass(frozen=True)

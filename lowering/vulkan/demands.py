@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -27,6 +28,7 @@ from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
+from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
@@ -42,12 +44,13 @@ from openinfer.lowering.vulkan.schedules.row_tiles import (
 from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 from openinfer.runtime.devices.description import MOST_BUFFERS, DeviceDescription
+from openinfer.runtime.manifest import MOST_GROUPS
 
 _INTEGERS = (1, 2, 4, 8, 16, 32, 64)
 _PACKING = (FillOp, nn.SliceOp, nn.ConcatOp, nn.GatherOp, nn.ScatterOp, nn.MatmulOp)
 """Ops whose kernels have an invocation for each word of a result whose elements share bytes."""
 _FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
-_NO_FUNCTIONS = "the device has no functions of f64"
+_NO_FUNCTIONS = "the device has no {} of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT))
 _COMPUTED = CONVERTED | _FUNCTIONS
@@ -80,8 +83,8 @@ class VulkanDemands(Demands):
             element = nn.element_of(value)
             if not _is_stored(element, described):
                 return f"the device does not store {element}"
-            if isinstance(element, Float64Type) and isinstance(op, _OF_FUNCTIONS):
-                return _NO_FUNCTIONS
+            if isinstance(element, Float64Type) and isinstance(op, nn.FourierOp):
+                return _NO_FUNCTIONS.format("sines")
         if isinstance(op, nn.MatmulOp) and (_is_foreign(op.layout) or op.precision is not None):
             return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
@@ -147,8 +150,9 @@ class VulkanDemands(Demands):
         # Workgroups have one size, and the types say how many there are.
         shapes = {(str(op.inputs[0].type), nn.element_of(op.inputs[1])) for op in kernels}
         outs = [op.output.type for op in kernels]
-        known = all(isinstance(t, MemRefType) and t.has_static_shape() for t in outs)
-        return known and len(shapes) == 1
+        known = [t for t in outs if isinstance(t, MemRefType) and t.has_static_shape()]
+        groups = sum(prod(t.get_shape()) for t in known)
+        return len(known) == len(outs) and groups <= MOST_GROUPS and len(shapes) == 1
 
     def reads_squares(self, product: nn.MatmulOp | nn.RowMatmulOp) -> bool:
         return isinstance(product.layout, nn.TilesAttr) and reads_squares(product)
@@ -218,6 +222,6 @@ def _refused(op: Operation, device: DeviceDescription) -> str | None:
     for value in (*op.operands, *op.results):
         if not _is_value(value.type, device):
             return f"the device does not compute with {value.type}"
-        if isinstance(value.type, Float64Type) and op.name in _FUNCTIONS:
-            return _NO_FUNCTIONS
+        if isinstance(value.type, Float64Type) and op.name in _FUNCTIONS - OF_F64.keys():
+            return _NO_FUNCTIONS.format(op.name.removeprefix("math."))
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import arith, gpu, memref, vector
+from xdsl.dialects import arith, gpu, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     IndexType,
@@ -22,7 +22,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
-from openinfer.dialects.extensions.gpu_tensors import TensorStoreOp
 from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.host.lower_checks import error_record
@@ -35,7 +34,7 @@ from openinfer.lowering.kernels.sum_chains import constant_of
 from openinfer.lowering.places import DEVICE, exact_arguments
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
-from openinfer.lowering.vulkan.to_spirv.kernel_body import open_dims
+from openinfer.lowering.vulkan.to_spirv.kernel_body import is_written, open_dims
 from openinfer.lowering.vulkan.to_spirv.kernel_module import width_of
 from openinfer.runtime.devices.vulkan.record import (
     COPY,
@@ -172,7 +171,7 @@ def _launch(op: gpu.LaunchFuncOp, kernel: FuncOp) -> tuple[CallRow, Words]:
     row = CallRow(
         kernel.sym_name.data,
         [_name_of(value) for value in buffers],
-        [number for number, argument in enumerate(arguments) if _is_written(argument)],
+        [number for number, argument in enumerate(arguments) if is_written(argument)],
         places,
         elements,
         len(parts),
@@ -200,25 +199,6 @@ def _known_groups(op: gpu.LaunchFuncOp) -> list[int]:
     counts = [constant_of(size) for size in (op.gridSizeX, op.gridSizeY, op.gridSizeZ)]
     known = [count for count in counts if count is not None and 0 <= count <= MOST_GROUPS]
     return known if len(known) == len(counts) else []
-
-
-def _is_written(buffer: SSAValue) -> bool:
-    """Whether a kernel stores into a buffer, directly or through views."""
-    for use in buffer.uses:
-        op = use.operation
-        if isinstance(op, memref.StoreOp):
-            if op.memref is buffer:
-                return True
-        elif isinstance(op, vector.StoreOp):
-            if op.base is buffer:
-                return True
-        elif isinstance(op, TensorStoreOp):
-            if op.target is buffer:
-                return True
-        elif op.results and isinstance(op.results[0].type, MemRefType):
-            if _is_written(op.results[0]):
-                return True
-    return False
 
 
 def _name_of(buffer: SSAValue) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 from case import Case
 from drawing import batch_text, draw_inputs
 from limitations import limitation_of
@@ -47,13 +48,27 @@ def text_of(batch: Sequence[str]) -> str:
     return batch_text([CASES[name] for name in batch], _suffixes(batch))
 
 
-def run_program(program: oi.Program, batch: Sequence[str]) -> dict[str, dict[str, Any]]:
+@cache
+def flushes(device: str) -> bool:
+    """Whether a device takes subnormal numbers for zeros, as it may where it offers no other way."""
+    text = (
+        "dynamic { x: f32[300]; } block entry { assign y: f32[300]; op mul(x, x) >> y; return y; }"
+    )
+    x = np.full(300, 2.0**-70, np.float32)
+    with oi.compile(text, device=device).make_executor() as executor:
+        found: Any = executor.run(x=x)["y"]
+    return not found.any()
+
+
+def run_program(
+    program: oi.Program, batch: Sequence[str], *, flush: bool = False
+) -> dict[str, dict[str, Any]]:
     """The results of each case of a batch, by its name, under the names of the case alone."""
     pairs = list(zip(batch, _suffixes(batch), strict=True))
     inputs = {
         f"{operand}{suffix}": value
         for name, suffix in pairs
-        for operand, value in draw_inputs(CASES[name]).items()
+        for operand, value in draw_inputs(CASES[name], flush=flush).items()
     }
     with program.make_executor() as executor:
         results = executor.run(**inputs)

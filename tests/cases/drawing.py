@@ -15,14 +15,27 @@ from openinfer.runtime.storage import value_range
 from openinfer.runtime.tensors import Tensor
 
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3.4e38)
+SMALLEST_NORMAL = 2.0**-126
+"""Of f32 and bf16."""
+FLUSHED = ("f32", "bf16")
 
 
-def draw_inputs(case: Case) -> dict[str, Tensor]:
-    """The operands `a0`, `a1`, … of a case, the same for the same seed."""
+def flushed(values: Any) -> Any:
+    """Values as a device reads them that takes subnormal numbers of f32 for zeros."""
+    with np.errstate(invalid="ignore"):
+        small = np.abs(values) < SMALLEST_NORMAL
+    return np.where(small, np.copysign(0, values), values).astype(values.dtype)
+
+
+def draw_inputs(case: Case, *, flush: bool = False) -> dict[str, Tensor]:
+    """The operands `a0`, `a1`, … of a case, the same for the same seed; `flush`: without subnormal numbers of
+    f32, and of bf16, which devices compute in it."""
     random = np.random.default_rng([case.seed, *case.op.encode()])
     found: dict[str, Tensor] = {}
     for number, (shape, dtype) in enumerate(zip(case.shapes, case.dtypes)):
         values = _values(case, number, shape, dtype, random)
+        if flush and dtype in FLUSHED:
+            values = flushed(np.asarray(values))
         found[f"a{number}"] = Tensor.from_values(dtype, values)
     return found
 

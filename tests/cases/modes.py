@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from case import dtype_of
-from drawing import draw_inputs, program_text
+from drawing import FLUSHED, draw_inputs, flushed, program_text
 from limitations import limitation_of
 from table import CASES, Case, tolerance
 
@@ -28,9 +28,9 @@ from openinfer.runtime.tensors import Tensor
 Outputs = dict[str, Any]
 
 
-def simulate(case: Case) -> Outputs:
+def simulate(case: Case, *, flush: bool = False) -> Outputs:
     """The results of the simulator."""
-    return run(oi.Simulator(oi.graph(program_text(case))).make_executor(), case)
+    return run(oi.Simulator(oi.graph(program_text(case))).make_executor(), case, flush=flush)
 
 
 def execute(case: Case, device: str = "cpu") -> Outputs:
@@ -39,16 +39,18 @@ def execute(case: Case, device: str = "cpu") -> Outputs:
     return run(program.make_executor(), case)
 
 
-def run(executor: BaseExecutor, case: Case) -> Outputs:
+def run(executor: BaseExecutor, case: Case, *, flush: bool = False) -> Outputs:
     with executor:
-        return executor.run(**draw_inputs(case))
+        return executor.run(**draw_inputs(case, flush=flush))
 
 
-def difference(case: Case, expected: Outputs, found: Outputs) -> str | None:
-    """Why two results differ by more than the tolerance, or None."""
+def difference(case: Case, expected: Outputs, found: Outputs, *, flush: bool = False) -> str | None:
+    """Why two results differ by more than the tolerance, or None; `flush`: subnormal numbers are zeros."""
     for name, want in expected.items():
         have = found[name]
         left, right = _plain(want), _plain(have)
+        if flush and _dtype(want) in FLUSHED:
+            left, right = flushed(left), flushed(right)
         if left.shape != right.shape or left.dtype != right.dtype:
             return f"{name}: {left.dtype}{left.shape} against {right.dtype}{right.shape}"
         spec = find(case.op)

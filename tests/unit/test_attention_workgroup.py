@@ -24,6 +24,7 @@ class Case:
     causal: bool = False
     layout: str = "bhld"
     threads: int = 128
+    bools: bool = False
 
     def shape(self, heads: int, length: int) -> tuple[int, ...]:
         batches, size = self.sizes[0], self.sizes[5]
@@ -40,8 +41,12 @@ class Case:
 
     def text(self) -> str:
         """The module: a step that calls the kernel."""
-        types = [f"memref<{'x'.join(map(str, shape))}xf16>" for shape in self.shapes()]
         names = ["%q", "%k", "%v", *(["%m"] if self.mask is not None else []), "%o"]
+        kinds = {"%m": "i8" if self.bools else "f16"}
+        types = [
+            f"memref<{'x'.join(map(str, shape))}x{kinds.get(name, 'f16')}>"
+            for name, shape in zip(names, self.shapes())
+        ]
         made = "\n".join(
             f'{name} = memref.alloc() {{openinfer.memory = "device"}} : {type_}'
             for name, type_ in zip(names, types)
@@ -72,7 +77,9 @@ class Case:
         q, k, v = (self.plain(one).astype(np.float64) for one in buffers[:3])
         k, v = (np.repeat(one, heads // groups, axis=1) for one in (k, v))
         scores = 0.25 * q @ np.swapaxes(k, -1, -2)
-        if self.mask is not None:
+        if self.bools:
+            scores = np.where(buffers[3] != 0, scores, -np.inf)
+        elif self.mask is not None:
             scores = scores + buffers[3].astype(np.float64)
         if self.causal:
             position = np.arange(queries)[:, None] + keys - queries
@@ -89,6 +96,10 @@ CASES = {
     "a mask of keys": Case((2, 3, 1, 128, 64, 32), mask=(2, 1, 1, 64)),
     "a mask of queries and keys": Case((2, 2, 2, 100, 64, 64), mask=(1, 2, 100, 64)),
     "a mask of one axis": Case((1, 2, 2, 64, 64, 64), mask=(64,)),
+    "bools of keys": Case((2, 3, 1, 70, 64, 32), mask=(2, 1, 1, 64), bools=True),
+    "bools of queries and keys": Case(
+        (2, 2, 2, 100, 64, 64), mask=(1, 2, 100, 64), causal=True, bools=True
+    ),
     "causal": Case((2, 2, 2, 100, 128, 32), causal=True),
     "causal, some queries see nothing": Case((1, 2, 2, 128, 64, 32), causal=True),
     "positions in front of heads": Case((2, 4, 2, 128, 96, 64), causal=True, layout="blhd"),
@@ -106,6 +117,8 @@ def test_kernels_compute_attention(case: Case, monkeypatch: pytest.MonkeyPatch) 
     if case.mask is not None:
         hidden = random.random(case.mask) < 0.3
         buffers[3] = np.where(hidden, -np.inf, buffers[3]).astype(np.float16)
+        if case.bools:
+            buffers[3] = np.where(hidden, 0, 1).astype(np.int8)
     buffers[-1] = np.full(case.shapes()[-1], np.nan, np.float16)
     with np.errstate(invalid="ignore", over="ignore"):
         run_kernel(kernel, groups, buffers)

@@ -62,20 +62,57 @@ def test_rows_that_are_no_whole_blocks_have_no_file() -> None:
     assert [round(shape.parameters / 1e6) for shape in SHAPES.values()] == [15, 1039]
 
 
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def path(scratch: Path) -> Path:
+    return model_file(replace(SMALL, vocabulary=32_000, layers=1), "q8_0", scratch)
+
+
+def test_our_part_is_the_engine_that_people_use(
+    path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same tokens in pieces, and again behind a cut, give the logits of `Engine.logits`."""
+    made: list[oi.Engine] = []
+
+    class Watched(oi.Engine):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            made.append(self)
+
+    monkeypatch.setattr(oi, "Engine", Watched)
+    # The process of the next test finds there what is compiled here.
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(scratch / "cache"))
+    _, make = ENGINES[OURS]
+    ours = make(path, 1)
+    ids = [5, 300, 7, 9]
+    ours.step(ids[:3])
+    first = ours.step(ids[3:])
+    ours.cut(1)
+    again = ours.step(ids[1:])
+    (engine,) = made
+    wanted = engine.logits(ids)[-1]
+    engine.close()
+    for found in (first, again):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_engine_answers_and_times_itself(engine: str, tmp_path: Path) -> None:
+def test_an_engine_answers_and_times_itself(engine: str, path: Path, scratch: Path) -> None:
     if reason := missing(engine):
         pytest.skip(reason)
-    shape = replace(SMALL, vocabulary=32_000, layers=1)
-    process = Process(engine, model_file(shape, "q8_0", tmp_path), 1, tmp_path)
+    process = Process(engine, path, 1, scratch)
     try:
         assert process.first["first_token"] > process.first["load"] > 0
         for kind in ("decode", "128"):
             times = process.ask(measure=kind, seconds=0.01)["times"]
             assert len(times) >= 2
             assert all(time > 0 for time in times)
-        process.ask(logits=str(tmp_path / "logits.npy"))
-        logits = np.load(tmp_path / "logits.npy")
+        process.ask(logits=str(scratch / "logits.npy"))
+        logits = np.load(scratch / "logits.npy")
         assert logits.shape == (32_000,)
         assert np.isfinite(logits).all()
         assert logits.std() > 0

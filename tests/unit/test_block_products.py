@@ -182,3 +182,49 @@ def test_rows_that_are_not_finite(tmp_path: Path) -> None:
 
 def test_tables_and_products_read_the_same_formats() -> None:
     assert set(READERS) == set(ROW_READERS)
+
+
+LAYERS = """
+dynamic { x: f32[B, 32]; }
+constant {
+    A(l): f32[32, 32] @pattern("a.{l}") @dtype(_);
+    W(l): f32[32, 32] @pattern("w.{l}") @dtype(_);
+}
+block entry {
+    h = op linear(x, W[1]);
+    loop layers (l in 0..block_count) {
+        n = op rms_norm(h, eps=1e-5);
+        n = op linear(n, A[l]);
+        n = op linear(n, W[l]);
+        h = op add(h, n);
+    }
+    return h;
+}
+"""
+
+
+def test_layers_of_several_formats(tmp_path: Path) -> None:
+    """Files mix formats over the layers of a loop, here more layers than a word has bits."""
+    count = 70
+    kinds = np.random.default_rng(2).choice(["q8_0", "q4_1", "q5_0"], count).tolist()
+    tensors = {f"w.{n}": (kind, blocks(kind, 32, 32, n)) for n, kind in enumerate(kinds)}
+    tensors |= {f"a.{n}": ("q4_0", blocks("q4_0", 32, 32, 100 + n)) for n in range(count)}
+    package = oi.open_model(write(tmp_path / "m.gguf", tensors, block_count=count))
+    x = np.random.default_rng(3).standard_normal((3, 32)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        simulator = oi.Simulator(oi.graph(LAYERS), package)
+    wanted = np.asarray(simulator.make_executor().run(x=x)["h"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModelWarning)
+        program = oi.compile(oi.graph(LAYERS), package)
+    rows = [row for row in program.manifest.weights if row.variable == "W"]
+    assert {row.block: sum(map(bool, row.sources)) for row in rows} == {
+        kind: kinds.count(kind) for kind in set(kinds)
+    }
+    assert all(
+        row.held == kinds.count(row.block) * 32 * BLOCKS[row.block or ""].nbytes for row in rows
+    )
+    executor = program.make_executor()
+    found = np.asarray(executor.run(x=x)["h"])
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()

@@ -14,7 +14,7 @@ import pytest
 from llm_models import KINDS, SHAPES, VOCABULARY, Model
 
 import openinfer as oi
-from openinfer.compiler.llm.engine import used_precision
+from openinfer.compiler.llm.engine import default_cache, used_precision
 from openinfer.compiler.llm.families import program_text
 from openinfer.compiler.llm.perplexity import perplexity
 from openinfer.compiler.llm.runner import Part
@@ -49,7 +49,7 @@ def test_greedy_tokens_are_those_of_float64(model: Model, engine: oi.Engine) -> 
     """64 of them: compiled, simulated, and by the oracle, each behind those before it."""
     answer = engine.generate(TEXT, max_tokens=64, temperature=0, logit_bias={2: -1e9})
     text = "".join(answer)
-    with oi.Engine(model.path, device="simulator") as other:
+    with oi.Engine(model.path, device="simulator", precision=None) as other:
         simulated = other.generate(TEXT, max_tokens=64, temperature=0, logit_bias={2: -1e9})
         assert "".join(simulated) == text
     assert simulated.tokens == answer.tokens
@@ -145,17 +145,18 @@ def test_tables_beyond_4096_positions(model: Model, engine: oi.Engine) -> None:
 
 def test_rows_in_eight_bits(model: Model, engine: oi.Engine, capsys: Any, tmp_path: Path) -> None:
     """What commands choose for weights in blocks, and say; the bound is that of docs/numerics.md."""
-    assert engine.precision is None
+    assert (engine.precision, engine.cache) == (None, "f32")
     assert main(["generate", str(model.path), "the cat", "-n", "2", "--temp", "0"]) == 0
     assert "precision q8" in capsys.readouterr().err
     with oi.Engine(model.path) as rounded:
-        assert rounded.precision == "q8"
+        assert (rounded.precision, rounded.cache) == ("q8", "f16")
         wanted, found = engine.logits(TEXT), rounded.logits(TEXT)
     assert not np.array_equal(found, wanted)
     assert np.abs(found - wanted).max() < 3e-2 * np.abs(wanted).max()
     plain = Model(tmp_path / "plain.gguf", SHAPES["llama"], [KINDS.F32])
     with oi.open_model(plain.path) as package:
         assert used_precision("q8", "cpu", package) is None
+        assert default_cache("q8", package) == "f32"
     with oi.open_model(model.path) as package:
         assert used_precision("q8", "vulkan:0", package) is None
         assert used_precision("bf16", "vulkan:0", package) == "bf16"

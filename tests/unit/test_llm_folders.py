@@ -84,7 +84,7 @@ def test_a_folder_is_its_file(tmp_path: Path, kind: str) -> None:
     ids = [int(i) for i in np.random.default_rng(3).integers(0, VOCABULARY, 12)]
     wanted = model.logits(ids)
     with open_language_model(folder(tmp_path / "hub", model, kind)) as package:
-        executor = oi.Simulator(program_text(package), package).make_executor()
+        executor = oi.Simulator(program_text(package, cache="f32"), package).make_executor()
         found = Runner(executor, 64, VOCABULARY).feed(0, ids, "all").logits
     assert np.abs(found - wanted).max() < 1e-5 * np.abs(wanted).max()
 

@@ -15,6 +15,8 @@ from examples.tiny.__main__ import MODEL, main
 from examples.tiny.rules import expected, obeys, story_holds
 from examples.tiny.score import answer, fresh
 from examples.tiny.words import CONTROL, learned
+from openinfer.runtime.packages.gguf import GgufPackage
+from openinfer.runtime.packages.gguf_fields import Array
 
 STORY = (
     "Once upon a time, Tom had a red lamp. One day, Tom took the lamp to the park. "
@@ -71,7 +73,10 @@ def test_facts_are_followed() -> None:
 def test_the_file_is_what_the_scripts_say() -> None:
     assert MODEL.stat().st_size < 1_500_000
     with oi.open_model(MODEL) as model:
-        assert list(model.fields["tokenizer.ggml.tokens"].texts()) == learned().tokens
+        assert isinstance(model, GgufPackage)
+        tokens = model.fields["tokenizer.ggml.tokens"]
+        assert isinstance(tokens, Array)
+        assert tokens.texts() == learned().tokens
         assert model.sizes["embedding_length"] == shape.WIDTH
         assert model.sizes["block_count"] == shape.LAYERS
         assert model.sizes["context_length"] == shape.CONTEXT

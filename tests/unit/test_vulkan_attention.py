@@ -79,6 +79,18 @@ def test_attention_of_many_queries(
         assert not np.isfinite(np.asarray(expected["p"])).all()
 
 
+@pytest.mark.parametrize("mask", ["", ", m"])
+def test_attention_without_queries(mask: str, everything_on_vulkan: None) -> None:
+    """A workgroup is laid out, and none is started."""
+    text = f"""
+        dynamic {{ q: f32[1, 2, 0, 8]; k: f32[1, 2, 5, 8]; m: bool[1, 1, 1, 5]; }}
+        block entry {{ assign o: f32[1, 2, 0, 8]; op attention(q, k, k{mask}) >> o; return o; }}"""
+    q, k = np.zeros((1, 2, 0, 8), np.float32), np.ones((1, 2, 5, 8), np.float32)
+    given = {"q": q, "k": k, "m": np.ones((1, 1, 1, 5), np.bool_)}
+    found: Any = oi.compile(text, device="vulkan").make_executor().run(**given)["o"]
+    assert found.shape == (1, 2, 0, 8)
+
+
 ONE = """
 dynamic {{
     q: {x}[1, 4, 1, 64]; k: {x}[1, 2, {keys}, 64]; v: {x}[1, 2, {keys}, 64]; m: bool[1, 1, 1, {keys}];

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.vulkan.pieces import PieceLaunch, PieceMove, read_piece, window_of
+from openinfer.runtime.devices.vulkan.pieces import (
+    PieceLaunch,
+    PieceMove,
+    early_moves,
+    read_piece,
+    window_of,
+)
 from openinfer.runtime.devices.vulkan.record import COPY, TO_DEVICE, TO_HOST
 from openinfer.runtime.manifest import CallRow
 
@@ -60,6 +66,22 @@ def test_bytes_and_device_memory_may_not() -> None:
         other = record()
         other[place] += 1
         assert not piece.is_like(other), place
+
+
+def test_moves_that_nothing_stands_in_front_of_are_made_early() -> None:
+    """Neither in the piece, nor in others before it: its kernel reads what it moves."""
+    first, apart = read_piece(record(), ROWS, 1, 16), read_piece(moved(1024), ROWS, 2, 16)
+    assert list(early_moves([], first, 64)) == [(0, ADDRESS)]
+    assert list(early_moves([], first, 63)) == []
+    assert list(early_moves([first], first, 64)) == []
+    assert list(early_moves([first], apart, 64)) == [(0, ADDRESS + 1024)]
+    beside = read_piece(moved(192), ROWS, 3, 16)
+    assert list(early_moves([beside], first, 64)) == [(0, ADDRESS)]
+    assert list(early_moves([first], beside, 64)) == [(0, ADDRESS + 192)]
+    # A copy within the device goes there.
+    assert list(early_moves([first], read_piece(moved(256), ROWS, 4, 16), 64)) == []
+    twice = np.concatenate([record()[:4], record()])
+    assert list(early_moves([], read_piece(twice, ROWS, 5, 16), 64)) == [(0, ADDRESS), (1, ADDRESS)]
 
 
 def test_moves_of_no_bytes_are_none() -> None:

@@ -25,6 +25,7 @@ examples:
   openinfer bench --json results.json --resume      go on after an interruption
   openinfer bench --target avx2 --json avx2.json    with AVX2, against peers that leave AVX-512 alone
   openinfer bench --ablate --workload W3 --peers none    what each pass of the compiler buys
+  python -m benchmarks.language                     language models beside llama.cpp (W7)
 
 In a checkout: pip install -e '.[bench,bench-more]' brings the peers.
 """

@@ -18,6 +18,8 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from openinfer.compiler.tools.language_model import add_cache
+
     parser.add_argument("model", metavar="MODEL", help="a .gguf model, or a Hugging Face folder")
     parser.add_argument(
         "-c",
@@ -26,14 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most tokens of a text (default: the model's)",
     )
+    add_cache(parser)
     parser.add_argument("--family", metavar="NAME", help="not what the model says it is")
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.llm.families import open_language_model, program_text
+    from openinfer.compiler.llm.families import CACHE, open_language_model, program_text
 
     with open_language_model(args.model) as package:
-        text = program_text(package, args.family, args.context)
+        text = program_text(package, args.family, context=args.context, cache=args.cache or CACHE)
     if args.json:
         print(json.dumps({"model": args.model, "program": text}))
     else:

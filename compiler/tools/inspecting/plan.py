@@ -58,5 +58,5 @@ def plan_json(program: Program) -> dict[str, Any]:
         "device_arena_bytes": Size.of(manifest.device_arena).evaluate(known),
         "device_lower_bound": lower_bound(manifest, known, "device"),
         "runtime_sizes": {name: nominal[name] for name in manifest.runtime_sizes},
-        "weight_bytes": sum(row.nbytes for row in manifest.weights),
+        "weight_bytes": sum(row.held for row in manifest.weights),
     }

@@ -41,14 +41,15 @@ BITS = 0x01010101
 class Group:
     """Neighbouring steps that share scales, 16 or 32 of them, of all columns of a panel."""
 
-    step: Index
-    """The first step, counted from the beginning of the block."""
-    steps: int
+    number: Index
+    """Which 32 steps of the block they are, or belong to."""
     scale: SSAValue
     bits: int
     """Of a code: 8 are a byte with a sign, fewer have none."""
     offset: int = 0
     minimum: SSAValue | None = None
+    half: Index | None = None
+    """Which 16 of the 32 steps they are, 0 or 1; None for all of them."""
 
     @property
     def signed(self) -> bool:
@@ -105,7 +106,7 @@ class Bytes(PanelReader):
     pieces: ClassVar[int] = 8
 
     def groups(self, slab: Index) -> list[Group]:
-        return [Group(0, 32, self.unit("d", 0), 8)]
+        return [Group(0, self.unit("d", 0), 8)]
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         return [[(times(self.build, piece, 4), self.unit("qs", piece))]]
@@ -128,8 +129,8 @@ class Nibbles(PanelReader):
         scale, bits = self.unit("d", 0), 5 if self._five else 4
         if self.layout.block.data.endswith("_1"):
             minimum = self.build.insert(arith.NegfOp(self.unit("m", 0)))
-            return [Group(0, 32, scale, bits, minimum=minimum)]
-        return [Group(0, 32, scale, bits, 1 << (bits - 1))]
+            return [Group(0, scale, bits, minimum=minimum)]
+        return [Group(0, scale, bits, 1 << (bits - 1))]
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         v, packed = self.v, self.unit("qs", piece)
@@ -194,7 +195,7 @@ class SuperNibbles(PanelReader):
             scale = build.vload(self.stage, [number, 0], lanes)
             minimum = build.vload(self.stage, [build.plus(number, 8), 0], lanes)
             bits = 5 if self._five else 4
-            found.append(Group(times(build, number, 32), 32, scale, bits, minimum=minimum))
+            found.append(Group(number, scale, bits, minimum=minimum))
         return found
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
@@ -227,21 +228,26 @@ class SixBits(PanelReader):
         d = self.unit("d", 0)
         found: list[Group] = []
         for quarter in range(4):
-            number = build.plus(times(build, half, 8), build.plus(side, 2 * quarter))
-            scale = build.insert(arith.MulfOp(d, v.float_of(self._scale(number))))
-            found.append(Group(times(build, number, 16), 16, scale, 6, 32))
+            number = build.plus(times(build, half, 4), quarter)
+            scale = self._scale(build.plus(times(build, number, 2), side))
+            scale = build.insert(arith.MulfOp(d, v.float_of(scale)))
+            found.append(Group(number, scale, 6, 32, half=side))
         return found
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         v, build = self.v, self.build
-        half, side = self._halves(slab)
-        here = build.plus(times(build, side, 4), piece)
-        start = build.plus(times(build, half, 16), here)
-        low = [self.unit("ql", start), self.unit("ql", build.plus(start, 8))]
-        high = self.unit("qh", build.plus(times(build, half, 8), here))
+        # Two words of `ql` and one of `qh` follow one another: `BlockFormat.in_panels`.
+        number = build.plus(times(build, slab, 4), piece)
+        start = times(build, number, 3 * 4 * self.layout.columns)
+        start = build.plus(start, self.layout.place("ql", 0))
+        first, second, high = (
+            v.load(self.source, [self.panel, self.block, build.plus(start, at)], 4)
+            for at in range(0, 12 * self.layout.columns, 4 * self.layout.columns)
+        )
         found: list[list[Word]] = []
         for quarter in range(4):
-            nibbles = v.both(v.shr(low[quarter % 2], 4 * (quarter // 2)), LOW)
+            low = (first, second)[quarter % 2]
+            nibbles = v.both(v.shr(low, 4 * (quarter // 2)), LOW)
             upper = v.shl(v.both(v.shr(high, 2 * quarter), 3 * BITS), 4)
             found.append([(times(build, piece, 4), v.either(nibbles, upper))])
         return found

@@ -7,6 +7,9 @@
           q8      words of codes, multiplied with a word of every row and added up in 32 bits; the sums of a
                   block count with its scale and with that of the row's block
 
+Rows of blocks are read in the order in which they lie, which the processor fetches ahead by itself. Asking
+for lines 4 or 10 KB ahead took 1.02 to 1.2 of the time with few rows (Zen 4, one thread, 150 MB of weights).
+
 Each row of a tile is computed alike however many rows it has, so that a result does not depend on how many
 rows a step brings; of the exact way only the number of parts that a sum is added up in differs.
 """
@@ -22,11 +25,11 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import BlocksAttr, DotWordsOp
 from openinfer.dialects.nn.row_ops import ROW_BYTES, ROW_ELEMENTS, ROW_SCALE, ROW_SUM, ROW_SUMS
-from openinfer.lowering.cpu.schedules.block_codes import READERS, Group, PanelReader
+from openinfer.lowering.cpu.schedules.block_codes import READERS, Group, PanelReader, times
 from openinfer.lowering.cpu.schedules.block_words import Words, scalar_of
 from openinfer.lowering.cpu.schedules.microkernel import Tile, split_for
 from openinfer.lowering.cpu.schedules.product import Part, Product, Strip
-from openinfer.lowering.cpu.schedules.streaming import FEW_ROWS, prefetch_panel
+from openinfer.lowering.cpu.schedules.streaming import FEW_ROWS
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import add
 
@@ -54,9 +57,6 @@ class BlockProduct(Product):
         blocks = depth // self.layout.format.elements
 
         def block(number: SSAValue, sums: Sums) -> Sums:
-            if rows <= FEW_ROWS:
-                streamed = self.right.streamed
-                prefetch_panel(build, source, strip.panel, number, streamed=streamed)
             reader.begin(number)
             if reader.slabs == 1:
                 return self._slab(reader, number, 0, places, sums)
@@ -93,7 +93,7 @@ class BlockProduct(Product):
         groups = reader.groups(slab)
         less = [self._subtracted(group) for group in groups]
         first = build.mul(block, self.layout.format.elements)
-        starts = [build.add(first, group.step) for group in groups]
+        starts = [self._step(first, group) for group in groups]
         beside = len(sums) // len(rows)
 
         def piece(number: SSAValue, old: Sums) -> Sums:
@@ -119,6 +119,14 @@ class BlockProduct(Product):
         return build.reduce(
             0, reader.pieces, 1, sums, piece, hint="w", sums="products", beside=beside
         )
+
+    def _step(self, first: SSAValue, group: Group) -> SSAValue:
+        """The first step of a group, in a block whose first one is given."""
+        build = self.build
+        step = times(build, group.number, ROW_ELEMENTS)
+        if group.half is not None:
+            step = build.plus(step, times(build, group.half, ROW_ELEMENTS // 2))
+        return build.add(first, step)
 
     def _subtracted(self, group: Group) -> SSAValue | None:
         """What is added to code times scale."""
@@ -151,18 +159,18 @@ class ByteProduct(BlockProduct):
         places = [self._in_row(block, group) for group in groups]
         flips = groups[0].signed and build.facts.target.byte_dot
         starts = [
-            self._start(v, row, place, group, 128 if flips else group.offset)
+            self._start(v, row, place[0], group, 128 if flips else group.offset)
             for group, place in zip(groups, places, strict=True)
             for row in rows
         ]
 
-        def piece(number: SSAValue, old: Sums) -> Sums:
+        def piece(number: Index, old: Sums) -> Sums:
             totals = list(old)
             pieces = reader.words(slab, number)
             for at, (group, place, words) in enumerate(zip(groups, places, pieces, strict=True)):
                 for step, code in words:
                     word = v.flipped(code, ALL_SIGNS) if flips else code
-                    byte = build.add(build.add(*place), step)
+                    byte = build.add(build.add(place[0], place[1]), step)
                     for number_of_row, row in enumerate(rows):
                         one = at * len(rows) + number_of_row
                         others = scalar_of(build, self.left, [row, byte], i32)
@@ -177,7 +185,12 @@ class ByteProduct(BlockProduct):
                         )
             return totals
 
-        totals = build.reduce(0, reader.pieces, 1, starts, piece, hint="w")
+        totals: Sums = starts
+        if len(rows) <= FEW_ROWS:
+            for number in range(reader.pieces):
+                totals = piece(number, totals)
+        else:
+            totals = build.reduce(0, reader.pieces, 1, starts, piece, hint="w")
         found = list(sums)
         for at, (group, place) in enumerate(zip(groups, places, strict=True)):
             here = totals[at * len(rows) : (at + 1) * len(rows)]
@@ -185,7 +198,7 @@ class ByteProduct(BlockProduct):
                 value = build.insert(arith.MulfOp(v.float_of(total), group.scale))
                 if group.minimum is not None:
                     # -128 times the sum of the row's bytes.
-                    sum = v.float_of(build.splat(self._sum(row, place, group), v.lanes))
+                    sum = v.float_of(build.splat(self._sum(row, place[0], group), v.lanes))
                     factor = build.constant(1 / 128, v.floats)
                     minimum = build.insert(arith.MulfOp(group.minimum, factor))
                     value = self.how.multiply_add(build, sum, minimum, value)
@@ -194,33 +207,27 @@ class ByteProduct(BlockProduct):
                 found[number] = self.how.multiply_add(build, left, value, found[number])
         return found
 
-    def _in_row(self, block: SSAValue, group: Group) -> tuple[SSAValue, SSAValue]:
-        """Where the row's block with the first step of a group begins, and that step in it."""
+    def _in_row(self, block: SSAValue, group: Group) -> tuple[SSAValue, Index]:
+        """Where the row's block of a group begins, and where the group's bytes begin in it."""
         build = self.build
         each = self.layout.format.elements // ROW_ELEMENTS
-        start = build.mul(block, each)
-        if isinstance(group.step, int):
-            number, half = divmod(group.step, ROW_ELEMENTS)
-            return build.mul(build.add(start, number), ROW_BYTES), build.index(half)
-        number = build.floordiv(group.step, ROW_ELEMENTS)
-        half = build.index(0)
-        if group.steps < ROW_ELEMENTS:
-            half = build.rem(group.step, ROW_ELEMENTS)
-        return build.mul(build.add(start, number), ROW_BYTES), half
+        number = build.add(build.mul(block, each), group.number)
+        half = 0 if group.half is None else times(build, group.half, ROW_ELEMENTS // 2)
+        return build.mul(number, ROW_BYTES), half
 
-    def _sum(self, row: SSAValue, place: tuple[SSAValue, SSAValue], group: Group) -> SSAValue:
+    def _sum(self, row: SSAValue, place: SSAValue, group: Group) -> SSAValue:
         """-128 times the sum of the row's bytes that meet a group."""
-        build, (start, half) = self.build, place
-        byte = build.add(start, ROW_SUM)
-        if group.steps < ROW_ELEMENTS:
-            byte = build.add(build.add(start, ROW_SUMS), build.floordiv(half, 4))
-        return scalar_of(build, self.left, [row, byte], i32)
+        build = self.build
+        byte: Index = ROW_SUM
+        if group.half is not None:
+            byte = build.plus(times(build, group.half, 4), ROW_SUMS)
+        return scalar_of(build, self.left, [row, build.add(place, byte)], i32)
 
     def _start(
         self,
         v: Words,
         row: SSAValue,
-        place: tuple[SSAValue, SSAValue],
+        place: SSAValue,
         group: Group,
         offset: int,
     ) -> SSAValue:

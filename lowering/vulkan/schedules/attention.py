@@ -97,9 +97,9 @@ class _Attention(Attended):
         super().__init__(b, op)
         self.group = Workgroup(b, KEYS)
         self.together = (
-            min(QUERIES, known) if isinstance(known := self.query_count, int) else QUERIES
+            max(1, min(QUERIES, known)) if isinstance(known := self.query_count, int) else QUERIES
         )
-        """Queries of a workgroup."""
+        """Queries of a workgroup. Where there are none, none is started."""
         self.weights = shared_buffer(b, self.kind, [self.together, KEYS], "weights")
         self.sums = shared_buffer(b, self.kind, [KEYS], "sums")
         self.score = Scores(b, op, self.kind)
@@ -107,7 +107,7 @@ class _Attention(Attended):
     def _blocks(self, b: LoopBuilder, out: SSAValue) -> list[Index]:
         """Batches, heads, blocks of queries."""
         batches, heads, queries = self.extents(b, out)
-        return [batches, heads, b.ceil_div(queries, max(1, self.together))]
+        return [batches, heads, b.ceil_div(queries, self.together)]
 
     def count(self, b: LoopBuilder, out: SSAValue) -> Index:
         """How many blocks of queries of heads of batches there are."""

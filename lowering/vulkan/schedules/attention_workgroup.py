@@ -9,7 +9,7 @@ A product of matrices multiplies hidden values by a weight of 0, which gives NaN
 Where a result is not finite, all results of the workgroup are computed once more, key by key.
 
 Requires: a device with such matrices; q, k, v and the result in accesses of 16 bytes; heads of 32 or 64; up
-to 128 keys, a multiple of 32, as the types say; no mask but one of floats.
+to 128 keys, a multiple of 32, as the types say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, f16, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, f16, f32, i8
 from xdsl.dialects.math import AbsFOp, FmaOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -39,10 +39,17 @@ from openinfer.dialects.extensions.gpu_tensors import (
     element_of,
 )
 from openinfer.dialects.nn import AttentionOp
-from openinfer.lowering.kernels.attention_sight import Heads
+from openinfer.lowering.kernels.attention_sight import Heads, Mask
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
-from openinfer.lowering.kernels.numeric import INF, compare_floats, greater, select
+from openinfer.lowering.kernels.numeric import (
+    INF,
+    compare_floats,
+    compare_integers,
+    greater,
+    is_float,
+    select,
+)
 from openinfer.lowering.vulkan.schedules.attention_keys import key_by_key
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.attention_weights import Weights
@@ -102,17 +109,20 @@ def workgroup_shape_of(b: LoopBuilder, op: AttentionOp) -> WorkgroupShape | None
     if size not in (UNIT, 2 * UNIT) or keys > MOST_KEYS or keys % UNIT:
         return None
     rows = 64 if heads * -(-queries // 128) < 2 * BUSY or queries <= 64 else 128
-    if not _adds(op, queries, keys) or heads * -(-queries // rows) < BUSY:
+    if not _masks(op, queries, keys) or heads * -(-queries // rows) < BUSY:
         return None
     return WorkgroupShape(rows, keys, size)
 
 
-def _adds(op: AttentionOp, queries: int, keys: int) -> bool:
-    """Whether there is no mask, or one that is a matrix, or a row of one, which is added to scores."""
+def _masks(op: AttentionOp, queries: int, keys: int) -> bool:
+    """Whether there is no mask, one of bools, or one that is a matrix, or a row of one, which is added to
+    scores."""
     if op.mask is None:
         return True
     assert isinstance(op.mask.type, MemRefType)
     shape = (1, *op.mask.type.get_shape())
+    if op.mask.type.element_type == i8:
+        return DYNAMIC_INDEX not in shape
     is_number = op.mask.type.element_type in (f16, f32)
     return is_number and shape[-1] == keys and shape[-2] in (1, queries)
 
@@ -187,7 +197,7 @@ class _Block:
         """Weighted values, and the sum of the weights of each row."""
         b, of, shape = self.b, self.of, self.shape
         scores, scale = self._scores(queries), self.scale
-        mask = self._mask()
+        mask = self._bias()
         if mask is not None:
             log2 = Weights(b, f32, of_two=True).scale(1)
 
@@ -197,6 +207,8 @@ class _Block:
                 return b.insert(FmaOp(bias, b.constant(log2, f32), score))
 
             scores, scale = self._map([scores, mask], added), 1.0
+        if of.hidden.bools is not None:
+            scores = self._attended(scores, of.hidden.bools)
         if of.sight.causal:
             scores = self._seen(scores)
         tops = self._reduce(scores, self._kind(shape.keys, f32), _larger)
@@ -212,10 +224,10 @@ class _Block:
         start = b.insert(SubgroupMmaConstantMatrixOp(zero, self._kind(shape.keys, f32)))
         return b.insert(SubgroupMmaComputeOp(queries, keys, start))
 
-    def _mask(self) -> SSAValue | None:
-        """The mask of all keys, as numbers that are added."""
+    def _bias(self) -> SSAValue | None:
+        """The mask of all keys, if it is one of numbers, which are added."""
         b, mask = self.b, self.of.mask
-        if mask is None:
+        if mask is None or not is_float(mask.buffer):
             return None
         assert isinstance(mask.buffer.type, MemRefType)
         at = [b.index(one) for one in mask.place(self.batch, self.head, self.first, 0)]
@@ -224,6 +236,21 @@ class _Block:
         bounded = self.bounded and not repeated
         load = TensorLoadOp(mask.buffer, at, kind, repeated=repeated, bounded=bounded)
         return self._converted(b.insert(load), self._kind(self.shape.keys, f32))
+
+    def _attended(self, scores: SSAValue, mask: Mask) -> SSAValue:
+        """Scores, -inf where a mask of bools says that a key is not attended to."""
+        last = self.b.minus(self.of.query_count, 1)
+
+        def attended(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
+            row, column, score, buffer, batch, head, first = given
+            # Rows behind the last query are not stored.
+            query = b.minimum(b.add(first, row), last)
+            flag = b.load(buffer, mask.place(batch, head, query, column))
+            attends = compare_integers(b, "ne", flag, b.constant(0, flag.type))
+            return select(b, attends, score, b.constant(-INF, f32))
+
+        place = [self.b.index(one) for one in (self.batch, self.head)]
+        return self._map([scores, mask.buffer, *place, self.first], attended)
 
     def _seen(self, scores: SSAValue) -> SSAValue:
         """Scores, -inf where a key is behind the position of its query."""

@@ -144,7 +144,8 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
 
         b.when(b.compare("ult", group.thread, len(rows)), store)
 
-    each_group(b, product(b, counts), one)
+    # Workgroups of other kernels may stand behind its own (`side_by_side.py`).
+    each_group(b, product(b, counts), one, asks=True)
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         pieces = _count(host, value_of(found.output), len(found.extents), unit.width)

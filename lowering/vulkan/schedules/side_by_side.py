@@ -21,7 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
-from openinfer.lowering.vulkan.schedules.grid import Grid, group_number, groups_for
+from openinfer.lowering.vulkan.schedules.grid import MOST_GROUPS, Grid, group_number, groups_for
 
 Rule = Callable[[LoopBuilder, Operation], Grid]
 
@@ -29,7 +29,7 @@ Rule = Callable[[LoopBuilder, Operation], Grid]
 def side_by_side(kernels: Sequence[Operation], rule_of: Callable[[Operation], Rule]) -> Grid:
     """Builds all kernels of a function, in front of the first of them."""
     b = LoopBuilder(InsertPoint.before(kernels[0]))
-    number = group_number(b)
+    number = group_number(b, MOST_GROUPS)
     first, sizes = 0, set[int]()
     for kernel in kernels:
         with keep_location(kernel):
@@ -39,6 +39,7 @@ def side_by_side(kernels: Sequence[Operation], rule_of: Callable[[Operation], Ru
         assert isinstance(down, int)
         first += across * down
         sizes.add(grid.size)
+    assert first <= MOST_GROUPS, "what `starts_together` refuses"
     (size,) = sizes
     return Grid(lambda host, _: groups_for(host, first), size)
 

@@ -29,9 +29,9 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaStoreMatrixOp,
     is_shared,
 )
-from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp
+from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp, TensorStoreOp
 from openinfer.dialects.nn import DotBytesOp
-from openinfer.dialects.spirv.composite_ops import CompositeConstructOp
+from openinfer.dialects.spirv.composite_ops import CompositeConstructOp, ConstantOp
 from openinfer.dialects.spirv.control_flow_ops import (
     BranchConditionalOp,
     BranchOp,
@@ -87,6 +87,27 @@ WIDE_SUBGROUP = 16
 smaller, take longer for it and gain nothing."""
 
 
+def is_written(buffer: SSAValue) -> bool:
+    """Whether a kernel stores into a buffer, directly or through views."""
+    for use in buffer.uses:
+        op = use.operation
+        if isinstance(op, memref.StoreOp):
+            if op.memref is buffer:
+                return True
+        elif isinstance(op, vector.StoreOp):
+            if op.base is buffer:
+                return True
+        elif isinstance(op, TensorStoreOp):
+            if op.target is buffer:
+                return True
+        elif isinstance(op, SubgroupMmaStoreMatrixOp):
+            return True
+        elif op.results and isinstance(op.results[0].type, MemRefType):
+            if is_written(op.results[0]):
+                return True
+    return False
+
+
 def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModuleOp, int]:
     """The module of a kernel, and how many words a launch passes to it.
 
@@ -132,7 +153,11 @@ class _Body:
                 binding += 1
                 name = argument.name_hint or "buffer"
                 self.buffers[argument] = self.kernel.buffer(
-                    binding, argument.type, name, exact=number in exact
+                    binding,
+                    argument.type,
+                    name,
+                    exact=number in exact,
+                    written=is_written(argument),
                 )
             else:
                 word, type_ = self.kernel.next_word(), lowered_type(argument.type)
@@ -227,7 +252,12 @@ class _Body:
         return self.arithmetic.op("IMul", self.value(a), self.value(b))
 
     def value(self, number: SSAValue | int) -> SSAValue:
-        return self.kernel.number(number) if isinstance(number, int) else number
+        if not isinstance(number, int):
+            return number
+        if self.first is self.kernel.entry:
+            return self.kernel.number(number)
+        # Another function does not see what stands in the kernel's.
+        return self.put(ConstantOp(IntegerAttr(number, i32)))
 
     def place(self, buffer: Buffer, indices: Sequence[SSAValue]) -> SSAValue:
         """The number of an element of a buffer, from where its binding begins."""
@@ -248,7 +278,7 @@ class _Body:
         place = self.place(buffer, indices)
         if buffer.first is None:
             return self.put(AccessChainOp(buffer.pointer, [place]))
-        return self.put(AccessChainOp(buffer.pointer, [self.kernel.number(0), place]))
+        return self.put(AccessChainOp(buffer.pointer, [self.value(0), place]))
 
     def access(self, memory: SSAValue) -> str | None:
         """How memory is accessed, other than plainly: shared memory in Vulkan's memory model, where others

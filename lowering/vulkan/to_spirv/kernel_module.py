@@ -77,10 +77,12 @@ def width_of(type_: Attribute) -> int:
     return type_.bitwidth
 
 
-def buffer_type(element: Attribute) -> PointerType:
-    """A pointer to as many elements as a binding holds."""
+def buffer_type(element: Attribute, *, written: bool = True) -> PointerType:
+    """A pointer to as many elements as a binding holds. What a kernel only reads, a driver may read earlier
+    and by another way."""
     array = RuntimeArrayType(element, IntAttr(width_of(element) // 8))
-    return PointerType.to(StructType.of([array], [0]), "StorageBuffer")
+    decorations = () if written else ("NonWritable",)
+    return PointerType.to(StructType.of([array], [0], decorations), "StorageBuffer")
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Buffer:
     dims: tuple[SSAValue | int, ...]
     binding: tuple[str, int] = ("", 0)
     """Name and number."""
+    written: bool = True
+    """Whether the kernel writes it."""
 
 
 @dataclass
@@ -182,22 +186,25 @@ class KernelModule:
             push = PointerType.to(StructType.of([i32], [0]), "PushConstant")
             where = self.variable(FIRST, push)
             self._first = self.put(LoadOp(self.put(AccessChainOp(where, [self.number(0)]))))
-            self._parameters = self.variable(PARAMETERS, buffer_type(i32), 0)
+            self._parameters = self.variable(PARAMETERS, buffer_type(i32, written=False), 0)
         place = self.put(VALUE_OPS["IAdd"].make(self._first, self.number(self.words)))
         self.words += 1
         pointer = self.put(AccessChainOp(self._parameters, [self.number(0), place]))
         return self.put(LoadOp(pointer))
 
-    def buffer(self, binding: int, type_: MemRefType, name: str, *, exact: bool) -> Buffer:
+    def buffer(
+        self, binding: int, type_: MemRefType, name: str, *, exact: bool, written: bool
+    ) -> Buffer:
         """A buffer that the host binds; `exact`: at its first element."""
         element = type_.element_type
         self.need_storage(element)
-        pointer = self.variable(f"{name}_{binding}", buffer_type(element), binding)
+        kind = buffer_type(element, written=written)
+        pointer = self.variable(f"{name}_{binding}", kind, binding)
         first = self.number(0) if exact else self.next_word()
         dims = tuple(
             self.next_word() if extent == DYNAMIC_INDEX else extent for extent in type_.get_shape()
         )
-        return Buffer(pointer, element, first, dims, (name, binding))
+        return Buffer(pointer, element, first, dims, (name, binding), written)
 
     def words_of(self, buffer: Buffer, count: int) -> SSAValue:
         """The same binding, as words of 32 bits or vectors of `count` of them."""
@@ -205,7 +212,8 @@ class KernelModule:
         name = f"{name}_{binding}_x{count}"
         if name not in self._views:
             kind = i32 if count == 1 else VectorType(i32, [count])
-            self._views[name] = self.variable(name, buffer_type(kind), binding)
+            view = buffer_type(kind, written=buffer.written)
+            self._views[name] = self.variable(name, view, binding)
         return self._views[name]
 
     def shared(self, type_: MemRefType, name: str) -> Buffer:

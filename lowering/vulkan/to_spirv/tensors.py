@@ -7,8 +7,10 @@ kernel; a slice of it is what one matrix has of them. Batches are in the address
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
@@ -21,10 +23,10 @@ from openinfer.dialects.extensions.gpu_tensors import (
     TensorLoadOp,
     TensorStoreOp,
 )
-from openinfer.dialects.spirv.composite_ops import CompositeExtractOp
+from openinfer.dialects.spirv.composite_ops import CompositeExtractOp, ConstantOp
 from openinfer.dialects.spirv.control_flow_ops import ReturnValueOp
 from openinfer.dialects.spirv.memory_ops import AccessChainOp
-from openinfer.dialects.spirv.structure_ops import SpirvFuncOp
+from openinfer.dialects.spirv.structure_ops import AddressOfOp, SpirvFuncOp
 from openinfer.dialects.spirv.tensor_ops import (
     LoadTensorOp,
     PerElementOp,
@@ -190,21 +192,33 @@ class Tensors:
     def _map(self, op: MatrixMapOp) -> SSAValue:
         """A function of row, column and elements, in front of the kernel's."""
         self.kernel.capabilities.add("CooperativeMatrixPerElementOperationsNV")
-        name = self._function(op.body.block, "element")
-        return self.body.put(PerElementOp(name, [self.body.values[one] for one in op.values]))
+        name, places = self._function(op.body.block, "element", op.values)
+        values = [one for one in op.values if not isinstance(one.type, MemRefType)]
+        given = [*(self.body.values[one] for one in values), *places]
+        return self.body.put(PerElementOp(name, given))
 
     def _reduced(self, op: MatrixReduceOp) -> SSAValue:
         self.kernel.capabilities.add("CooperativeMatrixReductionsNV")
-        name, value = self._function(op.body.block, "pair"), self.body.values[op.value]
+        (name, _), value = self._function(op.body.block, "pair"), self.body.values[op.value]
         what = "Row" if op.whole is None else "Row|Column"
         return self.body.put(ReduceOp(what, name, value, lowered_type(op.result.type)))
 
-    def _function(self, given: Block, hint: str) -> str:
-        """The name of a function of the module that does what a region says."""
+    def _function(
+        self, given: Block, hint: str, values: Sequence[SSAValue] = ()
+    ) -> tuple[str, list[SSAValue]]:
+        """The name of a function of the module that does what a region says. It takes no buffers, but where
+        those among `values` begin, as far as that is no constant: what it is given for that."""
         kernel = self.kernel
-        block = Block(arg_types=[lowered_type(one.type) for one in given.args])
+        plain = [one for one in given.args if not isinstance(one.type, MemRefType)]
+        block = Block(arg_types=[lowered_type(one.type) for one in plain])
         inner = self.body.inner(block)
-        inner.values.update(zip(given.args, block.args))
+        inner.values.update(zip(plain, block.args))
+        places: list[SSAValue] = []
+        # The arguments behind row and column are the values.
+        for argument, value in zip(given.args[2:], values):
+            if isinstance(argument.type, MemRefType):
+                buffer = self.body.buffers[value]
+                inner.buffers[argument] = self._seen_from(inner, buffer, places)
         inner.ops(given)
         last = given.last_op
         assert isinstance(last, MatrixYieldOp)
@@ -213,7 +227,21 @@ class Tensors:
         name = f"{kernel.name}_{hint}_{len(kernel.functions)}"
         types = [one.type for one in block.args]
         kernel.functions.append(SpirvFuncOp(name, Region(block), types, [result.type]))
-        return name
+        return name, places
+
+    def _seen_from(self, inner: _Body, buffer: Buffer, places: list[SSAValue]) -> Buffer:
+        """A buffer of known extents, for another function. Where it begins is one of its arguments, if it is
+        no constant; `places` takes what is passed for it."""
+        address, first = buffer.pointer.owner, buffer.first
+        assert isinstance(address, AddressOfOp)
+        assert first is not None
+        assert all(isinstance(extent, int) for extent in buffer.dims)
+        if isinstance(first.owner, ConstantOp):
+            first = inner.put(first.owner.clone())
+        else:
+            places.append(first)
+            first = inner.block.insert_arg(first.type, len(inner.block.args))
+        return replace(buffer, pointer=inner.put(address.clone()), first=first)
 
 
 def _is_early(value: SSAValue, kernel: KernelModule) -> bool:

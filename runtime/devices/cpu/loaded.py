@@ -141,10 +141,13 @@ class CpuProgram(LoadedProgram):
                 return copied
             self.mapped_bytes += array.nbytes
             return array
+        # Zeroed memory that nobody writes to is none: members without a source take no part of it.
         packed = aligned_bytes(row.nbytes)
-        self.packed_bytes += row.nbytes
+        self.packed_bytes += row.held
         each = row.nbytes // len(row.sources)
         for number, source in enumerate(row.sources):
+            if not source:
+                continue
             array, _ = self._read(source, dtype)
             target = packed[number * each : (number + 1) * each]
             if row.prepare is None:

@@ -220,8 +220,8 @@ class KnownSteps:
 
 
 def _branch(asked: Asked, staging: int) -> _Branch | None:
-    """The tables of a piece; None where machine code does not divide as it would have to. `staging`: where the
-    staging buffer lies."""
+    """The tables of a piece; None where machine code does not divide as it would have to. The staging buffer
+    lies at `staging`."""
     piece, firsts, count = asked.piece, asked.piece.firsts, len(asked.words)
     units, elements = firsts.units.astype(np.int64), firsts.elements.astype(np.int64)
     if (units & units - 1).any() or (elements & elements - 1).any():

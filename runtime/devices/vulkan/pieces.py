@@ -14,7 +14,7 @@ in a window of a block, which a kernel is given as a whole, and its moves may be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -193,8 +193,26 @@ class Asked:
     at: int
     """When it was asked for, on the monotonic clock."""
     straight: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Moves, by number, that the host makes before any command runs, and where the device's memory lies for it:
-    they need no command."""
+    """Moves, by number, that the host makes before any command runs, and where it finds their memory: they
+    need no command."""
+
+
+def early_moves(before: Sequence[Piece], piece: Piece, most: int) -> Iterator[tuple[int, int]]:
+    """The moves to the device of a piece, by number, with the addresses of their targets, that may as well be
+    made before any command: none in front of them, of the pieces `before` and its own, touches their target.
+    Of up to `most` bytes."""
+    touched = [range_ for one in before for call in one.calls for range_ in call.touched]
+    number = -1
+    for call in piece.calls:
+        if isinstance(call, PieceMove):
+            number += 1
+            if call.row.kernel == TO_DEVICE and 0 < call.nbytes <= most:
+                (start,) = call.device
+                stop = start + call.nbytes
+                if not any(a < stop and start < a + nbytes for a, nbytes in touched):
+                    yield number, start
+                    continue
+        touched += call.touched
 
 
 def read_piece(

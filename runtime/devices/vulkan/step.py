@@ -38,6 +38,7 @@ from openinfer.runtime.devices.vulkan.pieces import (
     Piece,
     PieceLaunch,
     PieceMove,
+    early_moves,
     read_piece,
     window_of,
 )
@@ -282,8 +283,8 @@ class DeviceStep:
             self._again.stop()
 
     def _straight(self, piece: Piece) -> dict[int, int]:
-        """See `Asked.straight`: small moves to memory that the host reaches, which no command in front of them
-        reads or writes. A traced build shows all moves."""
+        """See `Asked.straight`: small moves to memory that the host reaches, and that no command in front of
+        them reads or writes. A traced build shows all moves."""
         before = [one.piece for one in self._asked]
         if self._traced is not None or any(one.loose for one in (*before, piece)):
             return {}
@@ -292,27 +293,12 @@ class DeviceStep:
         if found is None:
             if len(self._going_straight) >= MOST_RECORDED:
                 self._going_straight.clear()
-            found = self._going_straight[key] = dict(self._find_straight(before, piece))
+            found = self._going_straight[key] = {}
+            for number, address in early_moves(before, piece, MOST_STRAIGHT):
+                block, at = self.memory.at(address)
+                if block.allocation.mapped:
+                    found[number] = block.allocation.mapped + at
         return found
-
-    def _find_straight(self, before: Sequence[Piece], piece: Piece) -> Iterator[tuple[int, int]]:
-        """The moves of a piece that go straight, and where to, behind other pieces of a submission."""
-        number = -1
-        for place, move in enumerate(piece.calls):
-            if not isinstance(move, PieceMove):
-                continue
-            number += 1
-            if move.row.kernel != TO_DEVICE or not 0 < move.nbytes <= MOST_STRAIGHT:
-                continue
-            (start,) = move.device
-            block, at = self.memory.at(start)
-            earlier = [*(call for one in before for call in one.calls), *piece.calls[:place]]
-            if block.allocation.mapped and not any(
-                first < start + move.nbytes and start < first + nbytes
-                for call in earlier
-                for first, nbytes in call.touched
-            ):
-                yield number, block.allocation.mapped + at
 
     def _grow_staging(self, nbytes: int) -> None:
         if nbytes > self._staging.nbytes:

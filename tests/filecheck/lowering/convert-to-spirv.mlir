@@ -1,10 +1,11 @@
 // RUN: openinfer-opt %s -p convert-to-spirv --split-input-file | filecheck %s
 
-// Buffers are bindings; where they begin and what their types leave open are words that the host passes.
+// Buffers are bindings; where they begin and what their types leave open are words that the host passes. What a
+// kernel only reads says so.
 // CHECK: spirv.module @scale_0 Logical GLSL450 requires #spirv.vce<v1.3, [Shader, SignedZeroInfNanPreserve], [SPV_KHR_float_controls]>
 // CHECK: spirv.GlobalVariable @x_1 bind(0, 1) {aliased} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>
 // CHECK: spirv.GlobalVariable @first : !spirv.ptr<!spirv.struct<(i32 [0])>, PushConstant>
-// CHECK: spirv.GlobalVariable @parameters bind(0, 0)
+// CHECK: spirv.GlobalVariable @parameters bind(0, 0) {aliased} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0, NonWritable])>, StorageBuffer>
 // CHECK: spirv.func @scale_0() "None"
 // CHECK: spirv.mlir.selection {
 // CHECK: spirv.mlir.loop {

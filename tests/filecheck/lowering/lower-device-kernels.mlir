@@ -102,3 +102,21 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// Where the types say how many workgroups there are, a kernel does not ask, and all of them have work.
+// CHECK-LABEL: func.func private @known_0
+// CHECK-NOT: gpu.grid_dim
+// CHECK: %[[GROUP:.*]] = "gpu.block_id"() <{dimension = #gpu<dim x>}>
+// CHECK-NOT: arith.cmpi ult, %[[GROUP]]
+// CHECK-NOT: gpu.grid_dim
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step(%x: memref<32x700xf32> {openinfer.arg = #nn.slot<input "x">}) {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<32x700xf32>
+    func.call @known_0(%a, %a) : (memref<32x700xf32>, memref<32x700xf32>) -> ()
+    func.return
+  }
+  func.func private @known_0(%x: memref<32x700xf32>, %y: memref<32x700xf32>) {
+    nn.softmax(%x) outs(%y) {axis = 1 : i64} : (memref<32x700xf32>, memref<32x700xf32>) -> ()
+    func.return
+  }
+}
