@@ -116,11 +116,12 @@ def _emitted(
     from openinfer.compiler.manifest_of import manifest_of
 
     timings, backend = current_timings(), backend_of(options.device)
-    pipeline.run(module, context, name, start, options=options, timings=timings, emitted=True)
-    with timings.measured("object", "(manifest)"):
-        manifest = manifest_of(module, backend.name, file, package)
-    # LLVM works from here on; what `emit` gives waits for it.
-    return backend.emit(module, timings.measured), manifest
+    with backend.early():
+        pipeline.run(module, context, name, start, options=options, timings=timings, emitted=True)
+        with timings.measured("object", "(manifest)"):
+            manifest = manifest_of(module, backend.name, file, package)
+        # LLVM has begun with kernels; what `emit` gives waits for all of them.
+        return backend.emit(module, timings.measured), manifest
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def _live(region: Region) -> set[Operation]:
     find(region)
     while waiting:
         for operand in waiting.pop().operands:
-            if isinstance(operand, OpResult) and operand.op not in live:
+            if type(operand) is OpResult and operand.op not in live:
                 live.add(operand.op)
                 waiting.append(operand.op)
     return live

@@ -29,7 +29,7 @@ from openinfer.runtime.errors import Location
 
 def has_location(op: Operation) -> bool:
     """Whether the op knows where it comes from."""
-    return not isinstance(op.location, UnknownLoc)
+    return type(op.location) is not UnknownLoc
 
 
 def location_of(op: Operation | None) -> Location | None:

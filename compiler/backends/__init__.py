@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ class Backend:
     """The pipeline of `compiler/pipeline.py` that lowers programs for it."""
     emit: Callable[[ModuleOp, Measured], Finish]
     """Writes a lowered module in the device's language; what it gives makes the parts of the program."""
+    early: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Around a pipeline and `emit`: what is lowered inside may be begun before all of it is."""
 
     def pipeline_for(self, options: PipelineOptions) -> str:
         """The pipeline, or the one without passes that only make programs faster."""

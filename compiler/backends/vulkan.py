@@ -35,4 +35,4 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
     return finish
 
 
-VULKAN = Backend("vulkan", pipeline="vulkan", emit=_emit)
+VULKAN = Backend("vulkan", pipeline="vulkan", emit=_emit, early=CPU.early)

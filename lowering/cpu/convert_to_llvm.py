@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects.extensions.llvm import LLVM
 from openinfer.dialects.nn import InterfaceOp
+from openinfer.lowering.cpu.early_kernels import taker
 from openinfer.lowering.cpu.llvm_ir.literals import DEVICE_CODE
 from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
@@ -28,6 +29,7 @@ from openinfer.lowering.cpu.to_llvm import words as word_rules
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.operations import operations_of
 from openinfer.runtime.errors import CompileError
 
 RULES: dict[str, Rule] = {
@@ -81,11 +83,16 @@ class ConvertToLlvm(ModulePass):
         # Every target but the plain x86-64 has F16C and fused multiply-adds.
         target = Facts.of(op).target
         has_half_conversions = target.name != "generic"
-        for child in list(op.ops):
+        known: dict[str, llvm.FuncOp | None] = dict.fromkeys(functions)
+        take = taker()
+        # LLVM begins with the first that is converted: what takes long comes first, and calls are known.
+        for child in sorted(op.ops, key=_turn):
             if isinstance(child, func.FuncOp):
                 converter = Converter(RULES, functions, has_half_conversions, target)
                 converted: Operation = _convert_function(child, converter)
                 needed.update(converter.needed)
+                if not converted.body.blocks:
+                    known[child.sym_name.data] = converted
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)
             elif isinstance(child, InterfaceOp) or child.name == DEVICE_CODE:
@@ -101,7 +108,18 @@ class ConvertToLlvm(ModulePass):
             block = op.body.block
             block.insert_op_before(converted, child)
             block.erase_op(child)
+            if take is not None and isinstance(converted, llvm.FuncOp) and converted.body.blocks:
+                for name in needed.keys() - known.keys():
+                    known[name] = _outside(name, needed[name])
+                take(op, converted, known)
         _declare(op, {k: v for k, v in needed.items() if k not in defined | set(functions)})
+
+
+def _turn(op: Operation) -> int:
+    """Sorts what is converted: declarations, then functions, the largest first."""
+    if not isinstance(op, func.FuncOp) or not op.body.blocks:
+        return -(2**63)
+    return -len(operations_of(op))
 
 
 def _convert_function(op: func.FuncOp, converter: Converter) -> llvm.FuncOp:
@@ -135,7 +153,9 @@ def _convert_body(c: Converter, op: func.FuncOp) -> Region:
 
 def _declare(module: ModuleOp, needed: dict[str, LLVMFunctionType]) -> None:
     """Declare the functions of the C library that bodies call, in a fixed order."""
-    declarations: Sequence[Operation] = [
-        llvm.FuncOp(name, needed[name], LinkageAttr("external")) for name in sorted(needed)
-    ]
+    declarations: Sequence[Operation] = [_outside(name, needed[name]) for name in sorted(needed)]
     module.body.block.add_ops(declarations)
+
+
+def _outside(name: str, type: LLVMFunctionType) -> llvm.FuncOp:
+    return llvm.FuncOp(name, type, LinkageAttr("external"))

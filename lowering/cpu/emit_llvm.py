@@ -25,6 +25,7 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
 )
 from openinfer.lowering.operations import operations
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
+from openinfer.runtime.devices.cpu.object_symbols import PROVIDED
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.program import HOST, OBJECT
 from openinfer.runtime.target import TargetDescription
@@ -40,36 +41,55 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
 
 def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmModule]:
     """The same program as several texts that LLVM compiles by themselves: one for each large kernel, and
-    `HOST` at the end with all the rest.
-
-    A kernel is called by what it is and a hash of its text: equal kernels of two programs have the same text
-    and the same name. Raises CompileError (OI0981) for an op that has no spelling.
+    `HOST` at the end with all the rest. Raises CompileError (OI0981) for an op that has no spelling.
     """
-    parts = _Parts.of(module)
-    known = {f.sym_name.data: f for f in (*parts.outside, *parts.functions)}
-    symbols: dict[str, str] = {}
-    exported: set[str] = set()
-    rest: list[llvm.FuncOp] = []
-    written: dict[str, llvm.FuncOp] = {}
-    # LLVM begins with the first that is written: what takes long comes first.
-    for function in sorted(parts.functions, key=_size, reverse=True):
+    return Texts(target).rest(module)
+
+
+class Texts:
+    """The texts of a program. A kernel is called by what it is and a hash of its text: equal kernels of two
+    programs have the same text and the same name."""
+
+    def __init__(self, target: TargetDescription) -> None:
+        self._target = target
+        self._symbols: dict[str, str] = {}
+        self._exported: set[str] = set()
+        self._written: dict[str, llvm.FuncOp] = {}
+
+    def kernel(
+        self, function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp | None]
+    ) -> LlvmModule | None:
+        """The text of a function that is a module of its own, and not equal to one before it; else None.
+        `known` is as in `early_kernels`. Raises CompileError (OI0981)."""
         own = _own_module(function, known)
         if own is None:
-            rest.append(function)
-            continue
+            return None
         name = function.sym_name.data
-        text = _text(_Parts([], own, [function]), target, bare=True)
+        text = _text(_Parts([], own, [function]), self._target, bare=True)
         kind = name.partition("_")[0]
-        symbols[name] = symbol = f"{kind}.{sha256(text.encode()).hexdigest()[:20]}"
-        exported.update(f.sym_name.data for f in own if f.body.blocks)
-        if symbol not in written:
-            written[symbol] = function
-            text = text.replace(_OWN, symbol)
-            yield LlvmModule(symbol + OBJECT, name, text, _passes_for(function))
-    outside = [*parts.outside, *written.values()]
-    rest.sort(key=parts.functions.index)
-    whole = _text(_Parts(parts.globals, outside, rest), target, symbols, exported)
-    yield LlvmModule(HOST, HOST, whole, Passes.ALL)
+        self._symbols[name] = symbol = f"{kind}.{sha256(text.encode()).hexdigest()[:20]}"
+        self._exported.update(f.sym_name.data for f in own if _is_hidden(f))
+        if symbol in self._written:
+            return None
+        self._written[symbol] = function
+        text = text.replace(_OWN, symbol)
+        return LlvmModule(symbol + OBJECT, name, text, _passes_for(function))
+
+    def rest(self, module: ModuleOp) -> Iterator[LlvmModule]:
+        """The kernels of a module that were not written yet, then `HOST`. Raises CompileError (OI0981)."""
+        parts = _Parts.of(module)
+        known = {f.sym_name.data: f for f in (*parts.outside, *parts.functions)}
+        # LLVM begins with the first that is written: what takes long comes first.
+        for function in sorted(parts.functions, key=_size, reverse=True):
+            if function.sym_name.data not in self._symbols:
+                text = self.kernel(function, known)
+                if text is not None:
+                    yield text
+        outside = [*parts.outside, *self._written.values()]
+        rest = [f for f in parts.functions if f.sym_name.data not in self._symbols]
+        whole = _Parts(parts.globals, outside, rest)
+        text = _text(whole, self._target, self._symbols, self._exported)
+        yield LlvmModule(HOST, HOST, text, Passes.ALL)
 
 
 _OWN = "openinfer.own"
@@ -79,16 +99,16 @@ OWN_MODULE = 150
 
 
 def _own_module(
-    function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp]
+    function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp | None]
 ) -> list[llvm.FuncOp] | None:
     """The functions that a kernel calls, where it can be a module of its own; else None."""
     if function.linkage.linkage.data != "internal" or _size(function) < OWN_MODULE:
         return None
     called: dict[str, llvm.FuncOp] = {}
     for op in operations(function.body):
-        if isinstance(op, llvm.AddressOfOp):
+        if type(op) is llvm.AddressOfOp:
             return None
-        if isinstance(op, llvm.CallOp) and op.callee is not None:
+        if type(op) is llvm.CallOp and op.callee is not None:
             name = op.callee.root_reference.data
             callee = known.get(name)
             # What a program has is its own; what is written by hand is the same in all of them.
@@ -99,6 +119,12 @@ def _own_module(
 
 
 _WRITTEN = "openinfer_"
+
+
+def _is_hidden(function: llvm.FuncOp) -> bool:
+    """Whether a function that a kernel calls is in the host's object: also where it has no body yet."""
+    name = function.sym_name.data
+    return bool(function.body.blocks) or (name.startswith(_WRITTEN) and name not in PROVIDED)
 
 
 def _size(function: llvm.FuncOp) -> int:
@@ -212,6 +238,6 @@ def _declaration_text(op: llvm.FuncOp, symbols: Mapping[str, str]) -> str:
     if type.is_variadic:
         arguments.append("...")
     name = op.sym_name.data
-    words = "hidden " if op.body.blocks else ""
+    words = "hidden " if _is_hidden(op) else ""
     symbol = symbol_text(symbols.get(name, name))
     return f"declare {words}{type_text(type.output)} {symbol}({', '.join(arguments)}) nounwind"

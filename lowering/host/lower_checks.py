@@ -22,6 +22,7 @@ from openinfer.runtime.slots import SlotKind
 
 OBSERVER = "openinfer_observe"
 """The host's function that a watched program calls: (node, output, address)."""
+_LOWERED = frozenset({nn.CheckIndexOp, nn.ObserveOp, nn.TakeErrorsOp, nn.BarrierOp, nn.KeepOp})
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class LowerChecks(ModulePass):
             if not isinstance(function, FuncOp):
                 continue
             for inner in operations_of(function):
+                if type(inner) not in _LOWERED:
+                    continue
                 if isinstance(inner, nn.CheckIndexOp):
                     _check(function, inner)
                 elif isinstance(inner, nn.ObserveOp):

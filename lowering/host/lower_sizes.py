@@ -80,7 +80,7 @@ class LowerSizes(ModulePass):
 def _names(function: FuncOp) -> list[str]:
     found: set[str] = set()
     for op in operations_of(function):
-        if isinstance(op, nn.SizeOp):
+        if type(op) is nn.SizeOp:
             found |= op.size.data.names
     return sorted(found)
 
@@ -96,7 +96,7 @@ def _lower(function: FuncOp, names: list[str], dynamic: Sequence[str], *, step: 
         for name, argument in zip(names, arguments):
             argument.name_hint = name
     values: dict[str, SSAValue] = dict(zip(names, arguments))
-    sizes = [o for o in operations_of(function) if isinstance(o, nn.SizeOp)]
+    sizes = [o for o in operations_of(function) if type(o) is nn.SizeOp]
     settled = [o for o in sizes if not o.size.data.names & set(dynamic)]
     if settled:
         # Size ops go away: the anchor is the first op that stays.

@@ -40,9 +40,15 @@ _COMPUTED_IN_F32 = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Floa
 def element_type(value: SSAValue | Attribute) -> Attribute:
     """The element type of a memref, tensor or vector; a scalar's own type."""
     kind = value.type if isinstance(value, SSAValue) else value
+    # Before asking whether it is one of them, which takes longer where it is not.
+    if type(kind) in _SCALARS:
+        return kind
     if isinstance(kind, VectorType | MemRefType):
         return kind.element_type
     return kind
+
+
+_SCALARS = frozenset({IntegerType, IndexType, Float16Type, BFloat16Type, Float32Type, Float64Type})
 
 
 def like(kind: SSAValue | Attribute, element: Attribute) -> Attribute:

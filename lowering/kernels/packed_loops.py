@@ -7,6 +7,7 @@ each round moves on by whole bytes and stays within them, whatever the loops ins
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, VectorType
@@ -21,7 +22,12 @@ _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp, memref.CopyOp)
 
 def is_store(op: Operation) -> bool:
     """Whether an op writes into a buffer."""
-    return isinstance(op, _STORES)
+    return _stores(type(op))
+
+
+@cache
+def _stores(kind: type[Operation]) -> bool:
+    return issubclass(kind, _STORES)
 
 
 def stored_buffer(op: Operation) -> SSAValue:

@@ -78,7 +78,7 @@ class _Expansion:
             self._finish(inner)
 
     def _is_one(self, kind: Attribute) -> bool:
-        return isinstance(element_type(kind), self.stored.kinds)
+        return type(element_type(kind)) in self.stored.kinds
 
     def _bits(self, kind: Attribute) -> Attribute:
         """The type with an integer for each element."""

@@ -193,6 +193,13 @@ class Package(ABC):
             return found
         return Tensor(dtype, found.shape, converted(found.dtype, found.storage, found.shape, dtype))
 
+    def give_back(self, name: str) -> None:
+        """Says that tensor `name` was read for the last time for now: the memory that shows it may go.
+
+        Views of it stay right: the file is read again. Nothing, where a package is no mapped file.
+        """
+        del name
+
     def header_hash(self) -> str:
         """SHA-256 of all that a compiler may look at: sizes, metadata, names, dtypes, shapes.
 

@@ -68,6 +68,10 @@ class GgufPackage(Package):
     def _storage(self, info: TensorInfo, dtype: DType) -> AnyArray:
         return self._places[info.name].storage(info, dtype)
 
+    def give_back(self, name: str) -> None:
+        """See `Package.give_back`."""
+        self._places[name].mapped.give_back(self.read(name))
+
 
 def is_later_part(name: str) -> bool:
     """Whether a file name is that of a part of a model other than the first."""

@@ -152,6 +152,20 @@ class MappedFile:
             view.flags.writeable = False
         return view
 
+    def give_back(self, view: AnyArray) -> None:
+        """Lets go of the memory behind a view of the mapping, which a later read brings back from the file.
+
+        Whole pages only; nothing happens to a view of anything else, or where the file was copied.
+        """
+        mapping = self._map
+        if mapping is None or self.unchanged is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        start = view.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (start + view.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        if 0 <= start and first < last <= self.size:
+            mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     def identity(self) -> str:
         """A hash of path, device, inode, size and time of change."""
         return hashlib.sha256(self._identity.encode("utf-8", "surrogateescape")).hexdigest()

@@ -77,6 +77,10 @@ class OinfPackage(Package):
     def guard(self) -> Callable[[], None] | None:
         return self._file.guard()
 
+    def give_back(self, name: str) -> None:
+        """See `Package.give_back`."""
+        self._file.give_back(self.read(name))
+
     def close(self) -> None:
         self._file.close()
 

@@ -57,6 +57,10 @@ class ShardedPackage(Package):
 
         return check if guards else None
 
+    def give_back(self, name: str) -> None:
+        """See `Package.give_back`."""
+        self._shards[self._places[name]].give_back(name)
+
     def close(self) -> None:
         for shard in self._shards.values():
             shard.close()

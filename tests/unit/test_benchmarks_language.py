@@ -109,7 +109,7 @@ def test_an_engine_answers_and_times_itself(engine: str, path: Path, scratch: Pa
         assert process.first["first_token"] > process.first["load"] > 0
         for kind in ("decode", "128"):
             times = process.ask(measure=kind, seconds=0.01)["times"]
-            assert len(times) >= 2
+            assert times
             assert all(time > 0 for time in times)
         process.ask(logits=str(scratch / "logits.npy"))
         logits = np.load(scratch / "logits.npy")

@@ -184,6 +184,34 @@ def test_tables_and_products_read_the_same_formats() -> None:
     assert set(READERS) == set(ROW_READERS)
 
 
+def test_large_weights_are_laid_out_by_threads_and_leave_the_file(tmp_path: Path) -> None:
+    """Many members, more bytes than one thread lays out: all are in their place, and views of the file stay
+    right although its pages were given back."""
+    count, size = 5, 2048
+    text = """
+    dynamic { x: f32[B, 2048]; }
+    constant { W(l): f32[1024, 2048] @pattern("w.{l}") @dtype(_); }
+    block entry {
+        y = op linear(x, W[0]);
+        loop layers (l in 1..block_count) {
+            z = op linear(x, W[l]);
+            y = op add(y, z);
+        }
+        return y;
+    }
+    """
+    data = [np.tile(blocks("q8_0", 32, size, n), (32, 1)) for n in range(count)]
+    tensors = {f"w.{n}": ("q8_0", rows) for n, rows in enumerate(data)}
+    package = oi.open_model(write(tmp_path / "m.gguf", tensors, block_count=count))
+    view = package.read("w.3")
+    executor = oi.compile(oi.graph(text), package).make_executor()
+    x = np.random.default_rng(1).standard_normal((1, size)).astype(np.float32)
+    wanted = sum(x.astype(np.float64) @ values("q8_0", rows[:32]).T for rows in data)
+    found = np.asarray(executor.run(x=x)["y"]).reshape(32, 32)
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.array_equal(view, data[3])
+
+
 LAYERS = """
 dynamic { x: f32[B, 32]; }
 constant {

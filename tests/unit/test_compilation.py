@@ -168,16 +168,56 @@ def test_a_failing_pass_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> Non
     """An op that has no spelling, in the host's part: kernels have been begun by then."""
     from openinfer.compiler.backends import cpu
 
-    def broken(module: Any, target: Any) -> Any:
+    def broken(texts: Any, module: Any) -> Any:
         yield adds("a", 1)
         raise CompileError("OI0981", "an op that cannot be written")
 
-    monkeypatch.setattr("openinfer.lowering.cpu.emit_llvm.emit_modules", broken)
+    monkeypatch.setattr("openinfer.lowering.cpu.emit_llvm.Texts.rest", broken)
     before = threading.active_count()
     module = oi.graph(LAYERS.format(x="x", n=80)).module.clone()
     pipeline.run(module, registry.make_context(), "cpu", options=PipelineOptions())
     with pytest.raises(CompileError, match="OI0981"):
         cpu.CPU.emit(module, lambda phase, name: nullcontext())
+    assert threading.active_count() == before
+
+
+def test_llvm_begins_before_all_kernels_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same objects as when it gets all of them at the end, and no thread is left by a failure."""
+    from openinfer.lowering.cpu.add_entry import AddEntry
+
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    text, began = LAYERS.format(x="x", n=80), list[list[str]]()
+    plain, add = AddEntry.apply, Compilation.add
+
+    def apply(*arguments: Any) -> None:
+        began.append(list(added))
+        plain(*arguments)
+
+    def noted(work: Compilation, module: LlvmModule) -> None:
+        added.append(module.name)
+        add(work, module)
+
+    monkeypatch.setattr(Compilation, "add", noted)
+    monkeypatch.setattr(AddEntry, "apply", apply)
+    added: list[str] = []
+    early = oi.compile(text).parts
+    kernels = [name for name in added if name != HOST]
+    assert kernels
+    assert began.pop() == kernels
+    with monkeypatch.context() as patched:
+        patched.setattr("openinfer.lowering.cpu.convert_to_llvm.taker", lambda: None)
+        added = []
+        assert oi.compile(text).parts == early
+        assert began.pop() == []
+        assert set(added) == {*kernels, HOST}
+
+    def fails(*arguments: Any) -> None:
+        raise CompileError("OI0980", "fails behind the kernels")
+
+    monkeypatch.setattr(AddEntry, "apply", fails)
+    before = threading.active_count()
+    with pytest.raises(CompileError, match="behind the kernels"):
+        oi.compile(text)
     assert threading.active_count() == before
 
 

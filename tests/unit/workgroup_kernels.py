@@ -80,12 +80,13 @@ def run_kernel(function: FuncOp, groups: int, buffers: Sequence[Array], threads:
     things of their own, that many of each workgroup."""
     for group in range(groups):
         for thread in range(threads):
-            _Group(group, groups, thread).function(function, buffers)
+            _Group(group, groups, thread, alone=threads == 1).function(function, buffers)
 
 
 class _Group:
-    def __init__(self, number: int, groups: int, thread: int) -> None:
-        self.number, self.groups, self.thread = number, groups, thread
+    def __init__(self, number: int, groups: int, thread: int, *, alone: bool) -> None:
+        """`alone`: whether one invocation stands for all of the workgroup."""
+        self.number, self.groups, self.thread, self.alone = number, groups, thread, alone
         self.values: dict[SSAValue, Any] = {}
 
     def function(self, function: FuncOp, buffers: Sequence[Array]) -> None:
@@ -137,7 +138,18 @@ class _Group:
             found = self.block(region.block) if region.blocks else []
             values.update(zip(op.results, found))
         elif isinstance(op, scf.ForOp):
+            if self.alone and isinstance(op.lb.owner, gpu.ThreadIdOp):
+                # What invocations share out, one does for all of them.
+                given[2] = 1
             self.loop(op, *given)
+        elif isinstance(op, memref.AllocaOp):
+            assert isinstance(op.memref.type, MemRefType)
+            kind = kind_of(op.memref.type.element_type)
+            values[op.memref] = np.full(op.memref.type.get_shape(), np.nan, kind)
+        elif isinstance(op, memref.StoreOp):
+            given[1][tuple(given[2:])] = given[0]
+        elif isinstance(op, gpu.BarrierOp):
+            assert self.alone, "nobody waits for others"
         else:
             self.matrices(op, given)
 

@@ -149,9 +149,7 @@ class _Function:
 
     def rewrite(self) -> None:
         plans = [
-            p
-            for op in operations_of(self.function)
-            if isinstance(op, scf.ForOp) and (p := _plan(op))
+            p for op in operations_of(self.function) if type(op) is scf.ForOp and (p := _plan(op))
         ]
         if not plans:
             return

@@ -34,7 +34,7 @@ def passed(values: Sequence[SSAValue]) -> list[SSAValue]:
 
 def may_move(block: Block, values: Sequence[SSAValue]) -> bool:
     """Whether the ops of a block can be left by no other way, and use what a function can be given."""
-    if any(isinstance(op, nn.LeaveIfOp) for op in _ops(block)):
+    if any(type(op) is nn.LeaveIfOp for op in _ops(block)):
         return False
     return all(_is_passed(value.type) for value in passed(values))
 

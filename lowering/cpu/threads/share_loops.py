@@ -182,7 +182,7 @@ def _share_kernel(kernel: FuncOp) -> None:
     base = block.insert_arg(i64, count + 1)
     thread = block.insert_arg(IndexType(), count + 2)
     team.name_hint, base.name_hint, thread.name_hint = "team", "ticket", "thread"
-    for op in [o for o in operations_of(kernel) if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(kernel) if type(o) is nn.ThreadOp]:
         Rewriter.replace_op(op, [], [thread])
     last = _share_block(block, Team(team, thread), base, wait_first=True)
     end = block.last_op

@@ -7,6 +7,8 @@ order: sizes, the offset, strides. `memref<?x8xf32, strided<[?, 1], offset: ?>>`
 
 from __future__ import annotations
 
+from typing import get_args
+
 from xdsl.dialects.builtin import (
     AnyFloat,
     FixedBitwidthType,
@@ -24,11 +26,15 @@ from openinfer.lowering.memref_layout import memref_layout
 from openinfer.runtime.errors import CompileError
 
 POINTER = LLVMPointerType()
+_KEPT = frozenset(
+    {IntegerType, *get_args(AnyFloat), LLVMPointerType, LLVMStructType, LLVMArrayType}
+)
+"""Types that `llvm` has, too."""
 
 
 def convert_type(type: Attribute) -> Attribute:
     """The `llvm` type of a scalar or vector; raises CompileError for others (OI0980)."""
-    if isinstance(type, IntegerType | AnyFloat | LLVMPointerType | LLVMStructType | LLVMArrayType):
+    if type.__class__ in _KEPT:
         return type
     if isinstance(type, IndexType):
         return i64

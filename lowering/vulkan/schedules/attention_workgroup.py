@@ -63,6 +63,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
 )
 from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES
 from openinfer.lowering.vulkan.schedules.wide import common_lanes, store_wide
+from openinfer.lowering.vulkan.schedules.workgroup import barrier, shared_buffer
 
 THREADS = 128
 """Invocations of a workgroup."""
@@ -239,6 +240,8 @@ class _Block:
 
     def _attended(self, scores: SSAValue, mask: Mask) -> SSAValue:
         """Scores, -inf where a mask of bools says that a key is not attended to."""
+        if not mask.varies_by_query:
+            return self._attended_keys(scores, mask)
         last = self.b.minus(self.of.query_count, 1)
 
         def attended(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
@@ -251,6 +254,26 @@ class _Block:
 
         place = [self.b.index(one) for one in (self.batch, self.head)]
         return self._map([scores, mask.buffer, *place, self.first], attended)
+
+    def _attended_keys(self, scores: SSAValue, mask: Mask) -> SSAValue:
+        """The same of a mask that is one for all queries: it goes to shared memory first, where functions of
+        elements find it sooner."""
+        b, keys = self.b, self.shape.keys
+        biases = shared_buffer(b, f32, [keys], "biases")
+
+        def put(key: SSAValue) -> None:
+            b.store(mask.one(self.batch, self.head, 0, key), biases, [key])
+
+        b.loop(b.insert(gpu.ThreadIdOp(_X)), keys, THREADS, put)
+        barrier(b)
+
+        def attended(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
+            _, column, score, buffer = given
+            bias = b.load(buffer, [column])
+            attends = compare_floats(b, "oeq", bias, b.constant(0, f32))
+            return select(b, attends, score, bias)
+
+        return self._map([scores, biases], attended)
 
     def _seen(self, scores: SSAValue) -> SSAValue:
         """Scores, -inf where a key is behind the position of its query."""

@@ -234,8 +234,9 @@ class Tensors:
         no constant; `places` takes what is passed for it."""
         address, first = buffer.pointer.owner, buffer.first
         assert isinstance(address, AddressOfOp)
-        assert first is not None
         assert all(isinstance(extent, int) for extent in buffer.dims)
+        if first is None:
+            return replace(buffer, pointer=inner.put(address.clone()))
         if isinstance(first.owner, ConstantOp):
             first = inner.put(first.owner.clone())
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.cpu.trace_record import TraceRecord
 from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
 from openinfer.runtime.manifest import WeightRow
+from openinfer.runtime.options import available_cpus
 from openinfer.runtime.slots import Slot, SlotKind
 from openinfer.runtime.storage import AnyArray
 
@@ -37,6 +39,9 @@ SMALL = 1 << 16
 """Bytes of a weight that is rather copied than read where its file is mapped: a program that maps nothing
 need not look after a file."""
 PREFIX = "openinfer_"
+
+WORTH_THREADS = 1 << 23
+"""Bytes that are laid out by several threads: fewer take less time than starting them."""
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -80,7 +85,11 @@ class CpuProgram(LoadedProgram):
             self.lead = _Lead(self._library.address(PREFIX + "lead"))
             self.worker = _Worker(self._library.address(PREFIX + "worker"))
         self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
+        self._moves: list[Callable[[], None]] = []
+        """What is left to do for weights that are copied or laid out."""
         self.weights = [self._weight(row) for row in manifest.weights]
+        _do_all(self._moves, sum(row.held for row in manifest.weights if row.prepare is not None))
+        self._moves.clear()
         self.guard = self.package.guard() if self.mapped_bytes and self.package else None
 
     @property
@@ -148,14 +157,20 @@ class CpuProgram(LoadedProgram):
         for number, source in enumerate(row.sources):
             if not source:
                 continue
-            array, _ = self._read(source, dtype)
             target = packed[number * each : (number + 1) * each]
-            if row.prepare is None:
-                target[:] = array.reshape(-1).view(np.uint8)
-            else:
-                frame = np.array([array.ctypes.data, target.ctypes.data], np.uint64)
-                self._prepare[row.prepare](frame.ctypes.data)
+            self._moves.append(partial(self._move, row, source, dtype, target))
         return packed
+
+    def _move(self, row: WeightRow, source: str, dtype: DType, target: AnyArray) -> None:
+        """Copies a member to its place, or lays it out there."""
+        array, same = self._read(source, dtype)
+        if row.prepare is None:
+            target[:] = array.reshape(-1).view(np.uint8)
+        else:
+            frame = np.array([array.ctypes.data, target.ctypes.data], np.uint64)
+            self._prepare[row.prepare](frame.ctypes.data)
+        if same and self.package is not None and source in self.package.tensors:
+            self.package.give_back(source)
 
     def _made(self, row: WeightRow) -> AnyArray:
         """A constant that no tensor of the package holds."""
@@ -165,3 +180,18 @@ class CpuProgram(LoadedProgram):
         frame = np.array([made.ctypes.data], np.uint64)
         self._prepare[row.prepare](frame.ctypes.data)
         return made
+
+
+def _do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:
+    """Moves weights that become so many bytes, on all processors where that pays: native code, and NumPy's,
+    lets other threads run."""
+    workers = min(len(moves), available_cpus())
+    if workers < 2 or nbytes < WORTH_THREADS:
+        for move in moves:
+            move()
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(move) for move in moves]:
+            done.result()

@@ -7,6 +7,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from openinfer.runtime.devices.vulkan.driver import (
     DEVICE_LOST,
     NOT_READY,
@@ -19,6 +21,7 @@ from openinfer.runtime.devices.vulkan.driver import (
 from openinfer.runtime.devices.vulkan.hazards import Hazards, Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.logical import Allocation, LogicalDevice
+from openinfer.runtime.storage import AnyArray
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.vulkan.step_clock import Stamps
@@ -301,12 +304,27 @@ class Recording:
         api().lib.vkCmdCopyBuffer(self._buffer, source.buffer, target.buffer, 1, self._region)
         self._timed()
 
-    def fill(self, target: Allocation, start: int, nbytes: int, word: int) -> None:
-        """Puts a word of 32 bits everywhere; start and bytes are multiples of 4."""
-        if not nbytes:
+    def copy_all(self, source: Allocation, target: Allocation, regions: AnyArray) -> None:
+        """Many pieces of a buffer to another one, as one command: rows of first, start and bytes."""
+        if not len(regions):
             return
-        self._wait([Range(target, start, start + nbytes, True)])
-        api().lib.vkCmdFillBuffer(self._buffer, target.buffer, start, nbytes, word)
+        vk = api()
+        table = np.ascontiguousarray(regions, np.int64)
+        (first, start, _), (last, stop, _) = table.min(axis=0), (table + table[:, 2:]).max(axis=0)
+        ranges = [Range(source, first, last, False), Range(target, start, stop, True)]
+        self._wait(ranges)
+        place = vk.ffi.cast("VkBufferCopy *", table.ctypes.data)
+        copy = vk.lib.vkCmdCopyBuffer
+        copy(self._buffer, source.buffer, target.buffer, len(table), place)
+        self._timed()
+
+    def fill(self, target: Allocation, runs: Sequence[tuple[int, int]], word: int) -> None:
+        """Puts a word of 32 bits everywhere into runs of bytes: starts and lengths, multiples of 4."""
+        if not runs:
+            return
+        self._wait([Range(target, runs[0][0], runs[-1][0] + runs[-1][1], True)])
+        for start, nbytes in runs:
+            api().lib.vkCmdFillBuffer(self._buffer, target.buffer, start, nbytes, word)
         self._timed()
 
     def dispatch(

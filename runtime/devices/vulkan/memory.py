@@ -75,7 +75,8 @@ class VulkanMemory(Memory):
         block = VulkanBlock(self.device, nbytes)
         self._blocks[block.number] = block
         if nbytes:
-            self._run_now(lambda r: r.fill(block.allocation, 0, block.allocation.nbytes, 0))
+            runs = [(0, block.allocation.nbytes)]
+            self._run_now(lambda recording: recording.fill(block.allocation, runs, 0))
         return block
 
     def address(self, block: VulkanBlock) -> int:
@@ -122,10 +123,8 @@ class VulkanMemory(Memory):
         """See `Memory.copy`. On a lost device nothing is left to be copied, or to be undone."""
         if self.device.lifetime.lost:
             return
-        regions = [
-            (one, other, count)
-            for (one, count), (other, _) in zip(_runs(source), _runs(target), strict=True)
-        ]
+        (firsts, count), (starts, _) = _runs(source), _runs(target)
+        regions = np.stack([firsts, starts, np.full(len(firsts), count)], axis=1)
         self._copy_now(source.block.allocation, target.block.allocation, regions)
 
     def fill(self, box: Box, entry: AnyArray) -> None:
@@ -133,27 +132,25 @@ class VulkanMemory(Memory):
         if self.device.lifetime.lost:
             return
         bytes_ = entry.view(np.uint8).reshape(-1)
-        runs = [(box.start, box.nbytes)] if box.dense else _runs(box)
+        runs = [(box.start, box.nbytes)]
+        if not box.dense:
+            starts, count = _runs(box)
+            runs = [(start, count) for start in starts.tolist() if count]
         word = np.tile(bytes_, WORD // bytes_.size) if WORD % bytes_.size == 0 else None
         if word is None or any(start % WORD or count % WORD for start, count in runs):
             for start, count in runs:
                 self.write(box.block, start, np.tile(bytes_, count // bytes_.size))
             return
         value = int.from_bytes(word.tobytes(), "little")
-        self._run_now(
-            lambda recording: [
-                recording.fill(box.block.allocation, start, count, value) for start, count in runs
-            ]
-        )
+        self._run_now(lambda recording: recording.fill(box.block.allocation, runs, value))
 
     def _copy_now(
-        self, source: Allocation, target: Allocation, regions: list[tuple[int, int, int]]
+        self, source: Allocation, target: Allocation, regions: AnyArray | list[tuple[int, int, int]]
     ) -> None:
-        self._run_now(
-            lambda recording: [
-                recording.copy(source, one, target, other, count) for one, other, count in regions
-            ]
-        )
+        """Copies pieces of a buffer to another one: first, start and bytes of each."""
+        table = np.array(regions, np.int64).reshape(-1, 3)
+        some = table[table[:, 2] > 0]
+        self._run_now(lambda recording: recording.copy_all(source, target, some))
 
     def _run_now(self, put: Callable[[Recording], object]) -> None:
         """Records commands, runs them, and waits for them."""
@@ -163,14 +160,13 @@ class VulkanMemory(Memory):
         pool.run([recording.end()])
 
 
-def _runs(box: Box) -> list[tuple[int, int]]:
-    """Start and length of the bytes of a box that lie one behind the other along its last axis."""
+def _runs(box: Box) -> tuple[AnyArray, int]:
+    """Where the bytes of a box that lie one behind the other along its last axis begin; how many they are."""
     if not box.extents:
-        return [(box.start, box.nbytes)]
+        return np.array([box.start], np.int64), box.nbytes
     inner = box.extents[-1] * box.entry
     starts = np.zeros(1, np.int64)
     for at, extent, capacity in zip(box.first[:-1], box.extents[:-1], box.capacity[:-1]):
         steps = np.arange(at, at + extent, dtype=np.int64)
         starts = (starts[:, None] * capacity + steps).reshape(-1)
-    last = (starts * box.capacity[-1] + box.first[-1]) * box.entry
-    return [(int(start), inner) for start in last]
+    return (starts * box.capacity[-1] + box.first[-1]) * box.entry, inner

@@ -94,11 +94,11 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
-// A mask of bools hides scores: a function of elements reads it.
+// A mask of bools that differs between queries hides scores: a function of elements reads it.
 // CHECK-LABEL: func.func private @hidden_0
 // CHECK: %[[S:.*]] = gpu.subgroup_mma_compute
-// CHECK: %[[T:.*]] = gpu.matrix_map %[[S]], %m, {{.*}} : (!gpu.mma_matrix<128x128xf32, "COp", workgroup>, memref<64x1x1x128xi8>, index, index, index) -> !gpu.mma_matrix<128x128xf32, "COp", workgroup>
-// CHECK: memref.load %{{.*}} : memref<64x1x1x128xi8>
+// CHECK: %[[T:.*]] = gpu.matrix_map %[[S]], %m, {{.*}} : (!gpu.mma_matrix<128x128xf32, "COp", workgroup>, memref<64x1x128x128xi8>, index, index, index) -> !gpu.mma_matrix<128x128xf32, "COp", workgroup>
+// CHECK: memref.load %{{.*}} : memref<64x1x128x128xi8>
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : f32
 // CHECK: gpu.matrix_reduce %[[T]]
 // SPIRV: spirv.func @hidden_0_element_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: f32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %[[FIRST:.*]]: i32) -> f32
@@ -109,12 +109,39 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.invocations = 1024 : i64, openinfer.matrices, openinfer.workgroup_matrices} {
   func.func @step() {
     %q = memref.alloc() {openinfer.memory = "device"} : memref<64x12x128x32xf16>
-    %m = memref.alloc() {openinfer.memory = "device"} : memref<64x1x1x128xi8>
+    %m = memref.alloc() {openinfer.memory = "device"} : memref<64x1x128x128xi8>
     %o = memref.alloc() {openinfer.memory = "device"} : memref<64x12x128x32xf16>
-    func.call @hidden_0(%q, %q, %q, %m, %o) : (memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x1x1x128xi8>, memref<64x12x128x32xf16>) -> ()
+    func.call @hidden_0(%q, %q, %q, %m, %o) : (memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x1x128x128xi8>, memref<64x12x128x32xf16>) -> ()
     func.return
   }
-  func.func private @hidden_0(%q: memref<64x12x128x32xf16>, %k: memref<64x12x128x32xf16>, %v: memref<64x12x128x32xf16>, %m: memref<64x1x1x128xi8>, %o: memref<64x12x128x32xf16>) {
+  func.func private @hidden_0(%q: memref<64x12x128x32xf16>, %k: memref<64x12x128x32xf16>, %v: memref<64x12x128x32xf16>, %m: memref<64x1x128x128xi8>, %o: memref<64x12x128x32xf16>) {
+    nn.attention(%q, %k, %v, %m) outs(%o) {scale = 0.125 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x1x128x128xi8>, memref<64x12x128x32xf16>) -> ()
+    func.return
+  }
+}
+// -----
+// One that is the same for all queries goes to shared memory, as what is added.
+// CHECK-LABEL: func.func private @keys_0
+// CHECK: %[[B:.*]] = memref.alloca() : memref<128xf32, #gpu.address_space<workgroup>>
+// CHECK: %[[S:.*]] = gpu.subgroup_mma_compute
+// CHECK: memref.load %m
+// CHECK: memref.store %{{.*}}, %[[B]]
+// CHECK: gpu.barrier
+// CHECK: gpu.matrix_map %[[S]], %[[B]] :
+// CHECK: memref.load %{{.*}} : memref<128xf32, #gpu.address_space<workgroup>>
+// SPIRV: spirv.func @keys_0_element_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: f32) -> f32
+// SPIRV: %[[M:.*]] = spirv.mlir.addressof @biases_shared_0
+// SPIRV: spirv.AccessChain %[[M]]
+// SPIRV: spirv.Load "Workgroup" %{{.*}} : f32
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.invocations = 1024 : i64, openinfer.matrices, openinfer.workgroup_matrices} {
+  func.func @step() {
+    %q = memref.alloc() {openinfer.memory = "device"} : memref<64x12x128x32xf16>
+    %m = memref.alloc() {openinfer.memory = "device"} : memref<64x1x1x128xi8>
+    %o = memref.alloc() {openinfer.memory = "device"} : memref<64x12x128x32xf16>
+    func.call @keys_0(%q, %q, %q, %m, %o) : (memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x1x1x128xi8>, memref<64x12x128x32xf16>) -> ()
+    func.return
+  }
+  func.func private @keys_0(%q: memref<64x12x128x32xf16>, %k: memref<64x12x128x32xf16>, %v: memref<64x12x128x32xf16>, %m: memref<64x1x1x128xi8>, %o: memref<64x12x128x32xf16>) {
     nn.attention(%q, %k, %v, %m) outs(%o) {scale = 0.125 : f64, masked, layouts = ["bhld", "bhld", "bhld", "bhld"]} : (memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x12x128x32xf16>, memref<64x1x1x128xi8>, memref<64x12x128x32xf16>) -> ()
     func.return
   }

@@ -12,7 +12,8 @@ from openinfer.runtime.tensors import Tensor
 
 MODES = ("normal", "normal", "normal", "normal", "small", "halves", "wide", "extreme")
 _LARGEST = {"f64": 1.7e308, "f32": 3.4e38, "f16": 65504.0, "bf16": 3.38e38, "f8": 57344.0}
-_TINY = {"f64": 5e-324, "f32": 1e-45, "f16": 6e-8, "bf16": 9.2e-41, "f8": 1.5e-5, "f8e4m3": 2e-3}
+TINY = {"f64": 5e-324, "f32": 1e-45, "f16": 6e-8, "bf16": 9.2e-41, "f8": 1.5e-5, "f8e4m3": 2e-3}
+"""The smallest numbers above zero, about."""
 
 
 EDGES = (2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**40, 2**53 + 1, 2**62, 2**63 - 1)
@@ -86,7 +87,7 @@ def _values(dtype: str, shape: Sequence[int], mode: str, random: np.random.Gener
     if mode == "wide":
         return values * 20
     if mode == "extreme":
-        most, tiny = _LARGEST.get(dtype, 448.0), _TINY[dtype]
+        most, tiny = _LARGEST.get(dtype, 448.0), TINY[dtype]
         edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, most, -most, tiny, -tiny, 1.0, 0.5])
         chosen = random.integers(0, 3 * len(edges), shape)
         return np.where(chosen < len(edges), edges[chosen % len(edges)], values)
