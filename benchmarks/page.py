@@ -82,7 +82,8 @@ on there with `--resume`. The first run also builds what some peers compile ahea
 `--workload W4,minilm-128` and `--peers` choose, `--quick` shows within minutes that everything works,
 `--plot FILE.png` draws the shares of the limit; `python -m benchmarks.page` writes the page from the
 file as it is, `python -m benchmarks.kernels` measures single kernels. The workloads are in
-`benchmarks/workloads/`, their programs in `benchmarks/programs/` and `examples/`.
+`benchmarks/workloads/`, their programs in `benchmarks/programs/` and `examples/`. Language models from
+`.gguf` files, W7, have a command of their own: `python -m benchmarks.language`.
 
 Some peers need more than their package. AOTInductor and torch.compile start `g++`. tinygrad starts
 `clang`: the one on the path, else the one inside the package `ziglang` (`zig clang`), which the extra

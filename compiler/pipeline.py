@@ -65,7 +65,10 @@ class Phase:
 VERIFY_EMITTED = False
 """Whether a phase that is `by_llvm` is checked like the others: so in tests."""
 
-_BELOW_KERNELS = "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes nn.dot_words"
+_BELOW_KERNELS = (
+    "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes nn.dot_words "
+    "nn.look_up_bytes"
+)
 """Ops of ours that schedules build, and the program's interface: they end in `convert-to-llvm`."""
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {

@@ -79,6 +79,11 @@ def _parts(spelled: str) -> tuple[BlockPart, ...]:
     return tuple(found)
 
 
+IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""The 16 values of `iq4_nl` and `iq4_xs`."""
+E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+"""Twice the 16 values of a float of two bits of exponent and one of mantissa, `mxfp4`; -0 is 0."""
+
 BLOCKS: dict[str, BlockFormat] = {
     row.name: row
     for row in (

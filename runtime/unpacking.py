@@ -12,17 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openinfer.runtime.blocks import BlockFormat
+from openinfer.runtime.blocks import E2M1, IQ4, BlockFormat
 
 Bytes = NDArray[Any]
 Values = NDArray[Any]
 
-_IQ4 = np.array(
-    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32
-)
-"""The 16 values of `iq4_nl` and `iq4_xs`."""
-_E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.float32)
-"""Twice the 16 values of a float of two bits of exponent and one of mantissa; -0 is 0."""
+_IQ4, _E2M1 = np.array(IQ4, np.float32), np.array(E2M1, np.float32)
 
 
 def unpacked(block: BlockFormat, data: Bytes) -> Values:

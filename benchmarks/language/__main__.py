@@ -18,9 +18,10 @@ from benchmarks.environment import describe
 from benchmarks.language import page
 from benchmarks.language.engines import ENGINES, missing
 from benchmarks.language.models import SHAPES, TYPES, model_file
-from benchmarks.language.racing import race, warm
+from benchmarks.language.racing import Setting, race, warm
 from benchmarks.racing import WorkerError
 from benchmarks.suite import bench_folder, scratch_folder
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,7 +33,8 @@ def run(options: argparse.Namespace) -> int:
     status = 0
     with scratch_folder() as scratch:
         if not options.prepare:
-            warm(model_file(SHAPES["15M"], "q8_0", folder), engines, scratch)
+            setting = Setting(1, scratch, device=options.device)
+            warm(model_file(SHAPES["15M"], "q8_0", folder), engines, setting)
         for threads in options.threads:
             for shape in (SHAPES[name] for name in options.shapes):
                 for kind in options.types:
@@ -48,8 +50,7 @@ def run(options: argparse.Namespace) -> int:
                             kind,
                             model,
                             engines,
-                            threads=threads,
-                            scratch=scratch,
+                            setting=Setting(threads, scratch, device=options.device),
                             folder=folder,
                             rounds=options.rounds,
                             seconds=options.seconds,
@@ -77,6 +78,7 @@ def _begin(options: argparse.Namespace, absent: dict[str, str]) -> dict[str, Any
     """An empty result, or with `--resume` what the file holds."""
     fresh: dict[str, Any] = {
         "environment": describe([name for name in options.engines if name not in absent]),
+        "device": options.device,
         "rounds": options.rounds,
         "slice": options.seconds,
         "absent": absent,
@@ -86,8 +88,8 @@ def _begin(options: argparse.Namespace, absent: dict[str, str]) -> dict[str, Any
     if not options.resume or options.json is None or not options.json.exists():
         return fresh
     old = json.loads(options.json.read_text(encoding="utf-8"))
-    if old["environment"]["cpu"] != fresh["environment"]["cpu"]:
-        sys.exit(f"{options.json} was measured on another processor: write to another file")
+    if old["environment"]["cpu"] != fresh["environment"]["cpu"] or old["device"] != options.device:
+        sys.exit(f"{options.json} was measured on another machine: write to another file")
     return fresh | {"rows": old["rows"], "failed": old["failed"]}
 
 
@@ -121,11 +123,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--starts", type=int, default=3, help="starts behind the first one, default 3")
     add("--quick", action="store_true", help="2 rounds of 0.3 s, one start: does everything work?")
     add("--folder", type=Path, help="where the models are kept")
+    add("--device", default=DEFAULT_DEVICE, help="of our engine; default cpu")
     add("--prepare", action="store_true", help="write the models and end")
     add("--json", type=Path, metavar="FILE", help="store the results")
     add("--resume", action="store_true", help="go on with the file of --json")
     add("--page", action="store_true", help=f"write {page.PAGE.relative_to(page.ROOT)}")
     options = parser.parse_args(arguments)
+    if options.page and options.device != DEFAULT_DEVICE:
+        parser.error("the page is about the processor: leave --page out")
     if options.quick:
         options.rounds, options.seconds, options.starts = 2, 0.3, 1
     return run(options)

@@ -24,17 +24,13 @@ class Sequencer(Protocol):
         ...
 
 
-PRECISION = "q8"
-"""What `openinfer generate` computes with on a CPU."""
-
-
 class Ours:
-    """Our engine, with one slot; a prompt is computed in the chunks that `Engine.generate` takes."""
+    """Our engine as `openinfer generate` makes it; a prompt is computed in chunks of as many tokens."""
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, device: str) -> None:
         import openinfer as oi
 
-        made = oi.Engine(path, threads=threads, context=CONTEXT, precision=PRECISION)
+        made = oi.Engine(path, device=device, threads=threads, context=CONTEXT)
         self._runner = made.runner
         self._position = 0
 
@@ -53,13 +49,15 @@ class Ours:
         self._position = position
 
 
-def llama_cpp(path: Path, threads: int) -> Sequencer:
+def llama_cpp(path: Path, threads: int, device: str) -> Sequencer:
+    """On the processor, wherever we are."""
+    del device
     from benchmarks.llama_library import Llama
 
     return Llama(path, CONTEXT, threads)
 
 
-ENGINES: dict[str, tuple[str, Callable[[Path, int], Sequencer]]] = {
+ENGINES: dict[str, tuple[str, Callable[[Path, int, str], Sequencer]]] = {
     OURS: ("openinfer", Ours),
     PEER: ("xllamacpp", llama_cpp),
 }

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.language.models import Shape
 from benchmarks.limits import read_name
 from benchmarks.racing import ROOT, Worker, WorkerError, environment
 from benchmarks.rounds import LIMITS, collect
+from openinfer.runtime.devices import DEFAULT_DEVICE
 
 KINDS = ("decode", "128", "512")
 """A step of one token, and prompts of so many."""
@@ -26,14 +28,27 @@ ALLOWED = {"f16": 2e-2, "q8_0": 5e-2, "q4_0": 5e-2, "q4_k": 5e-2}
 products to 8 bits, or to f16, each in its own way."""
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What an engine is started with."""
+
+    threads: int
+    scratch: Path
+    """A folder of this run."""
+    cache: str = "cache"
+    """Where, in it, compiled programs are kept."""
+    device: str = DEFAULT_DEVICE
+    """Of our engine; the other ones compute on the processor."""
+
+
 class Process:
     """A process with an engine and a model."""
 
-    def __init__(
-        self, engine: str, model: Path, threads: int, scratch: Path, cache: str = "cache"
-    ) -> None:
+    def __init__(self, engine: str, model: Path, setting: Setting) -> None:
         """Ends when the first token is there; `first` says what that took. Raises WorkerError."""
-        own = environment(scratch, threads) | {"OPENINFER_CACHE_DIR": str(scratch / cache)}
+        scratch = setting.scratch
+        own = environment(scratch, setting.threads)
+        own["OPENINFER_CACHE_DIR"] = str(scratch / setting.cache)
         # Python finds byte code, as after an installation, also where the environment forbids to write it.
         own.pop("PYTHONDONTWRITEBYTECODE", None)
         own["PYTHONPYCACHEPREFIX"] = str(scratch / "bytecode")
@@ -43,7 +58,8 @@ class Process:
                 *(sys.executable, "-m", "benchmarks.language.worker"),
                 engine,
                 str(model),
-                str(threads),
+                str(setting.threads),
+                setting.device,
             ],
             cwd=ROOT,
             env=own,
@@ -100,27 +116,25 @@ def race(
     model: Path,
     engines: Sequence[str],
     *,
-    threads: int,
-    scratch: Path,
+    setting: Setting,
     folder: Path,
     rounds: int,
     seconds: float,
     starts: int,
 ) -> dict[str, Any]:
     """The record of a model, a type and a number of threads: the same fields for every engine."""
-    size = model.stat().st_size
+    size, threads, scratch = model.stat().st_size, setting.threads, setting.scratch
+    setting = replace(setting, cache=f"{model.stem}-{threads}")
     record: dict[str, Any] = {
         **{"shape": shape.name, "type": kind, "threads": threads, "bytes": size},
         **{"engines": {}, "missing": {}},
     }
-    first = _starts(
-        model, engines, threads, scratch, starts, record["missing"], f"{model.stem}-{threads}"
-    )
+    first = _starts(model, engines, setting, starts, record["missing"])
     running: dict[str, Process] = {}
     limits = Worker(LIMITS, folder, threads, scratch)
     try:
         for engine in first:
-            running[engine] = Process(engine, model, threads, scratch)
+            running[engine] = Process(engine, model, setting)
         record["difference"] = _difference(running, scratch, kind, record["missing"])
         limits.ask(prepare="", answer="", options={"reads": [size]})
         for engine, process in running.items():
@@ -145,6 +159,7 @@ def race(
                     for each in kept
                 ]
                 ratios = [other / own for other, own in zip(others, middles) if other is not None]
+                here = engine != OURS or setting.device == DEFAULT_DEVICE
                 shares = [
                     size / own / each.rates[read_name(size)] for own, each in zip(middles, kept)
                 ]
@@ -152,7 +167,7 @@ def race(
                     "tokens": (1 if what == "decode" else int(what)) / statistics.median(middles),
                     "rounds": middles,
                     "ratio": statistics.median(ratios) if ratios else None,
-                    **({"share": statistics.median(shares)} if what == "decode" else {}),
+                    **({"share": statistics.median(shares)} if here and what == "decode" else {}),
                 }
         record["read"] = statistics.median(reads)
     finally:
@@ -162,11 +177,11 @@ def race(
     return record
 
 
-def warm(model: Path, engines: Sequence[str], scratch: Path) -> None:
+def warm(model: Path, engines: Sequence[str], setting: Setting) -> None:
     """Starts each engine once, which leaves byte code behind. Engines that cannot start are told later."""
     for engine in engines:
         try:
-            Process(engine, model, 1, scratch, "warm").close()
+            Process(engine, model, replace(setting, cache="warm")).close()
         except WorkerError:
             pass
 
@@ -174,11 +189,9 @@ def warm(model: Path, engines: Sequence[str], scratch: Path) -> None:
 def _starts(
     model: Path,
     engines: Sequence[str],
-    threads: int,
-    scratch: Path,
+    setting: Setting,
     count: int,
     missing: dict[str, str],
-    cache: str,
 ) -> dict[str, dict[str, float]]:
     """Seconds from the start of Python to the first token: with an empty cache, and with what that
     start left there, the median of some. All of them find the file in the system's memory."""
@@ -192,7 +205,7 @@ def _starts(
             if engine in missing:
                 continue
             try:
-                process = Process(engine, model, threads, scratch, cache)
+                process = Process(engine, model, setting)
             except WorkerError as error:
                 if engine == OURS:
                     raise WorkerError(f"{engine}, {model.stem}: {error}") from None

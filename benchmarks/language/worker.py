@@ -1,6 +1,6 @@
 """One engine with one model in one process, which times itself when told to.
 
-    python -m benchmarks.language.worker ENGINE FILE THREADS
+    python -m benchmarks.language.worker ENGINE FILE THREADS DEVICE
 
 Loads the model, takes `PROMPT` tokens, and says how long that took. Then it reads a JSON object per line
 from stdin and answers with one per line: `{"measure": KIND, "seconds": S}`, where KIND is `decode` (steps
@@ -41,14 +41,14 @@ def prompt(length: int, vocabulary: int = 32_000) -> list[int]:
 class Session:
     """An engine that has taken its prompt."""
 
-    def __init__(self, engine: str, path: Path, threads: int) -> None:
+    def __init__(self, engine: str, path: Path, threads: int, device: str) -> None:
         from benchmarks.language.engines import ENGINES
         from benchmarks.processors import Watch
 
         _, make = ENGINES[engine]
         before = memory()
         start = time.perf_counter()
-        self._model = make(path, threads)
+        self._model = make(path, threads, device)
         loaded = time.perf_counter()
         self._logits = self._model.step(prompt(PROMPT))
         end = time.perf_counter()
@@ -106,7 +106,7 @@ def main() -> None:
     from benchmarks.pipes import own_stdout
     from benchmarks.processors import settle
 
-    engine, path, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    engine, path, threads, device = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     pipe = own_stdout()
 
     def reply(what: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ def main() -> None:
         pipe.flush()
 
     try:
-        session = Session(engine, path, threads)
+        session = Session(engine, path, threads, device)
     except Exception as error:
         reply({"error": f"{type(error).__name__}: {error}"[:2000]})
         return

@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     try:
         if arguments.page:
-            page.write(arguments.out, known)
+            files = [arguments.out, *sorted(RESULTS.parent.glob("results-vulkan-*.json"))]
+            page.write(files if arguments.out == RESULTS else [arguments.out], known)
             return 0
         wanted = _wanted(arguments.rows, names)
         return _run(arguments, [row for row in known if row.name in wanted], host.NAME in wanted)
@@ -63,7 +64,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-compile", action="store_true", help="leaves torch.compile out")
     add("--jobs", type=int, help="processes that compile; 0: this one alone")
     add("--small", action="store_true", help="tiny sizes, to see that everything runs")
-    add("--page", action="store_true", help="writes docs/performance-vulkan.md from the file")
+    add(
+        "--page",
+        action="store_true",
+        help="writes docs/performance-vulkan.md from all results-vulkan*.json, or from --out",
+    )
     return parser
 
 

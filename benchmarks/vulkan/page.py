@@ -50,11 +50,26 @@ def _digits(value: float) -> int:
     return 0 if value >= 100 else 1 if value >= 20 else 2
 
 
-def write(path: Path, rows: Sequence[Row]) -> None:
-    """Puts the tables of a file of results into the page. Raises ValueError for what is no measurement."""
-    found = Results(path).rows
-    if not found:
-        raise ValueError(f"{path} holds no rows: run without --page first")
+def write(paths: Sequence[Path], rows: Sequence[Row]) -> None:
+    """Puts the tables of results, a file a device, into the page. ValueError: no measurement."""
+    parts: list[str] = []
+    for path in paths:
+        found = Results(path).rows
+        if not found:
+            raise ValueError(f"{path} holds no rows: run without --page first")
+        _check(found)
+        if len(paths) > 1:
+            parts.append(f"\n### {next(iter(found.values()))['device']}\n")
+        parts += tables(found, rows)
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    body = "\n".join(parts)
+    PAGE.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}", encoding="utf-8")
+
+
+def _check(found: Mapping[str, Found]) -> None:
+    """That all rows are measurements of a GPU."""
     for name, row in found.items():
         if row.get("software"):
             raise ValueError(
@@ -63,11 +78,6 @@ def write(path: Path, rows: Sequence[Row]) -> None:
             )
         if row.get("small"):
             raise ValueError(f"{name} was measured with --small: tiny sizes are no measurement")
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    body = "\n".join(tables(found, rows))
-    PAGE.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}", encoding="utf-8")
 
 
 def tables(found: Mapping[str, Found], rows: Sequence[Row]) -> Iterator[str]:

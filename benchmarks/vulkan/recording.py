@@ -102,7 +102,7 @@ def recorded(program: oi.Program, chain: Chain) -> dict[str, Any]:
 
 
 def _times(step: Any, record: Any) -> dict[str, Any]:
-    commands = sum(len(asked.piece.calls) for asked in step._asked)
+    commands = sum(len(asked.piece.calls) - len(asked.straight) for asked in step._asked)
     ours: list[float] = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -113,7 +113,7 @@ def _times(step: Any, record: Any) -> dict[str, Any]:
     for _ in range(ROUNDS if step.device.native is not None else 0):
         start = time.perf_counter()
         for asked in step._asked:
-            commands_of = step._commands(asked.piece, asked.piece.calls)
+            commands_of = step._commands(asked, asked.piece.calls)
             Packed(commands_of, step._numbers, step._staging)
         made.append(time.perf_counter() - start)
     rows, kept = _rows(step)

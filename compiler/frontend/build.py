@@ -16,6 +16,7 @@ from openinfer.dialects.foreign_words import VALUES
 from openinfer.lowering.program.buffer_declarations import BUFFER
 from openinfer.lowering.program.places import Places
 from openinfer.lowering.program.report import did_you_mean
+from openinfer.runtime.dtypes import BLOCK_DTYPES
 
 
 def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
@@ -58,13 +59,19 @@ class _ModuleBuilder(Builder):
         parts = Parts({("name",): declaration.name.span})
         for position, index in enumerate(declaration.indices):
             parts.spans["indices", position] = index.span
+        dtype = dtype_name(declaration.type.dtype)
+        dims = self.dims(declaration.type, parts)
+        options = self.options(declaration, parts)
+        if memory == "constant" and dtype in BLOCK_DTYPES and "dtype" not in options:
+            # `W: q8_0[N, K]`: its values, which are f32, of a tensor that the package holds so.
+            options["dtype"], dtype = graph.NameAttr(dtype), "f32"
         op = graph.VariableOp(
             declaration.name.text,
             memory,
-            dtype_name(declaration.type.dtype),
-            self.dims(declaration.type, parts),
+            dtype,
+            dims,
             [index.text for index in declaration.indices],
-            self.options(declaration, parts),
+            options,
         )
         return self.placed(op, declaration.span, parts)
 

@@ -74,7 +74,15 @@ _NEUTRAL: Final[dict[str, tuple[object, ...]]] = {
 """Keys that change what a model computes, and the values that change nothing."""
 
 
-_SIZES: Final = ("embedding_length", "attention.head_count", "block_count", "context_length")
+_SIZES: Final = (
+    "embedding_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "block_count",
+    "context_length",
+    "expert_used_count",
+    "rope.dimension_count",
+)
 _REQUIRED: Final = (
     *_SIZES,
     "attention.layer_norm_epsilon",
@@ -82,10 +90,8 @@ _REQUIRED: Final = (
     "attention.key_length",
     "attention.scale",
     "attention.sliding_window",
-    "expert_used_count",
-    "rope.dimension_count",
 )
-"""Keys that programs read and that have no default."""
+"""Keys that programs read; a line that reads one which may be missing stands behind a condition."""
 
 
 def open_language_model(path: str | os.PathLike[str], *, named: bool = True) -> Package:
@@ -218,7 +224,7 @@ def check_complete(text: str, model: Package) -> None:
         if re.search(rf"\b{name}\b", text) is None:
             continue
         number = model.sizes.get(name) if key in _SIZES else _value(model, name)
-        if not isinstance(number, int | float) or number <= 0:
+        if not isinstance(number, int | float) or not number > 0:
             what = (
                 ""
                 if number is None and name not in model.metadata

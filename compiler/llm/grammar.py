@@ -91,8 +91,20 @@ class _Tokens:
         self.special_token_ids = sorted(hidden)
         self.tokens = [tokenizer.piece(token, special=True) for token in range(tokenizer.size)]
 
+        prefixed = tokenizer.vocabulary.add_space_prefix
+        self._numbers = {data: n for n, data in enumerate(self.tokens)} if prefixed else None
+
     def __call__(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text)
+        """Tokens whose bytes are those of `text` and no more: not the space that some vocabularies put before
+        each text, with which the library would leave its tables."""
+        ids = self._tokenizer.encode(text)
+        if self._numbers is None or not ids:
+            return ids
+        rest = self.tokens[ids[0]].removeprefix(b" ")
+        if rest in self._numbers:
+            return [self._numbers[rest], *ids[1:]]
+        single = [self._numbers[rest[n : n + 1]] for n in range(len(rest))]
+        return [*single, *ids[1:]]
 
 
 def _prepared(tokenizer: Tokenizer) -> LLTokenizer:
@@ -112,6 +124,8 @@ def _prepared(tokenizer: Tokenizer) -> LLTokenizer:
 
 
 def _unusable(problem: str) -> InputError:
+    # Where the library panics, its stack follows in more lines.
+    problem = problem.partition("\n<backtrace>")[0]
     return InputError(
         "OI0585",
         f"the JSON schema cannot be followed: {problem:.300}",

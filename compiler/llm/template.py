@@ -248,8 +248,20 @@ def template_of(model: Package, controls: Collection[str]) -> tuple[str | None, 
     Without one in the file, `CHATML` where the texts of the control tokens say that the model knows it,
     else None.
     """
+    source, named = _sources(model)
+    if source is None and named:
+        source = named.get("default", next(iter(named.values())))
+    if source is None and "<|im_start|>" in controls and "<|im_end|>" in controls:
+        source = CHATML
+    return source, named
+
+
+def _sources(model: Package) -> tuple[str | None, dict[str, str]]:
+    """The templates that stand in the files of a model."""
     if not isinstance(model, GgufPackage):
-        return None, {}
+        from openinfer.compiler.llm.hub_tokenizer import hub_templates
+
+        return hub_templates(model)
     named: dict[str, str] = {}
     source: str | None = None
     for key, value in model.fields.items():
@@ -265,10 +277,6 @@ def template_of(model: Package, controls: Collection[str]) -> tuple[str | None, 
             source = value
         else:
             named[key.removeprefix(f"{_KEY}.")] = value
-    if source is None and named:
-        source = named.get("default", next(iter(named.values())))
-    if source is None and "<|im_start|>" in controls and "<|im_end|>" in controls:
-        source = CHATML
     return source, named
 
 

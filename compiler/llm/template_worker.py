@@ -71,8 +71,7 @@ def _environment() -> Any:
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             numbers = isinstance(left, int | float) and isinstance(right, int | float)
             if operator == "*" and not numbers:
-                parts = [len(one) if hasattr(one, "__len__") else one for one in (left, right)]
-                if parts[0] * parts[1] > MAX_OUTPUT:
+                if _size(left) * _size(right) > MAX_OUTPUT:
                     raise TemplateError("a text or list is multiplied too often")
             if operator == "**" and (abs(left) > _LARGEST_NUMBER or abs(right) > 64):
                 raise TemplateError("a power is too large")
@@ -111,6 +110,11 @@ def _environment() -> Any:
     made.globals.update({"raise_exception": raise_exception, "strftime_now": strftime_now})
     made.filters["tojson"] = tojson
     return made
+
+
+def _size(value: Any) -> float:
+    """A number, or the length of a text or list."""
+    return value if isinstance(value, int | float) else len(value)
 
 
 def _words(error: Exception) -> str:

@@ -1,20 +1,21 @@
 """Text to token ids and back, as the model's file says.
 
-A tokenizer is built from the metadata of a `.gguf` file. The library `tokenizers` does the encoding. Bytes
-of tokens are put together here, so that decoding a whole text and streaming it give the same characters.
+A tokenizer is built from the metadata of a `.gguf` file, or read from the `tokenizer.json` of a Hugging
+Face folder. The library `tokenizers` does the encoding. Bytes of tokens are put together here, so that
+decoding a whole text and streaming it give the same characters.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from openinfer.compiler.llm.pieces import ORDINARY, TextStream, byte_letters, byte_token
 from openinfer.compiler.llm.vocabulary import TokenType, Vocabulary, read_vocabulary
 from openinfer.compiler.tools.extras import missing_library
-from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
+from openinfer.runtime.errors import InputError, PackageError
 from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.gguf import GgufPackage
 
@@ -63,11 +64,10 @@ class Tokenizer:
         if find_spec("tokenizers") is None:
             raise missing_library("tokenizers", "llm")
         if not isinstance(model, GgufPackage):
-            raise UnsupportedError(
-                "OI0745",
-                f"{model.origin}: a model in the format {model.format} has no tokenizer",
-                hint="give a .gguf file of the model, or token ids for text",
-            )
+            from openinfer.compiler.llm.hub_tokenizer import open_hub_tokenizer
+
+            vocabulary, library = open_hub_tokenizer(model)
+            return Tokenizer(vocabulary, library, model.origin)
         vocabulary = read_vocabulary(model)
         return Tokenizer(vocabulary, _built(vocabulary, model.origin), model.origin)
 
@@ -180,12 +180,16 @@ def _missing_bytes(vocabulary: Vocabulary) -> frozenset[int]:
 
 
 def _built(vocabulary: Vocabulary, origin: str) -> Library:
-    """The library's tokenizer. Where it refuses the vocabulary, or panics: PackageError OI0420 with its
-    words."""
+    """The library's tokenizer of a vocabulary."""
     from openinfer.compiler.llm.building import build
 
+    return guarded(lambda: build(vocabulary), origin)
+
+
+def guarded(make: Callable[[], Library], origin: str) -> Library:
+    """What `make` gives. Where the library refuses, or panics: PackageError OI0420 with its words."""
     try:
-        return build(vocabulary)
+        return make()
     except BaseException as error:
         # Panics of the library derive from BaseException; interrupts must pass.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 from openinfer.compiler.llm.pretokenizers import PRE_TOKENIZERS
 from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.gguf import GgufPackage
 from openinfer.runtime.packages.gguf_fields import Array, Number
 from openinfer.runtime.suggest import did_you_mean
@@ -80,6 +81,8 @@ class Vocabulary:
     strips_left: frozenset[int] = field(default_factory=frozenset[int])
     strips_right: frozenset[int] = field(default_factory=frozenset[int])
     """Special tokens that swallow the white space at their left or right."""
+    more_ends: frozenset[int] = field(default_factory=frozenset[int])
+    """Ends that no special token's name says."""
 
     @property
     def ends(self) -> frozenset[int]:
@@ -90,7 +93,7 @@ class Vocabulary:
             if name in self.ids
         }
         by_text = {text: number for number, text in enumerate(self.tokens) if text in END_TEXTS}
-        found = named | set(by_text.values())
+        found = named | set(by_text.values()) | self.more_ends
         # In the vocabularies of gpt-oss and solar, `<|end|>` only ends a part of the answer.
         calls = "<|call|>" in by_text or "<|calls|>" in by_text
         if calls and ("<|return|>" in by_text or "<|flush|>" in by_text) and "<|end|>" in by_text:
@@ -108,6 +111,18 @@ def read_vocabulary(model: GgufPackage) -> Vocabulary:
     OI0420 for a key that is missing, of another type, or contradicts the others.
     """
     return _Reader(model).vocabulary()
+
+
+def check_rows(model: Package, count: int, origin: str) -> None:
+    """Raises PackageError OI0420 where the embedding of a model has fewer rows than its vocabulary tokens."""
+    embedding = model.tensors.get("token_embd.weight")
+    if embedding is not None and embedding.shape and embedding.shape[0] < count:
+        raise PackageError(
+            "OI0420",
+            f"{origin}: the vocabulary has {count} tokens, but the embedding `token_embd.weight` has "
+            f"{embedding.shape[0]} rows",
+            hint="vocabulary and weights are of different models; get the model anew",
+        )
 
 
 class _Reader:
@@ -194,7 +209,7 @@ class _Reader:
             self._wrong("tokens", "is missing")
         if not 0 < array.count <= MAX_TOKENS:
             self._wrong("tokens", f"has {array.count} texts, 1 to {MAX_TOKENS} are possible")
-        self._fits(array.count)
+        check_rows(self.model, array.count, self.model.origin)
         tokens: list[str] = []
         places: dict[str, int] = {}
         for number, text in enumerate(array.each_text(array.count)):
@@ -209,15 +224,6 @@ class _Reader:
                 self._wrong("tokens", f"has {text!r:.80} twice: {first} and {number}")
             tokens.append(text)
         return tuple(tokens)
-
-    def _fits(self, count: int) -> None:
-        """Whether each token has a row of the embedding, where the file has one."""
-        embedding = self.model.tensors.get("token_embd.weight")
-        if embedding is not None and embedding.shape and embedding.shape[0] < count:
-            self._wrong(
-                "tokens",
-                f"has {count} texts, but the embedding `token_embd.weight` has {embedding.shape[0]} rows",
-            )
 
     def _types(self, tokens: tuple[str, ...]) -> tuple[int, ...]:
         array = self._array("token_type", ("i32", "u32"))

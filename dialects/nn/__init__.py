@@ -11,7 +11,7 @@ from openinfer.dialects.nn.attributes import (
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
 from openinfer.dialects.nn.block_types import BlockType
-from openinfer.dialects.nn.byte_ops import DotBytesOp, DotWordsOp
+from openinfer.dialects.nn.byte_ops import DotBytesOp, DotWordsOp, LookUpBytesOp
 from openinfer.dialects.nn.convolution_ops import ConvOp
 from openinfer.dialects.nn.element_index_ops import (
     ElementIndexOp,
@@ -141,6 +141,7 @@ NN = Dialect(
         ConvOp,
         DotBytesOp,
         DotWordsOp,
+        LookUpBytesOp,
         DotPairsOp,
         RoundPairsOp,
         ReduceOp,
@@ -205,6 +206,7 @@ __all__ = [
     "LayerNormOp",
     "LayoutAttr",
     "LeaveIfOp",
+    "LookUpBytesOp",
     "LoosenOp",
     "LstmOp",
     "MatmulOp",

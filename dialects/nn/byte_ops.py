@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerType, UnitAttr, VectorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, UnitAttr, VectorType, i8, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -13,6 +14,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
 )
@@ -22,6 +24,8 @@ from openinfer.dialects.nn.checks import refuse
 
 LANES = 4
 """Elements of an operand: a word of 32 bits."""
+TABLE = 16
+"""Bytes of a table."""
 
 
 @irdl_op_definition
@@ -116,3 +120,40 @@ class DotWordsOp(IRDLOperation):
             refuse(self, f"operands are vectors of i32, found {kind}")
         if self.small is not None and self.unsigned is None:
             refuse(self, "only unsigned bytes are said to be small")
+
+
+@irdl_op_definition
+class LookUpBytesOp(IRDLOperation):
+    """The bytes of a table of 16 for the bytes of words, which are below 16.
+
+        %t = nn.look_up_bytes %words in [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, …] : vector<16xi32>
+
+    What `pshufb` computes.
+    """
+
+    name = "nn.look_up_bytes"
+
+    WORDS: ClassVar = VarConstraint("WORDS", VectorType.constr(base(IntegerType)))
+
+    words = operand_def(WORDS)
+    table = prop_def(DenseArrayBase.constr(i8))
+    result = result_def(WORDS)
+
+    assembly_format = "$words `in` $table attr-dict `:` type($words)"
+
+    traits = traits_def(Pure())
+
+    def __init__(self, words: SSAValue, table: Sequence[int]) -> None:
+        super().__init__(
+            operands=[words],
+            result_types=[words.type],
+            properties={"table": DenseArrayBase.from_list(i8, list(table))},
+        )
+
+    def verify_(self) -> None:
+        kind = self.words.type
+        assert isinstance(kind, VectorType)
+        if len(kind.get_shape()) != 1 or kind.element_type != i32:
+            refuse(self, f"words are a vector of i32, found {kind}")
+        if len(self.table) != TABLE:
+            refuse(self, f"a table has {TABLE} bytes, found {len(self.table)}")

@@ -54,6 +54,26 @@ def _fold(
     return build.insert(arith.AddfOp(even, odd_ones))
 
 
+def lanes_apart(build: LoopBuilder, vectors: Sequence[SSAValue]) -> list[SSAValue]:
+    """Vector i of the result has every lane i + n · count of the first vector, then of the next; `count`
+    vectors, a power of two that divides the lanes.
+
+    In a round vectors i and i + 1 of a pair become those of the even parts of both and of the odd parts.
+    """
+    count, kind = len(vectors), vectors[0].type
+    assert isinstance(kind, VectorType)
+    lanes = kind.get_shape()[0]
+    if count == 1:
+        return list(vectors)
+    half = [lane for lane in range(2 * lanes) if lane % count < count // 2]
+    other = [lane for lane in range(2 * lanes) if lane % count >= count // 2]
+    low, high = (
+        [_shuffle(build, a, b, part) for a, b in zip(vectors[::2], vectors[1::2])]
+        for part in (half, other)
+    )
+    return [*lanes_apart(build, low), *lanes_apart(build, high)]
+
+
 def _shuffle(build: LoopBuilder, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
     assert isinstance(a.type, VectorType)
     mask = DenseArrayBase.from_list(i64, list(lanes))

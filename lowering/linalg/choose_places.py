@@ -43,9 +43,9 @@ class ChoosePlaces(ModulePass):
         %y = nn.softmax(%x) {axis = 1 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
 
     These are ops between scalars; chains of small values that begin at inputs, persistent values and
-    other host ops; elementwise ops of what the host has and only host ops read; ops whose node says
-    `with { placement = "cpu" }`; and what the device does not support (`Demands.supports`). Indices and
-    sizes are no ops of this kind: `@step` computes them.
+    other host ops; what gathers small values from inputs; elementwise ops of what the host has and only host
+    ops read; ops whose node says `with { placement = "cpu" }`; and what the device does not support
+    (`Demands.supports`). Indices and sizes are no ops of this kind: `@step` computes them.
     In a module with `openinfer.no_fallback` the last of these are an error, OI0738, that names them all.
     What is left to the host, it must support, or the compilation ends with OI0739.
 
@@ -153,6 +153,9 @@ class _Places:
         operands = _operands(op)
         if all(_rank(value) == 0 for value in (*operands, *op.results)):
             return True
+        if isinstance(op, nn.GatherOp) and _source(op.inputs[0]) in self.given:
+            # A few elements of an input of any length.
+            operands = [op.inputs[1]]
         return all(map(_is_small, op.results)) and all(map(self._is_there, operands))
 
     def _is_there(self, value: SSAValue) -> bool:

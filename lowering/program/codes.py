@@ -313,7 +313,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0315": (
         "dtype of packages alone",
         "The block formats of GGUF (`q8_0`, `q4_k`, …) are what a package holds; nothing is computed in "
-        "them. `@dtype` says that the package holds such a tensor, whose values are f32 or f16 here.",
+        "them. A constant may have such a type: it stands for f32 values. Elsewhere `@dtype` says that the "
+        "package holds such a tensor.",
     ),
     "OI0320": (
         "dtype differs from the model",

@@ -40,7 +40,7 @@ class Shape:
     kv_heads: int = 2
     size: int = 64
     """Of a head."""
-    hidden: int = 512
+    hidden: int = 256
     layers: int = 2
     eps: float = 1e-5
     base: float = 10000.0
@@ -103,7 +103,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "gemma3": Shape(
         "gemma3", neox=True, post_norms=True, gelu=True, embedding_scale=16.0, head_norms=True,
-        window=5, pattern=6, layers=7, base=1e6, local_base=10000.0, rope_factor=8.0, eps=1e-6,
+        window=5, pattern=6, layers=6, base=1e6, local_base=10000.0, rope_factor=8.0, eps=1e-6,
     ),
     "phi3": Shape("phi3", neox=True, fused=True, kv_heads=4),
     "phi4": Shape("phi3", neox=True, fused=True, turned=48, long_factors=True, attn_factor=1.2),

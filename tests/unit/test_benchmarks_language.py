@@ -15,7 +15,7 @@ import openinfer as oi
 from benchmarks.language import page
 from benchmarks.language.engines import ENGINES, OURS, PEER, missing
 from benchmarks.language.models import SHAPES, TYPES, Shape, model_file
-from benchmarks.language.racing import Process
+from benchmarks.language.racing import Process, Setting
 
 SMALL = Shape("small", 256, 2, 4, 2, 512, vocabulary=400)
 
@@ -87,7 +87,7 @@ def test_our_part_is_the_engine_that_people_use(
     # The process of the next test finds there what is compiled here.
     monkeypatch.setenv("OPENINFER_CACHE_DIR", str(scratch / "cache"))
     _, make = ENGINES[OURS]
-    ours = make(path, 1)
+    ours = make(path, 1, "cpu")
     ids = [5, 300, 7, 9]
     ours.step(ids[:3])
     first = ours.step(ids[3:])
@@ -104,7 +104,7 @@ def test_our_part_is_the_engine_that_people_use(
 def test_an_engine_answers_and_times_itself(engine: str, path: Path, scratch: Path) -> None:
     if reason := missing(engine):
         pytest.skip(reason)
-    process = Process(engine, path, 1, scratch)
+    process = Process(engine, path, Setting(1, scratch))
     try:
         assert process.first["first_token"] > process.first["load"] > 0
         for kind in ("decode", "128"):

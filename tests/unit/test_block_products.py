@@ -91,7 +91,7 @@ def cases(*targets: str) -> list[tuple[str, str]]:
     """Each format on one of the targets, and two formats on all of them."""
     names = sorted(READERS)
     found = [(name, targets[n % len(targets)]) for n, name in enumerate(names)]
-    return sorted({*found, *((name, t) for name in ("q8_0", "q6_k") for t in targets)})
+    return sorted({*found, *((name, t) for name in ("q8_0", "iq4_xs") for t in targets)})
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def compiled(package: Any, **options: Any) -> Any:
         return oi.compile(oi.graph(PROGRAM), package, **options)
 
 
-@pytest.mark.parametrize("model", cases(*TARGETS), indirect=True)
+@pytest.mark.parametrize("model", cases(*TARGETS), indirect=True, ids="-".join)
 def test_exact_products_are_those_of_the_unpacked_values(model: Any) -> None:
     name, data, package, target = model
     weight = values(name, data)
@@ -143,7 +143,7 @@ def test_exact_products_are_those_of_the_unpacked_values(model: Any) -> None:
         assert np.array_equal(gathered, weight[ids].astype(np.float32))
 
 
-@pytest.mark.parametrize("model", cases("host", *TARGETS), indirect=True)
+@pytest.mark.parametrize("model", cases("host", *TARGETS), indirect=True, ids="-".join)
 def test_products_of_bytes_are_their_definition(model: Any) -> None:
     """Bit for bit the same for one row and for many, and within rounding of sums of what they round to; the
     error against the exact product is within its bound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,9 @@ def test_rows_and_ops_agree_on_the_layout(plain: str) -> None:
 @pytest.mark.parametrize("device", ["cpu", "null"])
 def test_no_kernel_is_an_error_with_its_line(plain: str, device: str) -> None:
     """`null` supports every op; the CPU says what it has no kernel for."""
-    text = in_blocks(plain, "mxfp4").replace('openinfer.target = "avx2"', f'openinfer.target = "avx2", '
+    # Rows of 256 elements, which a block of the format has.
+    wide = re.sub(r'(?<=[ x"])64(?=[x,>"])', "256", in_blocks(plain, "q2_k"))
+    text = wide.replace('openinfer.target = "avx2"', f'openinfer.target = "avx2", '
         f'openinfer.device = "{device}"')  # fmt: skip
     module = read(text)
     if device == "null":

@@ -198,7 +198,7 @@ def test_a_llama_agrees_with_float64(tmp_path: Path, kinds: list[Any]) -> None:
     with oi.open_model(made.path) as package:
         with pytest.warns(oi.ModelWarning, match="OI0331"):
             simulator = oi.Simulator(LLAMA, package)
-        compile = untold if kinds == [KINDS.Q8_0] else told
+        compile = told if KINDS.F16 in kinds else untold
         for maker in (compile(LLAMA, package), simulator):
             with maker.make_executor() as executor:
                 found = [executor.run(ids=ids[:6])["logits"]]
@@ -213,6 +213,17 @@ constant { W: DTYPE[N, K] @ref("blk.0.ffn_up.weight") @dtype(q4_0); }
 volatile { y: f32[B, N]; }
 block entry { op matmul(x, W, transpose_b=true) >> y; return y; }
 """
+
+
+def test_a_block_format_is_a_type_of_constants(model: Model) -> None:
+    """`W: q4_0[N, K]` is short for f32 values that the file holds in blocks."""
+    x = np.random.default_rng(3).standard_normal((2, SIZES["dim"])).astype(np.float32)
+    text = PROGRAM.replace("DTYPE", "q4_0").replace(" @dtype(q4_0)", "")
+    package = oi.open_model(model.path)
+    with untold(text, package).make_executor() as run:
+        found = np.asarray(run.run(x=x)["y"])
+    with untold(PROGRAM.replace("DTYPE", "f32"), package).make_executor() as run:
+        np.testing.assert_array_equal(found, run.run(x=x)["y"])
 
 
 @pytest.fixture
@@ -297,7 +308,8 @@ REF = '@ref("blk.0.attn_q.weight")'
 @pytest.mark.parametrize(
     ("declaration", "code", "message"),
     [
-        ("W: q4_0[64, 64]", "OI0315", "nothing is computed in it(.|\n)*add `@dtype.q4_0.`"),
+        (f"W: q8_0[64, 64] {REF}", "OI0320", "`@dtype.q4_0.`, or `@dtype._.`"),
+        (f"W: q4_0[64, 64] {REF} @dtype(_)", "OI0315", "nothing is computed in it"),
         (f"W: _ {REF}", "OI0315", "W has the type `_`(.|\n)*`@dtype.q4_0.`"),
         (f"W: f32[64, 64] {REF}", "OI0320", "add `@dtype.q4_0.`, which unpacks it"),
         (f"W: i8[64, 64] {REF}", "OI0320", "declare it as f32 or f16, and add `@dtype.q4_0.`"),

@@ -151,6 +151,7 @@ class Attention:
             self.how,
             (self.q, self.k, self.v, self.out),
             self.scores,
+            self.queries,
             self.thread,
             self.mask,
             keys,

@@ -45,7 +45,8 @@ def attention_scratch(op: AttentionOp) -> list[Scratch]:
     machine = machine_of(op)
     lanes = machine.lanes(kind)
     queries = query[layouts[0].index("l")].constant
-    block = Size.of(lanes if queries is not None and queries <= lanes else VECTORS * lanes)
+    few = queries is not None and 1 < queries <= lanes
+    block = Size.of(lanes if few else VECTORS * lanes)
     batch, heads, length = (key[layouts[1].index(axis)] for axis in "bhl")
     threads = Size.name(THREADS)
     depth = query[3] if op.precision is None else query[3] // 2

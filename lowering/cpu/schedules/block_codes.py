@@ -10,26 +10,29 @@ A row of blocks is read in slabs, which are what one round of a loop takes apart
 | 4 bits, a scale for 32, an offset or a minimum | q4_0, q4_1, q4_k |
 | 5 bits, in the same way | q5_0, q5_1, q5_k |
 | 6 bits, a scale for 16 | q6_k |
+| 4 bits that stand for a byte of a table, a scale for 32 | iq4_nl, iq4_xs, mxfp4 |
 
 `runtime/unpacking.py` says the same of a single block in NumPy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i16
 from xdsl.dialects.memref import AllocaOp
 from xdsl.ir import SSAValue
 
-from openinfer.dialects.extensions.arith import ExtSIOp
+from openinfer.dialects.extensions.arith import ExtSIOp, ExtUIOp
 from openinfer.dialects.nn import BlocksAttr
-from openinfer.lowering.cpu.schedules.block_words import Words
+from openinfer.lowering.cpu.schedules.block_words import Words, bitcast
 from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.product import at_entry
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.runtime.blocks import E2M1, IQ4
 
 LOW = 0x0F0F0F0F
 """The low nibbles of the bytes of a word."""
@@ -71,6 +74,9 @@ class PanelReader:
     pieces: ClassVar[int]
     """In how many pieces a slab is."""
 
+    minimum_factor: float = 1.0
+    """What minima are multiplied by, a power of two."""
+
     def __init__(
         self, build: LoopBuilder, layout: BlocksAttr, source: Matrix, panel: Index
     ) -> None:
@@ -91,6 +97,13 @@ class PanelReader:
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         """The codes of a piece, for each group."""
         raise NotImplementedError
+
+    def of_minimum(self, value: SSAValue, sign: int = 1) -> SSAValue:
+        """A minimum with its factor."""
+        if sign * self.minimum_factor == 1:
+            return value
+        factor = self.build.constant(sign * self.minimum_factor, self.v.floats)
+        return self.build.insert(arith.MulfOp(value, factor))
 
     def unit(self, part: str, number: Index) -> SSAValue:
         """One unit of a part of the block, of all columns."""
@@ -128,7 +141,7 @@ class Nibbles(PanelReader):
     def groups(self, slab: Index) -> list[Group]:
         scale, bits = self.unit("d", 0), 5 if self._five else 4
         if self.layout.block.data.endswith("_1"):
-            minimum = self.build.insert(arith.NegfOp(self.unit("m", 0)))
+            minimum = self.of_minimum(self.unit("m", 0), -1)
             return [Group(0, scale, bits, minimum=minimum)]
         return [Group(0, scale, bits, 1 << (bits - 1))]
 
@@ -167,7 +180,7 @@ class SuperNibbles(PanelReader):
     def begin(self, block: SSAValue) -> None:
         super().begin(block)
         v, build = self.v, self.build
-        d, dmin = self.unit("d", 0), self.unit("dmin", 0)
+        d, dmin = self.unit("d", 0), self.of_minimum(self.unit("dmin", 0))
         packed = [self.unit("scales", n) for n in range(12)]
         for n in range(8):
             if n < 4:
@@ -268,6 +281,67 @@ class SixBits(PanelReader):
         )
 
 
+class Tables(PanelReader):
+    """iq4_nl and mxfp4: nibbles as in q4_0, which stand for bytes of a table."""
+
+    pieces: ClassVar[int] = 4
+
+    def groups(self, slab: Index) -> list[Group]:
+        if self.layout.block.data == "mxfp4":
+            return [Group(0, self.v.exponent(self.unit("e", 0)), 8)]
+        return [Group(0, self.unit("d", 0), 8)]
+
+    def words(self, slab: Index, piece: Index) -> list[list[Word]]:
+        step = times(self.build, piece, 4)
+        table = E2M1 if self.layout.block.data == "mxfp4" else IQ4
+        return [both_nibbles(self.build, self.v, self.unit("qs", piece), step, table)]
+
+
+class SuperTables(PanelReader):
+    """iq4_xs: 256 elements, scales of 6 bits for each 32; a slab is 32 elements."""
+
+    slabs: ClassVar[int] = 8
+    pieces: ClassVar[int] = 4
+
+    def begin(self, block: SSAValue) -> None:
+        super().begin(block)
+        v, layout = self.v, self.layout
+        place = self.source.at(self.panel, block, layout.place("scales_h", 0))
+        halves = self.build.vload(self.source.buffer, place, 2 * layout.columns)
+        self.high = self.build.insert(ExtUIOp(bitcast(self.build, halves, i16), v.words))
+
+    def groups(self, slab: Index) -> list[Group]:
+        v, build = self.v, self.build
+        low = self.unit("scales_l", self._half(slab))
+        low = v.both(v.shr_by(low, times(build, self._side(slab), 4)), 15)
+        high = v.both(v.shr_by(self.high, times(build, slab, 2)), 3)
+        code = build.insert(arith.SubiOp(v.either(low, v.shl(high, 4)), v.number(32)))
+        scale = build.insert(arith.MulfOp(self.unit("d", 0), v.float_of(code)))
+        return [Group(slab, scale, 8)]
+
+    def words(self, slab: Index, piece: Index) -> list[list[Word]]:
+        number = self.build.plus(times(self.build, slab, 4), piece)
+        step = times(self.build, piece, 4)
+        return [both_nibbles(self.build, self.v, self.unit("qs", number), step, IQ4)]
+
+    def _half(self, slab: Index) -> Index:
+        return slab // 2 if isinstance(slab, int) else self.build.floordiv(slab, 2)
+
+    def _side(self, slab: Index) -> Index:
+        return slab % 2 if isinstance(slab, int) else self.build.rem(slab, 2)
+
+
+def both_nibbles(
+    build: LoopBuilder, v: Words, packed: SSAValue, step: Index, table: Sequence[int]
+) -> list[Word]:
+    """What low and high nibbles stand for, steps from `step` on and 16 steps behind them."""
+    found: list[Word] = []
+    for half in (0, 1):
+        codes = v.both(v.shr(packed, 4 * half), LOW)
+        found.append((build.plus(step, 16 * half), v.looked_up(codes, table)))
+    return found
+
+
 def times(build: LoopBuilder, value: Index, number: int) -> Index:
     """The product, computed here and now when the value is known."""
     return value * number if isinstance(value, int) else build.mul(value, number)
@@ -282,5 +356,8 @@ READERS: dict[str, type[PanelReader]] = {
     "q4_k": SuperNibbles,
     "q5_k": SuperNibbles,
     "q6_k": SixBits,
+    "iq4_nl": Tables,
+    "iq4_xs": SuperTables,
+    "mxfp4": Tables,
 }
 """The formats that kernels of the CPU read."""

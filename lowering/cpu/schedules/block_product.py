@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i32
@@ -42,6 +43,7 @@ ALL_SIGNS = -0x7F7F7F80
 class BlockProduct(Product):
     """Emits the loops of a product whose right operand is panels in `#nn.blocks`."""
 
+    minimum_factor: ClassVar[float] = 1.0
     layout: BlocksAttr
 
     def _tile(self, strip: Strip, row: Index, rows: int, part: Part | None = None) -> Tile:
@@ -52,6 +54,7 @@ class BlockProduct(Product):
         places = [build.index(build.plus(row, number)) for number in range(rows)]
         source = self.right.matrix
         reader = READERS[self.layout.block.data](build, self.layout, source, strip.panel)
+        reader.minimum_factor = self.minimum_factor
         beside = self._beside(rows)
         zero = build.constant(0, self.how.vector)
         blocks = depth // self.layout.format.elements
@@ -141,7 +144,9 @@ class BlockProduct(Product):
 
 @dataclass(kw_only=True)
 class ByteProduct(BlockProduct):
-    """The same, of rows of `nn.quantize_rows`."""
+    """The same, of rows of `nn.quantize_rows`, which have -128 times the sums that meet minima."""
+
+    minimum_factor: ClassVar[float] = 1 / 128
 
     def _beside(self, rows: int) -> int:
         return 1
@@ -197,11 +202,8 @@ class ByteProduct(BlockProduct):
             for number, (row, total) in enumerate(zip(rows, here, strict=True)):
                 value = build.insert(arith.MulfOp(v.float_of(total), group.scale))
                 if group.minimum is not None:
-                    # -128 times the sum of the row's bytes.
                     sum = v.float_of(build.splat(self._sum(row, place[0], group), v.lanes))
-                    factor = build.constant(1 / 128, v.floats)
-                    minimum = build.insert(arith.MulfOp(group.minimum, factor))
-                    value = self.how.multiply_add(build, sum, minimum, value)
+                    value = self.how.multiply_add(build, sum, group.minimum, value)
                 scale = scalar_of(build, self.left, [row, build.add(place[0], ROW_SCALE)], f32)
                 left = build.splat(scale, v.lanes)
                 found[number] = self.how.multiply_add(build, left, value, found[number])

@@ -5,7 +5,7 @@ The operations and their order are those of `runtime/unpacking.py`, so that the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -16,7 +16,7 @@ from openinfer.dialects.extensions.arith import ExtSIOp, ExtUIOp, SIToFPOp
 from openinfer.lowering.cpu.schedules.block_words import Words, bitcast, extract
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import resize_float
-from openinfer.runtime.blocks import BlockFormat
+from openinfer.runtime.blocks import E2M1, IQ4, BlockFormat
 
 LANES = 16
 """Elements that are unpacked together: all formats have them in groups of so many."""
@@ -103,6 +103,10 @@ class _Row:
     def minus(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.build.insert(arith.SubfOp(a, b))
 
+    def of_table(self, codes: SSAValue, table: Sequence[int]) -> SSAValue:
+        """What codes stand for, as f32."""
+        return self.number(self.v.byte_of(self.v.looked_up(codes, table), 0, signed=True))
+
     def nibbles(self, packed: SSAValue, high: int) -> SSAValue:
         """The low nibbles of bytes, or with 1 the high ones."""
         return self.v.shr(packed, 4) if high else self.v.both(packed, 15)
@@ -165,6 +169,33 @@ def _six_bits(row: _Row) -> Steps:
         yield LANES * number, row.times(scale, row.number(v.either(low, v.shl(high, 4)), 32))
 
 
+def _tables(row: _Row) -> Steps:
+    v, packed = row.v, row.codes("qs", 0)
+    if row.block.name == "mxfp4":
+        scale, table = v.exponent(row.byte("e", 0)), E2M1
+    else:
+        scale, table = row.half("d"), IQ4
+    for half in (0, 1):
+        yield LANES * half, row.times(scale, row.of_table(row.nibbles(packed, half), table))
+
+
+def _super_tables(row: _Row) -> Steps:
+    v, d = row.v, row.half("d")
+    low = [row.byte("scales_l", n) for n in range(4)]
+    upper = [row.byte("scales_h", n) for n in range(2)]
+    high = v.either(upper[0], v.shl(upper[1], 8))
+    for sub in range(8):
+        code = v.either(
+            v.both(v.shr(low[sub // 2], 4 * (sub % 2)), 15),
+            v.shl(v.both(v.shr(high, 2 * sub), 3), 4),
+        )
+        scale = row.times(d, row.number(code, 32))
+        packed = row.codes("qs", 16 * sub)
+        for half in (0, 1):
+            codes = row.of_table(row.nibbles(packed, half), IQ4)
+            yield 32 * sub + LANES * half, row.times(scale, codes)
+
+
 ROW_READERS: dict[str, Callable[[_Row], Steps]] = {
     "q8_0": _bytes,
     "q4_0": _nibbles,
@@ -174,5 +205,8 @@ ROW_READERS: dict[str, Callable[[_Row], Steps]] = {
     "q4_k": _super_nibbles,
     "q5_k": _super_nibbles,
     "q6_k": _six_bits,
+    "iq4_nl": _tables,
+    "iq4_xs": _super_tables,
+    "mxfp4": _tables,
 }
 """The formats whose rows kernels of the CPU unpack."""

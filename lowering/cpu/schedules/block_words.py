@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -15,9 +17,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.arith import ExtUIOp, SIToFPOp
+from openinfer.dialects.nn import LookUpBytesOp
 from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
-from openinfer.lowering.kernels.numeric import element_type, resize_float
+from openinfer.lowering.kernels.numeric import compare_integers, element_type, resize_float, select
 
 
 class Words:
@@ -74,6 +77,21 @@ class Words:
             return self.shr_signed(self.shl(word, 24 - 8 * byte), 24)
         moved = self.shr(word, 8 * byte)
         return moved if byte == 3 else self.both(moved, 255)
+
+    def looked_up(self, words: SSAValue, table: Sequence[int]) -> SSAValue:
+        """The bytes of a table for bytes below 16."""
+        return self.build.insert(LookUpBytesOp(words, table))
+
+    def exponent(self, byte: SSAValue) -> SSAValue:
+        """2^(byte - 128) as f32, of words below 256: no normal number below 2."""
+        build = self.build
+        small = self.shl(self.both(byte, 1), 21)
+        small = build.insert(arith.AddiOp(small, self.number(0x200000)))
+        less = build.insert(arith.SubiOp(byte, self.number(1)))
+        few = compare_integers(build, "ult", byte, self.number(2))
+        return build.insert(
+            arith.BitcastOp(select(build, few, small, self.shl(less, 23)), self.floats)
+        )
 
     def load(self, source: Matrix, place: list[Index], unit: int) -> SSAValue:
         """Neighbouring units of 1 (without a sign), 2 (f16) or 4 bytes: as i32, f32 or words."""

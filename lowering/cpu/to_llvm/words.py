@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i1, i8, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from openinfer.dialects.extensions.llvm import SelectOp
+from openinfer.dialects.nn import LookUpBytesOp
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 
 _DOTS = {
@@ -30,6 +32,13 @@ _PAIRS = {
 """The one that adds two products of 16 bits in 32; every x86-64 has the first."""
 _SIGNS = {4: "llvm.x86.ssse3.psign.b.128", 8: "llvm.x86.avx2.psign.b"}
 """The one that gives bytes the sign of others."""
+_SHUFFLES = {
+    4: "llvm.x86.ssse3.pshuf.b.128",
+    8: "llvm.x86.avx2.pshuf.b",
+    16: "llvm.x86.avx512.pshuf.b.512",
+}
+"""The one that looks bytes up, in a table of 16 for each 16 of them."""
+_EQUAL = IntegerAttr(0, 64)
 _NO_OVERFLOW_FLAGS: dict[str, Attribute] = {"overflowFlags": IntegerAttr(0, 32)}
 
 
@@ -38,7 +47,9 @@ def _dot_words(c: Converter, op: Operation) -> None:
     lanes = cast(VectorType, sums.type).get_shape()[0]
     unsigned, small = "unsigned" in op.properties, "small" in op.properties
     plain = c.processor.name == "generic"
-    if unsigned and c.processor.byte_dot and lanes in _DOTS:
+    if not _fits(c, lanes):
+        found = _by_halves(c, sums, a, b, lanes, unsigned=unsigned)
+    elif unsigned and c.processor.byte_dot and lanes in _DOTS:
         found = _call(c, _DOTS[lanes], (sums, a, b), i32, lanes)
     elif small and not plain and lanes in _BYTE_PAIRS:
         found = _add(c, sums, _byte_pairs(c, a, b, lanes))
@@ -51,6 +62,11 @@ def _dot_words(c: Converter, op: Operation) -> None:
     else:
         found = _by_halves(c, sums, a, b, lanes, unsigned=unsigned)
     c.set(op.results[0], found)
+
+
+def _fits(c: Converter, lanes: int) -> bool:
+    """Whether so many words are a register: there is no instruction for more."""
+    return 32 * lanes <= c.processor.vector_bits
 
 
 def _byte_pairs(c: Converter, a: SSAValue, b: SSAValue, lanes: int) -> SSAValue:
@@ -70,7 +86,7 @@ def _by_halves(
     for shifted in (True, False):
         x = _widened(c, left, even=shifted, unsigned=unsigned)
         y = _widened(c, right, even=shifted, unsigned=False)
-        if lanes in _PAIRS:
+        if lanes in _PAIRS and _fits(c, lanes):
             products = _call(c, _PAIRS[lanes], (x, y), i32, lanes)
         else:
             products = _multiplied(c, x, y, lanes)
@@ -104,6 +120,28 @@ def _multiplied(c: Converter, a: SSAValue, b: SSAValue, lanes: int) -> SSAValue:
     return _add(c, *products)
 
 
+def _look_up_bytes(c: Converter, op: Operation) -> None:
+    assert isinstance(op, LookUpBytesOp)
+    words = c.value(op.words)
+    lanes = cast(VectorType, words.type).get_shape()[0]
+    kind = VectorType(i8, [4 * lanes])
+    codes, table = _bytes(c, words, lanes), [int(n) for n in op.table.get_values()]
+    if c.processor.name != "generic" and lanes in _SHUFFLES and _fits(c, lanes):
+        whole = c.constant_vector(table * (lanes // 4), kind)
+        found = _call(c, _SHUFFLES[lanes], (whole, codes), i8, 4 * lanes)
+    else:
+        found = c.splat(table[0], kind)
+        for code, value in enumerate(table[1:], 1):
+            same = c.emit(
+                llvm.ICmpOp,
+                (codes, c.splat(code, kind)),
+                VectorType(i1, [4 * lanes]),
+                {"predicate": _EQUAL},
+            )
+            found = c.emit(SelectOp, (same, c.splat(value, kind), found), kind)
+    c.set(op.results[0], c.emit(llvm.BitcastOp, (found,), words.type))
+
+
 def _bytes(c: Converter, words: SSAValue, lanes: int) -> SSAValue:
     kind = VectorType(i8, [4 * lanes])
     return words if words.type == kind else c.emit(llvm.BitcastOp, (words,), kind)
@@ -122,5 +160,5 @@ def _call(
     return made.results[0]
 
 
-RULES: dict[str, Rule] = {"nn.dot_words": _dot_words}
+RULES: dict[str, Rule] = {"nn.dot_words": _dot_words, "nn.look_up_bytes": _look_up_bytes}
 """Rules by op name."""

@@ -102,12 +102,12 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "nul
   }
 }
 // -----
-// f64 stays where the device computes in it; its functions are the host's.
+// f64 stays where the device computes in it, exponentials too; other functions are the host's.
 // CHECK: func.func @step
 // CHECK: nn.cumsum(%x) {axis = 0 : i64} : (tensor<512xf64>)
-// CHECK: nn.softmax(%{{.*}}) {axis = 0 : i64} attrs {openinfer.place = "host"} : (tensor<512xf64>)
+// CHECK: nn.softmax(%{{.*}}) {axis = 0 : i64} : (tensor<512xf64>)
 // CHECK: linalg.generic {{.*}} attrs = {{.*}}openinfer.place = "host"} {
-// CHECK: math.exp
+// CHECK: math.sin
 builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.f64} {
   nn.interface {inputs = ["x"]}
   func.func @step(%x: tensor<512xf64>) -> (tensor<512xf64>, tensor<512xf64>) {
@@ -116,7 +116,7 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     %s = nn.softmax(%a) {axis = 0 : i64} : (tensor<512xf64>) -> tensor<512xf64>
     %b = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%a : tensor<512xf64>) outs(%e : tensor<512xf64>) {
     ^bb0(%v: f64, %o: f64):
-      %n = math.exp %v : f64
+      %n = math.sin %v : f64
       linalg.yield %n : f64
     } -> tensor<512xf64>
     func.return %s, %b : tensor<512xf64>, tensor<512xf64>
@@ -167,5 +167,20 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     } -> tensor<32x64xi4>
     %a = nn.reduce(%m) {axes = array<i64: 1>, kind = "argmax"} : (tensor<64x32xi4>) -> tensor<64xi64>
     func.return %c, %t, %a : tensor<512xi4>, tensor<32x64xi4>, tensor<64xi64>
+  }
+}
+// -----
+// A few elements of an input of any length are the host's, those of a weight or at places that the device
+// computes are not.
+// CHECK: nn.gather(%x, %i) {axis = 0 : i64, node = 0 : i64} attrs {openinfer.place = "host"}
+// CHECK: nn.gather(%w, %i) {axis = 0 : i64, node = 1 : i64} :
+// CHECK: nn.gather(%x, %x) {axis = 0 : i64, node = 2 : i64} :
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x", "i"]}
+  func.func @step(%x: tensor<?xi32, #nn.dims<N>>, %i: tensor<1xi32>, %w: tensor<512xi32>) -> (tensor<1xi32>, tensor<1xi32>, tensor<?xi32, #nn.dims<N>>) {
+    %g = nn.gather(%x, %i) {axis = 0 : i64, node = 0 : i64} : (tensor<?xi32, #nn.dims<N>>, tensor<1xi32>) -> tensor<1xi32>
+    %h = nn.gather(%w, %i) {axis = 0 : i64, node = 1 : i64} : (tensor<512xi32>, tensor<1xi32>) -> tensor<1xi32>
+    %k = nn.gather(%x, %x) {axis = 0 : i64, node = 2 : i64} : (tensor<?xi32, #nn.dims<N>>, tensor<?xi32, #nn.dims<N>>) -> tensor<?xi32, #nn.dims<N>>
+    func.return %g, %h, %k : tensor<1xi32>, tensor<1xi32>, tensor<?xi32, #nn.dims<N>>
   }
 }

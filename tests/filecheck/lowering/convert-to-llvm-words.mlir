@@ -43,3 +43,22 @@ builtin.module attributes {openinfer.target = "generic"} {
 // CHECK-LABEL: llvm.func @plain
 // CHECK-COUNT-2: llvm.call_intrinsic "llvm.x86.sse2.pmadd.wd"
 // CHECK-NOT:   ssse3
+
+// -----
+
+// One table for each 16 bytes; where there is no instruction, one code after the other.
+builtin.module attributes {openinfer.target = "avx2"} {
+  func.func @table(%w: vector<8xi32>) -> vector<8xi32> {
+    %r = nn.look_up_bytes %w in [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] : vector<8xi32>
+    func.return %r : vector<8xi32>
+  }
+  func.func @wide(%w: vector<16xi32>) -> vector<16xi32> {
+    %r = nn.look_up_bytes %w in [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] : vector<16xi32>
+    func.return %r : vector<16xi32>
+  }
+}
+// CHECK-LABEL: llvm.func @table
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"
+// CHECK-LABEL: llvm.func @wide
+// CHECK-NOT:     call_intrinsic
+// CHECK-COUNT-15: llvm.icmp
