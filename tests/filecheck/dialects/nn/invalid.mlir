@@ -941,7 +941,7 @@ func.func @f(%x: tensor<4x64xf32>, %w: tensor<1x2x544xf32>) {
   func.return
 }
 // -----
-// CHECK: nn.matmul: the layout #nn.blocks<q8_0, 16> does not belong to precision bf16
+// CHECK: nn.matmul: a right operand in blocks has no precision but q8
 func.func @f(%x: tensor<4x64xbf16>, %w: tensor<1x2x544xi8>) {
   %y = nn.matmul(%x, %w) {layout = #nn.blocks<q8_0, 16>, precision = "bf16"} : (tensor<4x64xbf16>, tensor<1x2x544xi8>) -> tensor<4x8xf32>
   func.return
