@@ -291,4 +291,4 @@ def test_benchmarks_run_an_engine(model: Model, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(oi.Engine, "__init__", broken)
     with pytest.raises(oi.InputError, match="no engine"):
-        Ours(model.path, 1)
+        Ours(model.path, 1, "cpu")
