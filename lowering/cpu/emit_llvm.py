@@ -88,7 +88,9 @@ class Texts:
                 text = self.kernel(function, known)
                 if text is not None:
                     yield text
-        outside = [*parts.outside, *team, *self._written.values()]
+        # A function that is hidden from others becomes a symbol by being declared, also where none calls it.
+        callable_team = [f for f in team if not _is_internal(f)]
+        outside = [*parts.outside, *callable_team, *self._written.values()]
         taken = {*self._symbols, *(f.sym_name.data for f in team)}
         rest = [f for f in parts.functions if f.sym_name.data not in taken]
         whole = _Parts(parts.globals, outside, rest)
