@@ -49,7 +49,7 @@ CANCELLING = OF_OPERAND | {"log_softmax", "lstm", "gru"}
 """They end with a difference that may be much smaller than its terms: the logarithm of a sum close
 to 1, 1 + erf(x) for negative x, sums over sines that are 0 but for their rounding, cells of gates
 that are almost 1. The terms are as large as the first operand, or as 1 and the results."""
-PRODUCTS = frozenset({"matmul", "einsum", "attention", "lstm", "gru"})
+PRODUCTS = frozenset({"matmul", "linear", "expert_linear", "einsum", "attention", "lstm", "gru"})
 FACTORS = frozenset({"attention", "lstm", "gru"})
 """Ops that multiply operands by what functions give, which may end in 0."""
 BF16_UNIT = 2.0**-8
