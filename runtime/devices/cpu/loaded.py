@@ -42,7 +42,7 @@ need not look after a file."""
 PREFIX = "openinfer_"
 
 WORTH_THREADS = 1 << 23
-"""Bytes that are laid out by several threads: fewer take less time than starting them."""
+"""Bytes that are laid out, or copied, by several threads: fewer take less time than starting them."""
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -89,7 +89,8 @@ class CpuProgram(LoadedProgram):
         self._moves: list[Callable[[], None]] = []
         """What is left to do for weights that are copied or laid out."""
         self.weights = [self._weight(row) for row in manifest.weights]
-        _do_all(self._moves, sum(row.held for row in manifest.weights if row.prepare is not None))
+        moved = [row for row in manifest.weights if row.prepare is not None or len(row.sources) > 1]
+        _do_all(self._moves, sum(row.held for row in moved))
         self._moves.clear()
         self.guard = self.package.guard() if self.mapped_bytes and self.package else None
 
