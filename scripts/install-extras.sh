@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What the MiniLM tests and the benchmarks need beyond openinfer itself: the weights (90 MB), their
-# tokenizer, PyTorch with transformers (the outside oracle), ONNX Runtime. Without these they skip.
+# tokenizer, PyTorch with transformers and llama.cpp (outside oracles), ONNX Runtime. Without these they skip.
 #
 #   PYTHON=.venv/bin/python scripts/install-extras.sh
 #   PYTHON=.venv/bin/python scripts/install-extras.sh --peers   # also those of the extra bench-more:
-#                        IREE, tinygrad with a clang for its kernels, llama.cpp (300 MB to download)
+#                        IREE, tinygrad with a clang for its kernels (300 MB to download)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -20,6 +20,9 @@ if [ "${1:-}" = --peers ]; then
     extras=$extras,bench-more
 fi
 "$python" -m pip install --quiet -e ".[$extras]"
+# The outside oracle of language models (25 MB), in the version that bench-more names; their tests skip without it.
+llama=$(sed -n 's/.*"\(xllamacpp==[^"]*\)".*/\1/p' pyproject.toml)
+"$python" -m pip install --quiet "$llama" || echo "no $llama: the tests against llama.cpp skip"
 "$python" - <<'CHECK'
 from importlib import metadata
 

@@ -8,8 +8,8 @@
                   block count with its scale and with that of the row's block
 
 Rows of blocks are read in the order in which they lie, which the processor fetches ahead by itself. Asking
-for lines 4 or 10 KB ahead was slower with few rows: 1.02 to 1.12 of the time for blocks of 32, 1.2 to 1.4 for q4_k
-and q5_k, 1.7 for q6_k (Zen 4, one thread, 150 MB of weights).
+for lines 4 or 10 KB ahead was slower with few rows: 1.02 to 1.12 of the time for blocks of 32, 1.2 to 1.4
+for q4_k and q5_k, 1.7 for q6_k (Zen 4, one thread, 150 MB of weights).
 
 Each row of a tile is computed alike however many rows it has, so that a result does not depend on how many
 rows a step brings; of the exact way only the number of parts that a sum is added up in differs.
