@@ -348,7 +348,13 @@ def compile(
         warn_of_unfilled(program.file, unfilled, model, used, stacklevel=3)
     kept = {row.variable for row in compiled.manifest.weights if row.block is not None}
     kept -= {row.variable for row in compiled.manifest.weights if row.block is None}
-    links = ((s, row.dtype) for row in rows if row.name not in kept for s in row.sources)
+    narrow = {row.variable: row.dtype for row in compiled.manifest.weights if row.dtype}
+    links = (
+        (s, narrow.get(row.name, row.dtype))
+        for row in rows
+        if row.name not in kept
+        for s in row.sources
+    )
     warn_of_unpacked(program.file, links, model, stacklevel=3)
     if not observe:
         watched = replace(options, observe=True)

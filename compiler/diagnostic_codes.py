@@ -85,6 +85,11 @@ _PACKAGES: Final[dict[str, tuple[str, str]]] = {
         "A model in several files, `NAME-00001-of-00003.gguf`, says in each what part it is, and in the "
         "first how many tensors there are. A part is missing, has another's name, or is of another model.",
     ),
+    "OI0422": (
+        "a weight does not fit f16",
+        'With `precision="q8"` weights in blocks that no kernel of the device reads are rounded to f16. '
+        "One has values beyond 65504, or values that are not finite. Without that precision they are f32.",
+    ),
 }
 
 _ARRAYS: Final[dict[str, tuple[str, str]]] = {

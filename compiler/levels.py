@@ -168,7 +168,7 @@ def _check_weights(manifest: Manifest, package: Package | None) -> None:
                     hint="give the model that the level was bound to",
                 )
         if weight.prepare is None:
-            dtype = PACKAGE_DTYPES[weight.block or variables[weight.variable].dtype]
+            dtype = PACKAGE_DTYPES[weight.read_as(variables[weight.variable].dtype)]
             assert package is not None
             sources = filter(None, weight.sources)
             stored = sum(dtype.nbytes(package.info(name).size) for name in sources)

@@ -102,6 +102,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     needs="keep-blocks",
                 ),
                 faster("keep-blocks", "who reads a weight is final", needs="choose-layouts"),
+                faster("keep-narrow", "what is left has no kernel that reads blocks"),
                 Step("dce", "what nobody reads or watches goes before it costs anything"),
             ),
             Level.of("builtin func scf nn arith", ops="tensor.extract"),

@@ -31,6 +31,7 @@ PASSES: dict[str, str] = {
     "drop-carried": "openinfer.lowering.nn.drop_carried:DropCarried",
     "hoist-invariants": "openinfer.lowering.nn.hoist_invariants:HoistInvariants",
     "keep-blocks": "openinfer.lowering.nn.keep_blocks:KeepBlocks",
+    "keep-narrow": "openinfer.lowering.nn.keep_narrow:KeepNarrow",
     "split-formats": "openinfer.lowering.nn.split_formats:SplitFormats",
     "lower-precision": "openinfer.lowering.linalg.lower_precision:LowerPrecision",
     "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",

@@ -18,7 +18,7 @@ def warn_of_unpacked(
 ) -> None:
     """Issues a ModelWarning OI0331 where tensors lie in blocks in the model, and not in memory.
 
-    `links` are the tensors that the program in `file` names, each with the dtype of its declaration.
+    `links` are the tensors that the program in `file` names, each with the dtype that it has in memory.
     """
     if model is None:
         return
@@ -43,7 +43,8 @@ def warn_of_unpacked(
     found = Diagnostic(
         "OI0331",
         f"{file}: {what} unpacked when {'they are' if many else 'it is'} loaded: {_bytes(stored)} in "
-        f"{_listed(formats)} become {_bytes(unpacked)} in {_listed(wanted)}",
+        f"{_listed(formats)} become {_bytes(unpacked)} in {_listed(wanted)}"
+        f"{', rounded' if 'f16' in wanted else ''}",
         hint="declare them as f16: half the memory, values rounded" if "f32" in wanted else None,
         severity="note",
     )

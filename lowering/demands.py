@@ -23,6 +23,9 @@ from openinfer.lowering.places import on_host
 from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.sizes import Size
 
+Widening = nn.MatmulOp | nn.AttentionOp | nn.GatherOp
+"""Ops whose operands may be narrower than what is computed."""
+
 Composite = nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp | nn.RotaryOp
 """Ops that a machine may want in parts."""
 
@@ -69,8 +72,9 @@ class Demands:
         """Whether the machine has a kernel for an op that others compute in parts."""
         return False
 
-    def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
-        """Whether the kernel of an op reads an operand in a narrower dtype, and widens it itself."""
+    def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
+        """Whether the kernel of an op reads an operand in a narrower dtype, and widens it itself; of a
+        gather, whose rows are widened behind it, whether it reads a table in that dtype."""
         return False
 
     def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:

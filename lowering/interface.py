@@ -57,10 +57,12 @@ class Weight:
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""
     formats: tuple[str, ...] = ()
-    """The block formats of the tensors in the package, where all of them lie in blocks: one where all share
-    it, else one for each. Only `keep-blocks` looks at it."""
+    """The dtypes of the tensors in the package, where all of them are f16 or block formats, and the variable
+    is f32: one where all share it, else one for each. `keep-blocks` and `keep-narrow` look at it."""
     block: str | None = None
     """The block format that the argument keeps, or is laid out from: no value is unpacked; None: values."""
+    dtype: str | None = None
+    """The dtype that its values are read in; None: that of the variable."""
 
 
 def as_attribute(value: object) -> Attribute:

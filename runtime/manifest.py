@@ -51,7 +51,13 @@ class WeightRow:
     prepare: str | None = None
     """Function that lays one member out; None: the bytes of the package as they are."""
     block: str | None = None
-    """The block format whose bytes it is made of; None: of values of the variable's dtype."""
+    """The block format whose bytes it is made of; None: of values."""
+    dtype: str | None = None
+    """The dtype of these values; None: the variable's."""
+
+    def read_as(self, declared: str) -> str:
+        """The dtype that its tensors are read in, where the variable's is `declared`."""
+        return self.block or self.dtype or declared
 
     @property
     def held(self) -> int:

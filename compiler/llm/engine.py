@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from openinfer.compiler.llm.tokenizer import Tokenizer
 
 ROUNDED: Final = "q8"
-"""The precision that rounds the left operand of products with weights in blocks to eight bits."""
+"""The precision that rounds an operand of products with weights in blocks."""
+ROUNDING: Final = {
+    DEFAULT_DEVICE: "rows beside weights in blocks are rounded to 8 bits",
+    "vulkan": "weights in blocks are rounded to f16",
+}
+"""What that means on the devices where it means something."""
 DEFAULT_CONTEXT: Final = 4096
 """Of a model that does not say how long its texts may be."""
 
@@ -57,7 +62,7 @@ class Engine:
 
     `program`: a text, a path or a Graph in place of the family's; what it must be stands in
     `docs/language-models.md`. `device`: one of those of `openinfer devices`, or "simulator". `precision`:
-    that of `compile`, None is exact; "q8" is for weights in blocks on the CPU, and no matter elsewhere.
+    that of `compile`, None is exact; "q8" is for weights in blocks, and no matter elsewhere.
     `context`: most tokens of a text, default what the model was made for. `cache`: the dtype of keys and
     values, default f16 with "q8" for weights that are narrower than f32, f32 else. `slots`: sequences that
     `runner` serves at once. Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot
@@ -283,11 +288,11 @@ class Engine:
 
 
 def used_precision(precision: str | None, device: str, model: Package) -> str | None:
-    """What a precision comes to: "q8" is nothing but for weights in blocks on the CPU."""
+    """What a precision comes to: "q8" is nothing but for weights in blocks on a machine that rounds."""
     if precision != ROUNDED:
         return precision
     blocks = any(info.dtype_name in BLOCKS for info in model.tensors.values())
-    return precision if blocks and kind_of(device) == DEFAULT_DEVICE else None
+    return precision if blocks and kind_of(device) in ROUNDING else None
 
 
 def default_cache(precision: str | None, model: Package) -> str:

@@ -52,7 +52,8 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=WORKING_PRECISIONS,
         default=ROUNDED,
-        help="of the products; q8 (default) rounds rows beside weights in blocks to 8 bits, f32 is exact",
+        help="of the products; q8 (default) rounds rows beside weights in blocks, on Vulkan these weights; "
+        "f32 is exact",
     )
     add_cache(parser)
     add_device(parser, simulator=True, default=DEFAULT_DEVICE)
@@ -85,7 +86,8 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> Engine:
     """The engine that the command line asks for."""
-    from openinfer.compiler.llm.engine import Engine
+    from openinfer.compiler.llm.engine import ROUNDING, Engine
+    from openinfer.runtime.devices import kind_of
 
     engine = Engine(
         Path(args.model),
@@ -100,8 +102,8 @@ def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> 
     )
     if engine.precision == ROUNDED:
         print(
-            "precision q8: rows beside weights in blocks are rounded to 8 bits, keys and values to "
-            f"{engine.cache}; --precision f32 computes exactly",
+            f"precision q8: {ROUNDING[kind_of(args.device)]}, keys and values to {engine.cache}; "
+            "--precision f32 computes exactly",
             file=sys.stderr,
         )
     return engine

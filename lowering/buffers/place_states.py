@@ -18,7 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.dialects import nn
-from openinfer.dialects.nn.elements import element_type, is_packed
+from openinfer.dialects.nn.elements import element_type, is_packed, memory_type
 from openinfer.lowering.buffers.uses import machine_of, memory_of, root_of, users
 from openinfer.lowering.interface import as_attribute, read_rows
 from openinfer.lowering.places import DEVICE, MEMORY
@@ -55,7 +55,7 @@ def place_states(module: ModuleOp, step: FuncOp, checks: Collection[Operation] =
 
 
 def _is_there(row: StateRow, step: FuncOp, checks: Collection[Operation]) -> bool:
-    if is_packed(element_type(row.dtype)):
+    if is_packed(memory_type(element_type(row.dtype))):
         return False
     decide = _grows_there if row.axes else _is_held_there
     return decide(row.name, step, checks)

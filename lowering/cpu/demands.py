@@ -30,7 +30,7 @@ from openinfer.lowering.cpu.schedules.indexing import sort_scratch
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
 from openinfer.lowering.cpu.schedules.recurrence import recurrent_scratch
 from openinfer.lowering.cpu.vector_width import lanes_of
-from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling
+from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling, Widening
 
 _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.MatmulOp: scratch_types,
@@ -74,7 +74,7 @@ class CpuDemands(Demands):
         # Partners that are neighbours would be turned one by one: no vector holds one of each.
         return not isinstance(op, nn.RotaryOp) or op.interleaved is None
 
-    def widens(self, op: nn.MatmulOp | nn.AttentionOp, operand: int, dtype: Attribute) -> bool:
+    def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
         if isinstance(dtype, IntegerType):
             if isinstance(op, nn.AttentionOp) or dtype == i1:
                 return False

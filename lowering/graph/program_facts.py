@@ -324,12 +324,14 @@ class Facts:
         return Weight(name, sources, members, formats=self._formats(variable, sources))
 
     def _formats(self, variable: VariableOp, sources: Sequence[str]) -> tuple[str, ...]:
-        """The block formats of some tensors, where all lie in blocks, and f32 is what they stand for: values
-        that are rounded to another dtype are none that blocks hold."""
+        """The dtypes of some tensors, where all lie in blocks or are f16, and f32 is what they stand for:
+        values that are rounded to another dtype are none that these hold."""
         if self.declared(variable)[0] != "f32":
             return ()
         found = [t.dtype.data for s in sources if (t := self.bindings.tensors.get(s)) is not None]
-        if len(found) < len(sources) or not all(dtype in BLOCKS for dtype in found):
+        if len(found) < len(sources) or not all(
+            dtype == "f16" or dtype in BLOCKS for dtype in found
+        ):
             return ()
         return tuple(found) if len(set(found)) > 1 else tuple(found[:1])
 

@@ -17,6 +17,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
+from openinfer.runtime.blocks import BLOCKS
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class KeepBlocks(ModulePass):
 
     Requires: level `nn`; transposes absorbed; `choose-layouts` follows. What differs between the members of a
         family was told apart by `split-formats`.
-    Leaves: no row with `formats`: other weights are unpacked when they are loaded. Under `strict_math` all of
-        them, since kernels of blocks add products up in an order of their own.
+    Leaves: other weights, for `keep-narrow`. Under `strict_math` all of them, since kernels of blocks add
+        products up in an order of their own.
     """
 
     name: ClassVar[str] = "keep-blocks"
@@ -53,7 +54,7 @@ class KeepBlocks(ModulePass):
             if isinstance(function, FuncOp) and function.sym_name.data == "step":
                 arguments = function.body.block.args[first:]
                 rows = [
-                    _decided(row, argument) if allowed else replace(row, formats=())
+                    _decided(row, argument) if allowed else row
                     for row, argument in zip(rows, arguments, strict=True)
                 ]
                 function.update_function_type()
@@ -61,18 +62,17 @@ class KeepBlocks(ModulePass):
 
 
 def _decided(row: Weight, argument: SSAValue) -> Weight:
-    """The row of a weight that keeps its blocks, if all its readers read them, and else is unpacked."""
-    plain = replace(row, formats=())
-    if len(row.formats) != 1:
-        return plain
+    """The row of a weight that keeps its blocks, if all its readers read them."""
+    if len(row.formats) != 1 or row.formats[0] not in BLOCKS:
+        return row
     (block,) = row.formats
     values = [argument, *members_of(argument)]
     if not all(_reads_rows(use.operation, use.index, block) for v in values for use in v.uses):
-        return plain
+        return row
     for value in values:
         kind = nn.tensor_type(nn.BlockType.of(block), nn.dims_of(value))
         Rewriter.replace_value_with_new_type(value, kind)
-    return replace(plain, block=block)
+    return replace(row, formats=(), block=block)
 
 
 def members_of(argument: SSAValue) -> Iterator[SSAValue]:

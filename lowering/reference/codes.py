@@ -19,7 +19,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "weights are unpacked",
         "The model holds tensors in a block format that no kernel reads here, because of format, device, "
         "declared dtype or what else reads them: they are unpacked when the program is loaded, and take "
-        "the memory of the declared dtype. A note, no mistake.",
+        'the memory of the declared dtype, or of f16, to which `precision="q8"` rounds them where only '
+        "products and tables read them. A note, no mistake.",
     ),
     "OI0501": (
         "unknown variable",

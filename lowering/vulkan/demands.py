@@ -24,7 +24,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling
+from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling, Widening
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
@@ -115,6 +115,9 @@ class VulkanDemands(Demands):
             described = Facts.of(op).device_description
             return all(_is_stored(nn.element_of(value), described) for value in stored)
         return not Facts.of(op).strict_math and self._refuses(op, stored) is None
+
+    def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
+        return isinstance(dtype, Float16Type) and not isinstance(op, nn.AttentionOp)
 
     def matvec(self, product: nn.MatmulOp) -> bool:
         buffers = [*product.operands, *product.results]

@@ -1,6 +1,6 @@
 """Drawn programs and the whole case table on a Vulkan device: `python tests/fuzz/on_vulkan.py --out FILE`.
 
-Where a device takes subnormal numbers for zeros, inputs have none; drawn programs may come upon some.
+Where a device takes subnormal numbers for zeros, so does one more run of the simulator, for drawn programs.
 Each program is compiled for the device, small values too (`choose-places` leaves none to the host for its
 size), and held against the simulator as `run.py` does it. A line of JSON for each one goes into FILE as soon
 as it is there; what has a line is not run again, so the script may be stopped at any time and started again.
@@ -150,22 +150,23 @@ def _run_all(names: list[str], out: Path, until: float) -> None:
     from openinfer.lowering.linalg import choose_places
 
     choose_places.MOST_ELEMENTS = 0
-    if _cases("batches").flushes("vulkan"):
-        from fuzzing import values
-
-        values.TINY.update({"f32": 1.2e-38, "bf16": 1.2e-38})
+    flushes = _cases("batches").flushes("vulkan")
     for name in names:
         if time.time() >= until:
             return
         _, kind, number = name.split()
         try:
-            row = _run_program(int(number)) if kind == "program" else _run_case(int(number))
+            row = (
+                _run_program(int(number), flushes)
+                if kind == "program"
+                else _run_case(int(number), flushes)
+            )
         except Exception:
             row = {"defect": traceback.format_exc()[-2000:]}
         _write(out, {"name": name, **row})
 
 
-def _run_program(seed: int) -> dict[str, Any]:
+def _run_program(seed: int, flushes: bool) -> dict[str, Any]:
     """A drawn program: some plainly, traced, or watched as well."""
     from fuzzing.check import check
     from fuzzing.generate import generate
@@ -173,10 +174,10 @@ def _run_program(seed: int) -> dict[str, Any]:
     from fuzzing.ways import Variant
 
     options = {"device": "vulkan"}
-    ways = [Variant(options)]
-    ways += [Variant({**options, "optimise": False})] * (seed % 4 == 0)
-    ways += [Variant(options, traced=True)] * (seed % 5 == 0)
-    ways += [Variant(options, iterated=True)] * (seed % 7 == 0)
+    ways = [Variant(options, flushes=flushes)]
+    ways += [Variant({**options, "optimise": False}, flushes=flushes)] * (seed % 4 == 0)
+    ways += [Variant(options, traced=True, flushes=flushes)] * (seed % 5 == 0)
+    ways += [Variant(options, iterated=True, flushes=flushes)] * (seed % 7 == 0)
     with tempfile.TemporaryDirectory() as folder:
         mended = mend(generate(seed), Path(folder))
         if mended is None:
@@ -187,14 +188,13 @@ def _run_program(seed: int) -> dict[str, Any]:
     return {"defect": text, "compared": verdict.compared, "refused": dict(verdict.refusals)}
 
 
-def _run_case(number: int) -> dict[str, Any]:
+def _run_case(number: int, flush: bool) -> dict[str, Any]:
     """Sixteen cases of the table as one program."""
     import openinfer as oi
 
     batches, modes, cases = _cases("batches"), _cases("modes"), _cases("table").CASES
     batch = _batches()[number]
     program = oi.compile(oi.graph(batches.text_of(batch)), None, device="vulkan")
-    flush = batches.flushes("vulkan")
     found = batches.run_program(program, batch, flush=flush)
     wrong: dict[str, str] = {}
     for name in batch:

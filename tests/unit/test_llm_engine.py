@@ -157,9 +157,6 @@ def test_rows_in_eight_bits(model: Model, engine: oi.Engine, capsys: Any, tmp_pa
     with oi.open_model(plain.path) as package:
         assert used_precision("q8", "cpu", package) is None
         assert default_cache("q8", package) == "f32"
-    with oi.open_model(model.path) as package:
-        assert used_precision("q8", "vulkan:0", package) is None
-        assert used_precision("bf16", "vulkan:0", package) == "bf16"
 
 
 def test_embeddings(engine: oi.Engine) -> None:

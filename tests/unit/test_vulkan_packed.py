@@ -120,6 +120,29 @@ def test_weights_that_begin_at_any_byte(
             same(executor.run(**inputs), simulator.run(**inputs))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u1", "t2", "t1", "bool"])
+def test_entries_of_a_growing_table(dtype: str, everything_on_vulkan: None) -> None:
+    """The host keeps packed ones, which begin at any bit of what the device computes; a bool is a byte."""
+    text = f"""
+    dynamic {{ x: {dtype}[1, 3]; row: i64; to: i64; }}
+    persistent {{ t(p, q): {dtype}[0] @table @auto_dim(q); k(i): {dtype}[3] @table; }}
+    volatile {{ a: {dtype}[_]; b: {dtype}[_]; c: {dtype}[_, 3]; }}
+    block entry {{
+      assign e: {dtype}[_]; assign line: {dtype}[1, 3];
+      op flip(x) >> line; cache.write line >> k[row..row + 1];
+      cache.read t[row, to] >> e; op flip(e) >> e; cache.write e >> t[row, to];
+      cache.read t[1, 5] >> a; op flip(a) >> b;
+      cache.read k[0..row + 1] >> c; op flip(c) >> c;
+      return;
+    }}"""
+    program = oi.compile(text, device="vulkan")
+    assert [row.device for row in program.manifest.states] == [dtype == "bool"] * 2
+    executor, simulator = program.make_executor(), oi.Simulator(text).make_executor()
+    for step, (row, to) in enumerate([(0, 1), (1, 2), (1, 0), (2, 9), (1, 9), (1, 3)]):
+        inputs = {"x": draw(dtype, (1, 3), step), "row": np.int64(row), "to": np.int64(to)}
+        same(executor.run(**inputs), simulator.run(**inputs))
+
+
 @pytest.mark.parametrize("op", ["cumsum(x, axis=0) >> y", "sort(x, axis=0) >> y, p"])
 def test_lines_are_unpacked_first(op: str, everything_on_vulkan: None) -> None:
     """An invocation has a line, and neighbouring lines share bytes: they are walked as bytes."""

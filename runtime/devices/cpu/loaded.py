@@ -26,6 +26,7 @@ from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.devices.cpu.trace_record import TraceRecord
 from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
+from openinfer.runtime.errors import PackageError
 from openinfer.runtime.manifest import WeightRow
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.slots import Slot, SlotKind
@@ -41,7 +42,7 @@ need not look after a file."""
 PREFIX = "openinfer_"
 
 WORTH_THREADS = 1 << 23
-"""Bytes that are laid out by several threads: fewer take less time than starting them."""
+"""Bytes that are laid out, or copied, by several threads: fewer take less time than starting them."""
 
 _Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Lead = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -88,7 +89,8 @@ class CpuProgram(LoadedProgram):
         self._moves: list[Callable[[], None]] = []
         """What is left to do for weights that are copied or laid out."""
         self.weights = [self._weight(row) for row in manifest.weights]
-        _do_all(self._moves, sum(row.held for row in manifest.weights if row.prepare is not None))
+        moved = [row for row in manifest.weights if row.prepare is not None or len(row.sources) > 1]
+        _do_all(self._moves, sum(row.held for row in moved))
         self._moves.clear()
         self.guard = self.package.guard() if self.mapped_bytes and self.package else None
 
@@ -123,23 +125,31 @@ class CpuProgram(LoadedProgram):
         """See `LoadedProgram.place`."""
         return native_place(rows, inputs, held)
 
-    def _read(self, name: str, dtype: DType) -> tuple[AnyArray, bool]:
+    def _read(self, name: str, dtype: DType, *, rounded: bool) -> tuple[AnyArray, bool]:
         """The stored bytes of a tensor as values of `dtype`, and whether the package holds them so.
 
         Where it is a block format, the blocks as they are: code that reads them was made for nothing else.
+        `rounded`: they are f16, which nobody declared. Raises PackageError OI0422 where blocks hold more.
         """
         package: Package | None = self.package
         assert package is not None
-        same = package.info(name).dtype == dtype
-        return np.ascontiguousarray(package.tensor_as(name, dtype).storage), same
+        stored = package.info(name).dtype
+        values = np.ascontiguousarray(package.tensor_as(name, dtype).storage)
+        if rounded and stored.block is not None and not _is_finite(values):
+            raise PackageError(
+                "OI0422",
+                f"{package.origin}: values of {name!r} ({stored}) do not fit f16",
+                hint='compile without precision="q8" (--precision f32): they are f32 then',
+            )
+        return values, stored == dtype
 
     def _weight(self, row: WeightRow) -> AnyArray:
         """The bytes of one weight argument; a mapped view when nothing had to be moved."""
         if not row.sources:
             return self._made(row)
-        dtype = PACKAGE_DTYPES[row.block or self.variables[row.variable].dtype]
+        dtype = PACKAGE_DTYPES[row.read_as(self.variables[row.variable].dtype)]
         if row.prepare is None and len(row.sources) == 1:
-            array, same = self._read(row.sources[0], dtype)
+            array, same = self._read(row.sources[0], dtype, rounded=row.dtype is not None)
             if not same:
                 self.packed_bytes += array.nbytes
                 return array
@@ -163,7 +173,7 @@ class CpuProgram(LoadedProgram):
 
     def _move(self, row: WeightRow, source: str, dtype: DType, target: AnyArray) -> None:
         """Copies a member to its place, or lays it out there."""
-        array, same = self._read(source, dtype)
+        array, same = self._read(source, dtype, rounded=row.dtype is not None)
         if row.prepare is None:
             target[:] = array.reshape(-1).view(np.uint8)
         else:
@@ -180,6 +190,11 @@ class CpuProgram(LoadedProgram):
         frame = np.array([made.ctypes.data], np.uint64)
         self._prepare[row.prepare](frame.ctypes.data)
         return made
+
+
+def _is_finite(values: AnyArray) -> bool:
+    """Whether values of f16 are finite: their exponent is not all ones."""
+    return bool((values.view(np.uint16) & 0x7C00 != 0x7C00).all())
 
 
 def _do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:

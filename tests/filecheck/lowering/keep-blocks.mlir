@@ -32,7 +32,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // -----
 
 // One reader wants the values: all get them.
-// CHECK: {variable = "W", sources = ["w"]}
+// CHECK: {variable = "W", sources = ["w"], formats = ["q8_0"]}
 // CHECK: func.func @step(%x: tensor<2x32xf32>, %W: tensor<32x32xf32>)
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
@@ -46,7 +46,7 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // -----
 
 // No kernel reads the format; strict mathematics add up in the order of the definition.
-// CHECK: {variable = "W", sources = ["w"]}
+// CHECK: {variable = "W", sources = ["w"], formats = ["q2_k"]}
 // CHECK: nn.matmul(%x, %W) {transpose_b} : (tensor<2x256xf32>, tensor<8x256xf32>)
 builtin.module attributes {openinfer.target = "avx2"} {
   nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["q2_k"]}]}
@@ -56,10 +56,23 @@ builtin.module attributes {openinfer.target = "avx2"} {
   }
 }
 // -----
-// CHECK: {variable = "W", sources = ["w"]}
+// CHECK: {variable = "W", sources = ["w"], formats = ["q8_0"]}
 // CHECK: nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>)
 builtin.module attributes {openinfer.target = "avx2", openinfer.strict_math} {
   nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<2x64xf32>, %W: tensor<8x64xf32>) -> tensor<2x8xf32> {
+    %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>) -> tensor<2x8xf32>
+    func.return %y : tensor<2x8xf32>
+  }
+}
+
+// -----
+
+// Values of f16 are no blocks.
+// CHECK: {variable = "W", sources = ["w"], formats = ["f16"]}
+// CHECK: nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>)
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], formats = ["f16"]}]}
   func.func @step(%x: tensor<2x64xf32>, %W: tensor<8x64xf32>) -> tensor<2x8xf32> {
     %y = nn.matmul(%x, %W) {transpose_b} : (tensor<2x64xf32>, tensor<8x64xf32>) -> tensor<2x8xf32>
     func.return %y : tensor<2x8xf32>

@@ -131,6 +131,50 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// Packed elements stay with the host, whatever computes them: an entry of a state need not begin at a byte of its own
+// there. So do those whose tensors have a type of ours (`t2`, `i2` in memory). A bool is a byte.
+// CHECK: {name = "K", dtype = "t2", {{.*}}, marks = false},
+// CHECK-NEXT: {name = "I", dtype = "i4", {{.*}}, marks = false},
+// CHECK-NEXT: {name = "B", dtype = "bool", {{.*}}, marks = false, device = true}
+// CHECK: %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}, %state_I: memref<?xi8> {openinfer.arg = #nn.slot<state "I">}
+// CHECK-SAME: %state_B: memref<?xi8> {openinfer.arg = #nn.slot<device_state "B">}
+// CHECK: nn.transfer "to_host" %a, %a_mirror
+// CHECK: nn.state_write "K"[%c0] kept [] node 3 : i64 = %a_mirror : memref<16xi2>
+// CHECK: nn.transfer "to_host" %b, %b_mirror
+// CHECK: nn.state_write "I"[%c0] kept [] node 3 : i64 = %b_mirror : memref<16xi4>
+// CHECK: nn.state_write "B"[%c0] kept [] node 3 : i64 = %c {openinfer.memory = "device"} : memref<16xi8>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  nn.interface {inputs = ["x", "y", "z"], states = [
+    {name = "K", dtype = "t2", axes = ["t"], tables = 1 : i64, base = ["0"], limits = [""], entry = ["16"], fixed = {}, sources = [], marks = false},
+    {name = "I", dtype = "i4", axes = ["t"], tables = 1 : i64, base = ["0"], limits = [""], entry = ["16"], fixed = {}, sources = [], marks = false},
+    {name = "B", dtype = "bool", axes = ["t"], tables = 1 : i64, base = ["0"], limits = [""], entry = ["16"], fixed = {}, sources = [], marks = false}]}
+  func.func @step(%x: memref<16xi2> {openinfer.arg = #nn.slot<input "x">}, %y: memref<16xi4> {openinfer.arg = #nn.slot<input "y">}, %z: memref<16xi8> {openinfer.arg = #nn.slot<input "z">}, %state_K: memref<?xi8> {openinfer.arg = #nn.slot<state "K">}, %state_I: memref<?xi8> {openinfer.arg = #nn.slot<state "I">}, %state_B: memref<?xi8> {openinfer.arg = #nn.slot<state "B">}) {
+    %c0 = arith.constant 0 : index
+    %a = memref.alloc() : memref<16xi2>
+    %b = memref.alloc() : memref<16xi4>
+    %c = memref.alloc() : memref<16xi8>
+    func.call @slice_0(%x, %a) : (memref<16xi2>, memref<16xi2>) -> ()
+    nn.state_write "K"[%c0] kept [] node 3 : i64 = %a : memref<16xi2>
+    func.call @slice_1(%y, %b) : (memref<16xi4>, memref<16xi4>) -> ()
+    nn.state_write "I"[%c0] kept [] node 3 : i64 = %b : memref<16xi4>
+    func.call @slice_2(%z, %c) : (memref<16xi8>, memref<16xi8>) -> ()
+    nn.state_write "B"[%c0] kept [] node 3 : i64 = %c : memref<16xi8>
+    func.return
+  }
+  func.func private @slice_0(%x: memref<16xi2>, %y: memref<16xi2>) {
+    nn.slice(%x) outs(%y) {starts = [#graph.size<"15">], steps = array<i64: -1>} : (memref<16xi2>, memref<16xi2>) -> ()
+    func.return
+  }
+  func.func private @slice_1(%x: memref<16xi4>, %y: memref<16xi4>) {
+    nn.slice(%x) outs(%y) {starts = [#graph.size<"15">], steps = array<i64: -1>} : (memref<16xi4>, memref<16xi4>) -> ()
+    func.return
+  }
+  func.func private @slice_2(%x: memref<16xi8>, %y: memref<16xi8>) {
+    nn.slice(%x) outs(%y) {starts = [#graph.size<"15">], steps = array<i64: -1>} : (memref<16xi8>, memref<16xi8>) -> ()
+    func.return
+  }
+}
+// -----
 // A state that the host works with as often stays where more of its work is; a value that the host reads
 // stays there; and a device that holds no states (`null`) gets none.
 // CHECK-NOT: device = true

@@ -12,6 +12,7 @@ from typing import Any
 
 import openinfer as oi
 from fuzzing.compare import Unstable, difference, other_bits
+from fuzzing.flushed import flushing
 from fuzzing.mend import take_out
 from fuzzing.noise import noisy
 from fuzzing.resume import resuming
@@ -103,7 +104,7 @@ class _Check:
         self.programs: dict[tuple[object, ...], Compiled] = {}
         self.exact: dict[bool, list[Seen]] = {}
         """What the simulator does, plain and iterated."""
-        self.samples: dict[tuple[bool, bool], list[list[Seen]]] = {}
+        self.samples: dict[tuple[bool, ...], list[list[Seen]]] = {}
 
     def run(self, variants: list[Variant]) -> oi.OpenInferError | None:
         """Fills the verdict; returns what the compiler refuses."""
@@ -180,14 +181,22 @@ class _Check:
         """Equal steps need no measure; for others errors say how far they may be off."""
         why = self._first_difference(want, have, [], variant.iterated)
         bf16 = variant.options.get("precision") == "bf16"
-        key = (variant.iterated, bf16)
+        device = "device" in variant.options
+        key = (variant.iterated, bf16, device, variant.flushes)
         if why is not None:
             if key not in self.samples:
-                self.samples[key] = [self._sample(n, variant.iterated, bf16) for n in range(NOISY)]
+                self.samples[key] = [
+                    self._sample(n, variant.iterated, bf16, device=device) for n in range(NOISY)
+                ]
+                if variant.flushes:
+                    with flushing():
+                        found = seen_steps(self.make, self.program, iterated=variant.iterated)
+                    self.samples[key].append(found)
             why = self._first_difference(want, have, self.samples[key], variant.iterated)
         if why is not None:
             self.samples[key] += [
-                self._sample(NOISY + n, variant.iterated, bf16, 2.0 ** (n % 4)) for n in range(MORE)
+                self._sample(NOISY + n, variant.iterated, bf16, 2.0 ** (n % 4), device=device)
+                for n in range(MORE)
             ]
             why = self._first_difference(want, have, self.samples[key], variant.iterated)
         if why is not None:
@@ -208,8 +217,10 @@ class _Check:
                 return why
         return None
 
-    def _sample(self, number: int, iterated: bool, bf16: bool, scale: float = 1.0) -> list[Seen]:
-        with noisy(self.program.seed * 100 + number, scale, bf16=bf16):
+    def _sample(
+        self, number: int, iterated: bool, bf16: bool, scale: float = 1.0, *, device: bool
+    ) -> list[Seen]:
+        with noisy(self.program.seed * 100 + number, scale, bf16=bf16, device=device):
             return seen_steps(self.make, self.program, iterated=iterated)
 
     def _same_bits(

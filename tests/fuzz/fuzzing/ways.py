@@ -30,6 +30,8 @@ class Variant:
     """Python threads that call `run` of one executor at once."""
     quick: bool = False
     """Without LLVM's passes and with its quickest selection of instructions: a third less time."""
+    flushes: bool = False
+    """On a device that takes subnormal numbers for zeros."""
 
     @property
     def build(self) -> tuple[object, ...]:
