@@ -36,6 +36,8 @@ class Values:
 
     def __init__(self, kernel: KernelModule, put: Callable[[Operation], SSAValue]) -> None:
         self.kernel, self.put = kernel, put
+        self.keeps = True
+        """Whether what was rounded has to stay so; functions of elements of matrices add up in f32 anyway."""
 
     def op(
         self,
@@ -72,7 +74,7 @@ class Values:
         if name in _CASTS:
             if truth:
                 return self.of_truth(name, operands[0], result)
-            if name == "arith.extf" and _is_rounded(operands[0]):
+            if self.keeps and name == "arith.extf" and _is_rounded(operands[0]):
                 operands = [self.kept(operands[0])]
             return self.op(_CASTS[name], operands[0], result=result)
         row = _ROWS.get(name)
