@@ -193,3 +193,23 @@ def test_a_program_with_f64_is_refused_by_a_device_without_it(
     with pytest.raises(oi.UnsupportedError, match="needs Float64") as raised:
         program.make_executor()
     assert raised.value.code == "OI0773"
+
+
+# f16
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "assign y: f32[999]; op cast(a, to=f16) >> h; op cast(h, to=f32) >> y;",
+        "assign y: f16[999]; op add(x, z) >> h; op add(h, x) >> y;",
+        "assign y: f16[999]; op mul(x, z) >> h; op neg(h) >> h; op add(h, x) >> y;",
+    ],
+)
+def test_what_is_rounded_to_f16_stays_rounded(text: str, everything_on_vulkan: None) -> None:
+    """Also between two ops of a kernel, where a driver may take the conversion and back for nothing."""
+    draw = np.random.default_rng(3)
+    x, z = (draw.standard_normal(999).astype(np.float16) for _ in range(2))
+    declared = "dynamic { a: f32[999]; x: f16[999]; z: f16[999]; }"
+    text = f"{declared} block entry {{ assign h: f16[999]; {text} return y; }}"
+    agree(text, {"a": draw.standard_normal(999).astype(np.float32), "x": x, "z": z})

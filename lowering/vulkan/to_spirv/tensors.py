@@ -212,6 +212,7 @@ class Tensors:
         plain = [one for one in given.args if not isinstance(one.type, MemRefType)]
         block = Block(arg_types=[lowered_type(one.type) for one in plain])
         inner = self.body.inner(block)
+        inner.arithmetic.keeps = False
         inner.values.update(zip(plain, block.args))
         places: list[SSAValue] = []
         # The arguments behind row and column are the values.

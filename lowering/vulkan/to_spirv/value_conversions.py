@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     AnyFloat,
+    Float16Type,
     Float32Type,
     FloatAttr,
     IntegerAttr,
@@ -35,6 +36,8 @@ class Values:
 
     def __init__(self, kernel: KernelModule, put: Callable[[Operation], SSAValue]) -> None:
         self.kernel, self.put = kernel, put
+        self.keeps = True
+        """Whether what was rounded has to stay so; functions of elements of matrices add up in f32 anyway."""
 
     def op(
         self,
@@ -71,6 +74,8 @@ class Values:
         if name in _CASTS:
             if truth:
                 return self.of_truth(name, operands[0], result)
+            if self.keeps and name == "arith.extf" and _is_rounded(operands[0]):
+                operands = [self.kept(operands[0])]
             return self.op(_CASTS[name], operands[0], result=result)
         row = _ROWS.get(name)
         return None if row is None else row(self, op, operands, result)
@@ -83,10 +88,30 @@ class Values:
             return self.put(ConstantOp(value))
         return self.constant(value.value.data, type_)
 
+    def kept(self, value: SSAValue) -> SSAValue:
+        """An f16 that was just rounded, so that it stays rounded: NVIDIA's driver takes the conversion to f16
+        and back for nothing, in every rounding mode. Its bits are joined with the sign of the workgroup's
+        number, which is 0, but a driver does not know it.
+        """
+        half = IntegerType(16)
+        self.kernel.need(half)
+        workgroup = self.kernel.built_in("WorkgroupId", 0)
+        zero = self.op("ShiftRightLogical", workgroup, self.constant(31, i32))
+        bits = self.op("UConvert", self.op("Bitcast", value, result=half), result=i32)
+        joined = self.op("UConvert", self.op("BitwiseOr", bits, zero), result=half)
+        return self.op("Bitcast", joined, result=value.type)
+
     def of_truth(self, name: str, value: SSAValue, result: Attribute) -> SSAValue:
         """A truth value as a number: 1, but -1 where its only bit is a sign."""
         one = -1 if name in ("arith.extsi", "arith.sitofp") else 1
         return self.op("Select", value, self.constant(one, result), self.constant(0, result))
+
+
+def _is_rounded(value: SSAValue) -> bool:
+    """Whether a value is an f16 that another float was rounded to."""
+    made = value.owner
+    rounded = isinstance(made, Operation) and made.name == "spirv.FConvert"
+    return rounded and isinstance(value.type, Float16Type)
 
 
 def _may_contract(op: Operation) -> bool:

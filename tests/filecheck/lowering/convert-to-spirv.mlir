@@ -49,6 +49,36 @@ func.func private @narrow_0(%x: memref<4xi8>, %y: memref<4xi64>) attributes {gpu
   func.return
 }
 // -----
+// What was rounded to f16 and is an f32 again keeps the rounding, which a driver may otherwise take for nothing; one
+// that comes from memory is converted as it is.
+// CHECK-LABEL: spirv.func @rounded_0
+// CHECK: %[[SIGN:.*]] = spirv.ShiftRightLogical %{{.*}}, %{{.*}} : i32
+// CHECK: spirv.Bitcast
+// CHECK: spirv.BitwiseOr %{{.*}}, %[[SIGN]] : i32
+// CHECK: spirv.UConvert %{{.*}} : i32 to i16
+// CHECK: %[[KEPT:.*]] = spirv.Bitcast %{{.*}} : i16 to f16
+// CHECK-NEXT: spirv.FConvert %[[KEPT]] : f16 to f32
+// CHECK: spirv.Return
+// CHECK-LABEL: spirv.func @stored_0
+// CHECK-NOT: spirv.Bitcast
+// CHECK: spirv.Return
+func.func private @rounded_0(%x: memref<4xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %x[%c0] : memref<4xf32>
+  %h = arith.truncf %v : f32 to f16
+  %w = arith.extf %h : f16 to f32
+  memref.store %w, %x[%c0] : memref<4xf32>
+  func.return
+}
+func.func private @stored_0(%x: memref<4xf16>, %y: memref<4xf16>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %x[%c0] : memref<4xf16>
+  %w = arith.extf %v : f16 to f32
+  %h = arith.truncf %w : f32 to f16
+  memref.store %h, %y[%c0] : memref<4xf16>
+  func.return
+}
+// -----
 // f64 is declared, and so is that its infinities and NaN are kept.
 // CHECK: spirv.module @double_0 {{.*}}[Float64, Shader, SignedZeroInfNanPreserve], [SPV_KHR_float_controls]>
 // CHECK: spirv.FMul %{{.*}}, %{{.*}} {no_contraction} : f64
