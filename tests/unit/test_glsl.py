@@ -108,8 +108,8 @@ def test_kernels_of_schedules_compile(
     target = tmp_path / "kernels.comp"
     given = [str(path), "--split-input-file", "-p", PASSES, "-t", "glsl"]
     optimise([*given, "-o", str(target)])
-    # Some parts of the files have no kernel of the device, and GLSL has no text for a function of elements that
-    # reads a buffer which begins anywhere (docs/glsl.md): nothing else may be wrong with them.
+    # Some parts of the files have no kernel of the device, and GLSL has no text for a function of elements
+    # that reads a buffer which begins anywhere (docs/glsl.md): nothing else may be wrong with them.
     errors = re.findall(r"error\[(OI\d+)\]: (.*)", capsys.readouterr().err)
     assert {code for code, text in errors if "which begins anywhere" not in text} <= {"OI0764"}
     found = [
