@@ -306,10 +306,11 @@ class Recording:
 
     def copy_all(self, source: Allocation, target: Allocation, regions: AnyArray) -> None:
         """Many pieces of a buffer to another one, as one command: rows of first, start and bytes."""
-        if not len(regions):
+        table = np.ascontiguousarray(regions, np.int64)
+        table = table[table[:, 2] > 0]
+        if not len(table):
             return
         vk = api()
-        table = np.ascontiguousarray(regions, np.int64)
         (first, start, _), (last, stop, _) = table.min(axis=0), (table + table[:, 2:]).max(axis=0)
         ranges = [Range(source, first, last, False), Range(target, start, stop, True)]
         self._wait(ranges)
@@ -320,6 +321,7 @@ class Recording:
 
     def fill(self, target: Allocation, runs: Sequence[tuple[int, int]], word: int) -> None:
         """Puts a word of 32 bits everywhere into runs of bytes: starts and lengths, multiples of 4."""
+        runs = [run for run in runs if run[1]]
         if not runs:
             return
         self._wait([Range(target, runs[0][0], runs[-1][0] + runs[-1][1], True)])
