@@ -34,24 +34,17 @@ class WorkerError(Exception):
     """A runtime failed; the message is what it said."""
 
 
-class Worker:
-    """A process that runs one peer."""
+class Child:
+    """A process that answers orders, a line of JSON each, through pipes."""
 
     def __init__(
-        self,
-        peer: str,
-        folder: Path,
-        threads: int,
-        scratch: Path,
-        target: str = HOST,
-        root: Path = ROOT,
+        self, name: str, command: Sequence[str], env: Mapping[str, str], scratch: Path, root: Path
     ) -> None:
-        self.peer = peer
-        self._log = open(scratch / f"{peer}.log", "w+", encoding="utf-8")
+        self._log = open(scratch / f"{name}.log", "w+", encoding="utf-8")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", peer, str(folder), str(threads), target],
+            command,
             cwd=root,
-            env={**environment(scratch, threads, target), "PYTHONPATH": str(root)},
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -61,14 +54,18 @@ class Worker:
     def ask(self, **order: Any) -> dict[str, Any]:
         """Raises WorkerError when the runtime failed or the process ended instead of answering."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        line = ""
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
         except BrokenPipeError:
+            # It has ended; its answer may still be there, and says why.
             pass
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """What the process says next. Raises WorkerError as `ask`."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
             self._log.seek(0)
@@ -90,11 +87,37 @@ class Worker:
         except BrokenPipeError:
             pass
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=20)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._log.close()
+
+
+class Worker(Child):
+    """A process that runs one peer."""
+
+    def __init__(
+        self,
+        peer: str,
+        folder: Path,
+        threads: int,
+        scratch: Path,
+        target: str = HOST,
+        root: Path = ROOT,
+    ) -> None:
+        self.peer = peer
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.worker",
+            peer,
+            str(folder),
+            str(threads),
+            target,
+        ]
+        env = {**environment(scratch, threads, target), "PYTHONPATH": str(root)}
+        super().__init__(peer, command, env, scratch, root)
 
 
 class Pool:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ import numpy as np
 from benchmarks.language.engines import OURS, PEER
 from benchmarks.language.models import Shape
 from benchmarks.limits import read_name
-from benchmarks.racing import ROOT, Worker, WorkerError, environment
+from benchmarks.racing import ROOT, Child, Worker, WorkerError, environment
 from benchmarks.rounds import LIMITS, collect
 from openinfer.runtime.devices import DEFAULT_DEVICE
 
@@ -41,7 +39,7 @@ class Setting:
     """Of our engine; the other ones compute on the processor."""
 
 
-class Process:
+class Process(Child):
     """A process with an engine and a model."""
 
     def __init__(self, engine: str, model: Path, setting: Setting) -> None:
@@ -52,62 +50,16 @@ class Process:
         # Python finds byte code, as after an installation, also where the environment forbids to write it.
         own.pop("PYTHONDONTWRITEBYTECODE", None)
         own["PYTHONPYCACHEPREFIX"] = str(scratch / "bytecode")
-        self._log = open(scratch / f"{engine}.log", "w+", encoding="utf-8")
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "benchmarks.language.worker"),
-                engine,
-                str(model),
-                str(setting.threads),
-                setting.device,
-            ],
-            cwd=ROOT,
-            env=own,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
+        command = [
+            *(sys.executable, "-m", "benchmarks.language.worker"),
+            *(engine, str(model), str(setting.threads), setting.device),
+        ]
+        super().__init__(engine, command, own, scratch, ROOT)
         try:
-            self.first = self._answer()
+            self.first = self.answer()
         except WorkerError:
             self.close()
             raise
-
-    def ask(self, **order: Any) -> dict[str, Any]:
-        """Raises WorkerError when the engine failed or the process ended instead of answering."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(order) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            code = self._process.wait()
-            self._log.seek(0)
-            raise WorkerError(f"ended with code {code}: {self._log.read()[-1000:].strip()}")
-        reply = json.loads(line)
-        if "error" in reply:
-            raise WorkerError(reply["error"])
-        return reply
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log.close()
 
 
 def race(

@@ -132,11 +132,7 @@ class Runner:
         The longest beginning that the slot has already is not computed again, unless all rows are
         wanted; the rest is computed in chunks. Raises InputError as `step`.
         """
-        if len(ids) == 0:
-            raise InputError(
-                "OI0796", "there is no token", hint="give a prompt of one token at least"
-            )
-        self.check_fits(len(ids))
+        self.check_prompt(ids)
         begin = 0 if wants == "all" else self.reusable(slot, ids)
         found: list[Scores] = []
         for start in range(begin, len(ids), self.chunk):

@@ -85,8 +85,6 @@ class VulkanDemands(Demands):
                 return f"the device does not store {element}"
             if isinstance(element, Float64Type) and isinstance(op, nn.FourierOp):
                 return _NO_FUNCTIONS.format("sines")
-            if isinstance(element, Float64Type) and isinstance(op, nn.LstmOp | nn.GruOp):
-                return _NO_FUNCTIONS.format("recurrent cells")
         if isinstance(op, nn.MatmulOp) and (_is_foreign(op.layout) or op.precision is not None):
             return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
 from xdsl.dialects.math import FmaOp
 from xdsl.ir import Operation, SSAValue
 
@@ -41,7 +41,13 @@ from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, sh
 def state_bytes(op: LstmOp | GruOp) -> int | None:
     """The shared memory that a sequence takes; None where the units are not known."""
     units = dims_of(op.inputs[1 + op.STATES])[1].constant
-    return None if units is None else 4 * units * (1 + op.STATES)
+    size = 8 if _computed(op) is f64 else 4
+    return None if units is None else size * units * (1 + op.STATES)
+
+
+def _computed(op: LstmOp | GruOp) -> AnyFloat:
+    """What states and gates are computed in."""
+    return f64 if isinstance(element_of(op.inputs[0]), Float64Type) else f32
 
 
 def lower_recurrence(b: LoopBuilder, op: Operation) -> Grid:
@@ -57,7 +63,7 @@ def lower_recurrence(b: LoopBuilder, op: Operation) -> Grid:
 
 class _Layer:
     def __init__(self, b: LoopBuilder, op: LstmOp | GruOp) -> None:
-        self.b, self.op = b, op
+        self.b, self.op, self.kind = b, op, _computed(op)
         self.fed, self.firsts = op.inputs[0], op.inputs[1 : 1 + op.STATES]
         self.weight, *rest = op.inputs[1 + op.STATES :]
         self.bias = rest[0] if rest else None
@@ -69,16 +75,16 @@ class _Layer:
         while size < min(units, MOST_INVOCATIONS):
             size *= 2
         self.group = Workgroup(b, size)
-        self.states = shared_buffer(b, f32, [2, units], "states")
+        self.states = shared_buffer(b, self.kind, [2, units], "states")
         """The hidden state of a step and that of the next one, in turn."""
-        self.cells = shared_buffer(b, f32, [units], "cells") if op.STATES == 2 else None
+        self.cells = shared_buffer(b, self.kind, [units], "cells") if op.STATES == 2 else None
 
     def each_unit(self, body: Callable[[SSAValue], None]) -> None:
         """`body` with each unit of this invocation."""
         self.b.loop(self.group.thread, self.units, self.group.size, body, hint="j")
 
     def load(self, buffer: SSAValue, place: Sequence[Index]) -> SSAValue:
-        return resize_float(self.b, self.b.load(buffer, place), f32)
+        return resize_float(self.b, self.b.load(buffer, place), self.kind)
 
     def store(self, value: SSAValue, buffer: SSAValue, place: Sequence[Index]) -> None:
         self.b.store(resize_float(self.b, value, element_of(buffer)), buffer, place)
@@ -143,5 +149,5 @@ class _Layer:
                 for row, total in zip(rows, sums)
             ]
 
-        zeros = [b.constant(0, f32) for _ in rows]
+        zeros = [b.constant(0, self.kind) for _ in rows]
         return list(b.reduce(0, self.units, 1, zeros, step, hint="k"))
