@@ -341,8 +341,8 @@ def meeting_dtypes(spec: OpSpec, dtypes: Sequence[str]) -> list[str]:
 def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
     """The dtype of every operand of an op, where None stands for a literal.
 
-    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool. Raises
-    OpDTypeError where nothing gives one.
+    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool, two
+    literals to choose from are f32. Raises OpDTypeError where nothing gives one.
     """
     names = (*spec.operands, *spec.optional)
     beside = [
@@ -361,6 +361,9 @@ def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
                 f"`{name}` of `{spec.name}` is no literal",
                 "declare it in `constant { … }` with `@init`, and name it here",
             )
+        elif not beside and "condition" in names:
+            # Two literals to choose from.
+            found.append("f32")
         elif not beside:
             raise OpDTypeError(
                 f"no operand of `{spec.name}` gives the literal a dtype",
