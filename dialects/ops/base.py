@@ -166,6 +166,8 @@ class OpSpec:
     """Whether computing an element again costs more than reading it: functions, powers, roots."""
     meeting: tuple[str, ...] = ()
     """The operands that have one dtype, floats after they met in it; of pointwise ops all but conditions."""
+    filled: tuple[str, ...] = ()
+    """Operands that one number may stand for: of the dtype of the first operand, for all elements."""
     partial: bool = False
     """Whether some integer operands have no result, a division by 0 say: what is moved may fail then."""
 
@@ -356,6 +358,8 @@ def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
         name = names[min(place, len(names) - 1)] if names else ""
         if name == "condition":
             found.append("bool")
+        elif name in spec.filled and dtypes[0] is not None:
+            found.append(dtypes[0])
         elif not spec.meets(place):
             raise OpDTypeError(
                 f"`{name}` of `{spec.name}` is no literal",
