@@ -24,6 +24,8 @@ PASSES: dict[str, str] = {
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
+    # graph, of a foreign model
+    "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
