@@ -25,6 +25,8 @@ PASSES: dict[str, str] = {
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
     # graph, of a foreign model
+    "canonicalize-graph": "openinfer.lowering.graph.imports.canonicalize_graph:CanonicalizeGraph",
+    "fold-constants": "openinfer.lowering.reference.fold_constants:FoldConstants",
     "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
