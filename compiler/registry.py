@@ -27,6 +27,7 @@ PASSES: dict[str, str] = {
     # graph, of a foreign model
     "canonicalize-graph": "openinfer.lowering.graph.imports.canonicalize_graph:CanonicalizeGraph",
     "fold-constants": "openinfer.lowering.reference.fold_constants:FoldConstants",
+    "lift-index-functions": "openinfer.lowering.graph.imports.lift_index_functions:LiftIndexFunctions",
     "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",

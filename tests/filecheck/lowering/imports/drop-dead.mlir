@@ -41,4 +41,5 @@ graph.block entry {
   graph.op split(x) -> (a, b)
   graph.op neg(a) -> (y)
   graph.cache_write y -> K[steps]
+  graph.return (y)
 }
