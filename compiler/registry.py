@@ -29,6 +29,9 @@ PASSES: dict[str, str] = {
     "fold-constants": "openinfer.lowering.reference.fold_constants:FoldConstants",
     "lift-index-functions": "openinfer.lowering.graph.imports.lift_index_functions:LiftIndexFunctions",
     "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
+    "recognize-norms": "openinfer.lowering.graph.imports.recognize_norms:RecognizeNorms",
+    "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
+    "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
