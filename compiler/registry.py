@@ -32,6 +32,7 @@ PASSES: dict[str, str] = {
     "recognize-norms": "openinfer.lowering.graph.imports.recognize_norms:RecognizeNorms",
     "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
     "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
+    "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",

@@ -26,9 +26,6 @@ from openinfer.lowering.graph.imports.formulas import (
     Not,
     Truth,
     axes_of,
-    conjunction,
-    conjuncts,
-    decided,
     index,
 )
 from openinfer.lowering.graph.imports.index_functions import (
@@ -38,6 +35,7 @@ from openinfer.lowering.graph.imports.index_functions import (
     IndexFunctions,
     visible,
 )
+from openinfer.lowering.graph.imports.masks import Mask
 from openinfer.lowering.graph.imports.uses import kind, settings_of, written_settings
 from openinfer.runtime.sizes import Size
 
@@ -107,7 +105,7 @@ class _Lifting:
             return
         formula, hidden = found
         queries, keys = lengths
-        reads = _Mask(len(dims), queries, keys, causal=bool(settings["causal"]))
+        reads = Mask(len(dims), queries, keys, causal=bool(settings["causal"]))
         # An axis of one element says the same of all: only the whole length has a place of its own.
         if dims[-2] not in (queries, Size.of(1)) or dims[-1] not in (keys, Size.of(1)):
             return
@@ -226,67 +224,6 @@ _FOLLOWED = (
     *("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "where", "filter", "cast"),
     *("add", "sub", "mul", "neg", "fill", "gather", "concat", "tril", "triu", "cumsum"),
 )
-
-
-@dataclass(eq=False)
-class _Mask:
-    """What a mask of `rank` axes says of queries and keys."""
-
-    rank: int
-    queries: Size
-    keys: Size
-    causal: bool
-    window: int | None = None
-
-    @property
-    def distance(self) -> Size:
-        """How far the key lies behind the query, which stands at the end of the keys."""
-        return index(self.rank - 2) + (self.keys - self.queries) - index(self.rank - 1)
-
-    def take(self, formula: Formula, window: object) -> Formula:
-        """Notes what settings can say; gives the rest."""
-        behind: dict[Formula, int] = {}
-        ahead: dict[Formula, int] = {}
-        rest: list[Formula] = []
-        for part in conjuncts(formula):
-            if not isinstance(part, AtLeast):
-                rest.append(part)
-                continue
-            reach = (part.difference + self.distance).constant
-            lead = (part.difference - self.distance).constant
-            if part.difference == self.distance:
-                self.causal = True
-            elif reach is not None:
-                behind[part] = reach
-            elif lead is not None:
-                ahead[part] = lead
-            else:
-                rest.append(part)
-        # |distance| <= reach on both sides is a window too.
-        for part, reach in behind.items():
-            both = self.causal or reach in ahead.values()
-            if window is None and self.window is None and both and reach >= 0:
-                self.window = reach + 1
-            else:
-                rest.append(part)
-        for part, reach in ahead.items():
-            if self.window != reach + 1 or self.causal:
-                rest.append(part)
-        return conjunction(rest)
-
-    def shows_itself(self, formula: Formula) -> bool:
-        """Whether each query sees the key at its own place, whatever the inputs are."""
-        if self.queries != self.keys:
-            return False
-        place = f"?{self.rank - 1}", index(self.rank - 2)
-        for part in conjuncts(formula):
-            if not isinstance(part, AtLeast):
-                return False
-            difference = part.difference.substitute({place[0]: place[1]})
-            dims = [Size.of(1)] * (self.rank - 2) + [self.queries] * 2
-            if decided(AtLeast(difference), dims) != TRUE:
-                return False
-        return True
 
 
 @dataclass(eq=False)
