@@ -33,6 +33,8 @@ PASSES: dict[str, str] = {
     "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
     "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
     "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
+    "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
+    "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
