@@ -24,6 +24,12 @@ PASSES: dict[str, str] = {
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
+    # graph: passes of an import
+    "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
+    "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",
+    "name-values": "openinfer.lowering.graph.imports.name_values:NameValues",
+    "reuse-names": "openinfer.lowering.graph.imports.reuse_names:ReuseNames",
+    "roll-layers": "openinfer.lowering.graph.imports.roll_layers:RollLayers",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",
