@@ -24,7 +24,15 @@ PASSES: dict[str, str] = {
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
-    # graph: passes of an import
+    # graph, of a foreign model
+    "canonicalize-graph": "openinfer.lowering.graph.imports.canonicalize_graph:CanonicalizeGraph",
+    "fold-constants": "openinfer.lowering.reference.fold_constants:FoldConstants",
+    "lift-index-functions": "openinfer.lowering.graph.imports.lift_index_functions:LiftIndexFunctions",
+    "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
+    "recognize-norms": "openinfer.lowering.graph.imports.recognize_norms:RecognizeNorms",
+    "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
+    "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
+    "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
     "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",
     "name-values": "openinfer.lowering.graph.imports.name_values:NameValues",
