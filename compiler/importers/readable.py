@@ -37,7 +37,11 @@ from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.memory import MemoryPackage
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
-SIMPLIFY: tuple[str, ...] = ()
+SIMPLIFY = (
+    *("drop-dead", "canonicalize-graph", "fold-constants"),
+    *("recognize-activations", "recognize-norms", "recognize-linear", "recognize-sdpa"),
+    *("lift-index-functions", "fold-constants", "canonicalize-graph", "drop-dead"),
+)
 """Passes that make a program shorter, in their order."""
 STATEFUL = "add-cache"
 NAME = ("reuse-names", "name-parameters", "name-sizes", "name-values")
