@@ -35,6 +35,11 @@ PASSES: dict[str, str] = {
     "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
     "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
+    "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
+    "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",
+    "name-values": "openinfer.lowering.graph.imports.name_values:NameValues",
+    "reuse-names": "openinfer.lowering.graph.imports.reuse_names:ReuseNames",
+    "roll-layers": "openinfer.lowering.graph.imports.roll_layers:RollLayers",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",

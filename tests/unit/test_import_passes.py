@@ -14,8 +14,9 @@ import openinfer as oi
 from openinfer.compiler import registry
 from openinfer.compiler.frontend.printer import print_program
 from openinfer.compiler.ir_text import parse_ir
-from openinfer.dialects.graph import VariableOp
+from openinfer.dialects.graph import PackageSizeOp, VariableOp
 from openinfer.lowering.graph.imports.tensors import using_tensors
+from openinfer.lowering.program.sources import member_name, pattern_of
 from openinfer.runtime.dtypes import DTYPES
 
 FOLDER = Path(__file__).resolve().parents[1] / "filecheck/lowering/imports"
@@ -39,9 +40,22 @@ def random(rng: np.random.Generator, dtype: str, shape: list[int]) -> np.ndarray
     return rng.integers(0, 2 if row.kind == "bool" else 3, shape).astype(row.value)
 
 
+def tensor_names(op: VariableOp) -> list[str]:
+    """The tensors that a declaration stands for, of a family the first eight."""
+    ref, pattern = op.option("ref"), pattern_of(op)
+    if pattern is not None:
+        return [member_name(pattern, {"l": number}) for number in range(8)]
+    return [ref.data] if isinstance(ref, StringAttr) else []
+
+
 def results(module: ModuleOp, tensors: Arrays, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
     graph = oi.graph(print_program(module))
-    executor = oi.Simulator(graph, tensors).make_executor()
+    sizes = {
+        o.size.data: o.value.data.evaluate({})
+        for o in module.walk()
+        if isinstance(o, PackageSizeOp)
+    }
+    executor = oi.Simulator(graph, {**tensors, **sizes}).make_executor()
     executor.insert(**inputs)
     executor.step()
     return [np.asarray(executor.fetch(name)) for name in executor.results]
@@ -54,10 +68,9 @@ def test_a_pass_changes_no_result(name: str, text: str) -> None:
     declared = [op for op in before.body.ops if isinstance(op, VariableOp)]
     tensors: Arrays = {}
     for op in declared:
-        ref = op.option("ref")
-        if isinstance(ref, StringAttr):
-            shape = [dim.evaluate({}) for dim in op.sizes]
-            tensors[ref.data] = random(rng, op.dtype.data, shape)
+        shape = [dim.evaluate({}) for dim in op.sizes] if op.memory.data != "dynamic" else []
+        for name_of_tensor in tensor_names(op):
+            tensors[name_of_tensor] = random(rng, op.dtype.data, shape)
     after = before.clone()
     changed = dict(tensors)
     with using_tensors(changed):
