@@ -41,7 +41,7 @@ SIMPLIFY = (
     *("drop-dead", "canonicalize-graph", "fold-constants"),
     *("recognize-activations", "recognize-norms", "recognize-linear", "recognize-sdpa"),
     *("lift-index-functions", "recognize-rotary", "merge-heads"),
-    *("fold-constants", "canonicalize-graph", "drop-dead"),
+    *("fold-constants", "canonicalize-graph", "hoist-masks", "drop-dead"),
 )
 """Passes that make a program shorter, in their order."""
 STATEFUL = "add-cache"
