@@ -34,6 +34,7 @@ PASSES: dict[str, str] = {
     "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
     "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
+    "hoist-masks": "openinfer.lowering.graph.imports.hoist_masks:HoistMasks",
     "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
     "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
     "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",

@@ -40,8 +40,8 @@ from openinfer.runtime.packages.oinf_writer import OinfContent
 SIMPLIFY = (
     *("drop-dead", "canonicalize-graph", "fold-constants"),
     *("recognize-activations", "recognize-norms", "recognize-linear", "recognize-sdpa"),
-    *("recognize-rotary", "lift-index-functions", "fold-constants", "merge-heads"),
-    *("canonicalize-graph", "drop-dead"),
+    *("lift-index-functions", "recognize-rotary", "merge-heads"),
+    *("fold-constants", "canonicalize-graph", "hoist-masks", "drop-dead"),
 )
 """Passes that make a program shorter, in their order."""
 STATEFUL = "add-cache"

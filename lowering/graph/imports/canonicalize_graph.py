@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
+from openinfer.dialects import opset
 from openinfer.dialects.graph import LiteralAttr, Operand, OpOp, RefAttr
-from openinfer.dialects.ops.base import POINTWISE
+from openinfer.dialects.ops.base import FLOATS, POINTWISE
 from openinfer.dialects.ops.layout import permutation
 from openinfer.lowering.graph.imports.drop_dead import drop_dead
 from openinfer.lowering.graph.imports.editing import Editor, literal
@@ -52,7 +55,27 @@ def canonicalize(editor: Editor) -> None:
         acted = False
         for op in editor.uses.ops():
             acted |= any(rule(editor, op) for rule in _RULES)
+        for block in editor.uses.blocks():
+            acted |= _merge_equal(editor, block.body.block, {})
         drop_dead(editor)
+
+
+def _merge_equal(editor: Editor, block: Block, known: Mapping[str, OpOp]) -> bool:
+    """Two ops of the same operands and settings: one. Bodies inside see what stands before them."""
+    seen, acted = dict(known), False
+    for op in list(block.ops):
+        for region in op.regions:
+            acted |= _merge_equal(editor, region.block, seen)
+        spec = registered(op) if isinstance(op, OpOp) else None
+        if not isinstance(op, OpOp) or spec is None or spec.family == "random":
+            continue
+        if len(op.outputs.data) != 1 or not all(map(editor.uses.stable, op.inputs)):
+            continue
+        key = f"{spec.name} {op.inputs} {op.settings} {editor.uses.spec(op.outputs.data[0])}"
+        first = seen.setdefault(key, op)
+        if first is not op and editor.uses.stable(first.outputs.data[0]):
+            acted |= editor.alias(op, first.outputs.data[0])
+    return acted
 
 
 def order_of(editor: Editor, op: OpOp) -> tuple[int, ...] | None:
@@ -123,6 +146,62 @@ def _join_transposes(editor: Editor, op: OpOp) -> bool:
     return editor.redefine(op, "transpose", [inner.inputs.data[0]], {"perm": order}) is not None
 
 
+def _leading(editor: Editor, op: OpOp) -> bool:
+    """f(reshape(x)) of rows: reshape(f(x)), for products with a matrix and what is added to all rows"""
+    uses, name = editor.uses, kind(op)
+    if name not in ("matmul", "linear", "add", "mul") or len(op.outputs.data) != 1:
+        return False
+    result = uses.dims(op.outputs.data[0])
+    places = (0,) if name in ("matmul", "linear") else range(len(op.inputs.data))
+    for place in places:
+        inner = uses.definition(op.inputs.data[place], "reshape")
+        others = [uses.dims(one) for n, one in enumerate(op.inputs) if n != place]
+        if inner is None or result is None or not uses.stable(inner.inputs.data[0]):
+            continue
+        x, before = uses.dims(inner.inputs.data[0]), uses.dims(op.inputs.data[place])
+        if x is None or before is None or len(before) != 2 or len(x) < 3 or x[-1] != before[-1]:
+            continue
+        most = 2 if name in ("matmul", "linear") else 1
+        if any(dims is not None and len(dims) > most for dims in others):
+            continue
+        if name == "matmul" and settings_of(op).get("transpose_a"):
+            continue
+        operands: list[Operand] = list(op.inputs.data)
+        operands[place] = inner.inputs.data[0]
+        if editor.infer(op.op_name.data, operands, written_settings(op)) is None:
+            continue
+        moved = editor.insert(op, op.op_name.data, operands, written_settings(op))
+        return editor.redefine(op, "reshape", [moved], {"shape": result}) is not None
+    return False
+
+
+def _named(editor: Editor, op: OpOp) -> bool:
+    """permute: transpose; gather of rows of a constant matrix of floats: embedding"""
+    if op.op_name.data == "permute":
+        order = order_of(editor, op)
+        return editor.redefine(op, "transpose", op.inputs.data, {"perm": order}) is not None
+    if op.op_name.data != "gather" or settings_of(op).get("axis") != 0:
+        return False
+    spec = editor.uses.spec(op.inputs.data[0])
+    table = editor.uses.variables.get(spec.name) if spec is not None else None
+    if spec is None or spec.rank != 2 or spec.dtype not in FLOATS:
+        return False
+    if table is None or table.memory.data != "constant":
+        return False
+    return editor.redefine(op, "embedding", op.inputs.data, {}) is not None
+
+
+def _mask(editor: Editor, op: OpOp) -> bool:
+    """attention(q, k, v, expand(m)): attention stretches m by itself"""
+    if kind(op) != "attention" or len(op.inputs.data) != 4:
+        return False
+    inner = editor.uses.definition(op.inputs.data[3], "expand")
+    if inner is None or not editor.uses.stable(inner.inputs.data[0]):
+        return False
+    operands = [*op.inputs.data[:3], inner.inputs.data[0]]
+    return editor.redefine(op, op.op_name.data, operands, written_settings(op)) is not None
+
+
 def _stretch(editor: Editor, op: OpOp) -> bool:
     """f(expand(x), y): f(x, y), where f stretches x by itself; and reshapes that only add axes in front"""
     spec = registered(op)
@@ -180,8 +259,6 @@ def _literals(editor: Editor, op: OpOp) -> bool:
 
 def _literal_dtype(editor: Editor, op: OpOp, operands: list[Operand], place: int) -> str | None:
     """The dtype that a number has among operands."""
-    from openinfer.dialects import opset
-
     spec = registered(op)
     known = [editor.uses.spec(operand) for operand in operands]
     if spec is None:
@@ -192,4 +269,7 @@ def _literal_dtype(editor: Editor, op: OpOp, operands: list[Operand], place: int
         return None
 
 
-_RULES = (_same, _neutral, _join_reshapes, _join_transposes, _stretch, _literals)
+_RULES = (
+    *(_same, _neutral, _named, _join_reshapes, _join_transposes),
+    *(_leading, _stretch, _mask, _literals),
+)

@@ -189,6 +189,8 @@ class IndexFunctions:
             return _number(float(value) if wide else bool(value) if spec.dtype == "bool" else value)
         if name == "gather":
             return self._gather(op, settings)
+        if name == "gather_elements":
+            return self._pick(op, settings, spec)
         if name == "concat":
             return self._concat(op, settings, spec)
         form, source = self.of(op.inputs.data[0]), self.uses.spec(op.inputs.data[0])
@@ -247,6 +249,13 @@ class IndexFunctions:
         assert isinstance(moved, Integer)
         places = {one: index(one + picked.rank - 1) for one in range(axis + 1, source.rank)}
         return self.substitute(form, {**places, axis: moved.value})
+
+    def _pick(self, op: OpOp, settings: Mapping[str, object], spec: TensorSpec) -> Form | None:
+        """x at the place, but along one axis at the index."""
+        form, chosen = self.of(op.inputs.data[0]), self.integer(op.inputs.data[1])
+        if form is None or chosen is None or (chosen.constant or 0) < 0:
+            return None
+        return self.substitute(form, {int(str(settings["axis"])) % spec.rank: chosen})
 
     def _concat(self, op: OpOp, settings: Mapping[str, object], spec: TensorSpec) -> Form | None:
         """Of two parts, the first with one element, that go on in one line."""
@@ -499,6 +508,8 @@ def _as_choice(form: Form | None) -> Choice | None:
     match form:
         case Choice():
             return form
+        case Boolean(Truth(value)):
+            return Choice(TRUE, float(value), float(value))
         case Boolean():
             return Choice(form.formula, 1.0, 0.0)
         case Integer() if form.value.constant is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -36,6 +36,7 @@ from openinfer.lowering.graph.imports.index_functions import (
     visible,
 )
 from openinfer.lowering.graph.imports.masks import Mask
+from openinfer.lowering.graph.imports.provenance import provenance_of
 from openinfer.lowering.graph.imports.uses import kind, settings_of, written_settings
 from openinfer.runtime.sizes import Size
 
@@ -362,7 +363,8 @@ class _Writer:
     def _add(
         self, name: str, operands: Sequence[Operand], settings: Mapping[str, object] | None = None
     ) -> RefAttr:
-        found = self.lifting.editor.insert(self.place, name, operands, settings)
+        source = replace(provenance_of(self.place), variable="visible", call=name)
+        found = self.lifting.editor.insert(self.place, name, operands, settings, source)
         self._new.append(found)
         return found
 

@@ -16,6 +16,7 @@ from openinfer.lowering.graph.imports.canonicalize_graph import (
     order_of,
 )
 from openinfer.lowering.graph.imports.editing import Editor
+from openinfer.lowering.graph.imports.recognize_sdpa import fold_scale
 from openinfer.lowering.graph.imports.uses import kind, settings_of, written_settings
 from openinfer.runtime.sizes import Size
 
@@ -47,7 +48,7 @@ class MergeHeads(ModulePass):
             _attend(editor, one)
         canonicalize(editor)
         for one in editor.uses.ops():
-            _rotate_merged(editor, one)
+            _ = _rotate_merged(editor, one) or fold_scale(editor, one)
         canonicalize(editor)
 
 

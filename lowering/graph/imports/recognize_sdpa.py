@@ -20,7 +20,7 @@ from openinfer.lowering.graph.imports.editing import Editor
 from openinfer.lowering.graph.imports.index_functions import HIDDEN, Boolean, IndexFunctions
 from openinfer.lowering.graph.imports.masks import Mask
 from openinfer.lowering.graph.imports.patterns import either, near, number_of, scaled, shortest
-from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of
+from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, written_settings
 from openinfer.runtime.sizes import Size
 
 
@@ -53,7 +53,7 @@ def recognize_sdpa(editor: Editor) -> None:
     for op in editor.uses.ops():
         _attend(editor, op)
     for op in editor.uses.ops():
-        _ = _group(editor, op) or _scale(editor, op)
+        _ = _group(editor, op) or fold_scale(editor, op)
     canonicalize(editor)
 
 
@@ -223,16 +223,27 @@ def _ungrouped(editor: Editor, operand: Operand) -> tuple[RefAttr, Size, tuple[S
     return source, after[-3], (*before[:-3], *before[-2:])
 
 
-def _scale(editor: Editor, op: OpOp) -> bool:
-    """attention(…, scale=1 / sqrt(head size)): without the setting"""
+def fold_scale(editor: Editor, op: OpOp) -> bool:
+    """attention(q * c, …): the number as a part of `scale`, which is left out where it is the default"""
     if kind(op) != "attention":
         return False
-    settings, dims = settings_of(op), editor.uses.dims(op.inputs.data[0])
-    size = None if not dims else dims[-1].constant
-    if settings.get("scale") is None or not size:
-        return False
-    if settings["heads"] is not None:
-        size //= settings["heads"]
-    if not near(settings["scale"], 1 / sqrt(size)):
+    q, factor = scaled(editor.uses, op.inputs.data[0])
+    size = _head_size(editor, op)
+    if factor > 0 and factor != 1 and size is not None and editor.uses.stable(q):
+        given = written_settings(op)
+        scale = settings_of(op)["scale"] or 1 / sqrt(size)
+        given["scale"] = shortest(scale * factor)
+        new = editor.redefine(op, "attention", [q, *op.inputs.data[1:]], given)
+        if new is None:
+            return False
+        return fold_scale(editor, new) or True
+    scale = settings_of(op).get("scale")
+    if scale is None or size is None or not near(scale, 1 / sqrt(size)):
         return False
     return editor.set_settings(op, scale=None) is not None
+
+
+def _head_size(editor: Editor, op: OpOp) -> int | None:
+    dims, heads = editor.uses.dims(op.inputs.data[0]), settings_of(op).get("heads")
+    size = None if not dims else dims[-1].constant
+    return size // heads if size and heads else size

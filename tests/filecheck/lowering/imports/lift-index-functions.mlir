@@ -58,7 +58,7 @@ graph.block entry {
 // -----
 // Almost: the diagonal itself is hidden, positions come from outside, a finite number hides what may be all.
 // CHECK-LABEL: graph.variable positions
-// CHECK: graph.op gather(table, positions) -> (p)
+// CHECK: graph.op embedding(table, positions) -> (p)
 // CHECK: graph.op attention(h, h, h, m) -> (a)
 // CHECK-NOT: settings
 // CHECK: graph.op attention(a, a, a, low) -> (b)
