@@ -5,7 +5,7 @@ from __future__ import annotations
 from openinfer.compiler.importers.graph_writer import Operand, Value
 from openinfer.compiler.importers.torch.handlers import Call, Handler, handles, number_of
 from openinfer.compiler.importers.torch.refusals import Refused
-from openinfer.dialects.ops.base import FLOATS, UNSIGNED
+from openinfer.dialects.ops.base import FLOATS
 
 
 def _binary(op: str) -> Handler:
@@ -102,37 +102,9 @@ def floor_divide(call: Call) -> Value:
     return call.g.op("floor_div", *operands)
 
 
-@handles("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
-def remainder(call: Call) -> Value:
-    """The remainder with the sign of the divisor: `x - floor(x / y) * y`, of floats by way of the one
-    with the sign of x, which is exact."""
-    dtype, (x, y) = call.promoted("self", "other")
-    g = call.g
-    if dtype in FLOATS:
-        rest = _float_remainder(call, x, y)
-    else:
-        rest = g.op("rem", x, y)
-        if dtype in UNSIGNED:
-            return rest
-    apart = g.op("xor", g.op("lt", rest, 0), g.op("lt", y, 0)) if isinstance(y, Value) else None
-    if apart is None:
-        assert not isinstance(y, Value)
-        apart = g.op("gt" if y < 0 else "lt", rest, 0)
-    wrong = g.op("and", g.op("ne", rest, 0), apart)
-    return g.op("where", wrong, g.op("add", rest, y), rest)
-
-
-def _float_remainder(call: Call, x: Operand, y: Operand) -> Value:
-    g = call.g
-    whole = g.op("trunc", g.op("div", x, y))
-    return g.op("sub", x, g.op("mul", whole, y))
-
-
-@handles("aten.fmod.Tensor", "aten.fmod.Scalar")
-def fmod(call: Call) -> Value:
-    """The remainder with the sign of the dividend."""
-    dtype, (x, y) = call.promoted("self", "other")
-    return _float_remainder(call, x, y) if dtype in FLOATS else call.g.op("rem", x, y)
+for _name, _op in (("remainder", "floor_mod"), ("fmod", "rem")):
+    handles(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(_binary(_op))
+handles("aten.remainder.Scalar_Tensor")(_binary("floor_mod"))
 
 
 @handles("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
@@ -237,15 +209,10 @@ def bitwise_not(call: Call) -> Value:
     return call.g.op("not", call.tensor("self"))
 
 
-@handles(
-    "aten.bitwise_left_shift.Tensor_Scalar",
-    "aten.__lshift__.Scalar",
-    "aten.bitwise_right_shift.Tensor_Scalar",
-    "aten.__rshift__.Scalar",
-)
-def shift(call: Call) -> Value:
-    left = "lshift" in str(call.node.target) or "left" in str(call.node.target)
-    return call.g.op("shl" if left else "shr", call.tensor("self"), bits=call.integer("other"))
+for _side in ("left", "right"):
+    _overloads = [f"aten.bitwise_{_side}_shift.{kind}" for kind in ("Tensor", "Tensor_Scalar")]
+    _short = [f"aten.__{_side[0]}shift__.{kind}" for kind in ("Tensor", "Scalar")]
+    handles(*_overloads, *_short)(_binary(f"shift_{_side}"))
 
 
 @handles("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")

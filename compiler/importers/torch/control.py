@@ -84,7 +84,7 @@ def scan(reader: Reader, node: Any) -> tuple[Value, ...]:
 
 
 def _carry(reader: Reader, carried: list[Value], later: list[Value]) -> None:
-    """Overwrites what a loop carries. All change at once, so values that are carried ones are copied first."""
+    """Overwrites what a loop carries. All change at once: what is itself carried is copied first."""
     names = {one.name for one in carried}
     safe = [reader.g.copy(one) if one.name in names else one for one in later]
     for target, value in zip(carried, safe):

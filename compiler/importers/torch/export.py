@@ -29,12 +29,12 @@ def from_torch(
 
     See `openinfer.from_torch`.
     """
-    from openinfer.compiler.api import Graph
-    from openinfer.compiler.frontend.printer import print_program
-    from openinfer.runtime.packages.memory import MemoryPackage
+    from openinfer.compiler.importers.readable import readable
 
-    imported = import_module(module, example_inputs, dynamic)
-    return Graph(print_program(imported.module)), MemoryPackage(imported.tensors)
+    graph, package, _ = readable(
+        import_module(module, example_inputs, dynamic), stateful=bool(stateful)
+    )
+    return graph, package
 
 
 def import_module(

@@ -20,7 +20,8 @@ def _unary(op: str) -> Handler:
 
 
 _SAME_NAME = "neg exp expm1 log log1p sqrt rsqrt sin cos tan atan tanh erf floor ceil trunc"
-for _op in f"{_SAME_NAME} sigmoid silu selu mish".split():
+_INVERSE = "asin acos sinh cosh asinh acosh atanh"
+for _op in f"{_SAME_NAME} {_INVERSE} sigmoid silu selu mish".split():
     handles(f"aten.{_op}.default")(_unary(_op))
 for _name, _op in (
     ("reciprocal", "recip"),
@@ -58,36 +59,11 @@ def square(call: Call) -> Value:
     return call.g.op("mul", x, x)
 
 
-@handles("aten.sinh.default", "aten.cosh.default")
-def hyperbolic(call: Call) -> Value:
-    """`(exp(x) -+ exp(-x)) / 2`, the sine by expm1, exact near 0 too."""
-    g, x = call.g, call.cast(call.tensor("self"), call.dtype)
-    if "sinh" in str(call.node.target):
-        grown = g.op("expm1", x)
-        return g.op("mul", g.op("add", grown, g.op("div", grown, g.op("add", grown, 1.0))), 0.5)
-    return g.op("mul", g.op("add", g.op("exp", x), g.op("exp", g.op("neg", x))), 0.5)
-
-
-@handles("aten.asin.default", "aten.acos.default")
-def inverse_sine(call: Call) -> Value:
-    """asin(x) is the angle of (sqrt(1 - x^2), x), acos(x) that of (x, sqrt(1 - x^2))."""
-    g, x = call.g, call.cast(call.tensor("self"), call.dtype)
-    # (1 - x) * (1 + x) keeps the digits near 1 that 1 - x * x loses.
-    other = g.op("sqrt", g.op("mul", g.op("sub", 1.0, x), g.op("add", x, 1.0)))
-    return g.op("atan2", x, other) if "asin" in str(call.node.target) else g.op("atan2", other, x)
-
-
 @handles("aten.round.default")
 def round_even(call: Call) -> Value:
-    """Halves go to the even neighbour; the op `round` takes them away from zero.
-
-    Twice the nearest integer of half the number is even."""
-    g, x = call.g, call.tensor("self")
-    if x.dtype not in FLOATS:
-        return x
-    half = g.op("eq", g.op("abs", g.op("sub", x, g.op("trunc", x))), 0.5)
-    even = g.op("mul", g.op("round", g.op("mul", x, 0.5)), 2.0)
-    return g.op("where", half, even, g.op("round", x))
+    """Halves go to the even neighbour; the op `round` takes them away from zero."""
+    x = call.tensor("self")
+    return call.g.op("round_even", x) if x.dtype in FLOATS else x
 
 
 @handles("aten.frac.default")
