@@ -11,6 +11,7 @@ from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
 from openinfer.compiler.importers.onnx.file_codes import CODES as ONNX_FILES
+from openinfer.compiler.importers.onnx.import_codes import CODES as ONNX_IMPORTS
 from openinfer.compiler.llm.codes import CODES as LANGUAGE_MODELS
 from openinfer.compiler.tools.codes import CODES as TOOLS
 from openinfer.lowering.program.codes import CODES as PROGRAM
@@ -325,6 +326,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **REFERENCE,
     **LANGUAGE_MODELS,
     **ONNX_FILES,
+    **ONNX_IMPORTS,
     **_PACKAGES,
     **_ARRAYS,
     **_STEPPING,

@@ -32,6 +32,8 @@ from openinfer.runtime.errors import (
 )
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from openinfer.compiler.api import Graph, Simulator
     from openinfer.compiler.graph_builder import GraphBuilder
     from openinfer.compiler.llm.engine import Answer, Engine
@@ -95,6 +97,7 @@ __all__ = [
     "UnsupportedError",
     "ValueRow",
     "compile",
+    "from_onnx",
     "graph",
     "graph_file",
     "graph_json",
@@ -243,6 +246,26 @@ def compile(
         tuning=tuning,
         fallback=fallback,
     )
+
+
+def from_onnx(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    *,
+    values: Mapping[str, Any] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> tuple[Graph, Package]:
+    """The program of an ONNX model, and the package of its weights: `compile(*from_onnx("model.onnx"))`.
+
+    `source` is a path, the bytes of a file, or a `ModelProto`, whose external data lies in `folder`. `values`
+    are arrays for inputs that the program is made for, since shapes follow from them. Weights stay in the
+    file, which is mapped: nobody may write into it while the program is in use. Needs the extra `import`.
+
+    Raises ProgramError with everything that cannot be imported, operator by operator; PackageError for a
+    damaged file; UnsupportedError without the package `onnx`.
+    """
+    from openinfer.compiler.importers.onnx.imported import from_onnx as implementation
+
+    return implementation(source, values=values, folder=folder)
 
 
 def load(

@@ -216,6 +216,11 @@ class GraphWriter:
         self._add(TransferOp(value.ref, written.ref))
         return written
 
+    def temporary(self, like: Value) -> Value:
+        """A temporary of the same type without a value yet: blocks that were written before fill it."""
+        self._add(AssignOp(like.name, like.dtype, like.dims))
+        return like
+
     def assign_to(self, target: Value, value: Value) -> None:
         """Overwrites a temporary made by `copy`: what a loop carries."""
         self._add(TransferOp(value.ref, target.ref))
