@@ -91,7 +91,7 @@ _EXACT_OPS = frozenset(
     "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount scatter sort topk cumsum "
     "gather_elements scatter_elements argsort "
     "one_hot pad flip random_uniform multinomial quantize dequantize max_pool1d max_pool2d max_pool3d "
-    "adaptive_max_pool1d adaptive_max_pool2d any all "
+    "quantize_blocks dequantize_blocks adaptive_max_pool1d adaptive_max_pool2d any all "
     "stack tile roll tril triu cumprod".split()
 )
 _SUM_OPS = frozenset(

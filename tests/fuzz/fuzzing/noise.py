@@ -32,7 +32,7 @@ MOVES = frozenset(
 """They compute nothing: bits go through as they are."""
 ROUNDED = frozenset(
     "neg abs sign mul div recip sqrt min max clamp relu floor ceil round trunc cast quantize "
-    "dequantize and or xor not shl shr popcount floor_div rem".split()
+    "dequantize quantize_blocks dequantize_blocks and or xor not shl shr popcount floor_div rem".split()
 )
 """One correctly rounded operation each, the same everywhere for the same operands."""
 SUMS = frozenset(

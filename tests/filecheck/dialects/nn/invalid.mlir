@@ -1045,3 +1045,21 @@ func.func @f(%x: tensor<3x1x48xi8>, %w: tensor<5x6x32xf32>, %e: tensor<3x2xi32>)
   %y = nn.expert_matmul(%x, %w, %e) {precision = "q8"} : (tensor<3x1x48xi8>, tensor<5x6x32xf32>, tensor<3x2xi32>) -> tensor<3x2x6xf32>
   func.return
 }
+// -----
+// CHECK: nn.quantize_blocks: rows are blocks of 32 elements, found [3, 40]
+func.func @f(%x: tensor<3x40xf32>) {
+  %y = nn.quantize_blocks(%x) {block = "q8_0"} : (tensor<3x40xf32>) -> tensor<3x34xi8>
+  func.return
+}
+// -----
+// CHECK: nn.dequantize_blocks: rows are blocks of 34 bytes, found [3, 40]
+func.func @f(%x: tensor<3x40xi8>) {
+  %y = nn.dequantize_blocks(%x) {block = "q8_0"} : (tensor<3x40xi8>) -> tensor<3x32xf32>
+  func.return
+}
+// -----
+// CHECK: nn.quantize_blocks: q9_0 is no format of blocks
+func.func @f(%x: tensor<3x32xf32>) {
+  %y = nn.quantize_blocks(%x) {block = "q9_0"} : (tensor<3x32xf32>) -> tensor<3x34xi8>
+  func.return
+}
