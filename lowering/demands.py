@@ -26,8 +26,8 @@ from openinfer.runtime.sizes import Size
 Widening = nn.MatmulOp | nn.ExpertMatmulOp | nn.AttentionOp | nn.GatherOp
 """Ops whose operands may be narrower than what is computed."""
 
-BlockReader = nn.MatmulOp | nn.ExpertMatmulOp | nn.GatherOp
-"""Ops that read the rows of a weight."""
+BlockReader = nn.MatmulOp | nn.ExpertMatmulOp | nn.GatherOp | nn.AttentionOp
+"""Ops that read the rows of a weight, or of keys and values."""
 
 Composite = nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp | nn.RotaryOp
 """Ops that a machine may want in parts."""

@@ -65,6 +65,8 @@ class CpuDemands(Demands):
         return None
 
     def reads_blocks(self, op: BlockReader, block: str) -> bool:
+        if isinstance(op, nn.AttentionOp):
+            return block == "q8_0"
         return block in (ROW_READERS if isinstance(op, nn.GatherOp) else READERS)
 
     def rounds_to_bytes(self, op: nn.MatmulOp | nn.ExpertMatmulOp) -> bool:
