@@ -229,7 +229,7 @@ class AttentionOfWidened(RewritePattern):
 
 
 class AttentionOfBlocks(RewritePattern):
-    """attention(q, values of blocks k, values of blocks v) = attention(q, k, v) where heads are whole blocks"""
+    """attention(q, dequantize(k), dequantize(v)) = attention(q, k, v) where heads are whole blocks"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: nn.AttentionOp, rewriter: PatternRewriter) -> None:

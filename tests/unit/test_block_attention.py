@@ -59,8 +59,8 @@ def test_blocks_that_a_query_does_not_see() -> None:
     given = draw(40)
     given["v"][KEYS - 3, 1] = 0x7C  # The high byte of an f16: infinite.
     given["k"][KEYS - 2, 1] = 0x7E  # NaN.
-    found = oi.compile(text).make_executor().run(**given)["y"]
-    wanted = oi.Simulator(text).make_executor().run(**given)["y"]
+    found = np.asarray(oi.compile(text).make_executor().run(**given)["y"])
+    wanted = np.asarray(oi.Simulator(text).make_executor().run(**given)["y"])
     assert np.isfinite(wanted[:37]).all()
     assert not np.isfinite(wanted[37:]).all()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
