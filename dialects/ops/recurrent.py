@@ -96,8 +96,9 @@ _SETTINGS = (
 )
 _COMMON = (
     "x is `[T, B, I]` or `[T, I]`, states `[B, H]` or `[H]`, or a number for all, as 0. Outputs: "
-    "y `[T, B, H]`, all hidden states in the order of x, then the last {last}. With direction bidirectional, weights, biases "
-    "and states have a leading axis of 2 (forward, reverse) and y `[T, B, 2*H]` holds both."
+    "y `[T, B, H]`, all hidden states in the order of x, then the last {last}. With direction "
+    "bidirectional, weights, biases and states have a leading axis of 2 (forward, reverse) and y "
+    "`[T, B, 2*H]` holds both."
 )
 
 SPECS: tuple[OpSpec, ...] = (
