@@ -22,7 +22,6 @@ from openinfer.compiler.arguments import (
 )
 from openinfer.compiler.collector import no_collection
 from openinfer.compiler.levels import level_of
-from openinfer.compiler.quick_definitions import quick_definitions
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.compiler.unpacked import warn_of_unpacked
 from openinfer.lowering.options import PipelineOptions
@@ -405,7 +404,7 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
             cache.discard(key)
 
     require_compiler()
-    with no_collection(), quick_definitions():
+    with no_collection():
         from openinfer.compiler.compile import compile_module
 
         program.module_with(model, options.sizes)
