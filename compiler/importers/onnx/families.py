@@ -2,6 +2,7 @@
 
 from openinfer.compiler.importers.onnx import (
     activations,
+    contrib,
     control,
     elementwise,
     indexing,
@@ -18,7 +19,7 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, control, elementwise, indexing, layout, make, normalise),
+    *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
     *(products, quantised, recurrent, reduce, resize, windows),
 )
 

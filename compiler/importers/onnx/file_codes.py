@@ -43,4 +43,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "ONNX data that openinfer does not have",
         "Sparse tensors, texts, complex numbers, and floats of 4, 6 and 8 bits other than E4M3FN and E5M2.",
     ),
+    "OI1558": (
+        "no form in ONNX",
+        "A program that keeps something from step to step, or whose way depends on data, and ops that ONNX "
+        "does not have; all of them are listed, with their places.",
+    ),
 }
