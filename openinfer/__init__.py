@@ -14,7 +14,7 @@ functions below import what they need when they are called.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.errors import (
@@ -98,6 +98,7 @@ __all__ = [
     "ValueRow",
     "compile",
     "from_onnx",
+    "from_torch",
     "graph",
     "graph_file",
     "graph_json",
@@ -266,6 +267,32 @@ def from_onnx(
     from openinfer.compiler.importers.onnx.imported import from_onnx as implementation
 
     return implementation(source, values=values, folder=folder)
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | None = None,
+    stateful: bool = False,
+) -> tuple[Graph, Package]:
+    """A module of PyTorch as a program, and its weights as a package.
+
+        graph, package = oi.from_torch(module, (tokens,), dynamic={"tokens": ("B", "L")})
+        print(graph)
+
+    `module` is a `torch.nn.Module` in eval mode, an `ExportedProgram`, or the path of a `.pt2` file.
+    `example_inputs` is a tuple of tensors, or a dict by the names of `forward`'s parameters; a module needs
+    it. `dynamic` names the axes that vary, for each input, None for one that does not: axes of one name are
+    equal. `stateful` makes a program with a cache of a causal decoder that was written without one.
+
+    The package borrows the tensors of the module: nobody may write into them while it is in use.
+
+    Raises UnsupportedError OI1500 with every op that cannot be imported, OI1501 without PyTorch, OI1502 for
+    what `torch.export` refuses; InputError for inputs or sizes that do not fit.
+    """
+    from openinfer.compiler.importers.torch.export import from_torch as implementation
+
+    return implementation(module, example_inputs, dynamic, stateful)
 
 
 def load(
