@@ -2,6 +2,7 @@
 
 from openinfer.compiler.importers.onnx import (
     activations,
+    attention,
     contrib,
     control,
     elementwise,
@@ -21,7 +22,7 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
+    *(activations, attention, contrib, control, elementwise, indexing, layout, make, normalise),
     *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
 
