@@ -2,6 +2,7 @@
 
 from openinfer.compiler.importers.onnx import (
     activations,
+    attention,
     contrib,
     control,
     elementwise,
@@ -22,7 +23,7 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, contrib, control, elementwise, grouped_attention),
+    *(activations, attention, contrib, control, elementwise, grouped_attention),
     *(indexing, layout, make, normalise),
     *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
