@@ -45,6 +45,7 @@ _OWN: dict[str, Own] = {
     "avg_pool2d": _f32("1, 3, 8, 8", settings="kernel_size=2"),
     "avg_pool3d": _f32("1, 3, 8, 8, 8", settings="kernel_size=2"),
     "batch_norm": _f32("2, 3, 8", "3", "3", "3", "3"),
+    "bit_cast": Own(("f32[2, 3]",), "to=u32"),
     "cast": Own(("f32[2, 3]",), 'to=i8, rounding_mode="nearest"'),
     "clamp": _f32("2, 3", settings="min=-1.0, max=1.0"),
     "concat": _f32("2, 3", "4, 3", settings="axis=0"),

@@ -220,6 +220,8 @@ def _refused(op: Operation, device: DeviceDescription) -> str | None:
     """Why an op of a body cannot be computed; None where it can."""
     if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
         return None
+    if op.name == "arith.remf":
+        return "the device's remainder of floats is not exact"
     if op.name not in _COMPUTED:
         return f"the device does not compute {op.name}"
     for value in (*op.operands, *op.results):

@@ -163,6 +163,14 @@ def cast(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
+def bit_cast(g: Pool, name: str) -> None:
+    """Between integers: the bits of a float that was computed are not the same on all executors."""
+    fits = taken(name)
+    x = g.some(lambda v: is_integer(v) and fits(v))
+    if x is not None:
+        g.op(name, [x], {"to": g.pick("iu") + x.dtype[1:]})
+
+
 def fill(g: Pool, name: str) -> None:
     x = g.some(taken(name))
     if x is not None:
@@ -330,6 +338,7 @@ RULES: dict[str, Rule] = {
     "prelu": prelu,
     "fma": fma,
     "cast": cast,
+    "bit_cast": bit_cast,
     "fill": fill,
     "fill_nan_like": fill_nan,
     "cumsum": cumsum,
