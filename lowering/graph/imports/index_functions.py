@@ -15,7 +15,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from openinfer.dialects.graph import LiteralAttr, OpOp, RefAttr
-from openinfer.dialects.ops.base import INTEGERS, ShapeError, TensorSpec
+from openinfer.dialects.ops.base import INTEGERS, NameRef, ShapeError, TensorSpec
 from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.lowering.graph.imports.formulas import (
     TRUE,
@@ -180,7 +180,7 @@ class IndexFunctions:
         if name == "iota":
             axis = settings["axis"] % spec.rank if spec.rank else 0
             start, step = settings["start"], settings["step"]
-            if spec.dtype not in INTEGERS:
+            if spec.dtype not in INTEGERS or isinstance(start, NameRef) or isinstance(step, NameRef):
                 return None
             return Integer(start + step * index(axis) if spec.rank else Size.of(start))
         if name in ("fill", "fill_nan_like"):
