@@ -89,12 +89,13 @@ def _vision(
 
 
 def _named(name: str, **options: Any) -> Callable[[], Any]:
-    return lambda: getattr(torchvision.models, name)(num_classes=10, **options)
+    return lambda: getattr(torchvision().models, name)(num_classes=10, **options)
 
 
 def _segmentation(name: str) -> Callable[[], Any]:
-    models = torchvision.models.segmentation
-    return lambda: getattr(models, name)(weights=None, weights_backbone=None, num_classes=5)
+    return lambda: getattr(torchvision().models.segmentation, name)(
+        weights=None, weights_backbone=None, num_classes=5
+    )
 
 
 def _hub(model: str, config: str, **options: Any) -> Callable[[], Any]:
@@ -115,20 +116,19 @@ def _decoder(
 
 
 def _swin() -> Any:
-    return torchvision.models.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [4, 4], num_classes=10)
+    return torchvision().models.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [4, 4], num_classes=10)
 
 
 def _vit() -> Any:
-    made = torchvision.models.VisionTransformer(32, 8, 3, 4, 32, 64, num_classes=10)
+    made = torchvision().models.VisionTransformer(32, 8, 3, 4, 32, 64, num_classes=10)
     torch.nn.init.normal_(made.heads[0].weight)
     return made
 
 
 def _convnext() -> Any:
-    from torchvision.models.convnext import CNBlockConfig, ConvNeXt  # pyright: ignore
-
-    blocks = [CNBlockConfig(16, 32, 2), CNBlockConfig(32, None, 2)]
-    return ConvNeXt(blocks, num_classes=10)
+    models = torchvision().models.convnext
+    blocks = [models.CNBlockConfig(16, 32, 2), models.CNBlockConfig(32, None, 2)]
+    return models.ConvNeXt(blocks, num_classes=10)
 
 
 class Recurrent(torch.nn.Module):
@@ -286,7 +286,9 @@ def architectures() -> list[Architecture]:
         _vision("AlexNet", _named("alexnet"), 64),
         _vision("GoogLeNet", _named("googlenet", aux_logits=False, init_weights=False)),
         _vision("SqueezeNet", _named("squeezenet1_1"), varying=True),
-        _vision("DenseNet", lambda: torchvision.models.DenseNet(8, (2, 2, 2), 16, num_classes=10)),
+        _vision(
+            "DenseNet", lambda: torchvision().models.DenseNet(8, (2, 2, 2), 16, num_classes=10)
+        ),
         _vision("MobileNetV2", _named("mobilenet_v2")),
         _vision("MobileNetV3", _named("mobilenet_v3_small"), quick=True),
         _vision("EfficientNet-B0", _named("efficientnet_b0")),
@@ -299,7 +301,7 @@ def architectures() -> list[Architecture]:
         _vision("LR-ASPP", _segmentation("lraspp_mobilenet_v3_large")),
         _vision("DeepLabV3", _segmentation("deeplabv3_mobilenet_v3_large")),
         Architecture(
-            *("R3D-18", "video", lambda: torchvision.models.video.r3d_18(num_classes=5)),
+            *("R3D-18", "video", lambda: torchvision().models.video.r3d_18(num_classes=5)),
             *(_rows("x", 3, 4, 32, 32), {"x": ("B",)}),
         ),
         _encoder("BERT", "BertModel", "BertConfig", quick=True, **_SMALL),

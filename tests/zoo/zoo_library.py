@@ -1,4 +1,7 @@
-"""PyTorch and what its models come from; skips where they are missing."""
+"""PyTorch and what its models come from; skips where they are missing.
+
+torchvision is looked for when a model of it is built: the rest of the zoo does without.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ for _name in ("nms", "qnms"):
         _ops.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     except RuntimeError:
         pass  # It is there.
-torchvision: Any = pytest.importorskip("torchvision", reason="needs torchvision")
 transformers: Any = pytest.importorskip("transformers", reason="needs transformers")
 transformers.logging.set_verbosity_error()
+
+
+def torchvision() -> Any:
+    """The module; skips where it is missing."""
+    return pytest.importorskip("torchvision", reason="needs torchvision")
