@@ -1,9 +1,9 @@
 """`.pt2` files, as `torch.export.save` writes them, read without running anything that they hold.
 
 `torch.export.load` unpickles parts of such a file, evaluates texts of sizes as Python, and finds functions by
-names that the file gives. Here weights are bytes with a described shape, mapped from the file; texts of sizes and
-names of functions are checked before PyTorch sees them; what is pickled is refused, but for the examples, which
-nothing reads.
+names that the file gives. Here weights are bytes with a described shape, mapped from the file; texts of sizes
+and names of functions are checked before PyTorch sees them; what is pickled is refused, but for the examples,
+which nothing reads.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _TARGETS = re.compile(
 def load_exported(path: str | Path) -> Any:
     """The `ExportedProgram` in a file; its tensors are views of the file.
 
-    Raises PackageError OI1507 for a file that is missing, damaged or hostile, OI1508 for one with parts that only
-    unpickling would read.
+    Raises PackageError OI1507 for a file that is missing, damaged or hostile, OI1508 for one with parts that
+    only unpickling would read.
     """
     file = Path(path)
     try:
@@ -90,7 +90,8 @@ class _Archive:
             if "target" in part and "inputs" in part:
                 self._check_target(str(part["target"]))
         try:
-            graph = serialize._dict_to_dataclass(schema.ExportedProgram, described)
+            read: Any = getattr(serialize, "_dict_to_dataclass")  # noqa: B009
+            graph = read(schema.ExportedProgram, described)
             made = serialize.ExportedProgramDeserializer().deserialize(
                 graph, self._tensors("weights", "model_weights_config"), self._constants(), b""
             )
