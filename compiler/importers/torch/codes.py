@@ -32,4 +32,18 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "tensor of another machine",
         "Weights are borrowed where they lie, in memory of the processor: move the module there first.",
     ),
+    "OI1507": (
+        "damaged `.pt2` file",
+        "A part of the file is missing, contradicts another, reaches over the end, or would make PyTorch run "
+        "something that is no computation of tensors or sizes.",
+    ),
+    "OI1508": (
+        "`.pt2` file with pickled parts",
+        "Unpickling can run code, so only tensors that are stored as bytes are read.",
+    ),
+    "OI1506": (
+        "gradients of an imported program",
+        "Programs compute results alone. A module that `torch.compile` gave to the backend `openinfer` is "
+        "called within `torch.no_grad()`, or with inputs that ask for no gradients.",
+    ),
 }

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
+from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.importers.torch.exported import Dimensions, import_exported
@@ -48,6 +50,11 @@ def import_module(
     Raises what `from_torch` raises.
     """
     library = torch()
+    if isinstance(module, str | PathLike):
+        from openinfer.compiler.importers.torch.archive import load_exported
+
+        path = fspath(module)
+        return import_exported(load_exported(path), _names(dynamic, None), Path(path).stem)
     if isinstance(module, library.export.ExportedProgram):
         names = _names(dynamic, None)
         return import_exported(module, names, "the model")

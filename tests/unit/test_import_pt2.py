@@ -1,0 +1,90 @@
+"""`.pt2` files: read without running what they hold, damaged and hostile ones refused."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch_imports import torch
+
+import openinfer as oi
+from openinfer.compiler.importers.torch.archive import load_exported
+from openinfer.runtime.errors import PackageError
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pt2") / "model.pt2"
+    layer = torch.nn.Linear(3, 2)
+    module = torch.nn.Sequential(layer, torch.nn.GELU())
+    auto = torch.export.Dim.AUTO
+    shapes = ({0: auto},)
+    exported = torch.export.export(module, (torch.randn(4, 3),), dynamic_shapes=shapes)
+    torch.export.save(exported, path)
+    return path
+
+
+def test_a_file_becomes_a_program(saved: Path) -> None:
+    graph, package = oi.from_torch(saved, dynamic={"input": ("rows", None)})
+    x = np.ones((5, 3), np.float32)
+    (found,) = oi.Simulator(graph, package).make_executor().run(input=x).values()
+    want = torch.export.load(saved).module()(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+    assert "input: f32[rows, 3];" in str(graph)
+
+
+def changed(saved: Path, path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
+    """A copy of a file with one part changed."""
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as new:
+        for info in old.infolist():
+            content = old.read(info)
+            new.writestr(
+                info.filename, change(content) if info.filename.endswith(name) else content
+            )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "reason"),
+    [
+        ("model.json", "torch.ops.aten.linear.default", "torch.os.system", "its graph calls"),
+        ("model.json", "torch.ops.aten.linear.default", "_operator.attrgetter", "its graph calls"),
+        ("model.json", "Symbol('", "__import__('", "is no size"),
+        ("model.json", "{", "[", "is no JSON"),
+        ("weights_config.json", '"as_int": 3', '"as_int": 4000', "is larger than its"),
+        ("weights_config.json", '"as_int": 3', '"as_int": -3', "the shape of"),
+        ("weights_config.json", '"use_pickle": false', '"use_pickle": true', "is pickled"),
+        ("weights_config.json", "weight_0", "weight_7", "has no part"),
+        ("weights_config.json", "path_name", "path", "the description of"),
+    ],
+)
+def test_a_hostile_file(
+    saved: Path, tmp_path: Path, part: str, old: str, new: str, reason: str
+) -> None:
+    def change(content: bytes) -> bytes:
+        assert old.encode() in content
+        return content.replace(old.encode(), new.encode())
+
+    path = changed(saved, tmp_path / "model.pt2", part, change)
+    with pytest.raises(PackageError, match=reason) as caught:
+        load_exported(path)
+    assert caught.value.code == ("OI1508" if reason == "is pickled" else "OI1507")
+
+
+def test_a_pickled_example_is_not_read(saved: Path, tmp_path: Path) -> None:
+    path = changed(saved, tmp_path / "model.pt2", "sample_inputs/model.pt", lambda _: b"no pickle")
+    assert load_exported(path).graph_signature.user_inputs == ("input",)
+
+
+def test_a_file_that_is_cut_off_or_missing(saved: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    for content in (b"", b"PK", saved.read_bytes()[:900]):
+        path.write_bytes(content)
+        with pytest.raises(PackageError) as caught:
+            load_exported(path)
+        assert caught.value.code == "OI1507"
+    with pytest.raises(PackageError):
+        load_exported(tmp_path / "none.pt2")
