@@ -27,7 +27,7 @@ SHOWN = ("MiniLM", "Llama", "ViT")
 """Models whose text stands in the page."""
 Model = tuple[nn.Module, tuple[Tensor, ...], dict[str, tuple[str | None, ...]]]
 _DEFINED: list[torch.library.Library] = []
-_TOKENS = {"tokens": ("B", "L")}
+_TOKENS: dict[str, tuple[str | None, ...]] = {"tokens": ("B", "L")}
 
 
 def _torchvision() -> Any:

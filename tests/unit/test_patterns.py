@@ -73,7 +73,7 @@ def test_a_family_begins_behind_tensors_of_another_shape() -> None:
 
 
 def test_an_offset_of_no_index_is_refused() -> None:
-    with pytest.raises(ProgramError, match="`{k}` in the pattern is no index of `W`"):
+    with pytest.raises(ProgramError, match=r"`\{k\}` in the pattern is no index of `W`"):
         oi.graph(TEXT.replace("l + 1", "k + 1")).check()
-    with pytest.raises(ProgramError, match=r"`{l \* 2}` in the pattern is no index"):
+    with pytest.raises(ProgramError, match=r"`\{l \* 2\}` in the pattern is no index"):
         oi.graph(TEXT.replace("l + 1", "l * 2")).check()
