@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
+from openinfer.compiler.importers.codes import CODES as IMPORTS
 from openinfer.compiler.llm.codes import CODES as LANGUAGE_MODELS
 from openinfer.compiler.tools.codes import CODES as TOOLS
 from openinfer.lowering.program.codes import CODES as PROGRAM
@@ -323,6 +324,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **TOOLS,
     **REFERENCE,
     **LANGUAGE_MODELS,
+    **IMPORTS,
     **_PACKAGES,
     **_ARRAYS,
     **_STEPPING,
