@@ -11,6 +11,9 @@ from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
 from openinfer.compiler.importers.codes import CODES as IMPORTS
+from openinfer.compiler.importers.onnx.file_codes import CODES as ONNX_FILES
+from openinfer.compiler.importers.onnx.import_codes import CODES as ONNX_IMPORTS
+from openinfer.compiler.importers.torch.codes import CODES as TORCH
 from openinfer.compiler.llm.codes import CODES as LANGUAGE_MODELS
 from openinfer.compiler.tools.codes import CODES as TOOLS
 from openinfer.lowering.program.codes import CODES as PROGRAM
@@ -325,6 +328,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **REFERENCE,
     **LANGUAGE_MODELS,
     **IMPORTS,
+    **ONNX_FILES,
+    **ONNX_IMPORTS,
+    **TORCH,
     **_PACKAGES,
     **_ARRAYS,
     **_STEPPING,

@@ -24,8 +24,8 @@ from openinfer.runtime.sizes import Size
 _INDENT = "    "
 
 
-def _nothing(op: Operation) -> Sequence[str]:
-    return ()
+def _nothing(op: Operation) -> Sequence[str] | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Style:
     """`y = op relu(x);` for `op relu(x) >> y;`."""
     implied: Collection[str] = ()
     """Temporaries of which the op that writes them first gives the type: they have no `assign`."""
-    above: Callable[[Operation], Sequence[str]] = _nothing
+    above: Callable[[Operation], Sequence[str] | None] = _nothing
     """Lines that stand above a declaration or a statement: comments, or "" for an empty one."""
 
 
@@ -103,7 +103,7 @@ def _lines(ops: Iterable[Operation], depth: int, style: Style) -> list[str]:
 
 def _above(op: Operation, style: Style, indent: str, *, opened: bool) -> list[str]:
     """The lines above an op; no empty one where a brace was just opened."""
-    lines = style.above(op)
+    lines = style.above(op) or ()
     return [f"{indent}{line}".rstrip() + "\n" for line in lines if line or not opened]
 
 

@@ -44,8 +44,12 @@ from openinfer.dialects.graph import (
 from openinfer.dialects.ops.base import NameRef, TensorSpec
 from openinfer.lowering.graph.imports.provenance import Provenance, set_provenance
 from openinfer.lowering.graph.settings import attribute_of
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size, SizeLike
 from openinfer.runtime.tensors import dtype_of
+
+NO_NAMES = frozenset((*DTYPES, "true", "false", "inf", "nan"))
+"""What a setting means by such a word is no variable: none may be called so."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class GraphWriter:
         self._top: list[Operation] = []
         self._blocks: dict[str, list[Operation]] = {"entry": []}
         self._into: list[Operation] = self._blocks["entry"]
-        self._names: set[str] = {_clean(name) for name in reserved}
+        self._names: set[str] = {*NO_NAMES, *(_clean(name) for name in reserved)}
         self._provenance = Provenance()
         self.tensors: dict[str, Any] = {}
         self._weights: dict[str, Value] = {}
@@ -215,6 +219,11 @@ class GraphWriter:
         self._add(AssignOp(written.name, written.dtype, written.dims))
         self._add(TransferOp(value.ref, written.ref))
         return written
+
+    def temporary(self, like: Value) -> Value:
+        """A temporary of the same type without a value yet: blocks that were written before fill it."""
+        self._add(AssignOp(like.name, like.dtype, like.dims))
+        return like
 
     def assign_to(self, target: Value, value: Value) -> None:
         """Overwrites a temporary made by `copy`: what a loop carries."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
@@ -25,6 +25,8 @@ from openinfer.dialects.graph import (
 )
 from openinfer.lowering.graph.imports.names_of import read_names, written_names
 from openinfer.lowering.graph.imports.provenance import provenance_of
+from openinfer.lowering.graph.infer_types import with_types
+from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.sizes import Size, SizeLike
 
 _FEWEST = 2
@@ -41,7 +43,8 @@ def program_text(module: ModuleOp, *, comments: bool = False, title: str = "") -
     implied = _implied(module)
     text = ""
     while True:
-        text = print_program(module, Style(short=True, implied=implied, above=layout.above))
+        style = Style(short=True, implied=implied, above=layout.placed(implied).get)
+        text = print_program(module, style)
         wrong = _other_types(module, text, implied)
         if not wrong:
             break
@@ -76,14 +79,22 @@ def _other_types(module: ModuleOp, text: str, implied: Collection[str]) -> set[s
     parsed = parse_text(text).module
     if parsed is None:
         return set(implied)
-    sizes: dict[str, SizeLike] = {
-        op.size.data: op.value.data for op in module.body.ops if isinstance(op, PackageSizeOp)
+    sizes = {
+        op.size.data: op.value.data.constant or 0
+        for op in module.body.ops
+        if isinstance(op, PackageSizeOp)
     }
+    try:
+        parsed = with_types(parsed, None, sizes)
+    except ProgramError:
+        return set(implied)
     ours, theirs = _types(module, sizes), _types(parsed, sizes)
     return {name for name in implied if ours[name] != theirs.get(name)}
 
 
-def _types(module: ModuleOp, sizes: dict[str, SizeLike]) -> dict[str, tuple[str, tuple[Size, ...]]]:
+def _types(
+    module: ModuleOp, sizes: Mapping[str, SizeLike]
+) -> dict[str, tuple[str, tuple[Size, ...]]]:
     return {
         op.variable.data: (op.dtype.data, tuple(dim.substitute(sizes) for dim in op.sizes))
         for op in module.walk()
@@ -99,8 +110,16 @@ class _Paragraphs:
     comments: bool
     lines: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
 
-    def above(self, op: Operation) -> Sequence[str]:
-        return self.lines.get(op, ())
+    def placed(self, implied: Collection[str]) -> dict[Operation, list[str]]:
+        """The lines above statements, above the declarations of what these write where there are any."""
+        found: dict[Operation, list[str]] = {}
+        for op, lines in self.lines.items():
+            first = above = op
+            while isinstance(above.prev_op, AssignOp):
+                above = above.prev_op
+                first = first if above.variable.data in implied else above
+            found[first] = lines
+        return found
 
     def declarations(self, ops: Sequence[VariableOp]) -> None:
         """An empty line between single tensors and the families of a loop."""
@@ -134,18 +153,9 @@ class _Paragraphs:
                     said = comment
             if lines:
                 self.lines[op] = lines
-                self._move(op, lines)
             if isinstance(op, LoopOp | ScopeOp):
                 inner = list(op.body.block.ops)
                 self.read(inner, _loop_prefix(inner))
-
-    def _move(self, op: Operation, lines: list[str]) -> None:
-        """Above the declarations of what a statement writes, where these are written, too."""
-        first = op
-        while isinstance(first.prev_op, AssignOp):
-            first = first.prev_op
-        if first is not op:
-            self.lines[first] = lines
 
 
 def _table(op: VariableOp) -> bool:
@@ -184,17 +194,28 @@ def _group(path: str, prefix: str) -> str:
 
 
 def _joined(groups: Sequence[str], ops: Sequence[Operation]) -> list[str]:
-    """Groups where single statements stand with what is before them, or behind the first paragraph."""
-    found: list[str] = []
+    """Groups where single statements stand with what is behind them, and what has no module with what is
+    before it."""
+    runs: list[tuple[str, int, bool]] = []
     start = 0
     while start < len(groups):
-        stop = start
-        while stop < len(groups) and groups[stop] in (groups[start], ""):
+        stop = start + 1
+        whole = isinstance(ops[start], LoopOp | ScopeOp)
+        while not whole and stop < len(groups) and groups[stop] in (groups[start], ""):
+            if isinstance(ops[stop], LoopOp | ScopeOp):
+                break
             stop += 1
-        alone = stop - start < _FEWEST and not isinstance(ops[start], LoopOp | ScopeOp)
-        name = found[-1] if (alone or not groups[start]) and found else groups[start]
-        found += [name] * (stop - start)
+        runs.append((groups[start], stop - start, whole))
         start = stop
+    found: list[str] = []
+    for place, (name, count, whole) in enumerate(runs):
+        following = runs[place + 1] if place + 1 < len(runs) else None
+        if count < _FEWEST and not whole:
+            if following is not None and not following[2] and following[1] >= _FEWEST:
+                name = following[0]
+            elif found and not runs[place - 1][2]:
+                name = found[-1]
+        found += [name] * count
     return found
 
 

@@ -136,7 +136,7 @@ class VulkanDemands(Demands):
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
         return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
 
-    def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
+    def tiling(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> Tiling | None:
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
 
@@ -220,6 +220,8 @@ def _refused(op: Operation, device: DeviceDescription) -> str | None:
     """Why an op of a body cannot be computed; None where it can."""
     if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
         return None
+    if op.name == "arith.remf":
+        return "the device's remainder of floats is not exact"
     if op.name not in _COMPUTED:
         return f"the device does not compute {op.name}"
     for value in (*op.operands, *op.results):

@@ -82,7 +82,7 @@ class _Sizes:
 
     def __init__(self, known: Mapping[str, int]) -> None:
         self._dimensions = _by_value(known, DIMENSIONS, SMALLEST)
-        self._heads = _by_value(known, HEADS, 2)
+        self._heads = _by_value(known, (*HEADS, *KV_HEADS), 2)
         self._kv_heads = _by_value(known, (*KV_HEADS, *HEADS), 2)
         self._layers = _by_value(known, LAYERS, 2)
 

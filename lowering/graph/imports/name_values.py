@@ -15,6 +15,7 @@ from openinfer.dialects.graph import (
     AssignOp,
     LoopOp,
     OpOp,
+    RefAttr,
     ReturnOp,
     VariableOp,
 )
@@ -29,6 +30,8 @@ from openinfer.lowering.graph.imports.provenance import Provenance, provenance_o
 from openinfer.lowering.graph.imports.words import component, joined, path_words, safe, short
 
 _ENDINGS = ("_w", "_b", "_mean", "_var")
+_ROWS = ("embedding", "gather")
+_ARRANGING = ("reshape", "permute", "transpose", "cast", "slice", "expand", "unsqueeze", "squeeze")
 CARRIED = "h"
 
 
@@ -52,7 +55,7 @@ class NameValues(ModulePass):
         taken = taken_names(op) - naming.own
         names: dict[str, str] = {}
         for name in naming.order:
-            names[name] = fresh(naming.stem(name), taken)
+            names[name] = naming.given[name] = fresh(naming.stem(name), taken)
         rename(op, {old: new for old, new in names.items() if old != new})
 
 
@@ -69,6 +72,10 @@ class _Naming:
     inner: Counter[str] = field(default_factory=Counter[str])
     """How many modules lie in a module."""
     constants: set[str] = field(default_factory=set[str])
+    masks: set[str] = field(default_factory=set[str])
+    """What attention looks through."""
+    given: dict[str, str] = field(default_factory=dict[str, str])
+    """The new names, as far as they are found."""
 
     @staticmethod
     def of(module: ModuleOp) -> _Naming:
@@ -92,6 +99,10 @@ class _Naming:
                 continue
             for name in sorted(written_names(op)):
                 found.makers[name].append(op)
+            if isinstance(op, OpOp) and op.op_name.data == "attention":
+                found.masks |= {
+                    one.variable.data for one in op.inputs.data[3:4] if isinstance(one, RefAttr)
+                }
             path = provenance_of(op).module
             found.last_of[path] = op
         for path in found.last_of:
@@ -120,9 +131,11 @@ class _Naming:
             for op in makers:
                 if found := choose(op):
                     return found
+        if name in self.masks:
+            return "visible"
         for op in makers:
             if isinstance(op, OpOp):
-                return safe(op.op_name.data)
+                return self._by_op(op)
         return safe(name)
 
     def _by_module(self, op: Operation) -> str:
@@ -131,7 +144,7 @@ class _Naming:
         path = provenance.module
         if not path or self.inner[path] or self.last_of.get(path) is not op:
             return ""
-        if isinstance(op, OpOp) and op.op_name.data == "embedding":
+        if isinstance(op, OpOp) and op.op_name.data in _ROWS and _first(op) in self.constants:
             return short(provenance.variable) or "x"
         if isinstance(op, OpOp):
             for ref in list(op.reads())[1:2]:
@@ -140,8 +153,21 @@ class _Naming:
                     return weight.rpartition("_")[0]
         return _path_word(provenance)
 
+    def _by_op(self, op: OpOp) -> str:
+        """The name of what the op arranges anew, else that of the op."""
+        first = op.inputs.data[0] if op.inputs.data else None
+        if op.op_name.data in _ARRANGING and isinstance(first, RefAttr):
+            source = first.variable.data
+            return self.given.get(source, source if source not in self.own else op.op_name.data)
+        return safe(op.op_name.data.removesuffix("_axis"))
+
     def _by_variable(self, op: Operation) -> str:
         return short(provenance_of(op).variable)
+
+
+def _first(op: OpOp) -> str:
+    first = op.inputs.data[0] if op.inputs.data else None
+    return first.variable.data if isinstance(first, RefAttr) else ""
 
 
 def _path_word(provenance: Provenance) -> str:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from openinfer.dialects import opset
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
@@ -27,6 +28,9 @@ from openinfer.lowering.graph.imports.names_of import entry_of, read_names, rena
 from openinfer.lowering.graph.imports.notes import note
 from openinfer.lowering.program.liveness import Flow, Names, nodes_of
 from openinfer.runtime.sizes import Size
+
+_STATES = ("normalise", "rotary")
+"""Families of ops whose result is the operand in another state, beside those that may overwrite it."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +177,7 @@ class _Names:
 
     def _join_results(self) -> None:
         """What is copied into a result is made there, unless it goes round in a loop."""
-        carried = {
-            self.root(op.target.variable.data)
-            for op, _ in self.statements
-            if isinstance(op, TransferOp) and self._is_carried(op.target.variable.data)
-        }
+        carried = self._carried()
         for op, _ in self.statements:
             if isinstance(op, TransferOp) and op.target.variable.data in self.fixed:
                 source = op.source.variable.data
@@ -191,30 +191,39 @@ class _Names:
             self.join(target, source)
 
     def _join_operands(self) -> None:
-        """What an op makes of a value that is needed no more gets its name."""
-        carried = {
-            self.root(op.target.variable.data)
-            for op, _ in self.statements
-            if isinstance(op, TransferOp) and self._is_carried(op.target.variable.data)
-        }
+        """What an op makes of a value that is needed no more gets its name, that of what is carried first."""
         for op, behind in self.statements:
-            if not isinstance(op, OpOp) or len(op.outputs.data) != 1:
+            if not isinstance(op, OpOp) or not _changes_a_value(op):
                 continue
             result = op.outputs.data[0].variable.data
             if result not in self.types:
                 continue
+            needed = {self.root(name) for name in behind if name in self.types}
+            carried = self._carried()
             ending = [
                 ref.variable.data
                 for ref in op.reads()
-                if not ref.indices.data
-                and ref.variable.data in self.types
-                and self.root(ref.variable.data)
-                not in {self.root(name) for name in behind if name in self.types}
+                if ref.variable.data in self.types and self.root(ref.variable.data) not in needed
             ]
             ending.sort(key=lambda name: self.root(name) not in carried)
             for name in ending:
                 if self.root(name) not in self.fixed and self.join(name, result):
                     break
+
+    def _carried(self) -> set[str]:
+        """The classes of what loops carry."""
+        return {
+            self.root(op.target.variable.data)
+            for op, _ in self.statements
+            if isinstance(op, TransferOp) and self._is_carried(op.target.variable.data)
+        }
+
+
+def _changes_a_value(op: OpOp) -> bool:
+    """Whether an op makes another state of its operand, such as a sum, rather than another thing."""
+    spec = opset.find(op.op_name.data)
+    one = len(op.outputs.data) == 1
+    return one and spec is not None and (spec.inplace or spec.family in _STATES)
 
 
 def _named_aside(op: Operation) -> set[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from openinfer.runtime.dtypes import DTYPES
+
 _DROPPED = ("self", "dense", "layer", "model", "module", "transformer", "l")
 _KINDS = {
     "weight": "w",
@@ -32,7 +34,8 @@ _SHORT = {
     "_": "",
 }
 _NORM = re.compile(r"layer_?norm|rms_?norm", re.IGNORECASE)
-_LITERALS = ("inf", "nan", "true", "false")
+_OTHERS = ("inf", "nan", "true", "false", *DTYPES)
+"""Words that settings and operands mean something else by."""
 
 
 def component(text: str) -> str:
@@ -70,7 +73,7 @@ def joined(words: list[str], kind: str = "") -> str:
 def safe(text: str) -> str:
     """The text as a name that a program can have."""
     clean = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "v"
-    return f"v{clean}" if clean[0].isdigit() or clean in _LITERALS else clean
+    return f"v{clean}" if clean[0].isdigit() or clean in _OTHERS else clean
 
 
 def short(variable: str) -> str:
