@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.api import Graph
-from openinfer.compiler.frontend.printer import print_program
 from openinfer.compiler.importers.onnx.reader import OnnxProgram, read_model
+from openinfer.compiler.importers.readable import readable
 from openinfer.runtime.files import AnyPath
-from openinfer.runtime.packages import open_model
 from openinfer.runtime.packages.base import Package
 
 if TYPE_CHECKING:
@@ -28,5 +27,5 @@ def from_onnx(
 
 def made(program: OnnxProgram) -> tuple[Graph, Package]:
     """The text and the package of what was read."""
-    imported = program.imported
-    return Graph(print_program(imported.module), imported.source), open_model(imported.tensors)
+    graph, package, _ = readable(program.imported)
+    return graph, package

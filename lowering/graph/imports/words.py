@@ -47,9 +47,14 @@ def component(text: str) -> str:
 
 
 def path_words(path: str) -> list[str]:
-    """The words of a path that say something: without `self`, `dense`, `model`, and the index of a loop."""
-    parts = [part for part in re.split(r"[./:]+", path) if part and part != "{l}"]
-    parts = [part.replace("_{l}", "").replace("{l}", "") for part in parts]
+    """The words of a path that say something: without `self`, `dense`, `model`, and the index of a
+    loop; `mlp.0` is `mlp0`."""
+    parts: list[str] = []
+    for part in re.split(r"[./:]+", path):
+        if part.isdigit() and parts:
+            parts[-1] += f"{'_' if parts[-1][-1].isdigit() else ''}{part}"
+        elif part and part != "{l}":
+            parts.append(part.replace("_{l}", "").replace("{l}", ""))
     kept = [part for part in parts if part.lower() not in _DROPPED]
     return [component(part) for part in kept or parts[-1:]]
 
