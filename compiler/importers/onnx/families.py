@@ -14,13 +14,15 @@ from openinfer.compiler.importers.onnx import (
     recurrent,
     reduce,
     resize,
+    sampling,
+    signal,
     windows,
 )
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
     *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
-    *(products, quantised, recurrent, reduce, resize, windows),
+    *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
 
 __all__ = ["FAMILIES", "HANDLERS"]
