@@ -66,7 +66,7 @@ def readable(
     module = imported.module.clone()
     tensors = dict(imported.tensors)
     report = Report(imported.source, imported.calls, _statements(module))
-    names = [*SIMPLIFY, *([STATEFUL] if stateful else []), *([ROLL] if roll else []), *NAME]
+    names = [*SIMPLIFY, *([ROLL] if roll else []), *([STATEFUL] if stateful else []), *NAME]
     context = make_context()
     with using_tensors(tensors):
         for name in names:

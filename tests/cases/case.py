@@ -92,7 +92,7 @@ _EXACT_OPS = frozenset(
     "shift_left shift_right round_even bit_cast floor_mod "
     "gather_elements scatter_elements argsort "
     "one_hot pad flip random_uniform multinomial quantize dequantize max_pool1d max_pool2d max_pool3d "
-    "adaptive_max_pool1d adaptive_max_pool2d any all "
+    "quantize_blocks dequantize_blocks adaptive_max_pool1d adaptive_max_pool2d any all "
     "stack tile roll tril triu cumprod".split()
 )
 _SUM_OPS = frozenset(

@@ -108,6 +108,24 @@ def test_minilm() -> None:
     agree(program, model, package, size=9)
 
 
+@pytest.mark.parametrize("name", ["mlp", "cnn", "vit"])
+def test_there_and_back(name: str) -> None:
+    program, package = example(name)
+    model = exported(program, package)
+    again, weights = oi.from_onnx(model.proto())
+    feeds = feeds_of(model, 3)
+    with (
+        oi.Simulator(program, package).make_executor() as first,
+        oi.Simulator(again, weights).make_executor() as second,
+    ):
+        want, have = first.run(**feeds), second.run(**feeds)
+    assert want.keys() == have.keys()
+    for result, value in want.items():
+        np.testing.assert_allclose(
+            np.asarray(have[result]), np.asarray(value), rtol=1e-5, atol=1e-6
+        )
+
+
 ATTENTION = """
 dynamic {{ q: f32[B, L, 16]; k: f32[B, T, {width}]; v: f32[B, T, {width}]; seen: bool[B, 1, 1, T]; }}
 block entry {{

@@ -2,6 +2,7 @@
 
 from openinfer.compiler.importers.onnx import (
     activations,
+    contrib,
     control,
     elementwise,
     indexing,
@@ -13,13 +14,15 @@ from openinfer.compiler.importers.onnx import (
     recurrent,
     reduce,
     resize,
+    sampling,
+    signal,
     windows,
 )
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, control, elementwise, indexing, layout, make, normalise),
-    *(products, quantised, recurrent, reduce, resize, windows),
+    *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
+    *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
 
 __all__ = ["FAMILIES", "HANDLERS"]
