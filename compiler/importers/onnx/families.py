@@ -5,6 +5,7 @@ from openinfer.compiler.importers.onnx import (
     contrib,
     control,
     elementwise,
+    grouped_attention,
     indexing,
     layout,
     make,
@@ -21,7 +22,8 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
+    *(activations, contrib, control, elementwise, grouped_attention),
+    *(indexing, layout, make, normalise),
     *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
 
