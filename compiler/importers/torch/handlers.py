@@ -241,7 +241,7 @@ class Call:
             found.append(self.cast(operand, dtype) if isinstance(operand, Value) else operand)
         if not any(isinstance(one, Value) for one in found):
             found[0] = self.reader.scalar(cast(Any, found[0]), dtype)
-        return found
+        return self.reader.agreed(found)
 
     def named_dtype(self, dtype: Any) -> str:
         """What the language calls a dtype. Raises Refused for one that it lacks."""

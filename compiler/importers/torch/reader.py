@@ -221,6 +221,26 @@ class Reader:
                 self.counting[found.name] = (axes[0], counted[1])
         return found
 
+    def agreed(self, values: Sequence[Operand], joined: int | None = None) -> list[Operand]:
+        """Operands of shapes that fit as the language sees it: PyTorch may know that `2*(H/2)` is H.
+
+        Such a one is reshaped, which the step checks. Axes are counted from the end; `joined` is one that
+        may differ.
+        """
+        tensors = [one for one in values if isinstance(one, Value)]
+        if len(tensors) < 2:
+            return list(values)
+        first = max(tensors, key=lambda one: one.rank)
+        return [self._like(one, first, joined) if isinstance(one, Value) else one for one in values]
+
+    def _like(self, value: Value, first: Value, joined: int | None) -> Value:
+        dims = list(value.dims)
+        for place in range(1, value.rank + 1):
+            own, other = value.dims[-place], first.dims[-place]
+            if own != other and place != joined and equal_if_exact(own, other):
+                dims[-place] = other
+        return self.reshaped(value, dims)
+
     def keep_sign(self, source: Value, value: Value) -> Value:
         """The value, which holds elements of the source and no others."""
         if source.name in self.nonnegative:

@@ -120,13 +120,15 @@ def cat(call: Call) -> Value:
     # An empty tensor of one axis joins with every shape.
     kept = [one for one in values if one.shape != (0,)] or values[:1]
     axis = call.axis(call.spec.rank)
-    return kept[0] if len(kept) == 1 else call.g.op("concat", *kept, axis=axis)
+    if len(kept) == 1:
+        return kept[0]
+    return call.g.op("concat", *call.reader.agreed(kept, call.spec.rank - axis), axis=axis)
 
 
 @handles("aten.stack.default")
 def stack(call: Call) -> Value:
     values = [call.cast(one, call.dtype) for one in call.tensors("tensors")]
-    return call.g.op("stack", *values, axis=call.axis(call.spec.rank))
+    return call.g.op("stack", *call.reader.agreed(values), axis=call.axis(call.spec.rank))
 
 
 @handles(
