@@ -9,10 +9,10 @@ from openinfer.compiler.registry import load
 from openinfer.compiler.tools.report import UsageError
 
 READERS = {
-    ".onnx": "openinfer.compiler.importers.onnx.reader:read_model",
+    ".onnx": "openinfer.compiler.importers.onnx.imported:read_file",
     ".pt2": "openinfer.compiler.importers.torch.export:import_module",
 }
-"""A function of a path that gives what is `Imported`, or has it, by the suffix of the file."""
+"""A function of a path that gives what is `Imported`, by the suffix of the file."""
 
 
 def foreign_file(path: Path) -> Path:
@@ -35,5 +35,4 @@ def foreign_file(path: Path) -> Path:
 def read_foreign(path: Path) -> Imported:
     """What the reader of the file's kind makes of it. Raises UsageError, and what the reader refuses."""
     file = foreign_file(path)
-    found = load(READERS[file.suffix.lower()])(file)
-    return found if isinstance(found, Imported) else found.imported
+    return load(READERS[file.suffix.lower()])(file)
