@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
+from openinfer.compiler.importers.codes import CODES as IMPORTS
 from openinfer.compiler.importers.onnx.file_codes import CODES as ONNX_FILES
 from openinfer.compiler.importers.onnx.import_codes import CODES as ONNX_IMPORTS
 from openinfer.compiler.importers.torch.codes import CODES as TORCH
@@ -326,6 +327,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **TOOLS,
     **REFERENCE,
     **LANGUAGE_MODELS,
+    **IMPORTS,
     **ONNX_FILES,
     **ONNX_IMPORTS,
     **TORCH,

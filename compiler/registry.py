@@ -35,6 +35,7 @@ PASSES: dict[str, str] = {
     "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
     "hoist-masks": "openinfer.lowering.graph.imports.hoist_masks:HoistMasks",
+    "add-cache": "openinfer.lowering.graph.imports.add_cache:AddCache",
     "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
     "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
     "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",

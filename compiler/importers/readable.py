@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -27,12 +26,11 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
-from openinfer.lowering.graph.imports.families import INDEX
 from openinfer.lowering.graph.imports.name_sizes import SIZES
 from openinfer.lowering.graph.imports.names_of import taken_names
 from openinfer.lowering.graph.imports.notes import collecting_notes
 from openinfer.lowering.graph.imports.tensors import using_tensors
-from openinfer.lowering.program.sources import package_name, pattern_of
+from openinfer.lowering.program.sources import member_indices, package_name, pattern_of
 from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.memory import MemoryPackage
 from openinfer.runtime.packages.oinf_writer import OinfContent
@@ -68,7 +66,7 @@ def readable(
     module = imported.module.clone()
     tensors = dict(imported.tensors)
     report = Report(imported.source, imported.calls, _statements(module))
-    names = [*SIMPLIFY, *([STATEFUL] if stateful else []), *([ROLL] if roll else []), *NAME]
+    names = [*SIMPLIFY, *([ROLL] if roll else []), *([STATEFUL] if stateful else []), *NAME]
     context = make_context()
     with using_tensors(tensors):
         for name in names:
@@ -129,14 +127,10 @@ def _used(module: ModuleOp, tensors: Mapping[str, Any]) -> dict[str, Any]:
             if name in tensors:
                 found[name] = tensors[name]
             continue
-        expression = re.compile(_members(pattern))
-        found |= {name: value for name, value in tensors.items() if expression.fullmatch(name)}
+        for name, value in tensors.items():
+            if member_indices(pattern, name) is not None:
+                found[name] = value
     return found
-
-
-def _members(pattern: str) -> str:
-    first, *rest = pattern.split(f"{{{INDEX}}}")
-    return re.escape(first) + r"(0|[1-9][0-9]*)" + r"\1".join(map(re.escape, rest))
 
 
 def _statements(module: ModuleOp) -> int:

@@ -10,7 +10,7 @@ from openinfer.compiler.tools.report import UsageError
 
 READERS = {
     ".onnx": "openinfer.compiler.importers.onnx.imported:read_file",
-    ".pt2": "openinfer.compiler.importers.torch.export:read_file",
+    ".pt2": "openinfer.compiler.importers.torch.export:import_module",
 }
 """A function of a path that gives what is `Imported`, by the suffix of the file."""
 

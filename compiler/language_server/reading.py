@@ -7,7 +7,6 @@ goes on at the next `;`, brace, or line that begins like a statement.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from openinfer.compiler.frontend.lexer import Token
@@ -15,6 +14,7 @@ from openinfer.compiler.frontend.parse_nodes import FIRST_EDITION_SECTIONS, READ
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.language_server.symbols import Definition, Region, Symbol, Word
 from openinfer.dialects import opset
+from openinfer.lowering.program.sources import PLACEHOLDER
 
 SECTIONS = {
     **{word: word for word in SECTION_WORDS},
@@ -25,7 +25,6 @@ SECTIONS = {
 LITERALS = ("true", "false", "inf", "nan")
 _DEEPEST = 64
 """Bodies inside each other, of which the frontend takes half as many; what is deeper counts as flat."""
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _BEHIND = {
     "name": READERS.keys(),
     ";": ("barrier", "return"),
@@ -194,7 +193,7 @@ class Reader:
         """The names in braces of a string, if one stands here."""
         token = self.ahead()
         if token.kind == "string":
-            for place in _PLACEHOLDER.finditer(token.text):
+            for place in PLACEHOLDER.finditer(token.text):
                 start = token.span.start + place.start(1)
                 self.words.append(Word(Span(start, start + len(place[1])), role, place[1], owner))
 

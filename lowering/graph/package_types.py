@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from openinfer.dialects.graph import VariableOp
 from openinfer.dialects.opset import TensorSpec
 from openinfer.lowering.locations import location_of
-from openinfer.lowering.program.sources import package_name, pattern_of
+from openinfer.lowering.program.sources import member_indices, package_name, pattern_of
 from openinfer.runtime.errors import Diagnostic
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.tensors import Tensor
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
-
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 def type_in(
@@ -32,13 +29,8 @@ def type_in(
     if package is None:
         return TensorSpec.of("i64") if package_name(variable) in sizes else None
     if pattern is not None:
-        member = re.compile(
-            "".join(
-                re.escape(part) if position % 2 == 0 else "(?:0|[1-9][0-9]*)"
-                for position, part in enumerate(_PLACEHOLDER.split(pattern))
-            )
-        )
-        name = next((name for name in package.tensors if member.fullmatch(name)), None)
+        members = (name for name in package.tensors if member_indices(pattern, name) is not None)
+        name = next(members, None)
     else:
         name = package_name(variable)
     if name is None:

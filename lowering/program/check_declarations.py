@@ -15,7 +15,7 @@ from openinfer.lowering.program.literals import number_of, wanted_values
 from openinfer.lowering.program.names import Variable, walk
 from openinfer.lowering.program.places import Part
 from openinfer.lowering.program.report import did_you_mean
-from openinfer.lowering.program.sources import stored_dtype
+from openinfer.lowering.program.sources import PLACEHOLDER, stored_dtype
 from openinfer.lowering.program.view import auto_indices, fixed_bounds
 from openinfer.runtime.dtypes import BLOCK_DTYPES, DTYPES, PACKAGE_DTYPES, DType
 from openinfer.runtime.sizes import Size
@@ -371,7 +371,10 @@ class DeclarationChecks(NodeChecks):
         value = op.option("pattern")
         if not isinstance(value, StringAttr) or not value.data:
             return  # reported already
-        placeholders = _PLACEHOLDER.findall(value.data)
+        placeholders = [
+            known[1] if (known := PLACEHOLDER.fullmatch(f"{{{text}}}")) else text
+            for text in _PLACEHOLDER.findall(value.data)
+        ]
         indices, name = [index.data for index in op.indices], op.variable.data
         if not indices:
             listed = ", ".join(dict.fromkeys(p for p in placeholders if p.isidentifier())) or "l"

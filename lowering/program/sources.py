@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute
@@ -18,7 +19,8 @@ from openinfer.dialects.graph import (
 )
 from openinfer.runtime.sizes import Size
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\s*\+\s*([0-9]{1,9}))?\}")
+"""`{l}`, or `{l + 1}`, in a pattern."""
 
 
 @dataclass
@@ -61,29 +63,46 @@ def pattern_of(variable: VariableOp) -> str | None:
 
 
 def member_name(pattern: str, indices: dict[str, int]) -> str:
-    """The tensor of one member: every `{index}` replaced by its number."""
-    return _PLACEHOLDER.sub(lambda m: str(indices[m.group(1)]), pattern)
+    """The tensor of one member: every `{index}` replaced by its number, `{index + 1}` by the next one."""
+    return PLACEHOLDER.sub(lambda m: str(indices[m.group(1)] + int(m.group(2) or 0)), pattern)
 
 
 def family_extents(pattern: str, order: list[str], names: Iterable[str]) -> list[int]:
     """How far each index of a prefix table reaches in a package: largest number found + 1."""
-    expression = ""
-    seen: set[str] = set()
-    position = 0
-    for match in _PLACEHOLDER.finditer(pattern):
-        expression += re.escape(pattern[position : match.start()])
-        name = match.group(1)
-        expression += f"(?P={name})" if name in seen else f"(?P<{name}>0|[1-9][0-9]{{0,8}})"
-        seen.add(name)
-        position = match.end()
-    expression += re.escape(pattern[position:])
-    compiled = re.compile(expression)
     extents = [0] * len(order)
     for name in names:
-        if match := compiled.fullmatch(name):
+        found = member_indices(pattern, name)
+        if found is not None:
             for i, index in enumerate(order):
-                extents[i] = max(extents[i], int(match.group(index)) + 1)
+                extents[i] = max(extents[i], found[index] + 1)
     return extents
+
+
+def member_indices(pattern: str, name: str) -> dict[str, int] | None:
+    """The member that a tensor is of a prefix table; None for one that its pattern does not mean."""
+    compiled, places = _compiled(pattern)
+    match = compiled.fullmatch(name)
+    if match is None:
+        return None
+    found: dict[str, int] = {}
+    for number, (index, offset) in zip(match.groups(), places):
+        value = int(number) - offset
+        if value < 0 or found.setdefault(index, value) != value:
+            return None
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], list[tuple[str, int]]]:
+    """What names of a pattern look like, and the index and offset of each number in them."""
+    expression = ""
+    places: list[tuple[str, int]] = []
+    position = 0
+    for match in PLACEHOLDER.finditer(pattern):
+        expression += re.escape(pattern[position : match.start()]) + "(0|[1-9][0-9]{0,8})"
+        places.append((match.group(1), int(match.group(2) or 0)))
+        position = match.end()
+    return re.compile(expression + re.escape(pattern[position:])), places
 
 
 def solve_dims(

@@ -85,6 +85,25 @@ def test_an_edited_text_is_another_model(net: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(program.make_executor().run(x=x)["y"], want, rtol=1e-5, atol=1e-6)
 
 
+def test_an_onnx_file_is_read(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the extra `import`")
+    h = onnx.helper
+    w = np.arange(6, dtype=np.float32).reshape(3, 2)
+    graph = h.make_graph(
+        [h.make_node("MatMul", ["x", "w"], ["a"]), h.make_node("Relu", ["a"], ["y"])],
+        "net",
+        [h.make_tensor_value_info("x", 1, ["N", 3])],
+        [h.make_tensor_value_info("y", 1, ["N", 2])],
+        [onnx.numpy_helper.from_array(w, "w")],
+    )
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 18)]), tmp_path / "net.onnx")
+    assert main(["import", str(tmp_path), "-o", str(tmp_path / "out")]) == 0
+    model = oi.open_model(tmp_path / "out/model.oinf")
+    program = oi.Simulator(oi.graph_file(tmp_path / "out/model.oi"), model)
+    x = np.array([[1, -2, 0.5], [0, 1, 1]], np.float32)
+    np.testing.assert_allclose(program.make_executor().run(x=x)["y"], np.maximum(x @ w, 0))
+
+
 def test_files_that_are_there_stay(net: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "model.oi").write_text("mine")
     assert main(["import", str(net), "-o", str(tmp_path)]) == 2

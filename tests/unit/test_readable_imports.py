@@ -80,6 +80,18 @@ def first_differs() -> Imported:
     return net.finish(h)
 
 
+def stages() -> Imported:
+    """Of each stage the first block is wider inside: its weights have other shapes under the same names."""
+    net = Net(7)
+    h = net.x
+    for i in range(4):
+        path = f"layer1.{i}"
+        up = net.linear(h, f"{path}.up", WIDTH * (1 if i else 3))
+        up = net.linear(net.g.op("relu", up), f"{path}.down")
+        h = net.g.op("add", up, h)
+    return net.finish(h)
+
+
 def alternating() -> Imported:
     net = Net(2)
     h = net.x
@@ -129,6 +141,7 @@ def inner_value_is_read() -> Imported:
     [
         (equal_layers, ["loop layers (l in 0..num_hidden_layers) {"], 40),
         (first_differs, ["loop blocks (l in 1..5) {"], 45),
+        (stages, ["loop layer1 (l in 0..3) {"], 40),
         (alternating, ["loop layers (l in 0..3) {"], 45),
         (numbers_differ, ["loop layers (l in 0..num_hidden_layers) {"], 35),
         (no_names, ["loop layers (l in 0..num_hidden_layers) {"], 35),
@@ -148,7 +161,7 @@ def test_the_text_computes_what_was_imported(
     assert formatted(text, "net.oi") == text
     assert str(readable(make())[0]) == text, "the same model gives another text"
     after = oi.Simulator(graph, package)
-    compiled = oi.compile(graph, package) if make in (first_differs, numbers_differ) else None
+    compiled = oi.compile(graph, package) if make in (stages, numbers_differ) else None
     plain, plain_package, _ = readable(imported, roll=False, comments=True)
     assert "loop " not in str(plain)
     unrolled = oi.Simulator(plain, plain_package)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
@@ -14,7 +14,13 @@ from openinfer.dialects.graph import RefAttr, VariableOp
 from openinfer.lowering.graph.imports.lines import Lines
 from openinfer.lowering.graph.imports.names_of import fresh
 from openinfer.lowering.graph.imports.tensors import tensors
-from openinfer.lowering.program.sources import member_name, package_name, pattern_of
+from openinfer.lowering.program.sources import (
+    PLACEHOLDER,
+    member_indices,
+    member_name,
+    package_name,
+    pattern_of,
+)
 from openinfer.runtime.sizes import Size
 
 INDEX = "l"
@@ -80,19 +86,27 @@ class Families:
         """The family of constants, one for each layer, if there can be one.
 
         All tensors that a pattern stands for have one type, and none is missing: what the model is
-        compared with is the whole family.
+        compared with is the whole family. Where the tensors before the first layer's are others, the
+        pattern begins behind them: `layer.{l + 1}.w`.
         """
         ops = [self.lines.constants[name] for name in names]
         family = progression([package_name(op) for op in ops])
-        if family is None:
-            return None
-        by_name = {package_name(op): op for op in self.lines.constants.values()}
-        last = family.start + family.step * (len(names) - 1)
-        for number in range(last + 1):
-            member = by_name.get(member_name(family.pattern, {INDEX: number}))
-            if member is None or _type(member) != _type(ops[0]):
-                return None
-        return family
+        if family is None or self._is_whole(family, ops):
+            return family
+        later = replace(family, pattern=behind(family.pattern, family.start), start=0)
+        return later if family.start and self._is_whole(later, ops) else None
+
+    def _is_whole(self, family: Family, ops: Sequence[VariableOp]) -> bool:
+        """Whether each member that there is has the type of the layers', and none of them is missing."""
+        last = family.start + family.step * (len(ops) - 1)
+        found: set[int] = set()
+        for op in self.lines.constants.values():
+            indices = member_indices(family.pattern, package_name(op))
+            if indices is not None:
+                if _type(op) != _type(ops[0]):
+                    return False
+                found.add(indices[INDEX])
+        return found >= set(range(last + 1))
 
     def renamed(self, names: Sequence[str], pattern: str) -> Family | None:
         """The same after the tensors got names of a pattern: for those that no file has named.
@@ -131,21 +145,18 @@ class Families:
         )
         first: VariableOp | None = None
         for constant, old in self.lines.constants.items():
-            number = _number(family.pattern, package_name(old))
-            if number is not None and _type(old) == _type(ops[0]):
-                self.members[constant] = RefAttr.of(name, [number])
+            indices = member_indices(family.pattern, package_name(old))
+            if indices is not None:
+                self.members[constant] = RefAttr.of(name, [indices[INDEX]])
                 first = first or old
         assert first is not None
         Rewriter.insert_op(op, InsertPoint.before(first))
         self.made[family.pattern] = op
 
 
-def _number(pattern: str, name: str) -> int | None:
-    """Which member of the family a tensor is."""
-    first, *rest = pattern.split(f"{{{INDEX}}}")
-    expression = re.escape(first) + r"(0|[1-9][0-9]*)" + r"\1".join(map(re.escape, rest))
-    match = re.fullmatch(expression, name)
-    return int(match.group(1)) if match else None
+def behind(pattern: str, start: int) -> str:
+    """The pattern of the members from `start` on."""
+    return pattern.replace(f"{{{INDEX}}}", f"{{{INDEX} + {start}}}")
 
 
 def _type(op: VariableOp) -> object:
@@ -159,4 +170,4 @@ def _with_ref(op: VariableOp, name: str) -> DictionaryAttr:
 
 def _word(pattern: str) -> str:
     """A name for the declaration until it gets a better one."""
-    return "".join(c if c.isalnum() else "_" for c in pattern.replace(f"{{{INDEX}}}", ""))
+    return "".join(c if c.isalnum() else "_" for c in PLACEHOLDER.sub("", pattern))

@@ -74,14 +74,17 @@ class NameParameters(ModulePass):
 def _tables(module: ModuleOp) -> set[str]:
     """Constants that rows are taken of: `embedding(words, tokens)` needs no `words_w`."""
     found: set[str] = set()
+    sliced: set[str] = set()
     others: set[str] = set()
     for op in all_ops(module):
         if isinstance(op, OpOp):
-            place = 0 if op.op_name.data in ("embedding", "gather", "slice") else len(op.inputs)
             for number, operand in enumerate(op.inputs):
                 if isinstance(operand, RefAttr):
-                    (found if number == place else others).add(operand.variable.data)
-    return found - others
+                    table = number == 0 and op.op_name.data in ("embedding", "gather")
+                    rows = number == 0 and op.op_name.data == "slice"
+                    target = found if table else sliced if rows else others
+                    target.add(operand.variable.data)
+    return found | (sliced - others)
 
 
 def _sort(module: ModuleOp) -> None:

@@ -30,6 +30,7 @@ from openinfer.lowering.graph.imports.provenance import Provenance, provenance_o
 from openinfer.lowering.graph.imports.words import component, joined, path_words, safe, short
 
 _ENDINGS = ("_w", "_b", "_mean", "_var")
+_ROLES = ("q", "k", "v", "visible")
 _ROWS = ("embedding", "gather")
 _ARRANGING = ("reshape", "permute", "transpose", "cast", "slice", "expand", "unsqueeze", "squeeze")
 CARRIED = "h"
@@ -72,8 +73,8 @@ class _Naming:
     inner: Counter[str] = field(default_factory=Counter[str])
     """How many modules lie in a module."""
     constants: set[str] = field(default_factory=set[str])
-    masks: set[str] = field(default_factory=set[str])
-    """What attention looks through."""
+    roles: dict[str, str] = field(default_factory=dict[str, str])
+    """What attention takes a value for."""
     given: dict[str, str] = field(default_factory=dict[str, str])
     """The new names, as far as they are found."""
 
@@ -100,9 +101,9 @@ class _Naming:
             for name in sorted(written_names(op)):
                 found.makers[name].append(op)
             if isinstance(op, OpOp) and op.op_name.data == "attention":
-                found.masks |= {
-                    one.variable.data for one in op.inputs.data[3:4] if isinstance(one, RefAttr)
-                }
+                for one, role in zip(op.inputs, _ROLES):
+                    if isinstance(one, RefAttr):
+                        found.roles.setdefault(one.variable.data, role)
             path = provenance_of(op).module
             found.last_of[path] = op
         for path in found.last_of:
@@ -131,8 +132,8 @@ class _Naming:
             for op in makers:
                 if found := choose(op):
                     return found
-        if name in self.masks:
-            return "visible"
+        if name in self.roles:
+            return self.roles[name]
         for op in makers:
             if isinstance(op, OpOp):
                 return self._by_op(op)

@@ -62,6 +62,7 @@ class _Scores:
     """Scores on the way from the product to the softmax."""
 
     scale: float = 1.0
+    softcap: float | None = None
     masks: list[Operand] = field(default_factory=list[Operand])
 
 
@@ -97,6 +98,8 @@ def _attend(editor: Editor, op: OpOp) -> bool:
     if order is not None and list(order) != list(range(len(order))):
         k = editor.insert(op, "transpose", [source], {"perm": order})
     settings: dict[str, object] = {"scale": shortest(scores.scale)}
+    if scores.softcap is not None:
+        settings["softcap"] = scores.softcap
     operands: list[Operand] = [q, k, v, *scores.masks]
     return editor.redefine(op, "attention", operands, settings) is not None
 
@@ -135,6 +138,15 @@ def _product(uses: Uses, operand: Operand, scores: _Scores) -> OpOp | None:
             inner, factor = scaled(uses, operand)
             if inner == operand:
                 return None
+            capped = uses.definition(inner, "tanh")
+            if capped is not None:
+                # c * tanh(s / c)
+                if scores.softcap is not None or scores.scale != 1 or factor <= 0:
+                    return None
+                scores.softcap = shortest(factor)
+                operand, within = scaled(uses, capped.inputs.data[0])
+                scores.scale = factor * within
+                continue
             operand, scores.scale = inner, scores.scale * factor
         elif name == "add":
             sides = [(x, m) for x, m in either(op) if _leads_to_product(uses, x)]
@@ -170,6 +182,9 @@ def _shows(uses: Uses, condition: Operand, dims: tuple[Size, ...] | None) -> boo
 
 def _leads_to_product(uses: Uses, operand: Operand) -> bool:
     inner, _ = scaled(uses, operand)
+    capped = uses.definition(inner, "tanh")
+    if capped is not None:
+        inner, _ = scaled(uses, capped.inputs.data[0])
     op = uses.definition(inner, "matmul", "add")
     if op is not None and kind(op) == "add":
         return any(_leads_to_product(uses, one) for one in op.inputs)

@@ -348,7 +348,8 @@ class _Roller:
         if len(word) < 2 or word[0].isdigit():
             word = "layers"
         labels = {op.loop_name.data for op in all_ops(self._module) if isinstance(op, LoopOp)}
-        return fresh(word if word.endswith("s") else f"{word}s", labels)
+        several = word if word.endswith("s") or word[-1].isdigit() else f"{word}s"
+        return fresh(several, labels)
 
 
 def _at(op: Operation, other: Operation) -> Operation:

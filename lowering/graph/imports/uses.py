@@ -38,7 +38,7 @@ from openinfer.dialects.graph import (
     VariableOp,
     YieldOp,
 )
-from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.dialects.graph.syntax import OPEN, GraphOp
 from openinfer.dialects.ops.base import NameRef, OpSpec, TensorSpec
 from openinfer.lowering.graph.imports.tensors import FOLD_LIMIT, small
 from openinfer.lowering.graph.settings import python_value
@@ -172,6 +172,8 @@ class Uses:
             dtype, dims = several[0].dtype.data, several[0].sizes
         else:
             dtype, dims = declared.dtype.data, declared.sizes
+        if dtype == OPEN:
+            return None
         return TensorSpec(ALIASES.get(dtype, dtype), dims, operand.text)
 
     def dims(self, operand: Attribute) -> tuple[Size, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from openinfer.lowering.program.sources import PLACEHOLDER
 from openinfer.runtime.dtypes import DTYPES
 
 _DROPPED = ("self", "dense", "layer", "model", "module", "transformer", "l")
@@ -47,9 +48,14 @@ def component(text: str) -> str:
 
 
 def path_words(path: str) -> list[str]:
-    """The words of a path that say something: without `self`, `dense`, `model`, and the index of a loop."""
-    parts = [part for part in re.split(r"[./:]+", path) if part and part != "{l}"]
-    parts = [part.replace("_{l}", "").replace("{l}", "") for part in parts]
+    """The words of a path that say something: without `self`, `dense`, `model`, and the index of a
+    loop; `mlp.0` is `mlp0`."""
+    parts: list[str] = []
+    for part in re.split(r"[./:]+", PLACEHOLDER.sub("{l}", path)):
+        if part.isdigit() and parts:
+            parts[-1] += f"{'_' if parts[-1][-1].isdigit() else ''}{part}"
+        elif part and part != "{l}":
+            parts.append(part.replace("_{l}", "").replace("{l}", ""))
     kept = [part for part in parts if part.lower() not in _DROPPED]
     return [component(part) for part in kept or parts[-1:]]
 
@@ -58,6 +64,7 @@ def parameter_words(name: str) -> tuple[list[str], list[str], str]:
     """What layers and the tensor's module in a layer are called, and what the tensor is of it: `w`, `b`."""
     head, _, last = name.rpartition(".")
     path, kind = (head, _KINDS[last]) if last in _KINDS and head else (name, "")
+    path = PLACEHOLDER.sub("{l}", path)
     outer, mark, inner = path.partition("{l}.")
     if not mark:
         return [], path_words(path), kind

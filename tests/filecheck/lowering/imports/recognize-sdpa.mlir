@@ -54,6 +54,33 @@ graph.block entry {
   graph.return (y)
 }
 // -----
+// Scores that stay within a limit.
+// CHECK: graph.op attention(q, k, v, m) -> (y) settings {scale = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64}
+// CHECK-NEXT: graph.return
+graph.variable q dynamic f32 [L, 16]
+graph.variable k dynamic f32 [L, 16]
+graph.variable v dynamic f32 [L, 16]
+graph.variable m dynamic f32 [L]
+graph.block entry {
+  graph.assign s f32 [L, L]
+  graph.assign t f32 [L, L]
+  graph.assign u f32 [L, L]
+  graph.assign c f32 [L, L]
+  graph.assign d f32 [L, L]
+  graph.assign w f32 [L, L]
+  graph.assign p f32 [L, L]
+  graph.assign y f32 [L, 16]
+  graph.op matmul(q, k) -> (s) settings {transpose_b = true}
+  graph.op mul(s, 0.5) -> (t)
+  graph.op div(t, 30.0) -> (u)
+  graph.op tanh(u) -> (c)
+  graph.op mul(c, 30.0) -> (d)
+  graph.op add(d, m) -> (w)
+  graph.op softmax(w) -> (p)
+  graph.op matmul(p, v) -> (y)
+  graph.return (y)
+}
+// -----
 // Heads that are repeated in front of it.
 // CHECK: graph.op attention(q, k, v) -> (y)
 // CHECK-NEXT: graph.return
