@@ -115,3 +115,26 @@ graph.block entry {
   graph.op attention(x, x, x, m) -> (a)
   graph.return (a)
 }
+// -----
+// A condition is said shorter, also where the number that hides is finite.
+// CHECK: graph.op where([[C:[a-z0-9_]+]], zero, -3.0e+38) -> ([[W:[a-z0-9_]+]])
+// CHECK-NOT: iota
+// CHECK: graph.op attention(x, x, x, [[W]]) -> (a)
+graph.variable given dynamic bool [B, L]
+graph.variable zero constant f32 {init = 0.0}
+graph.variable x dynamic f32 [B, 2, L, 8]
+graph.block entry {
+  graph.assign g bool [B, 1, 1, L]
+  graph.assign r i64 [L, 1]
+  graph.assign p bool [L, 1]
+  graph.assign c bool [B, 1, L, L]
+  graph.assign w f32 [B, 1, L, L]
+  graph.assign a f32 [B, 2, L, 8]
+  graph.op reshape(given) -> (g) settings {shape = [#graph.size<B>, 1, 1, #graph.size<L>]}
+  graph.op iota() -> (r) settings {shape = [#graph.size<L>, 1], axis = 0}
+  graph.op ge(r, 0) -> (p)
+  graph.op and(p, g) -> (c)
+  graph.op where(c, zero, -3.0e+38) -> (w)
+  graph.op attention(x, x, x, w) -> (a)
+  graph.return (a)
+}
