@@ -2,9 +2,11 @@
 
 from openinfer.compiler.importers.onnx import (
     activations,
+    attention,
     contrib,
     control,
     elementwise,
+    grouped_attention,
     indexing,
     layout,
     make,
@@ -21,7 +23,8 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
+    *(activations, attention, contrib, control, elementwise, grouped_attention),
+    *(indexing, layout, make, normalise),
     *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
 

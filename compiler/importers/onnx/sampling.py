@@ -24,6 +24,14 @@ def grid_sample(node: Node) -> Result:
     if axes not in (2, 3) or grid.rank != x.rank or grid.dims[-1].constant != axes:
         raise Refusal(DAMAGED, "GridSample has a grid that does not fit its tensor")
     node.need(mode != "cubic" or axes == 2, "mode=cubic of volumes")
+    if mode != "cubic" or padding == "zeros":
+        settings: dict[str, object] = {} if padding == "zeros" else {"padding_mode": padding}
+        if mode != "linear":
+            settings["mode"] = {"cubic": "bicubic"}.get(mode, mode)
+        if corners:
+            settings["align_corners"] = True
+        return g.op("grid_sample", x, grid, **settings)
+    # Elements between the border and the first one are read otherwise by our op.
     extents = [_extent(node, dim.constant) for dim in x.dims[2:]]
     count = product(list(grid.dims[1:-1]))
     # The last coordinate of the grid belongs to the first axis.
