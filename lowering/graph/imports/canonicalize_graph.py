@@ -14,12 +14,13 @@ from xdsl.passes import ModulePass
 from openinfer.dialects import opset
 from openinfer.dialects.graph import LiteralAttr, Operand, OpOp, RefAttr
 from openinfer.dialects.ops.base import FLOATS, POINTWISE
-from openinfer.dialects.ops.layout import permutation
+from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.lowering.graph.imports.drop_dead import drop_dead
 from openinfer.lowering.graph.imports.editing import Editor, literal
 from openinfer.lowering.graph.imports.uses import kind, registered, settings_of, written_settings
 from openinfer.lowering.program.literals import wanted_values
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.sizes import Size
 
 RESHAPES = ("reshape", "unsqueeze", "squeeze")
 TRANSPOSES = ("transpose", "permute")
@@ -144,6 +145,49 @@ def _join_transposes(editor: Editor, op: OpOp) -> bool:
         return False
     order = [first[axis] for axis in second]
     return editor.redefine(op, "transpose", [inner.inputs.data[0]], {"perm": order}) is not None
+
+
+def _matrices(editor: Editor, op: OpOp) -> bool:
+    """reshape(transpose(reshape(x))) of matrices, the axes in front joined and apart again: transpose(x)"""
+    uses = editor.uses
+    turned = uses.definition(op.inputs.data[0], *TRANSPOSES) if kind(op) in RESHAPES else None
+    if turned is None or order_of(editor, turned) != (0, 2, 1):
+        return False
+    joined = uses.definition(turned.inputs.data[0], *RESHAPES)
+    if joined is None or not uses.stable(joined.inputs.data[0]):
+        return False
+    x, flat = uses.dims(joined.inputs.data[0]), uses.dims(turned.inputs.data[0])
+    result = uses.dims(op.outputs.data[0])
+    if x is None or flat is None or result is None or len(x) < 3 or x[-2:] != flat[-2:]:
+        return False
+    if result != (*x[:-2], x[-1], x[-2]):
+        return False
+    order = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
+    new = editor.redefine(op, "transpose", [joined.inputs.data[0]], {"perm": order})
+    return new is not None
+
+
+def _cut(editor: Editor, op: OpOp) -> bool:
+    """slice(concat(x, y)) that is just one of the parts: that part"""
+    joined = editor.uses.definition(op.inputs.data[0], "concat") if kind(op) == "slice" else None
+    spec = None if joined is None else editor.uses.spec(op.inputs.data[0])
+    if joined is None or spec is None:
+        return False
+    axis, start = settings_of(joined)["axis"] % spec.rank, Size.of(0)
+    try:
+        bounds = slice_bounds(spec, settings_of(op))
+    except opset.OpError:
+        return False
+    if any(b != (Size.of(0), d, 1) for a, (b, d) in enumerate(zip(bounds, spec.dims)) if a != axis):
+        return False
+    for part in joined.inputs:
+        dims = editor.uses.dims(part)
+        if dims is None or not isinstance(part, RefAttr):
+            return False
+        if bounds[axis] == (start, start + dims[axis], 1):
+            return editor.alias(op, part)
+        start = start + dims[axis]
+    return False
 
 
 def _leading(editor: Editor, op: OpOp) -> bool:
@@ -271,5 +315,5 @@ def _literal_dtype(editor: Editor, op: OpOp, operands: list[Operand], place: int
 
 _RULES = (
     *(_same, _neutral, _named, _join_reshapes, _join_transposes),
-    *(_leading, _stretch, _mask, _literals),
+    *(_matrices, _cut, _leading, _stretch, _mask, _literals),
 )

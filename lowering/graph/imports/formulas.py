@@ -200,11 +200,13 @@ def bounds(size: Size, dims: Sequence[Size]) -> tuple[Size | None, Size | None]:
         if not named:
             low, high = low + term, high + term
             continue
-        if len(monomial) != 1 or monomial[0][0] != "name":
+        atoms = [atom for atom in monomial if atom[0] == "name" and str(atom[1]).startswith("?")]
+        rest = Size((((*(atom for atom in monomial if atom not in atoms),), 1),))
+        if len(atoms) != 1 or axes_of(rest) or not rest.nonnegative:
             return None, None
         (axis,) = named
         if axis >= len(dims):
             return None, None
-        most = (dims[axis] - 1) * coefficient
+        most = (dims[axis] - 1) * rest * coefficient
         low, high = (low, high + most) if coefficient > 0 else (low + most, high)
     return low, high

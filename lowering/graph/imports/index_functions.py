@@ -23,6 +23,7 @@ from openinfer.lowering.graph.imports.formulas import (
     Holds,
     Truth,
     at_least,
+    bounds,
     conjunction,
     decided,
     disjunction,
@@ -244,6 +245,9 @@ class IndexFunctions:
         if chosen.constant is not None and chosen.constant < 0:
             return None
         axis = int(str(settings["axis"])) % source.rank
+        flat = self._unflattened(op, chosen, source, picked) if axis == 0 else None
+        if flat is not None:
+            return flat
         # The axes of the indices stand where the axis of the table was.
         moved = self.substitute(
             Integer(chosen), {one: index(one + axis) for one in range(picked.rank)}
@@ -251,6 +255,32 @@ class IndexFunctions:
         assert isinstance(moved, Integer)
         places = {one: index(one + picked.rank - 1) for one in range(axis + 1, source.rank)}
         return self.substitute(form, {**places, axis: moved.value})
+
+    def _unflattened(
+        self, op: OpOp, chosen: Size, source: TensorSpec, picked: TensorSpec
+    ) -> Form | None:
+        """Of rows of a matrix that is laid out as one axis: row * width + column."""
+        merged = self.uses.definition(op.inputs.data[0], "reshape")
+        inner = None if merged is None else self.uses.dims(merged.inputs.data[0])
+        if merged is None or inner is None or len(inner) != 2:
+            return None
+        if any(dim.constant != 1 for dim in source.dims[1:]):
+            return None
+        rows, column = Size.of(0), Size.of(0)
+        for term in chosen.terms:
+            part = Size((term,))
+            quotient = part // inner[1]
+            if quotient * inner[1] == part:
+                rows = rows + quotient
+            else:
+                column = column + part
+        low, high = bounds(column, picked.dims)
+        if low is None or high is None or not low.nonnegative:
+            return None
+        form = self.of(merged.inputs.data[0])
+        if not (inner[1] - 1 - high).nonnegative or form is None:
+            return None
+        return self.substitute(form, {0: rows, 1: column})
 
     def _pick(self, op: OpOp, settings: Mapping[str, object], spec: TensorSpec) -> Form | None:
         """x at the place, but along one axis at the index."""

@@ -204,15 +204,26 @@ class _Lifting:
     # Choices
 
     def where(self, op: OpOp) -> None:
-        """where(true, x, y): x"""
+        """where(true, x, y): x; where(c, x, y) with a condition that is said shorter"""
         condition, x, y = op.inputs.data
-        form = self.functions.of(condition)
-        if not isinstance(form, Boolean) or not isinstance(form.formula, Truth):
+        form, editor = self.functions.of(condition), self.editor
+        dims = editor.uses.dims(op.outputs.data[0])
+        if not isinstance(form, Boolean) or dims is None:
             return
-        kept = x if form.formula.value else y
-        dims = self.editor.uses.dims(op.outputs.data[0])
-        if isinstance(kept, RefAttr) and dims is not None and self.editor.uses.stable(kept):
-            self.editor.redefine(op, "expand", [kept], {"shape": dims})
+        if isinstance(form.formula, Truth):
+            kept = x if form.formula.value else y
+            if isinstance(kept, RefAttr) and editor.uses.stable(kept):
+                editor.redefine(op, "expand", [kept], {"shape": dims})
+            return
+        own = editor.uses.dims(condition)
+        if own is None or not isinstance(condition, RefAttr):
+            return
+        new = self._write(form.formula, own, condition, float_=False)
+        if new is None or new == condition or editor.infer("where", [new, x, y], {}) is None:
+            return
+        # Who reads it may stretch it by itself.
+        chosen = editor.insert(op, "where", [new, x, y])
+        editor.redefine(op, "expand", [chosen], {"shape": dims})
 
 
 _RULES: dict[str, Callable[[_Lifting, OpOp], None]] = {

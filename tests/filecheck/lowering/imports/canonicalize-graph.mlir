@@ -59,3 +59,34 @@ graph.block entry {
   graph.op add(h, r) -> (y)
   graph.return (y)
 }
+// -----
+// Matrices that are transposed one by one, a part of what was joined, rows that a product keeps apart.
+// CHECK: graph.op transpose(x) -> (t) settings {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]}
+// CHECK: graph.op matmul(y, w) -> ([[M:[a-z0-9_]+]])
+// CHECK-NEXT: graph.op neg([[M]]) -> (n)
+// CHECK-NOT: concat
+// CHECK: graph.return (t, n)
+graph.variable x dynamic f32 [B, 2, L, 4]
+graph.variable y dynamic f32 [B, L, 4]
+graph.variable w constant f32 [4, 3] {ref = "w"}
+graph.block entry {
+  graph.assign f f32 ["2*B", L, 4]
+  graph.assign g f32 ["2*B", 4, L]
+  graph.assign t f32 [B, 2, 4, L]
+  graph.assign j f32 [B, L, 8]
+  graph.assign p f32 [B, L, 4]
+  graph.assign r f32 ["B*L", 4]
+  graph.assign m f32 ["B*L", 3]
+  graph.assign b f32 [B, L, 3]
+  graph.assign n f32 [B, L, 3]
+  graph.op reshape(x) -> (f) settings {shape = [#graph.size<"2*B">, #graph.size<L>, 4]}
+  graph.op transpose(f) -> (g) settings {perm = [0, 2, 1]}
+  graph.op reshape(g) -> (t) settings {shape = [#graph.size<B>, 2, 4, #graph.size<L>]}
+  graph.op concat(y, y) -> (j) settings {axis = 2}
+  graph.op slice(j) -> (p) settings {axis = 2, start = 4, stop = 8}
+  graph.op reshape(p) -> (r) settings {shape = [#graph.size<"B*L">, 4]}
+  graph.op matmul(r, w) -> (m)
+  graph.op reshape(m) -> (b) settings {shape = [#graph.size<B>, #graph.size<L>, 3]}
+  graph.op neg(b) -> (n)
+  graph.return (t, n)
+}

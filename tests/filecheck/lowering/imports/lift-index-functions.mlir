@@ -90,6 +90,55 @@ graph.block entry {
   graph.return (b)
 }
 // -----
+// An element of a mask that is read as one of a single axis: row * L + column.
+// CHECK: graph.op reshape(given) -> ([[M:[a-z0-9_]+]]) settings {shape = [#graph.size<B>, 1 : i64, 1 : i64, #graph.size<L>]}
+// CHECK-NEXT: graph.op attention(x, x, x, [[M]]) -> (a)
+// CHECK-NEXT: graph.return
+graph.variable given dynamic bool [B, L]
+graph.variable x dynamic f32 [B, 2, L, 8]
+graph.block entry {
+  graph.assign f bool ["B*L"]
+  graph.assign r i64 [B, 1, 1, 1]
+  graph.assign c i64 [L]
+  graph.assign n i64 [1]
+  graph.assign s i64 [B, 1, 1, 1]
+  graph.assign i i64 [B, 1, 1, L]
+  graph.assign m bool [B, 1, 1, L]
+  graph.assign a f32 [B, 2, L, 8]
+  graph.op reshape(given) -> (f) settings {shape = [#graph.size<"B*L">]}
+  graph.op iota() -> (r) settings {shape = [#graph.size<B>, 1, 1, 1], axis = 0}
+  graph.op iota() -> (c) settings {shape = [#graph.size<L>]}
+  graph.op iota() -> (n) settings {shape = [1], start = #graph.name<L>}
+  graph.op mul(r, n) -> (s)
+  graph.op add(s, c) -> (i)
+  graph.op gather(f, i) -> (m)
+  graph.op attention(x, x, x, m) -> (a)
+  graph.return (a)
+}
+// -----
+// A condition is said shorter, also where the number that hides is finite.
+// CHECK: graph.op where([[C:[a-z0-9_]+]], zero, -3.0e+38) -> ([[W:[a-z0-9_]+]])
+// CHECK-NOT: iota
+// CHECK: graph.op attention(x, x, x, [[W]]) -> (a)
+graph.variable given dynamic bool [B, L]
+graph.variable zero constant f32 {init = 0.0}
+graph.variable x dynamic f32 [B, 2, L, 8]
+graph.block entry {
+  graph.assign g bool [B, 1, 1, L]
+  graph.assign r i64 [L, 1]
+  graph.assign p bool [L, 1]
+  graph.assign c bool [B, 1, L, L]
+  graph.assign w f32 [B, 1, L, L]
+  graph.assign a f32 [B, 2, L, 8]
+  graph.op reshape(given) -> (g) settings {shape = [#graph.size<B>, 1, 1, #graph.size<L>]}
+  graph.op iota() -> (r) settings {shape = [#graph.size<L>, 1], axis = 0}
+  graph.op ge(r, 0) -> (p)
+  graph.op and(p, g) -> (c)
+  graph.op where(c, zero, -3.0e+38) -> (w)
+  graph.op attention(x, x, x, w) -> (a)
+  graph.return (a)
+}
+// -----
 // Lengths of another dtype than places: compared as i64, where that is shorter.
 // CHECK-LABEL: graph.variable count
 // CHECK: graph.op attention(x, x, x, seen4) -> (y)
