@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -180,31 +180,38 @@ def imported(name: str) -> tuple[str, Report]:
     return str(graph), report
 
 
+def page(found: Mapping[str, tuple[str, Mapping[str, Any]]]) -> str:
+    """The page: of each model its text, and what `Report.to_dict` says."""
+    rows = "".join(
+        f"| {name} | {report['nodes']} | {report['lines']} | {report['declarations']} "
+        f"| {report['statements']} | {report['loops']} | {report['parameters']:,} |\n"
+        for name, (_, report) in found.items()
+    )
+    texts = "".join(
+        f"\n## {name}\n\n```\n{text}```\n" for name, (text, _) in found.items() if name in SHOWN
+    )
+    return (
+        "# Gallery\n\n"
+        "Models that were imported from `torch.export` ([import.md](import.md)): what their export has, and "
+        "what their text\nhas. Written by `python scripts/gallery.py`; weights are random, widths of those "
+        "from transformers small, layers those\nof the published models, 16 of decoders.\n\n"
+        "| model | nodes of the export | lines | declarations | statements | loops | parameters |\n"
+        f"|---|---|---|---|---|---|---|\n{rows}{texts}"
+    )
+
+
 def main() -> None:
     warnings.filterwarnings("ignore")
     if len(sys.argv) > 1:
         for name in sys.argv[1:]:
             sys.stdout.write(imported(name)[0])
         return
-    rows: list[str] = []
-    texts: list[str] = []
+    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for name in MODELS:
         text, report = imported(name)
-        rows.append(
-            f"| {name} | {report.calls} | {report.lines} | {report.declarations} "
-            f"| {report.statements} | {report.loops} | {report.parameters:,} |\n"
-        )
-        if name in SHOWN:
-            texts.append(f"\n## {name}\n\n```\n{text}```\n")
-        sys.stderr.write(rows[-1])
-    PAGE.write_text(
-        "# Gallery\n\n"
-        "Models that were imported from `torch.export` ([import.md](import.md)): what their export has, and "
-        "what their text\nhas. Written by `python scripts/gallery.py`; weights are random, widths of those "
-        "from transformers small, layers those\nof the published models.\n\n"
-        "| model | nodes of the export | lines | declarations | statements | loops | parameters |\n"
-        "|---|---|---|---|---|---|---|\n" + "".join(rows) + "".join(texts)
-    )
+        found[name] = text, report.to_dict()
+        sys.stderr.write(f"{name}: {report.lines} lines\n")
+    PAGE.write_text(page(found))
 
 
 if __name__ == "__main__":
