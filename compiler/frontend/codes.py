@@ -87,7 +87,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0120": (
         "brackets and parentheses mixed up",
         "A declaration names its indices in parentheses, `W(l): f32[D, D]`; a use selects an "
-        "entry with brackets, `W[l]`.",
+        "entry with brackets, `W[l]`. An op is no operand of another one: its result gets a name first.",
     ),
     "OI0121": (
         "size expression too large",
@@ -165,6 +165,12 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "an amount in the wrong place",
         "`cache.increment 2 n;` and `cache.decrement T + 1 n;` take the amount in front of the variable, 1 "
         "if none is given: a whole number, a size, an integer scalar, or an expression over them.",
+    ),
+    "OI0289": (
+        "an element that is no number of the step",
+        "`slots[i]` in an expression is an element of an integer variable with one dimension and no indices, "
+        "read in front of the statement. Declarations and definitions of sizes hold no elements: they are "
+        "read before a step runs.",
     ),
     "OI0272": (
         "half of a surrogate pair",

@@ -29,6 +29,7 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
+from openinfer.dialects import opset
 from openinfer.lowering.program.report import did_you_mean
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
@@ -196,7 +197,7 @@ class FirstEditionParser(ValueParser):
             if self.at("name") and self.ahead().kind == "=":
                 name = self.expect_name("an argument")
                 self.advance()
-                found.append(Argument(name, self.argument_value(name)))
+                found.append(Argument(name, self.argument_value(op, name)))
             else:
                 ref = self.operand()
                 if found and found[-1].name is not None:
@@ -204,18 +205,24 @@ class FirstEditionParser(ValueParser):
                     self.report.error(
                         "OI0114",
                         ref.span,
-                        "positional args must come before named ones",
+                        "positional args must come before named ones and settings",
                         fix=f"move `{shown}` before `{found[-1].name.text}=`",
                     )
                 found.append(Argument(None, ref))
             if not self.accept(",") and not self.at(")", "name"):
-                raise self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+                stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+                if self.at(">>"):
+                    return found  # only the `)` is missing
+                raise stop
         self.expect(")", f"`)` at the end of `{op.text}(…`")
         return found
 
-    def argument_value(self, name: Name) -> Value | Ref:
-        """A value, or the entry of an indexed variable, `W[l]`."""
-        if self.at("name") and self.ahead().kind in ("[", "."):
+    def argument_value(self, op: Name, name: Name) -> Value | Ref:
+        """A value, or the entry of an indexed variable, `W[l]`; of a setting, an element may be in it."""
+        spec = opset.find(op.text)
+        setting = spec is not None and spec.setting(name.text) is not None
+        linked = self.ahead(2).kind == "string"
+        if self.at("name") and self.ahead().kind in ("[", ".") and (linked or not setting):
             return self.ref("a variable")
         return self.value(f"a value of `{name.text}`")
 

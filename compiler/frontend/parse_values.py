@@ -9,6 +9,7 @@ from openinfer.compiler.frontend.named_operands import is_operand, unknown, valu
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
+    Element,
     Expr,
     ListValue,
     Literal,
@@ -22,6 +23,7 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
+from openinfer.dialects import opset
 from openinfer.dialects.graph.syntax import LITERAL_WORDS
 
 
@@ -70,7 +72,7 @@ class ValueParser(Cursor):
             name = Name(token.text, token.span)
             if token.text in ("max", "min") and self.at("("):
                 return self.call(name, what)
-            return name
+            return self.element(name) if self.at_element() else name
         if token.kind == "(":
             with self.nested("parentheses"):
                 self.advance()
@@ -88,6 +90,19 @@ class ValueParser(Cursor):
         raise self.complain(
             f"identifier or integer for {what.removeprefix('a ')}", code="OI0115", fix=fix
         )
+
+    def at_element(self) -> bool:
+        """Whether brackets follow without a space: in a list, `[n [1]]` are two items."""
+        behind = self.token.span.start == self.previous.stop
+        return self.at("[") and behind and self.ahead().kind not in ("string", "]")
+
+    def element(self, name: Name) -> Element:
+        """`slots[i]`."""
+        with self.nested("indices"):
+            self.advance()
+            index = self.expression("an index expression")
+            self.expect("]", f"`]` at the end of `{name.text}[…`")
+        return Element(name, index, name.span.to(self.previous))
 
     def call(self, name: Name, what: str) -> Expr:
         with self.nested("calls"):
@@ -183,8 +198,19 @@ class ValueParser(Cursor):
 
     def ref(self, what: str) -> Ref:
         """`h`, `W[l]`, `K[l, 0..n]`, `K[]`."""
+        start = self.token.span
+        nested = self.at_word("op") and self.ahead().kind == "name" and self.ahead(2).kind == "("
+        if nested:
+            self.advance()
         name = self.dotted(self.expect_name(what))
         if self.at("(") and not self.on_new_line():
+            if nested or opset.find(name.text) is not None:
+                raise self.fail(
+                    "OI0120",
+                    start.to(self.token.span),
+                    f"an op is no operand: `{name.text}` stands inside another one",
+                    fix=f"name its result in front, `t = op {name.text}(…);`, and write `t` here",
+                )
             raise self.fail(
                 "OI0120",
                 name.span.to(self.token.span),

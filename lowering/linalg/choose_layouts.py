@@ -21,6 +21,9 @@ from openinfer.lowering.locations import give_location
 from openinfer.lowering.weight_arguments import WeightArguments
 from openinfer.runtime.sizes import Size
 
+_LAID_OUT = (nn.MatmulOp, nn.ExpertMatmulOp, nn.ConvOp)
+"""Ops whose second operand may be laid out."""
+
 
 @dataclass(frozen=True)
 class ChooseLayouts(ModulePass):
@@ -109,7 +112,7 @@ class _Chooser:
 
     def run(self) -> None:
         for op in list(self.function.walk()):
-            if isinstance(op, nn.MatmulOp | nn.ConvOp) and op.layout is None:
+            if isinstance(op, _LAID_OUT) and op.layout is None:
                 self._lay_out(op)
         self._use_bytes()
         self.weights.finish()
@@ -123,15 +126,15 @@ class _Chooser:
                 continue
             values = (argument, *_members(argument))
             readers = [use.operation for value in values for use in value.uses]
-            if any(isinstance(reader, nn.MatmulOp) for reader in readers):
-                continue  # The machine wants the right operand as it stands.
+            if any(isinstance(reader, _LAID_OUT) for reader in readers):
+                continue  # The machine wants the operand as it stands.
             for reader in readers:
                 if isinstance(reader, nn.GatherOp):
                     reader.properties["block"] = block.block
             for value in values:
                 Rewriter.replace_value_with_new_type(value, _in_bytes(value.type))
 
-    def _lay_out(self, op: nn.MatmulOp | nn.ConvOp) -> None:
+    def _lay_out(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> None:
         """Gives an op its constant operand, or the member of it that it had, in a layout."""
         value = op.inputs[1]
         source, dims = self.weights.source(value), [d.constant for d in nn.dims_of(value)]
@@ -150,7 +153,7 @@ class _Chooser:
         if isinstance(op, nn.ConvOp):
             groups, outputs = op.groups.value.data, matrix[0]
             matrix = [groups, outputs // groups, prod(matrix[1:])]
-        else:
+        elif isinstance(op, nn.MatmulOp):
             transposed = op.properties.pop("transpose_b", None) is not None
         stored = _Stored.of(tiling.layout, nn.element_of(value), matrix, transposed)
         new = self._argument(self.weights.rows[number], value.type, stored)

@@ -83,14 +83,15 @@ class _Rounding:
         self.replaced: list[Operation] = []
 
     precision = "bf16"
+    ROUNDED: ClassVar[tuple[type[nn.NNOp], ...]] = (nn.MatmulOp, nn.AttentionOp)
 
     def run(self) -> int:
         """How many products round their operands now."""
         count = 0
         for op in list(self.function.walk()):
-            if not isinstance(op, nn.MatmulOp | nn.AttentionOp) or not self._gains(op):
+            if not isinstance(op, self.ROUNDED) or not self._gains(op):
                 continue
-            for number in range(1 if isinstance(op, nn.MatmulOp) else 3):
+            for number in range(self._operands(op)):
                 op.operands[number] = self._round(op.inputs[number])
             op.properties["precision"] = StringAttr(self.precision)
             count += 1
@@ -99,7 +100,12 @@ class _Rounding:
             op.erase()
         return count
 
-    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+    def _operands(self, op: nn.NNOp) -> int:
+        """How many operands are rounded in the step."""
+        return 1 if isinstance(op, nn.MatmulOp) else 3
+
+    def _gains(self, op: nn.NNOp) -> bool:
+        assert isinstance(op, nn.MatmulOp | nn.AttentionOp)
         values = op.inputs[: 2 if isinstance(op, nn.MatmulOp) else 3]
         if not all(isinstance(nn.element_of(v), _ROUNDED) for v in (*values, op.result[0])):
             return False
@@ -153,10 +159,15 @@ class _ToBytes(_Rounding):
 
     precision = "q8"
 
-    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
-        if not isinstance(op, nn.MatmulOp) or not isinstance(nn.element_of(op.right), nn.BlockType):
-            return False
-        return demands_of(op).rounds_to_bytes(op)
+    ROUNDED = (nn.MatmulOp, nn.ExpertMatmulOp)
+
+    def _gains(self, op: nn.NNOp) -> bool:
+        assert isinstance(op, nn.MatmulOp | nn.ExpertMatmulOp)
+        in_blocks = isinstance(nn.element_of(op.inputs[1]), nn.BlockType)
+        return in_blocks and demands_of(op).rounds_to_bytes(op)
+
+    def _operands(self, op: nn.NNOp) -> int:
+        return 1
 
     def _rounding(self, value: SSAValue) -> nn.NNOp:
         *leading, row = nn.dims_of(value)

@@ -32,9 +32,9 @@ class KeepBlocks(ModulePass):
         %y = nn.matmul(%x, %W) {transpose_b} :
             (tensor<2x64xf32>, tensor<8x64x!nn.block<q8_0>>) -> tensor<2x8xf32>
 
-    Its readers are right operands of products along its rows, and tables whose rows are gathered; the
-    machine reads blocks of that format (`Demands.reads_blocks`). Nothing is unpacked when such a program is
-    loaded, and what it computes means the same.
+    Its readers are right operands of products along its rows, matrices of experts, and tables whose rows
+    are gathered; the machine reads blocks of that format (`Demands.reads_blocks`). Nothing is unpacked when
+    such a program is loaded, and what it computes means the same.
 
     Requires: level `nn`; transposes absorbed; `choose-layouts` follows. What differs between the members of a
         family was told apart by `split-formats`.
@@ -91,6 +91,11 @@ def _reads_rows(op: object, operand: int, block: str) -> bool:
             left = nn.element_of(op.left)
             fits = operand == 1 and op.left is not op.right and len(nn.dims_of(op.right)) == 2
             fits = fits and op.transpose_b is not None and op.transpose_a is None
+            fits = fits and isinstance(left, AnyFloat) and not isinstance(left, Float64Type)
+            return fits and demands_of(op).reads_blocks(op, block)
+        case nn.ExpertMatmulOp():
+            left = nn.element_of(op.inputs[0])
+            fits = operand == 1 and op.inputs[0] is not op.inputs[1]
             fits = fits and isinstance(left, AnyFloat) and not isinstance(left, Float64Type)
             return fits and demands_of(op).reads_blocks(op, block)
         case nn.GatherOp():

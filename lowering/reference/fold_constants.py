@@ -84,9 +84,11 @@ def _folded(editor: Editor, op: OpOp, folded: set[str]) -> tuple[Array, str] | N
             return None
         contents.append(content)
     settings = written_settings(op)
-    if any(isinstance(one, Size) for value in settings.values() for one in _items(value)):
-        return None
-    if any(isinstance(value, NameRef) and not _is_dtype(spec, key) for key, value in settings.items()):
+    if any(
+        isinstance(one, Size) or (isinstance(one, NameRef) and not _is_dtype(spec, key))
+        for key, value in settings.items()
+        for one in _items(value)
+    ):
         return None
     specs = [uses.spec(operand) for operand in op.inputs]
     try:

@@ -136,7 +136,7 @@ class VulkanDemands(Demands):
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
         return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
 
-    def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
+    def tiling(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> Tiling | None:
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
 

@@ -180,7 +180,9 @@ class IndexFunctions:
         if name == "iota":
             axis = settings["axis"] % spec.rank if spec.rank else 0
             start, step = settings["start"], settings["step"]
-            if spec.dtype not in INTEGERS or isinstance(start, NameRef) or isinstance(step, NameRef):
+            if isinstance(start, NameRef):
+                start = Size.name(start.name)
+            if spec.dtype not in INTEGERS:
                 return None
             return Integer(start + step * index(axis) if spec.rank else Size.of(start))
         if name in ("fill", "fill_nan_like"):

@@ -16,3 +16,19 @@ builtin.module attributes {openinfer.target = "avx2"} {
     func.return %y, %r : tensor<2x12xf32>, tensor<3x64xf32>
   }
 }
+
+// -----
+
+// Each expert's matrix has panels of its own. Matrices of f32 stay as they stand.
+// CHECK: layout = #nn.blocks<q8_0, 8>, prepare = "prepare_0", block = "q8_0"}
+// CHECK: nn.expert_matmul(%x, %W_blocks, %c) {layout = #nn.blocks<q8_0, 8>} : (tensor<2x1x64xf32>, tensor<3x2x2x272xi8>, tensor<2x2xi32>) -> tensor<2x2x12xf32>
+// CHECK-NEXT: nn.expert_matmul(%x, %U, %c) : (tensor<2x1x64xf32>, tensor<3x12x64xf32>
+// CHECK: func.func @prepare_0(%source: tensor<3x12x68xi8>) -> tensor<3x2x2x272xi8>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "c"], weights = [{variable = "W", sources = ["w"], block = "q8_0"}, {variable = "U", sources = ["u"]}]}
+  func.func @step(%x: tensor<2x1x64xf32>, %c: tensor<2x2xi32>, %W: tensor<3x12x64x!nn.block<q8_0>>, %U: tensor<3x12x64xf32>) -> (tensor<2x2x12xf32>, tensor<2x2x12xf32>) {
+    %y = nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x12x64x!nn.block<q8_0>>, tensor<2x2xi32>) -> tensor<2x2x12xf32>
+    %z = nn.expert_matmul(%x, %U, %c) : (tensor<2x1x64xf32>, tensor<3x12x64xf32>, tensor<2x2xi32>) -> tensor<2x2x12xf32>
+    func.return %y, %z : tensor<2x2x12xf32>, tensor<2x2x12xf32>
+  }
+}
