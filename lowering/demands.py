@@ -60,6 +60,9 @@ class Demands:
     checks_indices = False
     """Whether its kernels look at the indices that it has computed, and note the first that is wrong."""
 
+    versions_rows = False
+    """Whether a step of one row gains by kernels whose types say that it is one."""
+
     most_buffers: int | None = None
     """Buffers that a kernel may have; None for any number."""
 

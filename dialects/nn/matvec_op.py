@@ -29,7 +29,8 @@ class MatvecOp(NNOp):
     are those of `nn.matmul`; with `pair` the body's first two arguments are the sums of both matrices. With
     `halves` columns are blocks of twice as many: the first two arguments are the sums of a column of the
     first half of a block and of the one beside it in the second half, the body yields the elements of both,
-    and maps lead from the indices `[…, row, block, place in a half]`.
+    and maps lead from the indices `[…, row, block, place in a half]`. With `interleaved` the columns of the
+    second half stand behind those of the first one that they belong to.
 
         %g = nn.matvec(%x, %gate, %up, %weight) {pair, eps = 1.0e-05 : f64, maps = []} {
         ^bb0(%0: f32, %1: f32):
@@ -40,6 +41,7 @@ class MatvecOp(NNOp):
     pair = opt_prop_def(UnitAttr)
     eps = opt_prop_def(FloatAttr)
     halves = opt_prop_def(IntegerAttr)
+    interleaved = opt_prop_def(UnitAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, 4)
     BODY: ClassVar[bool] = True
@@ -79,6 +81,8 @@ class MatvecOp(NNOp):
         if self.pair is not None and not self.body:
             refuse(self, "two matrices need a body that joins their sums")
         if self.halves is None:
+            if self.interleaved is not None:
+                refuse(self, "interleaved says how halves of columns stand: there are no halves")
             check_extras(self, self.maps, result)
             check_body(self, len(self.rights))
             return

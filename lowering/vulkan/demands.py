@@ -64,6 +64,7 @@ class VulkanDemands(Demands):
 
     holds_states = True
     checks_indices = True
+    versions_rows = True
     most_buffers = MOST_BUFFERS
 
     def supports(self, op: Operation) -> str | None:

@@ -998,6 +998,12 @@ func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   func.return
 }
 // -----
+// CHECK: nn.matvec: interleaved says how halves of columns stand: there are no halves
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w) {interleaved} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
 // CHECK: nn.matvec: halves of columns need a body, and one matrix
 func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   %y = nn.matvec(%x, %w) {halves = 2 : i64} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
