@@ -95,6 +95,11 @@ class Demands:
         the program is compiled with precision "q8"."""
         return False
 
+    def rounds_to_half(self, op: nn.MatmulOp) -> bool:
+        """Whether the left operand, of f32, of a product with a weight of f16 is rounded to f16 where the
+        program is compiled with precision "q8"."""
+        return False
+
     def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
         """The panels that the kernel of an op wants its constant operand in; None as it stands."""
         return None

@@ -120,6 +120,12 @@ class VulkanDemands(Demands):
     def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
         return isinstance(dtype, Float16Type) and not isinstance(op, nn.AttentionOp)
 
+    def rounds_to_half(self, op: nn.MatmulOp) -> bool:
+        described = Facts.of(op).device_description
+        *_, rows, depth = (size.constant for size in nn.dims_of(op.left))
+        few = rows is not None and has_few_rows(rows, depth or 0)
+        return described.matrices and not few and op.transpose_a is None
+
     def matvec(self, product: nn.MatmulOp) -> bool:
         buffers = [*product.operands, *product.results]
         if Facts.of(product).strict_math or self._refuses(product, buffers) is not None:
