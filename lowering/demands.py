@@ -26,6 +26,9 @@ from openinfer.runtime.sizes import Size
 Widening = nn.MatmulOp | nn.AttentionOp | nn.GatherOp
 """Ops whose operands may be narrower than what is computed."""
 
+Packed = nn.MatmulOp | nn.MatvecOp | nn.UnpackBlocksOp | nn.ConvOp
+"""Ops whose constant operands may be laid out."""
+
 Composite = nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp | nn.RotaryOp
 """Ops that a machine may want in parts."""
 
@@ -85,6 +88,16 @@ class Demands:
         format of `BLOCKS`."""
         return False
 
+    def unpacks_blocks(self, op: nn.MatmulOp, block: str) -> bool:
+        """Whether a product that does not read blocks may have its weight unpacked in front of it, in each
+        step, so that others may read them."""
+        return False
+
+    def turns_halves(self, op: nn.MatmulOp, half: int, *, interleaved: bool) -> bool:
+        """Whether the kernel of a product of one row stores columns together that are `half` apart, or
+        neighbours."""
+        return True
+
     def rounds(self, op: nn.MatmulOp | nn.AttentionOp, weights: Collection[int]) -> bool:
         """Whether an op gains by operands that are rounded to bf16; `weights` are the operands that are
         rounded when the program is loaded."""
@@ -95,12 +108,12 @@ class Demands:
         the program is compiled with precision "q8"."""
         return False
 
-    def rounds_to_half(self, op: nn.MatmulOp) -> bool:
+    def rounds_to_half(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
         """Whether the left operand, of f32, of a product with a weight of f16 is rounded to f16 where the
-        program is compiled with precision "q8"."""
+        program is compiled with precision "q8"; so are queries beside keys and values of f16."""
         return False
 
-    def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
+    def tiling(self, op: Packed) -> Tiling | None:
         """The panels that the kernel of an op wants its constant operand in; None as it stands."""
         return None
 

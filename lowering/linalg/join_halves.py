@@ -196,7 +196,10 @@ class _Blocks:
 
 
 def _fits(op: linalg.GenericOp, product: nn.MatmulOp, blocks: _Blocks) -> bool:
-    if product.body or not demands_of(product).matvec(product):
+    demands = demands_of(product)
+    if product.body or not demands.matvec(product):
+        return False
+    if not demands.turns_halves(product, blocks.half, interleaved=blocks.interleaved):
         return False
     shape = [size.constant for size in nn.dims_of(product.result[0])]
     if shape != [1, 2 * blocks.count * blocks.half]:

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn import update_interface
@@ -57,7 +58,7 @@ class LowerPrecision(ModulePass):
         %y = nn.matmul(%0, %w) {transpose_b, precision = "q8"} :
             (tensor<8x96xi8>, tensor<32x64x!nn.block<q8_0>>) -> tensor<8x32xf32>
     and that of a product with a weight of f16 becomes f16, on a machine that multiplies such matrices
-    (`Demands.rounds_to_half`).
+    (`Demands.rounds_to_half`), and so do queries beside keys and values of f16.
 
     Requires: level `nn`; attention and layer norm recognised, transposes absorbed.
     Leaves: without the option everything; products of integers and of f64; those that do not gain
@@ -99,7 +100,7 @@ class _Rounding:
         for op in list(self.function.walk()):
             if not isinstance(op, nn.MatmulOp | nn.AttentionOp) or not self._gains(op):
                 continue
-            for number in range(1 if isinstance(op, nn.MatmulOp) else 3):
+            for number in self._operands(op):
                 op.operands[number] = self._round(op.inputs[number])
             self._mark(op)
             count += 1
@@ -107,6 +108,10 @@ class _Rounding:
             op.detach()
             op.erase()
         return count
+
+    def _operands(self, op: nn.MatmulOp | nn.AttentionOp) -> range:
+        """The operands that are rounded."""
+        return range(1 if isinstance(op, nn.MatmulOp) else 3)
 
     def _mark(self, op: nn.MatmulOp | nn.AttentionOp) -> None:
         op.properties["precision"] = StringAttr(self.precision)
@@ -121,6 +126,8 @@ class _Rounding:
     def _is_weight(self, value: SSAValue) -> bool:
         """Whether a value is (a member of) a weight, which is rounded when the program is loaded."""
         owner = value.owner
+        if isinstance(owner, nn.UnpackBlocksOp):
+            return self._is_weight(owner.inputs[0])
         root = owner.family if isinstance(owner, nn.MemberOp) else value
         return root in self.block.args[self.first_weight :]
 
@@ -177,16 +184,23 @@ class _ToBytes(_Rounding):
 
 
 class _ToHalf(_Rounding):
-    """Left operands of products with weights of f16 become f16, where the machine multiplies such matrices."""
+    """Left operands of products with weights of f16 become f16, where the machine multiplies such ones, and
+    queries of attention over keys and values of f16, which gives f16 then."""
+
+    def _operands(self, op: nn.MatmulOp | nn.AttentionOp) -> range:
+        return range(1)
 
     def _mark(self, op: nn.MatmulOp | nn.AttentionOp) -> None:
-        """Nothing: the types say it."""
+        if isinstance(op, nn.AttentionOp):
+            _widen_result(op)
 
     def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
-        if not isinstance(op, nn.MatmulOp) or not self._is_weight(op.right):
+        own = op.inputs[: 2 if isinstance(op, nn.MatmulOp) else 3]
+        kinds = [nn.element_of(value) for value in (*own, op.result[0])]
+        if isinstance(op, nn.MatmulOp) and not self._is_weight(op.right):
             return False
-        kinds = [nn.element_of(value) for value in (*op.inputs, op.result[0])]
-        return kinds == [f32, f16, f32] and demands_of(op).rounds_to_half(op)
+        halves = [f16] * (len(own) - 1)
+        return kinds == [f32, *halves, f32] and demands_of(op).rounds_to_half(op)
 
     def _rounding(self, value: SSAValue) -> list[nn.NNOp]:
         """What f16 has no number for becomes its largest one, as infinities would spread."""
@@ -200,3 +214,14 @@ class _ToHalf(_Rounding):
         kind = nn.with_element(value.type, f16)
         cast = nn.ElementwiseOp(within.result, [kind], properties={"kind": StringAttr("cast")})
         return [within, cast]
+
+
+def _widen_result(op: nn.AttentionOp) -> None:
+    """Has an attention give f16, which those who read it get as f32."""
+    wide = op.result[0].type
+    assert isinstance(wide, TensorType)
+    found = Rewriter.replace_value_with_new_type(op.result[0], nn.with_element(wide, f16))
+    cast = nn.ElementwiseOp([found], [wide], properties={"kind": StringAttr("cast")})
+    give_location(op.location, cast)
+    Rewriter.insert_op(cast, InsertPoint.after(op))
+    found.replace_uses_with_if(cast.result[0], lambda use: use.operation is not cast)

@@ -16,6 +16,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     TensorType,
+    f16,
+    f32,
     i1,
 )
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
@@ -24,12 +26,13 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling, Widening
+from openinfer.lowering.demands import Composite, Demands, Packed, Scratch, Tiling, Widening
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
+from openinfer.lowering.vulkan.schedules.block_panels import COLUMNS, FORMATS, takes_halves
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
@@ -50,6 +53,7 @@ _INTEGERS = (1, 2, 4, 8, 16, 32, 64)
 _PACKING = (FillOp, nn.SliceOp, nn.ConcatOp, nn.GatherOp, nn.ScatterOp, nn.MatmulOp)
 """Ops whose kernels have an invocation for each word of a result whose elements share bytes."""
 _FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
+_PLAIN = (Float16Type, Float32Type, Float64Type, nn.BlockType)
 _NO_FUNCTIONS = "the device has no {} of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT))
@@ -86,6 +90,8 @@ class VulkanDemands(Demands):
                 return f"the device does not store {element}"
             if isinstance(element, Float64Type) and isinstance(op, nn.FourierOp):
                 return _NO_FUNCTIONS.format("sines")
+        if isinstance(op, nn.GatherOp) and isinstance(nn.element_of(op.inputs[0]), nn.BlockType):
+            return "the host gathers rows of blocks"
         if isinstance(op, nn.MatmulOp) and (_is_foreign(op.layout) or op.precision is not None):
             return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
@@ -120,8 +126,29 @@ class VulkanDemands(Demands):
     def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
         return isinstance(dtype, Float16Type) and not isinstance(op, nn.AttentionOp)
 
-    def rounds_to_half(self, op: nn.MatmulOp) -> bool:
+    def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:
+        # Rows of a table are the host's: its memory has the file.
+        if isinstance(op, nn.GatherOp):
+            return block in FORMATS and not Facts.of(op).no_fallback
+        kinds = {nn.element_of(value) for value in (op.left, op.result[0])}
+        return block in FORMATS and kinds <= {f16, f32} and self.matvec(op)
+
+    def unpacks_blocks(self, op: nn.MatmulOp, block: str) -> bool:
+        known = all(size.constant is not None for size in nn.dims_of(op.right))
+        return block in FORMATS and known and nn.element_of(op.left) in (f16, f32)
+
+    def turns_halves(self, op: nn.MatmulOp, half: int, *, interleaved: bool) -> bool:
+        in_blocks = isinstance(nn.element_of(op.right), nn.BlockType)
+        return not in_blocks or takes_halves(half, interleaved=interleaved)
+
+    def rounds_to_half(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
         described = Facts.of(op).device_description
+        if isinstance(op, nn.AttentionOp):
+            axis = op.layouts.data[0].data.index("l")
+            one = nn.dims_of(op.inputs[0])[axis].constant == 1
+            sizes = [nn.dims_of(value)[-1].constant for value in op.inputs[:3]]
+            whole = all(size is not None and size % SIDE == 0 for size in sizes)
+            return described.matrices and not one and whole
         *_, rows, depth = (size.constant for size in nn.dims_of(op.left))
         few = rows is not None and has_few_rows(rows, depth or 0)
         return described.matrices and not few and op.transpose_a is None
@@ -135,7 +162,7 @@ class VulkanDemands(Demands):
         plain = product.transpose_a is None and product.transpose_b is not None
         # What a norm or a second product rounds is not rounded there: it would show in narrower floats.
         kinds = [nn.element_of(value) for value in product.inputs]
-        floats = all(isinstance(kind, Float16Type | Float32Type | Float64Type) for kind in kinds)
+        floats = all(isinstance(kind, _PLAIN) for kind in kinds)
         if not plain or not floats or len(rights) != 2:
             return False
         return rows is not None and depth is not None and has_few_rows(rows, depth)
@@ -143,7 +170,10 @@ class VulkanDemands(Demands):
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
         return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
 
-    def tiling(self, op: nn.MatmulOp | nn.ConvOp) -> Tiling | None:
+    def tiling(self, op: Packed) -> Tiling | None:
+        block = nn.element_of(op.inputs[0] if isinstance(op, nn.UnpackBlocksOp) else op.inputs[1])
+        if isinstance(block, nn.BlockType):
+            return Tiling(nn.BlocksAttr.of(block.block.data, COLUMNS))
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
 
@@ -173,7 +203,7 @@ class VulkanDemands(Demands):
 
 def _is_foreign(layout: Attribute | None) -> bool:
     """Whether no kernel of the device reads a layout."""
-    return layout is not None and not isinstance(layout, nn.TilesAttr)
+    return layout is not None and not isinstance(layout, nn.TilesAttr | nn.BlocksAttr)
 
 
 def _packs(op: Operation) -> bool:
@@ -208,6 +238,8 @@ def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
     """Whether a buffer may hold an element: integers, floats, f64 of some devices."""
     if isinstance(element, IntegerType):
         return element.width.data in _INTEGERS
+    if isinstance(element, nn.BlockType):
+        return element.block.data in FORMATS
     return _is_float(element, device)
 
 

@@ -21,7 +21,7 @@ TEXT = [int(i) for i in np.random.default_rng(3).integers(3, VOCABULARY, 12)]
 def runners(tmp_path_factory: pytest.TempPathFactory, vulkan: None) -> tuple[Runner, Runner, Any]:
     """The same model on the device and in the simulator, and a clock of the device."""
     path = tmp_path_factory.mktemp("models") / "llama.gguf"
-    Model(path, SHAPE, [KINDS.F16])
+    Model(path, SHAPE, [KINDS.Q8_0])
     package = oi.open_model(path)
     text = program_text(package, cache="f16")
     with StepClock() as clock:

@@ -138,7 +138,7 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
             first_sum = b.mul(row, unit.sums)
             values = [total(b.add(first_sum, n)) for n in range(unit.sums)]
             if normed is not None:
-                factor = _over_square(found, total(b.add(row, sums)))
+                factor = over_square(found, total(b.add(row, sums)))
                 values = [b.insert(arith.MulfOp(value, factor)) for value in values]
             unit.store(epilogue, values, [*batch, row], own, known)
 
@@ -216,7 +216,7 @@ def _weight(
     return [convert(b, value, found.sums) for value in load_wide(b, buffer, [place], lanes)]
 
 
-def _over_square(found: Product, squares: SSAValue) -> SSAValue:
+def over_square(found: Product, squares: SSAValue) -> SSAValue:
     """1 / sqrt(mean + eps) of the squares of a row."""
     b, op = found.b, found.op
     assert isinstance(op, MatvecOp)

@@ -47,3 +47,20 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return %a : tensor<?x32xf32, #nn.dims<N, 32>>
   }
 }
+// -----
+// Queries beside keys and values of f16 are rounded, too; what attention gives is f16, and read as f32. One query stays.
+// CHECK: rounded_products = 1 : i64
+// CHECK: [[L:%\S+]] = nn.elementwise(%q) {kind = "clamp"
+// CHECK-NEXT: [[H:%\S+]] = nn.elementwise([[L]]) {kind = "cast"}
+// CHECK: [[A:%\S+]] = nn.attention([[H]], %k, %k) {{.*}} -> tensor<1x?x4x32xf16, #nn.dims<1, N, 4, 32>>
+// CHECK-NEXT: [[W:%\S+]] = nn.elementwise([[A]]) {kind = "cast"} : {{.*}} -> tensor<1x?x4x32xf32, #nn.dims<1, N, 4, 32>>
+// CHECK-NEXT: nn.attention(%o, %k, %k) {{.*}} -> tensor<1x1x4x32xf32>
+// CHECK-NEXT: func.return [[W]]
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.matrices, openinfer.precision = "q8"} {
+  nn.interface {inputs = ["q", "o", "k"], weights = []}
+  func.func @step(%q: tensor<1x?x4x32xf32, #nn.dims<1, N, 4, 32>>, %o: tensor<1x1x4x32xf32>, %k: tensor<1x?x4x32xf16, #nn.dims<1, M, 4, 32>>) -> tensor<1x?x4x32xf32, #nn.dims<1, N, 4, 32>> {
+    %a = nn.attention(%q, %k, %k) {scale = 0.125 : f64, causal, layouts = ["blhd", "blhd", "blhd", "blhd"]} : (tensor<1x?x4x32xf32, #nn.dims<1, N, 4, 32>>, tensor<1x?x4x32xf16, #nn.dims<1, M, 4, 32>>, tensor<1x?x4x32xf16, #nn.dims<1, M, 4, 32>>) -> tensor<1x?x4x32xf32, #nn.dims<1, N, 4, 32>>
+    %b = nn.attention(%o, %k, %k) {scale = 0.125 : f64, causal, layouts = ["blhd", "blhd", "blhd", "blhd"]} : (tensor<1x1x4x32xf32>, tensor<1x?x4x32xf16, #nn.dims<1, M, 4, 32>>, tensor<1x?x4x32xf16, #nn.dims<1, M, 4, 32>>) -> tensor<1x1x4x32xf32>
+    func.return %a : tensor<1x?x4x32xf32, #nn.dims<1, N, 4, 32>>
+  }
+}
