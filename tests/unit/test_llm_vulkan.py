@@ -62,13 +62,21 @@ def test_rows_of_any_number(runners: tuple[Runner, Runner, Any]) -> None:
     assert commands[1] <= 6 * SHAPE.layers + 10 < commands[2]
 
 
-def test_a_first_row_that_is_none(runners: tuple[Runner, Runner, Any]) -> None:
-    """One row that is not row 0 is for the version of any number, which says what is wrong."""
-    said: set[str] = set()
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"firsts": [1]}, id="a first row for the body of any number"),
+        pytest.param({"tokens": [VOCABULARY + 7]}, id="a token for that of one row"),
+    ],
+)
+def test_indices_outside(wrong: dict[str, list[int]], runners: tuple[Runner, Runner, Any]) -> None:
+    """Both bodies say what the simulator says, and nothing is changed."""
+    inputs = {name: [0] for name in ("tokens", "positions", "slots", "firsts", "rows")}
+    given = {"counts": [1], **inputs, **wrong}
+    said: set[tuple[str, str]] = set()
     for runner in runners[:2]:
-        inputs = {"tokens": [1], "positions": [0], "slots": [0], "counts": [1], "rows": [0]}
-        given = {name: np.array(value, np.int32) for name, value in inputs.items()}
         with pytest.raises(oi.OpenInferError) as caught:
-            runner.executor.run(**given, firsts=np.array([1], np.int32))
-        said.add(caught.value.code)
-    assert said == {"OI0601"}
+            runner.executor.run(**{name: np.array(v, np.int32) for name, v in given.items()})
+        said.add((caught.value.code, caught.value.message.partition(",")[0]))
+    assert len(said) == 1
+    assert next(iter(said))[0] == "OI0601"
