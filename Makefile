@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: setup weights demo talk test lint format filecheck examples oracle docs help clean
+.PHONY: setup weights demo talk test lint format filecheck examples oracle docs onnx help clean
 
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
@@ -76,6 +76,11 @@ docs: $(VENV)/stamp ## Make the generated pages of docs/ anew
 	$(BIN)/python -m openinfer.compiler.diagnostics
 	$(BIN)/python -m openinfer.compiler.ops_page
 	$(BIN)/python -m openinfer.compiler.features_page
+	$(BIN)/python -m openinfer.compiler.onnx_page
+
+onnx: $(VENV)/tests ## All of ONNX's operator tests, simulated and compiled (needs make oracle)
+	$(BIN)/python tests/onnx_suite/run.py
+	$(BIN)/python tests/onnx_suite/run.py --compiled
 
 help: ## This list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12

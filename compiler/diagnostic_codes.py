@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from openinfer.compiler.frontend.codes import CODES as FRONTEND
+from openinfer.compiler.importers.onnx.file_codes import CODES as ONNX_FILES
+from openinfer.compiler.importers.onnx.import_codes import CODES as ONNX_IMPORTS
+from openinfer.compiler.importers.torch.codes import CODES as TORCH
 from openinfer.compiler.llm.codes import CODES as LANGUAGE_MODELS
 from openinfer.compiler.tools.codes import CODES as TOOLS
 from openinfer.lowering.program.codes import CODES as PROGRAM
@@ -323,6 +326,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     **TOOLS,
     **REFERENCE,
     **LANGUAGE_MODELS,
+    **ONNX_FILES,
+    **ONNX_IMPORTS,
+    **TORCH,
     **_PACKAGES,
     **_ARRAYS,
     **_STEPPING,

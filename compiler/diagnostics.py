@@ -7,7 +7,7 @@
 
 Codes: OI01xx text and syntax, OI02xx names and structure, OI03xx types and values, OI04xx model
 packages, OI05xx inputs, OI06xx steps, OI07xx what this build lacks, OI08xx artefacts, OI09xx bugs
-of the compiler.
+of the compiler, OI15xx foreign models.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def codes_page() -> str:
         "07": "What this build does not have",
         "08": "Compiled programs and the cache",
         "09": "Bugs of the compiler",
+        "15": "Imports and exports of foreign models",
     }
     lines = [
         "# Diagnostics",

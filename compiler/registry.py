@@ -24,6 +24,23 @@ PASSES: dict[str, str] = {
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
+    # graph, of a foreign model
+    "canonicalize-graph": "openinfer.lowering.graph.imports.canonicalize_graph:CanonicalizeGraph",
+    "fold-constants": "openinfer.lowering.reference.fold_constants:FoldConstants",
+    "lift-index-functions": "openinfer.lowering.graph.imports.lift_index_functions:LiftIndexFunctions",
+    "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
+    "recognize-norms": "openinfer.lowering.graph.imports.recognize_norms:RecognizeNorms",
+    "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
+    "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
+    "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
+    "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
+    "hoist-masks": "openinfer.lowering.graph.imports.hoist_masks:HoistMasks",
+    "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
+    "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
+    "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",
+    "name-values": "openinfer.lowering.graph.imports.name_values:NameValues",
+    "reuse-names": "openinfer.lowering.graph.imports.reuse_names:ReuseNames",
+    "roll-layers": "openinfer.lowering.graph.imports.roll_layers:RollLayers",
     # nn
     "absorb-conversions": "openinfer.lowering.nn.absorb_conversions:AbsorbConversions",
     "merge-equal": "openinfer.lowering.nn.merge_equal:MergeEqual",

@@ -23,11 +23,14 @@ from openinfer.lowering.places import on_host
 from openinfer.runtime.devices import DEFAULT_DEVICE
 from openinfer.runtime.sizes import Size
 
-Widening = nn.MatmulOp | nn.AttentionOp | nn.GatherOp
+Widening = nn.MatmulOp | nn.ExpertMatmulOp | nn.AttentionOp | nn.GatherOp
 """Ops whose operands may be narrower than what is computed."""
 
-Packed = nn.MatmulOp | nn.MatvecOp | nn.UnpackBlocksOp | nn.ConvOp
+Packed = nn.MatmulOp | nn.MatvecOp | nn.ExpertMatmulOp | nn.UnpackBlocksOp | nn.ConvOp
 """Ops whose constant operands may be laid out."""
+
+BlockReader = nn.MatmulOp | nn.ExpertMatmulOp | nn.GatherOp | nn.AttentionOp
+"""Ops that read the rows of a weight, or of keys and values."""
 
 Composite = nn.AttentionOp | nn.LayerNormOp | nn.RmsNormOp | nn.RotaryOp
 """Ops that a machine may want in parts."""
@@ -83,9 +86,9 @@ class Demands:
         gather, whose rows are widened behind it, whether it reads a table in that dtype."""
         return False
 
-    def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:
-        """Whether the kernel of an op reads its weight, the right operand or the table, in the blocks of a
-        format of `BLOCKS`."""
+    def reads_blocks(self, op: BlockReader, block: str) -> bool:
+        """Whether the kernel of an op reads its weight, the right operand, the matrices or the table, in
+        the blocks of a format of `BLOCKS`."""
         return False
 
     def unpacks_blocks(self, op: nn.MatmulOp, block: str) -> bool:
@@ -103,7 +106,7 @@ class Demands:
         rounded when the program is loaded."""
         return False
 
-    def rounds_to_bytes(self, op: nn.MatmulOp) -> bool:
+    def rounds_to_bytes(self, op: nn.MatmulOp | nn.ExpertMatmulOp) -> bool:
         """Whether the left operand of a product with a weight in blocks is rounded to blocks of bytes where
         the program is compiled with precision "q8"."""
         return False

@@ -14,7 +14,7 @@ functions below import what they need when they are called.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openinfer.runtime.errors import (
@@ -32,6 +32,8 @@ from openinfer.runtime.errors import (
 )
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from openinfer.compiler.api import Graph, Simulator
     from openinfer.compiler.graph_builder import GraphBuilder
     from openinfer.compiler.llm.engine import Answer, Engine
@@ -95,6 +97,8 @@ __all__ = [
     "UnsupportedError",
     "ValueRow",
     "compile",
+    "from_onnx",
+    "from_torch",
     "graph",
     "graph_file",
     "graph_json",
@@ -243,6 +247,52 @@ def compile(
         tuning=tuning,
         fallback=fallback,
     )
+
+
+def from_onnx(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    *,
+    values: Mapping[str, Any] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> tuple[Graph, Package]:
+    """The program of an ONNX model, and the package of its weights: `compile(*from_onnx("model.onnx"))`.
+
+    `source` is a path, the bytes of a file, or a `ModelProto`, whose external data lies in `folder`. `values`
+    are arrays for inputs that the program is made for, since shapes follow from them. Weights stay in the
+    file, which is mapped: nobody may write into it while the program is in use. Needs the extra `import`.
+
+    Raises ProgramError with everything that cannot be imported, operator by operator; PackageError for a
+    damaged file; UnsupportedError without the package `onnx`.
+    """
+    from openinfer.compiler.importers.onnx.imported import from_onnx as implementation
+
+    return implementation(source, values=values, folder=folder)
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | None = None,
+    stateful: bool = False,
+) -> tuple[Graph, Package]:
+    """A module of PyTorch as a program, and its weights as a package.
+
+        graph, package = oi.from_torch(module, (tokens,), dynamic={"tokens": ("B", "L")})
+        print(graph)
+
+    `module` is a `torch.nn.Module` in eval mode, an `ExportedProgram`, or the path of a `.pt2` file.
+    `example_inputs` is a tuple of tensors, or a dict by the names of `forward`'s parameters; a module needs
+    it. `dynamic` names the axes that vary, for each input, None for one that does not: axes of one name are
+    equal. `stateful` makes a program with a cache of a causal decoder that was written without one.
+
+    The package borrows the tensors of the module: nobody may write into them while it is in use.
+
+    Raises UnsupportedError OI1500 with every op that cannot be imported, OI1501 without PyTorch, OI1502 for
+    what `torch.export` refuses; InputError for inputs or sizes that do not fit.
+    """
+    from openinfer.compiler.importers.torch.export import from_torch as implementation
+
+    return implementation(module, example_inputs, dynamic, stateful)
 
 
 def load(

@@ -81,9 +81,10 @@ class Builder:
         try:
             return to_size(expression, exact=exact)
         except BadSize as error:
-            fix = (
-                "use a shorter expression" if error.code == "OI0121" else "divide by something else"
-            )
+            fix = {
+                "OI0121": "use a shorter expression",
+                "OI0289": "write a size here, or a whole number",
+            }.get(error.code, "divide by something else")
             self.report.error(error.code, error.span, error.message, fix=fix)
             return Size.name(UNREADABLE)
 

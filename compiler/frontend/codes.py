@@ -166,6 +166,12 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`cache.increment 2 n;` and `cache.decrement T + 1 n;` take the amount in front of the variable, 1 "
         "if none is given: a whole number, a size, an integer scalar, or an expression over them.",
     ),
+    "OI0289": (
+        "an element that is no number of the step",
+        "`slots[i]` in an expression is an element of an integer variable with one dimension and no indices, "
+        "read in front of the statement. Declarations and definitions of sizes hold no elements: they are "
+        "read before a step runs.",
+    ),
     "OI0272": (
         "half of a surrogate pair",
         "The text holds a code from \\ud800 to \\udfff, which is half of a character and cannot be "

@@ -7,7 +7,7 @@ multiplication, not after it.
 from __future__ import annotations
 
 from openinfer.compiler.frontend.source import Span
-from openinfer.compiler.frontend.syntax import Call, Expr, Name, Number, Product, Sum
+from openinfer.compiler.frontend.syntax import Call, Element, Expr, Name, Number, Product, Sum
 from openinfer.runtime.sizes import Size
 
 MAX_OPERATORS = 200
@@ -48,6 +48,8 @@ def names_of(expression: Expr) -> list[Name]:
             parts = [first, *(factor for _, factor in rest)]
         case Call(arguments=arguments):
             parts = list(arguments)
+        case Element(name=name, index=index):
+            parts = [name, index]
     return [name for part in parts for name in names_of(part)]
 
 
@@ -65,6 +67,8 @@ def _operators(expression: Expr) -> int:
             return _operators(first) + sum(_operators(factor) for _, factor in rest)
         case Call(arguments=arguments):
             return sum(_operators(argument) for argument in arguments) + 1
+        case Element(index=index):
+            return _operators(index) + 1
 
 
 def _convert(expression: Expr, exact: bool) -> tuple[Size, int]:
@@ -105,6 +109,9 @@ def _convert(expression: Expr, exact: bool) -> tuple[Size, int]:
             depth = _deeper(max(inner for _, inner in converted), expression.span)
             sizes = [size for size, _ in converted]
             return Size.max(*sizes) if function.text == "max" else Size.min(*sizes), depth
+        case Element(name=name, span=span):
+            message = f"an element of `{name.text}` has no value before the step runs"
+            raise BadSize("OI0289", message, span)
 
 
 def _deeper(depth: int, span: Span) -> int:

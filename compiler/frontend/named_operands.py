@@ -44,7 +44,8 @@ def sort_arguments(
         if position is None:
             assert name is not None
             if isinstance(value, Ref):
-                value = _no_setting(name, value, report)
+                # No setting has this name, which is reported as such.
+                value = value.name if value.slots is None else Name("?", value.span)
             settings.append(Setting(name, value))
             continue
         ref = Ref(value, None, value.span) if isinstance(value, Name) else value
@@ -110,19 +111,6 @@ def _check_gaps(
                 fix=f"add `{_operand_name(spec, position - 1)}=…`",
             )
             return
-
-
-def _no_setting(name: Name, ref: Ref, report: Report) -> Value:
-    """The value of a setting that was written as a use of a variable."""
-    if ref.slots is not None:
-        report.error(
-            "OI0125",
-            ref.span,
-            f"`{name.text}` is no operand, and a setting is no entry of a variable",
-            fix="operands are named as docs/ops.md lists them, or a, b, c, … in their order",
-        )
-        return Name("?", ref.span)
-    return ref.name
 
 
 def value_advice(value: Value) -> str:

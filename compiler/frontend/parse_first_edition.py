@@ -29,6 +29,7 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
+from openinfer.dialects import opset
 from openinfer.lowering.program.report import did_you_mean
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
@@ -196,7 +197,7 @@ class FirstEditionParser(ValueParser):
             if self.at("name") and self.ahead().kind == "=":
                 name = self.expect_name("an argument")
                 self.advance()
-                found.append(Argument(name, self.argument_value(name)))
+                found.append(Argument(name, self.argument_value(op, name)))
             else:
                 ref = self.operand()
                 if found and found[-1].name is not None:
@@ -213,9 +214,12 @@ class FirstEditionParser(ValueParser):
         self.expect(")", f"`)` at the end of `{op.text}(…`")
         return found
 
-    def argument_value(self, name: Name) -> Value | Ref:
-        """A value, or the entry of an indexed variable, `W[l]`."""
-        if self.at("name") and self.ahead().kind in ("[", "."):
+    def argument_value(self, op: Name, name: Name) -> Value | Ref:
+        """A value, or the entry of an indexed variable, `W[l]`; of a setting, an element may be in it."""
+        spec = opset.find(op.text)
+        setting = spec is not None and spec.setting(name.text) is not None
+        linked = self.ahead(2).kind == "string"
+        if self.at("name") and self.ahead().kind in ("[", ".") and (linked or not setting):
             return self.ref("a variable")
         return self.value(f"a value of `{name.text}`")
 

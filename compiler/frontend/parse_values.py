@@ -9,6 +9,7 @@ from openinfer.compiler.frontend.named_operands import is_operand, unknown, valu
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
+    Element,
     Expr,
     ListValue,
     Literal,
@@ -70,7 +71,7 @@ class ValueParser(Cursor):
             name = Name(token.text, token.span)
             if token.text in ("max", "min") and self.at("("):
                 return self.call(name, what)
-            return name
+            return self.element(name) if self.at_element() else name
         if token.kind == "(":
             with self.nested("parentheses"):
                 self.advance()
@@ -88,6 +89,19 @@ class ValueParser(Cursor):
         raise self.complain(
             f"identifier or integer for {what.removeprefix('a ')}", code="OI0115", fix=fix
         )
+
+    def at_element(self) -> bool:
+        """Whether brackets follow without a space: in a list, `[n [1]]` are two items."""
+        behind = self.token.span.start == self.previous.stop
+        return self.at("[") and behind and self.ahead().kind not in ("string", "]")
+
+    def element(self, name: Name) -> Element:
+        """`slots[i]`."""
+        with self.nested("indices"):
+            self.advance()
+            index = self.expression("an index expression")
+            self.expect("]", f"`]` at the end of `{name.text}[…`")
+        return Element(name, index, name.span.to(self.previous))
 
     def call(self, name: Name, what: str) -> Expr:
         with self.nested("calls"):

@@ -7,6 +7,7 @@ it, so that all errors of a program are found in one go.
 from __future__ import annotations
 
 from openinfer.compiler.frontend.cursor import ParseAbort, SyntaxStop
+from openinfer.compiler.frontend.elements import read_elements
 from openinfer.compiler.frontend.first_edition import complete
 from openinfer.compiler.frontend.lexer import Token, tokenize
 from openinfer.compiler.frontend.parse_nodes import (
@@ -45,6 +46,7 @@ def parse(source: Source, report: Report) -> Program:
                 parser.skipped.add(token.text)
         parser.program.aborted = True
     parser.program.skipped = parser.skipped
+    read_elements(parser.program, report)
     complete(parser.program, list(parser.links.values()))
     return parser.program
 

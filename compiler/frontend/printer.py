@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -23,7 +24,23 @@ from openinfer.runtime.sizes import Size
 _INDENT = "    "
 
 
-def print_program(module: ModuleOp) -> str:
+def _nothing(op: Operation) -> Sequence[str] | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a program is written; as it stands in the IR where nothing is said."""
+
+    short: bool = False
+    """`y = op relu(x);` for `op relu(x) >> y;`."""
+    implied: Collection[str] = ()
+    """Temporaries of which the op that writes them first gives the type: they have no `assign`."""
+    above: Callable[[Operation], Sequence[str] | None] = _nothing
+    """Lines that stand above a declaration or a statement: comments, or "" for an empty one."""
+
+
+def print_program(module: ModuleOp, style: Style = Style()) -> str:
     """The program text of a graph module. Raises TypeError for an op that is no program text."""
     parts: list[str] = []
     section = ""
@@ -43,13 +60,14 @@ def print_program(module: ModuleOp) -> str:
                         parts.append("}\n\n")
                     section = op.memory.data
                     parts.append(f"{section} {{\n")
+                parts += _above(op, style, _INDENT, opened=parts[-1].endswith("{\n"))
                 parts.append(f"{_INDENT}{_variable(op)}\n")
             case graph.BlockOp():
                 if section:
                     parts.append("}\n\n")
                     section = ""
                 parts.append(f"block {op.block_name.data}{_hints(op.hints)} {{\n")
-                parts += _lines(op.body.block.ops, 1)
+                parts += _lines(op.body.block.ops, 1, style)
                 parts.append("}\n\n")
             case graph.PackageSizeOp() | graph.PackageTensorOp() | graph.PackageValueOp():
                 # What is known of the package is no part of the program.
@@ -61,10 +79,13 @@ def print_program(module: ModuleOp) -> str:
     return "".join(parts).rstrip("\n") + "\n" if parts else ""
 
 
-def _lines(ops: Iterable[Operation], depth: int) -> list[str]:
+def _lines(ops: Iterable[Operation], depth: int, style: Style) -> list[str]:
     found: list[str] = []
     indent = _INDENT * depth
     for op in ops:
+        if isinstance(op, graph.AssignOp) and op.variable.data in style.implied:
+            continue
+        found += _above(op, style, indent, opened=not found)
         match op:
             case graph.LoopOp():
                 bounds = f"{op.index.data} in {size_text(op.start.data)}..{size_text(op.stop.data)}"
@@ -72,15 +93,21 @@ def _lines(ops: Iterable[Operation], depth: int) -> list[str]:
             case graph.ScopeOp():
                 head = f"scope {string_text(op.label.data)}{_hints(op.hints)}"
             case _:
-                found.append(f"{indent}{_statement(op)}\n")
+                found.append(f"{indent}{_statement(op, short=style.short)}\n")
                 continue
         found.append(f"{indent}{head} {{\n")
-        found += _lines(op.body.block.ops, depth + 1)
+        found += _lines(op.body.block.ops, depth + 1, style)
         found.append(f"{indent}}}\n")
     return found
 
 
-def _statement(op: Operation) -> str:
+def _above(op: Operation, style: Style, indent: str, *, opened: bool) -> list[str]:
+    """The lines above an op; no empty one where a brace was just opened."""
+    lines = style.above(op) or ()
+    return [f"{indent}{line}".rstrip() + "\n" for line in lines if line or not opened]
+
+
+def _statement(op: Operation, *, short: bool = False) -> str:
     match op:
         case graph.AssignOp():
             return f"assign {op.variable.data}: {_type(op.dtype, op.sizes)};"
@@ -89,6 +116,8 @@ def _statement(op: Operation) -> str:
             arguments += [f"{k}={_value(v)}" for k, v in op.settings.data.items()]
             outputs = ", ".join(ref_text(r) for r in op.outputs)
             call = f"{op.op_name.data}({', '.join(arguments)})"
+            if short and not any(r.bracketed.data for r in op.outputs):
+                return f"{outputs} = op {call}{_hints(op.hints)};"
             return f"op {call} >> {outputs}{_hints(op.hints)};"
         case graph.BranchOp():
             if op.condition is not None and op.else_block is not None:
@@ -107,6 +136,8 @@ def _statement(op: Operation) -> str:
             return f"yield {', '.join(op.names)};"
         case graph.AwaitOp():
             return f"await {', '.join(op.names)};"
+        case graph.CacheReadOp() if short:
+            return f"{ref_text(op.target)} = cache.read {ref_text(op.source)};"
         case graph.CacheReadOp():
             return f"cache.read {ref_text(op.source)} >> {ref_text(op.target)};"
         case graph.CacheWriteOp():

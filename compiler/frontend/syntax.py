@@ -51,7 +51,16 @@ class Call:
     span: Span
 
 
-Expr = Name | Number | Sum | Product | Call
+@dataclass(frozen=True)
+class Element:
+    """`slots[i]`: an element of a variable with one dimension. `read_elements` puts a name in its place."""
+
+    name: Name
+    index: Expr
+    span: Span
+
+
+Expr = Name | Number | Sum | Product | Call | Element
 
 
 # Values of settings, attributes and hints.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from openinfer.compiler.llm.kv_cache import Cache, kinds_of
 from openinfer.compiler.llm.runner import LOGITS, Floats, Runner, RunnerState
 from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, kind_of
@@ -63,8 +64,9 @@ class Engine:
     `program`: a text, a path or a Graph in place of the family's; what it must be stands in
     `docs/language-models.md`. `device`: one of those of `openinfer devices`, or "simulator". `precision`:
     that of `compile`, None is exact; "q8" is for weights in blocks, and no matter elsewhere.
-    `context`: most tokens of a text, default what the model was made for. `cache`: the dtype of keys and
-    values, default f16 with "q8" for weights that are narrower than f32, f32 else. `slots`: sequences that
+    `context`: most tokens of a text, default what the model was made for. `cache`: what keys and
+    values are kept in, f32, f16, bf16 or q8_0, or a pair; default f16 with "q8" for weights that are narrower
+    than f32, f32 else. `slots`: sequences that
     `runner` serves at once. Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot
     run, and what `open_model` and `compile` raise.
     """
@@ -78,7 +80,7 @@ class Engine:
         precision: str | None = "q8",
         context: int | None = None,
         threads: int | None = None,
-        cache: str | None = None,
+        cache: Cache = None,
         slots: int = 1,
         chunk: int = 128,
     ) -> None:
@@ -91,8 +93,8 @@ class Engine:
             else open_language_model(model, named=program is None)
         )
         try:
-            self.cache = cache or default_cache(precision, self.model)
-            """The dtype of keys and values in the family's program."""
+            self.cache = kinds_of(cache, default_cache(precision, self.model))
+            """What the family's program keeps keys, and values, in."""
             self.graph = self._program(context) if program is None else program
             self.precision = used_precision(precision, device, self.model)
             """That of the products; None where they are exact."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from openinfer.compiler.llm.hub_model import ARCHITECTURES, HubModel
+from openinfer.compiler.llm.kv_cache import Cache, cached, kinds_of
 from openinfer.runtime.errors import InputError, PackageError
 from openinfer.runtime.packages import open_model
 from openinfer.runtime.packages.base import Package
@@ -41,10 +42,6 @@ FAMILIES: Final = {
 }
 """What `general.architecture` says, and the program that computes it; a llama with experts is "mixtral"."""
 
-CACHES: Final = ("f16", "bf16", "f32")
-"""Dtypes of keys and values."""
-CACHE: Final = "f16"
-"""The one that the texts have."""
 NEIGHBOURS: Final = ", interleaved=true"
 _CONDITION = re.compile(r"[ \t]*// if (not )?(\S+(?: or \S+)*)[ \t]*$")
 _NAMED = re.compile(r'@(?:ref|pattern)\("([^"]+)"\)')
@@ -117,23 +114,20 @@ def program_text(
     family: str | None = None,
     *,
     context: int | None = None,
-    cache: str = CACHE,
+    cache: Cache = None,
 ) -> str:
     """The program of a model: `.oi` text that `compile` takes together with it.
 
     With `family`, one of `FAMILIES`, that family's, whatever the model says it is. `context`: most tokens
-    of a text, where that is not what the model was made for. `cache`: the dtype of keys and values, one of
-    `CACHES`. Raises PackageError OI0790 for a file without `general.architecture`, OI0791 for an architecture
-    that has no program here, OI0797 where the model lacks tensors or numbers, OI0792 where it has some that
-    its program does not know and that would change the result, InputError OI0793 for a family or a cache that
-    there is none of.
+    of a text, where that is not what the model was made for. `cache`: what keys and values are kept in, one
+    of `CACHES` or a pair of them, default f16. Raises PackageError OI0790 for a file without
+    `general.architecture`, OI0791 for an architecture that has no program here, OI0797 where the model lacks
+    tensors or numbers, OI0792 where it has some that its program does not know and that would change the
+    result, InputError OI0793 for a family or a cache that there is none of.
     """
-    if cache not in CACHES:
-        raise InputError(
-            "OI0793", f"there is no cache of {cache!r}", hint=f"there are {', '.join(CACHES)}"
-        )
+    kinds_of(cache)
     if family is not None:
-        return _cached(chosen(_text(checked_family(family)), model, context), cache)
+        return cached(chosen(_text(checked_family(family)), model, context), cache)
     known = isinstance(model, GgufPackage | HubModel)
     architecture = model.architecture if known else None
     if architecture is None:
@@ -156,7 +150,7 @@ def program_text(
     text = chosen(_text(name), model, context)
     check_covered(text, model)
     check_complete(text, model)
-    return _cached(text, cache)
+    return cached(text, cache)
 
 
 def checked_family(name: str) -> str:
@@ -169,11 +163,6 @@ def checked_family(name: str) -> str:
             hint=f"{near}there are {', '.join(sorted(FAMILIES))}",
         )
     return FAMILIES[name]
-
-
-def _cached(text: str, cache: str) -> str:
-    """With keys and values in another dtype: it stands in the texts nowhere else."""
-    return re.sub(rf"\b{CACHE}\b", cache, text)
 
 
 def _text(name: str) -> str:

@@ -60,14 +60,22 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    """`--cache`, for programs of families."""
-    from openinfer.compiler.llm.families import CACHES
+    """What keys and values are kept in, for programs of families."""
+    from openinfer.compiler.llm.kv_cache import CACHES
 
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--cache",
         choices=CACHES,
-        help="dtype of keys and values (default: f16 with precision q8 for narrow weights, else f32)",
+        help="of keys and values (default: f16 with precision q8 for narrow weights, else f32)",
     )
+    add("-ctk", "--cache-type-k", choices=CACHES, help="of keys alone")
+    add("-ctv", "--cache-type-v", choices=CACHES, help="of values alone")
+
+
+def cache_of(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """What keys and values are to be kept in, None where the command line does not say."""
+    return args.cache_type_k or args.cache, args.cache_type_v or args.cache
 
 
 def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,13 +104,14 @@ def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> 
         precision=args.precision,
         context=args.context,
         threads=args.threads,
-        cache=args.cache,
+        cache=cache_of(args),
         slots=slots,
         chunk=chunk,
     )
     if engine.precision == ROUNDED:
+        cache = " and ".join(dict.fromkeys(engine.cache))
         print(
-            f"precision q8: {ROUNDING[kind_of(args.device)]}, keys and values to {engine.cache}; "
+            f"precision q8: {ROUNDING[kind_of(args.device)]}, keys and values to {cache}; "
             "--precision f32 computes exactly",
             file=sys.stderr,
         )

@@ -23,6 +23,7 @@ COMMANDS = {
     "export": "write a program as graph JSON, or as text again",
     "fmt": "write programs in their canonical layout",
     "generate": "continue a text with a language model",
+    "import": "make a program of an ONNX file or an export of PyTorch",
     "inspect": "show what a model package or a program holds",
     "lsp": "a language server for editors",
     "pack": "write a model package from a Python dataclass or another package",
@@ -34,6 +35,9 @@ COMMANDS = {
     "trace": "show where the time of a run went, by node, op, scope and line",
     "tune": "measure the tiles of a program's matrix products, and keep the best",
 }
+
+_FILES = {"import": "import_model"}
+"""Commands that are words of Python have files of other names."""
 
 _EXAMPLES = """\
 examples:
@@ -65,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error = UsageError(f"there is no command '{name}'", near(name, COMMANDS, "commands"))
         return guard(lambda: _fail(error), traceback=False, json="--json" in arguments)
     # Only the command that runs is imported: the others cost nothing.
-    command = import_module(f"openinfer.compiler.tools.commands.{name}")
+    command = import_module(f"openinfer.compiler.tools.commands.{_FILES.get(name, name)}")
     parser = CommandParser(
         prog=f"openinfer {name}",
         description=command.__doc__,

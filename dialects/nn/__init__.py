@@ -10,6 +10,7 @@ from openinfer.dialects.nn.attributes import (
     with_element,
 )
 from openinfer.dialects.nn.base import NNOp, YieldOp
+from openinfer.dialects.nn.block_ops import DequantizeBlocksOp, QuantizeBlocksOp
 from openinfer.dialects.nn.block_types import BlockType
 from openinfer.dialects.nn.byte_ops import DotBytesOp, DotWordsOp, LookUpBytesOp
 from openinfer.dialects.nn.convolution_ops import ConvOp
@@ -134,6 +135,8 @@ NN = Dialect(
         CumsumOp,
         PackOp,
         QuantizeRowsOp,
+        QuantizeBlocksOp,
+        DequantizeBlocksOp,
         MatmulOp,
         ProductsOp,
         MatvecOp,
@@ -183,6 +186,7 @@ __all__ = [
     "ConvOp",
     "CumsumOp",
     "DefineSizeOp",
+    "DequantizeBlocksOp",
     "DimsAttr",
     "DotBytesOp",
     "DotPairsOp",
@@ -222,6 +226,7 @@ __all__ = [
     "PoolOp",
     "ProductsOp",
     "PublishOp",
+    "QuantizeBlocksOp",
     "QuantizeRowsOp",
     "RecurrentOp",
     "ReduceOp",

@@ -77,7 +77,7 @@ class ElementwiseOp(NNOp):
         operands = [opset.TensorSpec(_dtype(self, v), ()) for v in self.inputs]
         result = _dtype(self, self.output)
         settings = self.settings.data if self.settings is not None else {}
-        given: dict[str, object] = {"to": result} if spec.name == "cast" else {}
+        given: dict[str, object] = {"to": result} if spec.name in ("cast", "bit_cast") else {}
         for name, value in settings.items():
             setting = spec.setting(name)
             if setting is not None and setting.name != name:

@@ -45,6 +45,7 @@ from openinfer.dialects.nn.checks import (
 from openinfer.dialects.nn.epilogues import check_body, check_extras
 from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
 from openinfer.dialects.nn.row_ops import row_elements
+from openinfer.runtime.blocks import BLOCKS, BlockFormat
 
 
 @irdl_op_definition
@@ -277,6 +278,9 @@ class AttentionOp(NNOp):
     their `scores`, with bf16 also the `values`; or what is found of `parts` of the keys, `[batch,
     heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
 
+    Keys and values whose elements are bytes are rows of the format `block`, each head a number of blocks.
+    Scratch on buffers: `unpacked_keys` and `unpacked_values`, `[threads, k length, head size]`.
+
     With `precision = "bf16"` q, k and v are bf16, and so are the weights that v is multiplied by; sums
     and softmax are f32. The mask is the same for all queries then, and they are neither causal nor
     windowed.
@@ -285,6 +289,7 @@ class AttentionOp(NNOp):
     name = "nn.attention"
     scale = prop_def(FloatAttr)
     precision = opt_prop_def(StringAttr)
+    block = opt_prop_def(StringAttr)
     causal = opt_prop_def(UnitAttr)
     window = opt_prop_def(IntegerAttr)
     windowed = opt_prop_def(UnitAttr)
@@ -294,7 +299,21 @@ class AttentionOp(NNOp):
     nan_rows = opt_prop_def(UnitAttr)
     layouts = prop_def(ArrayAttr[StringAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (3, 6)
-    SCRATCH: ClassVar[tuple[str, ...]] = ("queries", "scores", "values", "parts")
+    SCRATCH: ClassVar[tuple[str, ...]] = (
+        "queries",
+        "scores",
+        "values",
+        "parts",
+        "unpacked_keys",
+        "unpacked_values",
+    )
+
+    def blocks_of(self, index: int) -> BlockFormat | None:
+        """The format of an operand that is blocks of bytes."""
+        kind = element(self.inputs[index])
+        if self.block is None or index not in (1, 2) or not isinstance(kind, IntegerType):
+            return None
+        return BLOCKS[self.block.data]
 
     @property
     def mask(self) -> SSAValue | None:
@@ -336,11 +355,15 @@ class AttentionOp(NNOp):
         self._check_cap()
         if self.window is not None and self.window.value.data < 1:
             refuse(self, f"window {self.window.value.data} lets no position attend")
-        expect_floats(self, (*self.inputs[:3], self.output))
+        if self.block is not None and self.block.data not in BLOCKS:
+            refuse(self, f"{self.block.data} is no format of blocks: {', '.join(BLOCKS)}")
+        floats = [value for n, value in enumerate(self.inputs[:3]) if self.blocks_of(n) is None]
+        expect_floats(self, (*floats, self.output))
         q, k, v, result = (
             self._dims(value, layout)
             for value, layout in zip((*self.inputs[:3], self.output), names)
         )
+        k, v = self._of_blocks(1, k), self._of_blocks(2, v)
         if not (fits(q[0], k[0]) and fits(q[0], v[0])):
             refuse(self, f"batch sizes differ: q {q[0]}, k {k[0]}, v {v[0]}")
         if not fits(k[1], v[1]):
@@ -358,6 +381,16 @@ class AttentionOp(NNOp):
         if self.precision is not None:
             self._check_precision()
         self._check_scratch(q, k)
+
+    def _of_blocks(self, index: int, dims: Dims) -> Dims:
+        """The dimensions of an operand, where its heads may be blocks of bytes, in elements."""
+        block = self.blocks_of(index)
+        if block is None:
+            return dims
+        size = dims[3]
+        if not isinstance(size, int) or size % block.nbytes:
+            refuse(self, f"heads are blocks of {block.nbytes} bytes, found {size}")
+        return (*dims[:3], size // block.nbytes * block.elements)
 
     def _check_cap(self) -> None:
         if self.softcap is not None and not 0 < self.softcap.value.data < inf:
@@ -409,6 +442,10 @@ class AttentionOp(NNOp):
         if parts is not None:
             size = None if k[3] is None else k[3] + 2
             expect_shape(self, "the scratch buffer of parts", shape_of(parts), (*q[:2], None, size))
+        for name in ("unpacked_keys", "unpacked_values"):
+            rows = self.room(name)
+            if rows is not None:
+                expect_shape(self, f"the buffer {name}", shape_of(rows), (None, k[2], None))
         depth = q[3]
         if self.precision is not None and isinstance(depth, int):
             depth //= 2

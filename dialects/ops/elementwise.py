@@ -129,6 +129,20 @@ def _cast(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> lis
     return [TensorSpec(str(settings["to"]), operands[0].dims)]
 
 
+def _bit_cast(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> list[TensorSpec]:
+    target = str(settings["to"])
+    source = operands[0].dtype
+    row = DTYPES[target]
+    if target not in _WHOLE_BYTES or row.bits != DTYPES[source].bits:
+        same = [name for name in _WHOLE_BYTES if DTYPES[name].bits == DTYPES[source].bits]
+        raise SettingError(
+            "to",
+            f"the bits of {source} are no {target}",
+            f"a dtype of {DTYPES[source].bits} bits: {', '.join(same)}",
+        )
+    return [TensorSpec(target, operands[0].dims)]
+
+
 def _all_finite(operands: Sequence[TensorSpec], settings: Mapping[str, object]) -> list[TensorSpec]:
     return [TensorSpec("bool", ())]
 
@@ -186,6 +200,7 @@ def _compare(name: str, symbol: str, dtypes: tuple[str, ...] = NUMBERS) -> OpSpe
     return OpSpec(name, ("x", "y"), _pointwise("bool"), doc, "compare", dtypes, broadcast=True)
 
 
+_WHOLE_BYTES = tuple(name for name in NUMBERS if not DTYPES[name].packed)
 _SUMS = (*NUMBERS, "bool", "bitset")
 _BITS = (*INTEGERS, "bool")
 _ORDERED = (*NUMBERS, *TERNARY)
@@ -201,7 +216,19 @@ SPECS: tuple[OpSpec, ...] = (
         "div", "`x / y`: IEEE for floats; integers truncate toward 0.", NUMBERS, MASK, partial=True
     ),
     _binary("floor_div", "`floor(x / y)` of integers; x / 0 is 0.", INTEGERS, MASK, partial=True),
-    _binary("rem", "Remainder with the sign of x; x rem 0 is 0.", INTEGERS, partial=True),
+    _binary(
+        "rem",
+        "Remainder with the sign of x, exact for floats, whose quotient is truncated; integer x rem 0 is 0.",
+        NUMBERS,
+        partial=True,
+    ),
+    _binary(
+        "floor_mod",
+        "Remainder with the sign of y: the quotient is rounded down. Integer x floor_mod 0 is 0; for floats "
+        "it is `rem`, plus y where the signs differ.",
+        NUMBERS,
+        partial=True,
+    ),
     _binary("pow", "`x ** y`.", FLOATS, expensive=True),
     _binary("min", "The smaller one; a NaN is ignored when the other is a number."),
     _binary("max", "The larger one; a NaN is ignored when the other is a number."),
@@ -229,6 +256,7 @@ SPECS: tuple[OpSpec, ...] = (
     _unary("floor", "The next integer below."),
     _unary("ceil", "The next integer above."),
     _unary("round", "The nearest integer, halves away from zero."),
+    _unary("round_even", "The nearest integer, halves to the even one."),
     _unary("trunc", "The next integer toward zero."),
     _binary("and", "Bitwise AND; logical for bool.", _BITS),
     _binary("or", "Bitwise OR; logical for bool.", _BITS),
@@ -249,6 +277,17 @@ SPECS: tuple[OpSpec, ...] = (
         Setting("bits", "int", REQUIRED, _PLACES),
         partial=True,
     ),
+    _binary(
+        "shift_left",
+        "`x << y`, bits cut off at the dtype's width: by that width and more, or by less than 0, it is 0.",
+        SHIFTABLE,
+    ),
+    _binary(
+        "shift_right",
+        "`x >> y`, arithmetic for signed dtypes: by the dtype's width and more, or by less than 0, it is 0, "
+        "or -1 for a negative x.",
+        SHIFTABLE,
+    ),
     _unary("popcount", "Number of set bits, as u8.", SHIFTABLE, result="u8"),
     _unary("exp", "`e ** x`.", expensive=True),
     _unary("expm1", "`e ** x - 1`, exact near 0 too.", expensive=True),
@@ -260,6 +299,8 @@ SPECS: tuple[OpSpec, ...] = (
     _unary("cos", "Cosine of radians.", expensive=True),
     _unary("tan", "Tangent of radians.", expensive=True),
     _unary("atan", "Arctangent, in radians.", expensive=True),
+    _unary("asin", "Arcsine, in radians; NaN outside of -1..1.", expensive=True),
+    _unary("acos", "Arccosine, in radians; NaN outside of -1..1.", expensive=True),
     OpSpec(
         "atan2",
         ("y", "x"),
@@ -271,7 +312,12 @@ SPECS: tuple[OpSpec, ...] = (
         inplace=True,
         expensive=True,
     ),
+    _unary("sinh", "Hyperbolic sine.", expensive=True),
+    _unary("cosh", "Hyperbolic cosine.", expensive=True),
     _unary("tanh", "Hyperbolic tangent.", expensive=True),
+    _unary("asinh", "Inverse of the hyperbolic sine.", expensive=True),
+    _unary("acosh", "Inverse of the hyperbolic cosine, from 0 on; NaN below 1.", expensive=True),
+    _unary("atanh", "Inverse of the hyperbolic tangent; NaN outside of -1..1.", expensive=True),
     _unary("erf", "The error function.", expensive=True),
     _unary("sigmoid", "`1 / (1 + exp(-x))`.", expensive=True),
     _unary("silu", "`x * sigmoid(x)`.", aliases=("swish",), expensive=True),
@@ -355,6 +401,15 @@ SPECS: tuple[OpSpec, ...] = (
             ),
             Setting("saturate", "bool", True, "out of range: the nearest value, else wraps"),
         ),
+    ),
+    OpSpec(
+        "bit_cast",
+        ("x",),
+        _bit_cast,
+        "The same bits as another dtype of as many bits.",
+        "elementwise",
+        _WHOLE_BYTES,
+        (Setting("to", "dtype", REQUIRED, "the dtype of the result", aliases=("dtype",)),),
     ),
     _unary(
         "fill",

@@ -18,6 +18,7 @@ from openinfer.dialects.ops.base import (
     dims_text,
     normal_axis,
 )
+from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import DTYPES
 
 Settings = Mapping[str, object]
@@ -83,6 +84,39 @@ def _check_parameters(operands: Sequence[TensorSpec], settings: Settings, codes:
             )
 
 
+def _quantize_blocks(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
+    x, block = operands[0], BLOCKS[str(settings["format"])]
+    if not x.rank:
+        raise ShapeError(
+            "x is a scalar", f"its last axis is rows of {block.elements} elements each"
+        )
+    elements = x.dims[-1].constant
+    if elements is not None and elements % block.elements:
+        raise ShapeError(
+            f"a row of x {dims_text(x.dims)} is no whole number of blocks",
+            f"a block of {block.name} holds {block.elements} elements",
+        )
+    return [TensorSpec("u8", (*x.dims[:-1], x.dims[-1] // block.elements * block.nbytes))]
+
+
+def _dequantize_blocks(operands: Sequence[TensorSpec], settings: Settings) -> list[TensorSpec]:
+    x, block = operands[0], BLOCKS[str(settings["format"])]
+    if not x.rank:
+        raise ShapeError("x is a scalar", f"its last axis is blocks of {block.nbytes} bytes")
+    size = x.dims[-1].constant
+    if size is not None and size % block.nbytes:
+        raise ShapeError(
+            f"a row of x {dims_text(x.dims)} is no whole number of blocks",
+            f"a block of {block.name} has {block.nbytes} bytes",
+        )
+    return [TensorSpec("f32", (*x.dims[:-1], x.dims[-1] // block.nbytes * block.elements))]
+
+
+BLOCK_FORMATS = ("q8_0",)
+"""Formats that a program may round rows to."""
+_FORMAT = Setting(
+    "format", "string", BLOCK_FORMATS[0], "the format of the blocks", choices=BLOCK_FORMATS
+)
 _SCALE = Setting("scale", "float", None, "one scale for all, instead of the operand")
 _ZERO = Setting("zero_point", "int", None, "one zero point for all, default 0", ("zp",))
 _AXIS = Setting("axis", "int", None, "the axis that has a scale for each position", ("dim",))
@@ -119,5 +153,25 @@ SPECS: tuple[OpSpec, ...] = (
             _AXIS,
         ),
         optional=("scale", "zero_point"),
+    ),
+    OpSpec(
+        "quantize_blocks",
+        ("x",),
+        _quantize_blocks,
+        "Rows as blocks of a [`.gguf` format](gguf.md#types-of-tensors), as bytes. `q8_0`: 32 elements x "
+        "become d as f16, where d is the largest of abs(x) divided by 127, and 32 integers "
+        "`round(x / d)`, halves to even; an element that is not finite makes d NaN.",
+        "quantization",
+        ("f32", "f16", "bf16"),
+        (_FORMAT,),
+    ),
+    OpSpec(
+        "dequantize_blocks",
+        ("x",),
+        _dequantize_blocks,
+        "The f32 values of rows of blocks, exactly; `q8_0`: d times each integer.",
+        "quantization",
+        ("u8",),
+        (_FORMAT,),
     ),
 )

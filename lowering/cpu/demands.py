@@ -30,7 +30,15 @@ from openinfer.lowering.cpu.schedules.indexing import sort_scratch
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
 from openinfer.lowering.cpu.schedules.recurrence import recurrent_scratch
 from openinfer.lowering.cpu.vector_width import lanes_of
-from openinfer.lowering.demands import Composite, Demands, Packed, Scratch, Tiling, Widening
+from openinfer.lowering.demands import (
+    BlockReader,
+    Composite,
+    Demands,
+    Packed,
+    Scratch,
+    Tiling,
+    Widening,
+)
 
 _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.MatmulOp: scratch_types,
@@ -58,16 +66,18 @@ class CpuDemands(Demands):
     own_memory = False
 
     def supports(self, op: Operation) -> str | None:
-        if isinstance(op, nn.MatmulOp):
-            block = nn.element_of(op.right)
+        if isinstance(op, nn.MatmulOp | nn.ExpertMatmulOp):
+            block = nn.element_of(op.inputs[1])
             if isinstance(block, nn.BlockType) and block.block.data not in READERS:
                 return f"the CPU has no kernel for products with weights in {block.block.data}"
         return None
 
-    def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:
+    def reads_blocks(self, op: BlockReader, block: str) -> bool:
+        if isinstance(op, nn.AttentionOp):
+            return block == "q8_0"
         return block in (ROW_READERS if isinstance(op, nn.GatherOp) else READERS)
 
-    def rounds_to_bytes(self, op: nn.MatmulOp) -> bool:
+    def rounds_to_bytes(self, op: nn.MatmulOp | nn.ExpertMatmulOp) -> bool:
         return True
 
     def whole(self, op: Composite) -> bool:
@@ -87,13 +97,15 @@ class CpuDemands(Demands):
     def tiling(self, op: Packed) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
             return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))
-        if not isinstance(op, nn.MatmulOp):
+        if isinstance(op, nn.MatvecOp | nn.UnpackBlocksOp):
+            return None
+        block = nn.element_of(op.inputs[1])
+        if isinstance(block, nn.BlockType):
+            return Tiling(nn.BlocksAttr.of(block.block.data, machine_of(op).lanes(f32)))
+        if isinstance(op, nn.ExpertMatmulOp):
             return None
         dims = nn.dims_of(op.right)
         columns = dims[-2] if op.transpose_b is not None else dims[-1]
-        block = nn.element_of(op.right)
-        if isinstance(block, nn.BlockType):
-            return Tiling(nn.BlocksAttr.of(block.block.data, machine_of(op).lanes(f32)))
         panels = nn.PairsAttr if op.precision is not None else nn.PanelsAttr
         return Tiling(panels(machine_of(op).tile_for(columns.constant)))
 

@@ -1,10 +1,10 @@
-"""Rules of `quantize` and `dequantize`: chains of elementwise functions."""
+"""Rules of `quantize` and `dequantize`, chains of elementwise functions, and of their forms for blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects import nn
@@ -17,6 +17,7 @@ from openinfer.lowering.graph.scalars import (
     number,
     widened,
 )
+from openinfer.lowering.graph.scope import Problem
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
@@ -93,3 +94,30 @@ def _dequantize(call: Call) -> Sequence[SSAValue]:
     x = widened(call, x, wide)
     value = call.elementwise("mul", [x, _scale(call, wide)], _like(call, x, wide))
     return [call.convert(value, call.type)]
+
+
+@op_rule("quantize_blocks")
+def _quantize_blocks(call: Call) -> Sequence[SSAValue]:
+    return [_blocks(call, nn.QuantizeBlocksOp)]
+
+
+@op_rule("dequantize_blocks")
+def _dequantize_blocks(call: Call) -> Sequence[SSAValue]:
+    return [_blocks(call, nn.DequantizeBlocksOp)]
+
+
+def _blocks(call: Call, op: type[nn.NNOp]) -> SSAValue:
+    if nn.dims_of(call.operands[0])[-1].constant is None:
+        raise Problem(
+            "OI0712",
+            "how long the rows are is known to the step alone, and blocks need to know it before",
+            "give the last axis a size that the model or the program knows, or use the simulator",
+        )
+    x, kind = call.operands[0], call.type
+    block = StringAttr(str(call.settings["format"]))
+    dims, one = nn.dims_of(x), Size.of(1)
+    if len(dims) > 1:
+        return call.add(op, [x], kind, block=block)
+    row = nn.tensor_type(kind.element_type, (one, *nn.dims_of(kind)))
+    made = call.add(op, [call.reshape(x, (one, *dims))], row, block=block)
+    return call.reshape(made, nn.dims_of(kind))

@@ -18,7 +18,7 @@ class Bound:
     units: float
     """Units in the last place of the exact result, at most."""
     made: str
-    """"polynomial", "polynomials" (a quotient of two) or "instruction"."""
+    """"polynomial", "polynomials" (a quotient of two), "instruction", or the functions that it is made of."""
     cut: float = 2.0**-126
     """Results below this size may come as 0."""
 
@@ -34,6 +34,13 @@ FUNCTIONS: tuple[Bound, ...] = (
     Bound("cos", 0.6, "polynomial"),
     Bound("tan", 2.0, "polynomials"),
     Bound("atan", 1.8, "polynomial"),
+    Bound("asin", 3.0, "`atan2`"),
+    Bound("acos", 3.0, "`atan2`"),
+    Bound("sinh", 4.0, "`expm1`, `exp`"),
+    Bound("cosh", 4.0, "`exp`"),
+    Bound("asinh", 4.0, "`log1p`"),
+    Bound("acosh", 4.0, "`log1p`"),
+    Bound("atanh", 4.0, "`log1p`"),
     Bound("sqrt", 0.5, "instruction"),
     Bound("rsqrt", 1.5, "instruction"),
 )

@@ -33,6 +33,20 @@ class Heads:
             return [batch, head, position, column]
         return [batch, position, head, column]
 
+    def size(self, build: LoopBuilder) -> Index:
+        """Elements of a head."""
+        return build.dim(self.buffer, 3)
+
+    def vector(
+        self,
+        build: LoopBuilder,
+        place: tuple[Index, Index, Index, Index],
+        lanes: int,
+        mask: SSAValue | None = None,
+    ) -> SSAValue:
+        """Elements from a batch, head, position and column on."""
+        return build.vload(self.buffer, self.at(*place), lanes, mask)
+
 
 @dataclass(frozen=True)
 class Mask:

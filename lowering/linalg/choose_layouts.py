@@ -131,7 +131,7 @@ class _Chooser:
             values = (argument, *_members(argument))
             readers = [use.operation for value in values for use in value.uses]
             if any(not isinstance(reader, nn.GatherOp | nn.MemberOp) for reader in readers):
-                continue  # The machine wants the right operand as it stands.
+                continue  # The machine wants the operand as it stands.
             for reader in readers:
                 if isinstance(reader, nn.GatherOp):
                     reader.properties["block"] = block.block
@@ -146,7 +146,7 @@ class _Chooser:
         tiling = demands_of(op).tiling(op)
         if tiling is None:
             return
-        transposed = isinstance(op, nn.MatvecOp | nn.UnpackBlocksOp)
+        transposed = True
         if isinstance(op, nn.MatmulOp):
             transposed = op.properties.pop("transpose_b", None) is not None
         for place in places:

@@ -93,14 +93,15 @@ class _Rounding:
         self.replaced: list[Operation] = []
 
     precision = "bf16"
+    ROUNDED: ClassVar[tuple[type[nn.NNOp], ...]] = (nn.MatmulOp, nn.AttentionOp)
 
     def run(self) -> int:
         """How many products round their operands now."""
         count = 0
         for op in list(self.function.walk()):
-            if not isinstance(op, nn.MatmulOp | nn.AttentionOp) or not self._gains(op):
+            if not isinstance(op, self.ROUNDED) or not self._gains(op):
                 continue
-            for number in self._operands(op):
+            for number in range(self._operands(op)):
                 op.operands[number] = self._round(op.inputs[number])
             self._mark(op)
             count += 1
@@ -109,14 +110,15 @@ class _Rounding:
             op.erase()
         return count
 
-    def _operands(self, op: nn.MatmulOp | nn.AttentionOp) -> range:
-        """The operands that are rounded."""
-        return range(1 if isinstance(op, nn.MatmulOp) else 3)
+    def _operands(self, op: nn.NNOp) -> int:
+        """How many operands are rounded in the step."""
+        return 1 if isinstance(op, nn.MatmulOp) else 3
 
-    def _mark(self, op: nn.MatmulOp | nn.AttentionOp) -> None:
+    def _mark(self, op: nn.NNOp) -> None:
         op.properties["precision"] = StringAttr(self.precision)
 
-    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+    def _gains(self, op: nn.NNOp) -> bool:
+        assert isinstance(op, nn.MatmulOp | nn.AttentionOp)
         values = op.inputs[: 2 if isinstance(op, nn.MatmulOp) else 3]
         if not all(isinstance(nn.element_of(v), _ROUNDED) for v in (*values, op.result[0])):
             return False
@@ -172,10 +174,15 @@ class _ToBytes(_Rounding):
 
     precision = "q8"
 
-    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
-        if not isinstance(op, nn.MatmulOp) or not isinstance(nn.element_of(op.right), nn.BlockType):
-            return False
-        return demands_of(op).rounds_to_bytes(op)
+    ROUNDED = (nn.MatmulOp, nn.ExpertMatmulOp)
+
+    def _gains(self, op: nn.NNOp) -> bool:
+        assert isinstance(op, nn.MatmulOp | nn.ExpertMatmulOp)
+        in_blocks = isinstance(nn.element_of(op.inputs[1]), nn.BlockType)
+        return in_blocks and demands_of(op).rounds_to_bytes(op)
+
+    def _operands(self, op: nn.NNOp) -> int:
+        return 1
 
     def _rounding(self, value: SSAValue) -> list[nn.NNOp]:
         *leading, row = nn.dims_of(value)
@@ -187,14 +194,15 @@ class _ToHalf(_Rounding):
     """Left operands of products with weights of f16 become f16, where the machine multiplies such ones, and
     queries of attention over keys and values of f16, which gives f16 then."""
 
-    def _operands(self, op: nn.MatmulOp | nn.AttentionOp) -> range:
-        return range(1)
+    def _operands(self, op: nn.NNOp) -> int:
+        return 1
 
-    def _mark(self, op: nn.MatmulOp | nn.AttentionOp) -> None:
+    def _mark(self, op: nn.NNOp) -> None:
         if isinstance(op, nn.AttentionOp):
             _widen_result(op)
 
-    def _gains(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+    def _gains(self, op: nn.NNOp) -> bool:
+        assert isinstance(op, nn.MatmulOp | nn.AttentionOp)
         own = op.inputs[: 2 if isinstance(op, nn.MatmulOp) else 3]
         kinds = [nn.element_of(value) for value in (*own, op.result[0])]
         if isinstance(op, nn.MatmulOp) and not self._is_weight(op.right):

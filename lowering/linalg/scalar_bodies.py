@@ -192,10 +192,27 @@ def _floor_div(s: Scalar, args: list[SSAValue]) -> SSAValue:
 
 @body("rem")
 def _rem(s: Scalar, args: list[SSAValue]) -> SSAValue:
-    """With the sign of x; x rem 0 is x rem 1, which is 0."""
-    s.require_integer()
-    x, y = s.computed(args)
+    """With the sign of x; of integers x rem 0 is x rem 1, which is 0."""
+    return _remainder(s, *s.computed(args))
+
+
+def _remainder(s: Scalar, x: SSAValue, y: SSAValue) -> SSAValue:
+    if is_float(x):
+        return s.f("remf", x, y)
     return s.f("remsi" if s.signed else "remui", x, _divisor(s, y))
+
+
+@body("floor_mod")
+def _floor_mod(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """The remainder, plus y where it is not 0 and the other sign."""
+    x, y = s.computed(args)
+    remainder = _remainder(s, x, y)
+    if not is_float(x) and not s.signed:
+        return remainder
+    zero = s.constant(0, x)
+    differ = s.b.insert(arith.XOrIOp(s.compare("lt", remainder, zero), s.compare("lt", y, zero)))
+    moved = s.f("andi", s.compare("ne", remainder, zero), differ)
+    return s.select(moved, s.f("addf" if is_float(x) else "addi", remainder, y), remainder)
 
 
 @body("sign")
@@ -273,6 +290,21 @@ def _shift(s: Scalar, args: list[SSAValue]) -> SSAValue:
     return s.f("shrsi" if s.signed else "shrui", x, count)
 
 
+@body("shift_left", "shift_right")
+def _shift_by(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """As by a setting; a negative number of places is a large one."""
+    s.require_integer()
+    x, y = s.computed(args)
+    last = s.constant(s.dtype.bits - 1, x)
+    inside = compare_integers(s.b, "ule", y, last)
+    count = s.select(inside, y, last)
+    if s.kind == "shift_left":
+        return s.select(inside, s.f("shli", x, count), s.constant(0, x))
+    if s.signed:
+        return s.f("shrsi", x, count)
+    return s.select(inside, s.f("shrui", x, count), s.constant(0, x))
+
+
 @body("popcount")
 def _popcount(s: Scalar, args: list[SSAValue]) -> SSAValue:
     """Counts in fields of 2, 4, 8, … bits, each the sum of two fields of half its width."""
@@ -322,6 +354,13 @@ def _is_neg(s: Scalar, args: list[SSAValue]) -> SSAValue:
     elif not s.signed:
         return s.b.constant(0, like(x, IntegerType(8)))
     return compare_integers(s.b, "slt", x, s.constant(0, x))
+
+
+@body("bit_cast")
+def _bit_cast(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    (x,) = args
+    kind = like(x, MEMORY[s.target.name])
+    return x if x.type == kind else s.b.insert(arith.BitcastOp(x, kind))
 
 
 @body("filter")

@@ -225,6 +225,7 @@ OPS: dict[str, Callable[..., Operation]] = {
     "negf": arith.NegfOp,
     "ori": arith.OrIOp,
     "powf": math_dialect.PowFOp,
+    "remf": extended.RemFOp,
     "remsi": arith.RemSIOp,
     "remui": arith.RemUIOp,
     "round": math_dialect.RoundOp,

@@ -21,6 +21,12 @@ def _function(s: Scalar, args: list[SSAValue]) -> SSAValue:
     return s.f(s.kind, *s.computed(args))
 
 
+@body("round_even")
+def _round_even(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_float()
+    return s.f("roundeven", *s.computed(args))
+
+
 @body("pow")
 def _pow(s: Scalar, args: list[SSAValue]) -> SSAValue:
     s.require_float()
@@ -131,3 +137,92 @@ def _hard_swish(s: Scalar, args: list[SSAValue]) -> SSAValue:
     gate = s.select(s.compare("lt", gate, zero), zero, gate)
     gate = s.select(s.compare("gt", gate, six), six, gate)
     return s.f("mulf", x, s.f("divf", gate, six))
+
+
+@body("asin", "acos")
+def _arcs(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """The angle of a point on the unit circle, whose other part is sqrt((1 - x) (1 + x)), exact near 1."""
+    s.require_float()
+    (x,) = s.computed(args)
+    one = s.constant(1, x)
+    other = s.f("sqrt", s.f("mulf", s.f("subf", one, x), s.f("addf", one, x)))
+    return s.f("atan2", x, other) if s.kind == "asin" else s.f("atan2", other, x)
+
+
+@body("sinh")
+def _sinh(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """(e + e / (e + 1)) / 2 with e = exp(|x|) - 1, exact near 0."""
+    s.require_float()
+    (x,) = s.computed(args)
+    size, half = absolute(s.b, x), s.constant(0.5, x)
+    e = s.f("expm1", size)
+    small = s.f("addf", e, s.f("divf", e, s.f("addf", e, s.constant(1, x))))
+    return _odd(s, x, _or_large(s, size, s.f("mulf", small, half)))
+
+
+@body("cosh")
+def _cosh(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    s.require_float()
+    (x,) = s.computed(args)
+    size = absolute(s.b, x)
+    e = s.f("exp", size)
+    both = s.f("addf", e, s.f("divf", s.constant(1, x), e))
+    return _or_large(s, size, s.f("mulf", both, s.constant(0.5, x)))
+
+
+def _or_large(s: Scalar, size: SSAValue, near: SSAValue) -> SSAValue:
+    """exp(size) / 2 from 40 on, where exp(-size) is nothing beside it, else `near`."""
+    half = s.constant(0.5, size)
+    root = s.f("exp", s.f("mulf", size, half))
+    return s.select(
+        s.compare("gt", size, s.constant(40, size)),
+        s.f("mulf", s.f("mulf", root, half), root),
+        near,
+    )
+
+
+@body("asinh")
+def _asinh(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """log1p(a + a² / (1 + sqrt(1 + a²))) of a = |x|."""
+    s.require_float()
+    (x,) = s.computed(args)
+    size, one = absolute(s.b, x), s.constant(1, x)
+    square = s.f("mulf", size, size)
+    root = s.f("addf", one, s.f("sqrt", s.f("addf", one, square)))
+    near = s.f("log1p", s.f("addf", size, s.f("divf", square, root)))
+    return _odd(s, x, _or_far(s, size, near))
+
+
+@body("acosh")
+def _acosh(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """log1p(t + sqrt(t (t + 2))) of t = x - 1, which is exact near 1."""
+    s.require_float()
+    (x,) = s.computed(args)
+    one = s.constant(1, x)
+    t = s.f("subf", x, one)
+    root = s.f("sqrt", s.f("mulf", t, s.f("addf", t, s.constant(2, x))))
+    found = _or_far(s, x, s.f("log1p", s.f("addf", t, root)))
+    return s.select(s.compare("lt", x, one), s.constant(math.nan, x), found)
+
+
+def _or_far(s: Scalar, size: SSAValue, near: SSAValue) -> SSAValue:
+    """log(2 size) where the square of `size` may overflow, and 1 is nothing beside it, else `near`."""
+    far = s.f("addf", s.f("log", size), s.constant(math.log(2), size))
+    return s.select(s.compare("gt", size, s.constant(1e9, size)), far, near)
+
+
+@body("atanh")
+def _atanh(s: Scalar, args: list[SSAValue]) -> SSAValue:
+    """log1p(2 a / (1 - a)) / 2 of a = |x|."""
+    s.require_float()
+    (x,) = s.computed(args)
+    size = absolute(s.b, x)
+    ratio = s.f("divf", s.f("addf", size, size), s.f("subf", s.constant(1, x), size))
+    return _odd(s, x, s.f("mulf", s.f("log1p", ratio), s.constant(0.5, x)))
+
+
+def _odd(s: Scalar, x: SSAValue, value: SSAValue) -> SSAValue:
+    """The value of |x| with the sign of x; a zero is x itself."""
+    zero = s.constant(0, x)
+    signed = s.select(s.compare("lt", x, zero), s.f("negf", value), value)
+    return s.select(s.compare("eq", x, zero), x, signed)

@@ -50,6 +50,8 @@ class AbsorbConversions(ModulePass):
         %0 = nn.matmul(%x, %w) : (tensor<2x8xf32>, tensor<8x4xi8>) -> tensor<2x4xf32>
         %y = nn.elementwise(%0, %s) {kind = "mul"} : …
 
+    Attention reads keys and values that `nn.dequantize_blocks` would make as the blocks that they are.
+
     Requires: level `nn`; `absorb-transposes`.
     Leaves: conversions that round, whose result something but products reads, that the machine does
         not widen (`Demands.widens`), or that a barrier or a hint keeps apart; scales that vary along
@@ -61,7 +63,7 @@ class AbsorbConversions(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         patterns: list[RewritePattern] = [MatmulOfWidened(), AttentionOfWidened()]
         if not Facts.of(op).strict_math:
-            patterns.append(MatmulOfScaled())
+            patterns += [MatmulOfScaled(), AttentionOfBlocks()]
         rewrite(op, patterns, erase_dead=True)
 
 
@@ -188,6 +190,15 @@ def _times(value: SSAValue, line: SSAValue) -> nn.ElementwiseOp:
     return nn.ElementwiseOp([value, line], [kind], properties={"kind": StringAttr("mul")})
 
 
+def _behind_reshapes(value: SSAValue) -> tuple[SSAValue, list[nn.ReshapeOp]]:
+    """What only reshapes make a value of, and these, the last one first."""
+    shapes: list[nn.ReshapeOp] = []
+    while isinstance(value.owner, nn.ReshapeOp) and value.has_one_use():
+        shapes.append(value.owner)
+        value = value.owner.inputs[0]
+    return value, shapes
+
+
 class AttentionOfWidened(RewritePattern):
     """attention(q, cast(k), cast(v)) = attention(q, k, v) where a cast is exact"""
 
@@ -196,11 +207,7 @@ class AttentionOfWidened(RewritePattern):
         if nn.element_of(op.inputs[0]) != f32:
             return
         for position in (1, 2):
-            value = op.inputs[position]
-            shapes: list[nn.ReshapeOp] = []
-            while isinstance(value.owner, nn.ReshapeOp) and value.has_one_use():
-                shapes.append(value.owner)
-                value = value.owner.inputs[0]
+            value, shapes = _behind_reshapes(op.inputs[position])
             found = _widened(op, position, value)
             if found is None or not value.has_one_use():
                 continue
@@ -217,5 +224,40 @@ class AttentionOfWidened(RewritePattern):
             rewriter.insert(new, InsertPoint.before(op))
             op.operands[position] = source
             absorb_nodes(op, cast)
+            rewriter.notify_op_modified(op)
+            return
+
+
+class AttentionOfBlocks(RewritePattern):
+    """attention(q, dequantize(k), dequantize(v)) = attention(q, k, v) where heads are whole blocks"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.AttentionOp, rewriter: PatternRewriter) -> None:
+        if nn.element_of(op.inputs[0]) != f32:
+            return
+        for position in (1, 2):
+            value, shapes = _behind_reshapes(op.inputs[position])
+            found = value.owner
+            if not isinstance(found, nn.DequantizeBlocksOp) or not value.has_one_use():
+                continue
+            block = found.format
+            sizes = [nn.dims_of(shape.result[0])[-1].constant for shape in shapes]
+            whole = all(size and size % block.elements == 0 for size in sizes)
+            if not (whole and sizes and op.block in (None, found.block) and may_join(found, op)):
+                continue
+            if not demands_of(op).reads_blocks(op, block.name):
+                continue
+            source, new = found.inputs[0], list[Operation]()
+            for shape in reversed(shapes):
+                *leading, size = nn.dims_of(shape.result[0])
+                row = size // block.elements * block.nbytes
+                kind = nn.tensor_type(nn.element_of(source), (*leading, row))
+                made = nn.ReshapeOp([source], [kind])
+                new.append(made)
+                source = made.result[0]
+            rewriter.insert(new, InsertPoint.before(op))
+            op.operands[position] = source
+            op.properties["block"] = found.block
+            absorb_nodes(op, found)
             rewriter.notify_op_modified(op)
             return

@@ -33,10 +33,10 @@ class KeepBlocks(ModulePass):
         %y = nn.matmul(%x, %W) {transpose_b} :
             (tensor<2x64xf32>, tensor<8x64x!nn.block<q8_0>>) -> tensor<2x8xf32>
 
-    Its readers are right operands of products along its rows, and tables whose rows are gathered; the
-    machine reads blocks of that format (`Demands.reads_blocks`). Nothing is unpacked when such a program is
-    loaded, and what it computes means the same. Where some products read them, others may have the weight
-    unpacked in front of them (`Demands.unpacks_blocks`), to f16 with `precision = "q8"`:
+    Its readers are right operands of products along its rows, matrices of experts, and tables whose rows
+    are gathered; the machine reads blocks of that format (`Demands.reads_blocks`). Nothing is unpacked when
+    such a program is loaded, and what it computes means the same. Where some products read them, others may
+    have the weight unpacked in front of them (`Demands.unpacks_blocks`), to f16 with `precision = "q8"`:
 
         %v = nn.unpack_blocks(%W) : (tensor<8x64x!nn.block<q8_0>>) -> tensor<8x64xf32>
 
@@ -122,6 +122,11 @@ def _reads_rows(op: object, operand: int, block: str) -> bool:
             return True
         case nn.MatmulOp():
             return _is_along_rows(op, operand) and demands_of(op).reads_blocks(op, block)
+        case nn.ExpertMatmulOp():
+            left = nn.element_of(op.inputs[0])
+            fits = operand == 1 and op.inputs[0] is not op.inputs[1]
+            fits = fits and isinstance(left, AnyFloat) and not isinstance(left, Float64Type)
+            return fits and demands_of(op).reads_blocks(op, block)
         case nn.GatherOp():
             fits = operand == 0 and op.axis.value.data == 0 and len(nn.dims_of(op.inputs[0])) == 2
             return fits and demands_of(op).reads_blocks(op, block)

@@ -35,9 +35,9 @@ class KeepNarrow(ModulePass):
         %g = nn.gather(%W, %i) {axis = 0 : i64} : (tensor<8x64xf16>, tensor<3xi32>) -> tensor<3x64xf16>
         %r = nn.elementwise(%g) {kind = "cast"} : (tensor<3x64xf16>) -> tensor<3x64xf32>
 
-    Its readers are right operands of products that the machine widens (`Demands.widens`), and tables that are
-    gathered. What f16 tensors hold stays the same. With `precision = "q8"` weights in blocks become f16, too:
-    their values are rounded when they are unpacked.
+    Its readers are right operands of products, or matrices of experts, that the machine widens
+    (`Demands.widens`), and tables that are gathered. What f16 tensors hold stays the same. With
+    `precision = "q8"` weights in blocks become f16, too: their values are rounded when they are unpacked.
 
     Requires: level `nn`; after `keep-blocks`, which takes what kernels read in blocks.
     Leaves: no row with `formats`: other weights become the declared dtype when they are loaded.
@@ -80,6 +80,9 @@ def _reads(op: Operation, operand: int) -> bool:
             return True
         case nn.MatmulOp():
             fits = operand == 1 and op.left is not op.right and nn.element_of(op.left) == f32
+            return fits and demands_of(op).widens(op, operand, f16)
+        case nn.ExpertMatmulOp():
+            fits = operand == 1 and nn.element_of(op.inputs[0]) == f32
             return fits and demands_of(op).widens(op, operand, f16)
         case nn.GatherOp():
             return operand == 0 and demands_of(op).widens(op, operand, f16)

@@ -105,7 +105,7 @@ class _Splitter:
         """Whether a kernel reads members in one of the formats."""
         formats = set(self.weights.rows[number].formats)
         users = [use.operation for m in _members(family) for use in m.member.uses]
-        products = [user for user in users if isinstance(user, nn.MatmulOp)]
+        products = [user for user in users if isinstance(user, nn.MatmulOp | nn.ExpertMatmulOp)]
         return (
             bool(products)
             and len(products) == len(users)

@@ -9,7 +9,7 @@ import numpy as np
 from openinfer.lowering.program.value_arrays import into_range, pattern, wrap
 from openinfer.lowering.reference.twins import Call, twin
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.storage import AnyArray
+from openinfer.runtime.storage import AnyArray, to_storage, to_values
 
 
 def _is_float(call: Call, number: int = 0) -> bool:
@@ -76,11 +76,27 @@ def _floor_div(call: Call) -> AnyArray:
 @twin("rem")
 def _rem(call: Call) -> AnyArray:
     x, y = call.wide(0), call.wide(1)
+    if _is_float(call):
+        return np.fmod(x, y)
     # x rem ±1 is 0; asking NumPy for it would overflow for the smallest integer.
     trivial = (y == 0) | (y == 1)
     if y.dtype.kind == "i":
         trivial = trivial | (y == -1)
     remainder = np.fmod(x, np.where(trivial, np.ones_like(y), y))
+    return np.where(trivial, np.zeros_like(remainder), remainder)
+
+
+@twin("floor_mod")
+def _floor_mod(call: Call) -> AnyArray:
+    x, y = call.wide(0), call.wide(1)
+    if _is_float(call):
+        remainder = np.fmod(x, y)
+        other = (remainder != 0) & (np.signbit(remainder) != np.signbit(y))
+        return np.where(other, remainder + y, remainder)
+    trivial = y == 0
+    if y.dtype.kind == "i":
+        trivial = trivial | (y == -1)  # NumPy would overflow for the smallest integer.
+    remainder = np.mod(x, np.where(trivial, np.ones_like(y), y))
     return np.where(trivial, np.zeros_like(remainder), remainder)
 
 
@@ -155,6 +171,11 @@ def _round(call: Call) -> AnyArray:
     return round_half_away(call.wide())
 
 
+@twin("round_even")
+def _round_even(call: Call) -> AnyArray:
+    return np.rint(call.wide())
+
+
 def round_half_away(x: AnyArray) -> AnyArray:
     """The nearest integer, halves away from zero; exact, because `x - trunc(x)` is."""
     whole = np.trunc(x)
@@ -206,6 +227,22 @@ def _shr(call: Call) -> AnyArray:
     return x >> x.dtype.type(min(bits, 63))
 
 
+@twin("shift_left")
+def _shift_left(call: Call) -> AnyArray:
+    x, y = _widened(call), call.inputs[1]
+    inside = (y >= 0) & (y < 64)
+    return np.where(inside, x << np.where(inside, y, 0).astype(x.dtype), x.dtype.type(0))
+
+
+@twin("shift_right")
+def _shift_right(call: Call) -> AnyArray:
+    x, y = _widened(call), call.inputs[1]
+    inside = (y >= 0) & (y < 64)
+    # Shifting twice clears all bits but copies of the sign.
+    out = x >> x.dtype.type(63) >> x.dtype.type(1)
+    return np.where(inside, x >> np.where(inside, y, 0).astype(x.dtype), out)
+
+
 @twin("popcount")
 def _popcount(call: Call) -> AnyArray:
     return np.bitwise_count(pattern(call.inputs[0], call.dtypes[0]))
@@ -250,6 +287,18 @@ def _is_inf(call: Call) -> AnyArray:
 def _is_neg(call: Call) -> AnyArray:
     x = call.inputs[0]
     return np.signbit(x) if x.dtype.kind == "f" else x < 0
+
+
+@twin("bit_cast")
+def _bit_cast(call: Call) -> AnyArray:
+    source, target = DTYPES[call.dtypes[0]], DTYPES[call.outputs[0]]
+    x = call.inputs[0]
+    if source.name == "bf16":
+        # What rounding would do to the bits of a NaN is not asked here.
+        stored = (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    else:
+        stored = to_storage(source, x)
+    return to_values(target, np.ascontiguousarray(stored).view(target.storage), x.shape)
 
 
 @twin("filter")

@@ -70,6 +70,41 @@ def _atan(call: Call) -> AnyArray:
     return np.arctan(call.exact())
 
 
+@twin("asin")
+def _asin(call: Call) -> AnyArray:
+    return np.arcsin(call.exact())
+
+
+@twin("acos")
+def _acos(call: Call) -> AnyArray:
+    return np.arccos(call.exact())
+
+
+@twin("sinh")
+def _sinh(call: Call) -> AnyArray:
+    return np.sinh(call.exact())
+
+
+@twin("cosh")
+def _cosh(call: Call) -> AnyArray:
+    return np.cosh(call.exact())
+
+
+@twin("asinh")
+def _asinh(call: Call) -> AnyArray:
+    return np.arcsinh(call.exact())
+
+
+@twin("acosh")
+def _acosh(call: Call) -> AnyArray:
+    return np.arccosh(call.exact())
+
+
+@twin("atanh")
+def _atanh(call: Call) -> AnyArray:
+    return np.arctanh(call.exact())
+
+
 @twin("atan2")
 def _atan2(call: Call) -> AnyArray:
     return np.arctan2(call.exact(0), call.exact(1))

@@ -1,12 +1,14 @@
-"""Twins of `quantize` and `dequantize`."""
+"""Twins of `quantize` and `dequantize`, and of their forms for blocks."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from openinfer.lowering.reference.twins import Call, twin
+from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import AnyArray, value_range
+from openinfer.runtime.unpacking import unpacked
 
 
 def _along(call: Call, parameter: AnyArray) -> AnyArray:
@@ -65,3 +67,28 @@ def _dequantize(call: Call) -> AnyArray:
     wide = np.float64 if double else np.float32
     difference = call.inputs[0].astype(np.int64) - _zero_point(call, codes)
     return difference.astype(wide) * _scale(call, wide)
+
+
+@twin("quantize_blocks")
+def _quantize_blocks(call: Call) -> AnyArray:
+    """`q8_0`, the one format that there is."""
+    block = BLOCKS[str(call.settings["format"])]
+    x = call.inputs[0].astype(np.float32)
+    parts = x.reshape(-1, block.elements)
+    with np.errstate(all="ignore"):
+        most = np.abs(parts).max(axis=1, keepdims=True, initial=0)
+        d = most / np.float32(127)
+        # A smaller d is 0 as f16, and its inverse may be infinite.
+        counts = np.isfinite(most) & (most > np.float32(2.0**-100))
+        inverse = np.where(counts, np.float32(1) / d, np.float32(0)).astype(np.float32)
+        codes = np.where(counts, np.rint(parts * inverse), 0).astype(np.int8)
+        d = np.where(np.isfinite(most), d, np.float32(np.nan)).astype("<f2")
+    bytes_ = np.concatenate([d.view(np.uint8), codes.view(np.uint8)], axis=1)
+    return bytes_.reshape(*x.shape[:-1], x.shape[-1] // block.elements * block.nbytes)
+
+
+@twin("dequantize_blocks")
+def _dequantize_blocks(call: Call) -> AnyArray:
+    block, x = BLOCKS[str(call.settings["format"])], call.inputs[0]
+    values = unpacked(block, np.ascontiguousarray(x).reshape(-1))
+    return values.reshape(*x.shape[:-1], x.shape[-1] // block.nbytes * block.elements)

@@ -26,7 +26,15 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands, Packed, Scratch, Tiling, Widening
+from openinfer.lowering.demands import (
+    BlockReader,
+    Composite,
+    Demands,
+    Packed,
+    Scratch,
+    Tiling,
+    Widening,
+)
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
@@ -86,6 +94,8 @@ class VulkanDemands(Demands):
             return "the device has no kernel of it for results that share bytes"
         for value in buffers:
             element = nn.element_of(value)
+            if isinstance(element, nn.BlockType) and _reads_panels(op, element.block.data):
+                continue
             if not _is_stored(element, described):
                 return f"the device does not store {element}"
             if isinstance(element, Float64Type) and isinstance(op, nn.FourierOp):
@@ -126,10 +136,12 @@ class VulkanDemands(Demands):
     def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
         return isinstance(dtype, Float16Type) and not isinstance(op, nn.AttentionOp)
 
-    def reads_blocks(self, op: nn.MatmulOp | nn.GatherOp, block: str) -> bool:
+    def reads_blocks(self, op: BlockReader, block: str) -> bool:
         # Rows of a table are the host's: its memory has the file.
         if isinstance(op, nn.GatherOp):
             return block in FORMATS and not Facts.of(op).no_fallback
+        if not isinstance(op, nn.MatmulOp):
+            return False
         kinds = {nn.element_of(value) for value in (op.left, op.result[0])}
         return block in FORMATS and kinds <= {f16, f32} and self.matvec(op)
 
@@ -201,6 +213,11 @@ class VulkanDemands(Demands):
         return isinstance(product.layout, nn.TilesAttr) and takes_norm(product)
 
 
+def _reads_panels(op: Operation, block: str) -> bool:
+    """Whether a kernel reads weights of a format in blocks."""
+    return block in FORMATS and isinstance(op, nn.MatmulOp | nn.MatvecOp | nn.UnpackBlocksOp)
+
+
 def _is_foreign(layout: Attribute | None) -> bool:
     """Whether no kernel of the device reads a layout."""
     return layout is not None and not isinstance(layout, nn.TilesAttr | nn.BlocksAttr)
@@ -238,8 +255,6 @@ def _is_stored(element: Attribute, device: DeviceDescription) -> bool:
     """Whether a buffer may hold an element: integers, floats, f64 of some devices."""
     if isinstance(element, IntegerType):
         return element.width.data in _INTEGERS
-    if isinstance(element, nn.BlockType):
-        return element.block.data in FORMATS
     return _is_float(element, device)
 
 
@@ -259,6 +274,8 @@ def _refused(op: Operation, device: DeviceDescription) -> str | None:
     """Why an op of a body cannot be computed; None where it can."""
     if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
         return None
+    if op.name == "arith.remf":
+        return "the device's remainder of floats is not exact"
     if op.name not in _COMPUTED:
         return f"the device does not compute {op.name}"
     for value in (*op.operands, *op.results):

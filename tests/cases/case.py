@@ -89,9 +89,10 @@ _EXACT_OPS = frozenset(
     "fill_nan_like relu filter where max_axis min_axis argmax_axis argmin_axis gather concat split "
     "slice transpose permute reshape squeeze unsqueeze expand iota eq ne lt le gt ge is_finite "
     "is_nan is_inf is_neg floor_div rem and or xor not shl shr popcount scatter sort topk cumsum "
+    "shift_left shift_right round_even bit_cast floor_mod "
     "gather_elements scatter_elements argsort "
     "one_hot pad flip random_uniform multinomial quantize dequantize max_pool1d max_pool2d max_pool3d "
-    "adaptive_max_pool1d adaptive_max_pool2d any all "
+    "quantize_blocks dequantize_blocks adaptive_max_pool1d adaptive_max_pool2d any all "
     "stack tile roll tril triu cumprod".split()
 )
 _SUM_OPS = frozenset(

@@ -19,10 +19,13 @@ _BROADCASTS: tuple[Shapes, ...] = (
 )  # fmt: skip
 
 
+_CONVERSIONS = ("cast", "bit_cast")
+
+
 def rows() -> Iterator[Case]:
     specs = [spec for name in names() if (spec := find(name)) is not None]
     for spec in specs:
-        if spec.family in ("elementwise", "compare") and spec.name != "cast":
+        if spec.family in ("elementwise", "compare") and spec.name not in _CONVERSIONS:
             yield from _elementwise(spec)
         elif spec.family == "reduce":
             yield from _reduction(spec)

@@ -226,3 +226,11 @@ def _numbers() -> Iterator[Case]:
     yield Case("dequantize", ((3, 5), ()), ("i8", "f16"), {"dtype": "f16"})
     yield Case("dequantize", ((3, 5), (5,)), ("i8", "f32"), {"axis": 1}, runtime=True)
     yield Case("quantize", ((0, 5),), ("f32",), {"dtype": "i8", "scale": 0.1})
+    for shape, dtype in (((3, 64), "f32"), ((2, 3, 32), "f16"), ((96,), "bf16"), ((0, 32), "f32")):
+        yield Case("quantize_blocks", (shape,), (dtype,))
+        packed = (*shape[:-1], shape[-1] // 32 * 34)
+        yield Case("dequantize_blocks", (packed,), ("u8",))
+    yield Case("quantize_blocks", ((5, 64),), ("f32",), draw="special")
+    names = (("T", "64"),)
+    yield Case("quantize_blocks", ((3, 64),), ("f32",), names=names)
+    yield Case("dequantize_blocks", ((3, 68),), ("u8",), {"format": "q8_0"}, names=(("T", "68"),))

@@ -47,10 +47,13 @@ def _elementwise() -> Iterator[Case]:
     yield Case("div", ((9,), (9,)), ("i32", "i32"), draw="extreme")
     yield Case("div", ((9,), (9,)), ("i32", "i32"), {"div_by_zero_mask": 7}, draw="zeros")
     yield Case("div", ((9,), (9,)), ("f32", "f32"), {"div_by_zero_mask": 7.0}, draw="zeros")
-    for op in ("floor_div", "rem"):
+    for op in ("floor_div", "rem", "floor_mod"):
         yield from grid(op, PAIRS, INTS, draw="nonzero")
         yield Case(op, ((9,), (9,)), ("i32", "i32"), draw="extreme")
         yield Case(op, ((9,), (9,)), ("i32", "i32"), draw="zeros")
+    for op in ("rem", "floor_mod"):
+        yield from grid(op, PAIRS[3:5], FLOATS[:4], draw="nonzero")
+        yield Case(op, ((9,), (9,)), ("f32", "f32"), draw="special")
     yield from grid("pow", PAIRS, FLOATS[:4], draw="positive")
     for op in ("min", "max"):
         yield from grid(op, PAIRS, BOTH)
@@ -67,7 +70,7 @@ def _elementwise() -> Iterator[Case]:
         yield Case("clamp", ((9,),), ("f32",), settings, draw="special")
     yield Case("clamp", ((7,),), ("i8",), {"min": -3, "max": 100}, draw="extreme")
     yield Case("clamp", ((7,),), ("u8",), {"min": 0, "max": 1}, draw="extreme")
-    for op in ("floor", "ceil", "round", "trunc"):
+    for op in ("floor", "ceil", "round", "round_even", "trunc"):
         yield from grid(op, SINGLES, FLOATS[:4], draw="halves")
         yield Case(op, ((9,),), ("f32",), draw="special")
     for op in ("and", "or", "xor"):
@@ -76,6 +79,9 @@ def _elementwise() -> Iterator[Case]:
     for op in ("shl", "shr"):
         for bits in (1, 7):
             yield from grid(op, SINGLES[:1], ("i32", "i64", "i8", "u8"), settings={"bits": bits})
+    for op in ("shift_left", "shift_right"):
+        yield from grid(op, PAIRS[3:5], ("i32", "i64", "i8", "u8"), draw="small")
+        yield Case(op, ((9,), (9,)), ("i16", "i16"), draw="extreme")
     yield from grid("popcount", SINGLES, ("i32", "i64", "i8", "u8", "i4"))
     for op in ("exp", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "softplus"):
         yield from grid(op, SINGLES, FLOATS)
@@ -110,6 +116,9 @@ def _elementwise() -> Iterator[Case]:
     for dtype in DTYPES:
         yield Case("where", ((3, 5), (3, 5), (5,)), ("bool", dtype, dtype), column=True)
     yield from _casts()
+    bits = "f64 i64, f32 u32, f16 i16, bf16 u16, f8 u8, f8e4m3 i8, i64 f64, i32 f32, i16 bf16, i8 u8, u64 i64"
+    for source, target in (pair.split() for pair in f"{bits}, u32 f32, u16 f16, u8 f8".split(", ")):
+        yield Case("bit_cast", ((4, 5),), (source,), {"to": target})
     for dtype, value in (
         ("f32", 1.5),
         ("f16", 0.1),
@@ -126,8 +135,13 @@ def _elementwise() -> Iterator[Case]:
 
 def _curves() -> Iterator[Case]:
     """Functions and activations, whose edges and other dtypes the registry adds."""
-    for op in ("expm1", "log1p", "tan", "atan", "elu", "celu", "selu", "mish", "hard_swish"):
+    curves = "expm1 log1p tan atan sinh cosh asinh acosh elu celu selu mish hard_swish"
+    for op in curves.split():
         yield Case(op, ((33,),), ("f32",), draw="positive" if op == "log1p" else "wide")
+    for op in ("asin", "acos", "atanh"):
+        yield Case(op, ((33,),), ("f32",))
+    for op in ("sinh", "cosh", "asinh", "acosh", "asin", "acos", "atanh"):
+        yield Case(op, ((9,),), ("f32",), draw="special")
     yield Case("atan2", ((4, 17), (17,)), ("f32", "f32"))
     yield Case("celu", ((33,),), ("f32",), {"alpha": -0.5})
     for slope in ((5,), (5, 1)):

@@ -30,6 +30,11 @@ EXACT: dict[str, Callable[[Array], Array]] = {
     "gelu": lambda x: x * by_element(math.erfc)(-x / math.sqrt(2)) / 2,
     "softplus": lambda x: np.where(x > 40, x, np.log1p(np.exp(np.minimum(x, 40)))),
     "atan": np.arctan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
     "celu": lambda x: np.where(x > 0, x, np.expm1(x)),
     "selu": lambda x: (

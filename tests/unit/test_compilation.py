@@ -16,7 +16,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler import pipeline, registry
-from openinfer.lowering.cpu.emit_llvm import OWN_MODULE, emit_modules
+from openinfer.lowering.cpu.emit_llvm import OWN_MODULE, emit_modules, passes_for
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import Cache
 from openinfer.runtime.devices.cpu import codegen, compilation
@@ -66,15 +66,22 @@ def test_large_kernels_are_modules_of_their_own() -> None:
     team, *kernels, host = modules_of(LAYERS.format(x="x", n=80))
     assert team.what == "team"
     assert host.name == HOST
-    assert host.passes is Passes.ALL
+    assert host.passes is Passes.NONE
     assert {kernel.what.partition("_")[0] for kernel in kernels} >= {"matmul"}
     for kernel in kernels:
         symbol = kernel.name.removesuffix(OBJECT)
         assert f"define hidden i64 @{symbol}(" in kernel.text or "prepare" in symbol
         assert f"@{symbol}(" in host.text
         assert kernel.text.count("\n") >= OWN_MODULE
-        wanted = Passes.NONE if symbol.startswith("prepare.") else Passes.ALL
-        assert kernel.passes is wanted
+        assert kernel.passes is Passes.NONE
+
+
+def test_kernels_that_unpack_bytes_go_through_the_passes_of_llvm() -> None:
+    words = "%w = bitcast <16 x i32> %p to <64 x i8>\n"
+    mask = "%m = load <16 x i8>, ptr %p\n%k = icmp ne <16 x i8> %m, zeroinitializer\n"
+    assert passes_for("matmul_0", words) is Passes.ALL
+    assert passes_for("prepare_0", words) is Passes.NONE
+    assert passes_for("attention_0", mask) is Passes.NONE
 
 
 def test_small_kernels_stay_with_the_step() -> None:

@@ -114,7 +114,7 @@ CASES: dict[str, Case] = {
     "divide": Case(AA, Y, np.divide),
     "floordivide": Case(II, YI, np.floor_divide),
     "fmod": Case(II, YI, np.fmod),
-    "remainder": Case(II, YI, np.remainder, "q: i32[4, 3]; p: i32[4, 3]"),
+    "remainder": Case(II, YI, np.remainder),
     "power": Case(AA, Y, np.power),
     "square": Case(A, Y, np.square),
     "maximum": Case(AA, Y, np.maximum),
@@ -128,6 +128,11 @@ CASES: dict[str, Case] = {
     "log2": Case(A, Y, np.log2, f"t: {SAME}"),
     "log10": Case(A, Y, np.log10, f"t: {SAME}"),
     "arctan": Case(A, Y, np.arctan),
+    "arcsin": Case(A, Y, np.arcsin),
+    "arccos": Case(A, Y, np.arccos),
+    "arcsinh": Case(A, Y, np.arcsinh),
+    "arccosh": Case(A, Y, np.arccosh),
+    "arctanh": Case(A, Y, np.arctanh),
     "arctan2": Case(AA, Y, np.arctan2),
     "erfc": Case(A, Y, lambda x: 1 - erf(x), f"t: {SAME}"),
     "lerp": Case(f"{AA}; w: f32", Y, lambda x, z, w: x + (z - x) * w, f"d: {SAME}; p: {SAME}"),
@@ -338,7 +343,8 @@ def test_what_the_table_writes_does_what_the_name_means(row: ForeignOp) -> None:
         inputs["x"] = inputs["x"] - np.float32(1.5)  # Both signs.
     if row.names[0] in ("remainder", "fmod"):
         inputs["x"] = inputs["x"] - np.int32(5)
-    wanted = case.numpy(*inputs.values())
+    with np.errstate(invalid="ignore"):
+        wanted = case.numpy(*inputs.values())
     names = [one.partition(":")[0] for one in case.results.split("; ")]
     with oi.Simulator(program(row, case)).make_executor() as executor:
         executor.insert(**inputs)

@@ -33,6 +33,7 @@ K = """persistent { K(l): f16[B] @table; K2(l, t): f16[B] @table; M(i, j): f32[B
 M2(l, i, j): f32[B, B] @table @auto_dim(i, j); F(i): f16[B] @table @fixed(i=4);
 G(i, j): f32[B, B] @auto_dim(i, j) @fixed(i=2); }
 volatile { k: f16[B]; k2: f16[_, B]; m: f32[_, _]; }"""
+IDS = "dynamic { v: i32[B]; }"
 
 
 def exchange(yielded: str, entry: str, consumer: str = "await y; yield y;", name: str = "c") -> str:
@@ -112,7 +113,7 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0207", "index `l` is named twice", declared('W(l, «l): f32 @pattern("W.{l}");')),
     ("OI0208", "given twice", entry("op relu(x) >> y with { fuse = true, «fuse = false };")),
     ("OI0210", "undefined variable `xx`", entry("op add(x, «xx) >> y;")),
-    ("OI0210", "`i` is a loop index", entry("loop k (i in 0..4) { op add(x, «i) >> y; }")),
+    ("OI0210", "`i` is a loop index", entry("loop k (i in 0..4) { transfer «i >> n; }")),
     ("OI0211", "used before its assign", entry("op relu(«t) >> y;", "assign t: f32[B];")),
     ("OI0212", "undefined block `nowhere`", entry("branch «nowhere;")),
     ("OI0213", "no block `entry`", "block «entri { return; }"),
@@ -186,6 +187,16 @@ CASES: list[tuple[str, str, str]] = [
         entry("loop k (i in 0..2) { branch b; }", "return;", CALLED, "assign t: f32[«i];"),
     ),
     ("OI0259", "must be true or false", entry("op relu(x) >> y with { fuse = «1 };")),
+    (
+        "OI0289",
+        "has no value before the step",
+        "dynamic { x: f32[«s[0]]; }\nblock entry { return; }",
+    ),
+    ("OI0289", "has 2 dimensions", entry("cache.write k >> K[«m[0]];", declarations=K)),
+    ("OI0289", "no variable `q`", entry("cache.write k >> K[«q[0]];", declarations=K)),
+    ("OI0289", "has indices", entry("cache.write k >> K[«K[0]];", declarations=K)),
+    ("OI0289", "x` are f32", entry("cache.write k >> K[«x[0]];", declarations=K)),
+    ("OI0289", "without divisions", entry("cache.write k >> K[v[«n/2]];", declarations=K + IDS)),
     ("OI0280", "found `[1.0]`", entry("op add(x, «[1.0]) >> y;")),
     ("OI0281", "found `fc1.weight`", entry("op add(x, «fc1.weight) >> y;")),
     ("OI0126", "without quotes", declared("y: f32 @ref(«a-b.c);")),
@@ -249,7 +260,6 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0125", "operand `x` of `add` is given twice", entry("t = op add(x=x, «a=x);")),
     ("OI0125", "`y` of `add` is given, `x` is not", entry("t = op add(y=«x);")),
     ("OI0125", "it must be a variable", entry("t = op add(x=x, y=«[1.0]);")),
-    ("OI0125", "a setting is no entry", entry("t = op relu(x, clamp_max=«W[0]);", declarations=W)),
     ("OI0126", "`{l+1}` in `fmt` is no name", entry('t = op relu(model[fmt(«"W.{l+1}")]);')),
     ("OI0126", "without a name", entry('t = op relu(model[«""]);')),
     ("OI0215", "`relu` has no setting `k`", entry("t = op relu(x, «k=x);")),

@@ -145,11 +145,11 @@ def test_tables_beyond_4096_positions(model: Model, engine: oi.Engine) -> None:
 
 def test_rows_in_eight_bits(model: Model, engine: oi.Engine, capsys: Any, tmp_path: Path) -> None:
     """What commands choose for weights in blocks, and say; the bound is that of docs/numerics.md."""
-    assert (engine.precision, engine.cache) == (None, "f32")
+    assert (engine.precision, engine.cache) == (None, ("f32", "f32"))
     assert main(["generate", str(model.path), "the cat", "-n", "2", "--temp", "0"]) == 0
     assert "precision q8" in capsys.readouterr().err
     with oi.Engine(model.path) as rounded:
-        assert (rounded.precision, rounded.cache) == ("q8", "f16")
+        assert (rounded.precision, rounded.cache) == ("q8", ("f16", "f16"))
         wanted, found = engine.logits(TEXT), rounded.logits(TEXT)
     assert not np.array_equal(found, wanted)
     assert np.abs(found - wanted).max() < 3e-2 * np.abs(wanted).max()

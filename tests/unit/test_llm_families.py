@@ -89,10 +89,32 @@ def test_keys_and_values_in_sixteen_bits(models: Callable[[str], Model]) -> None
         found = runner(oi.Simulator, package, text).feed(0, TEXT, "all").logits
         exact = program_text(package, cache="f32")
         assert exact == text.replace("f16", "f32")
-        with pytest.raises(oi.InputError, match=r"OI0793.*'q4_0'(.|\n)*there are f16, bf16, f32"):
+        with pytest.raises(
+            oi.InputError, match=r"OI0793.*'q4_0'(.|\n)*there are f16, bf16, f32, q8_0"
+        ):
             program_text(package, cache="q4_0")
     error = np.abs(found - wanted).max() / np.abs(wanted).max()
     assert 1e-5 < error < 2e-3
+
+
+@pytest.mark.parametrize("make", [oi.Simulator, oi.compile])
+def test_keys_and_values_in_blocks(
+    models: Callable[[str], Model], make: Callable[..., Any]
+) -> None:
+    """Each element of a row is off by up to 1 / 254 of the largest in its block."""
+    model = models("llama")
+    wanted = model.logits(TEXT)
+    with oi.open_model(model.path) as package:
+        text = program_text(package, cache=("q8_0", "f16"))
+        assert "K(l, s, t): u8[KV/32*34]" in text
+        assert "V(l, s, t): f16[KV]" in text
+        text = program_text(package, cache="q8_0")
+        assert formatted(text, "llama") == text
+        run = runner(make, package, text)
+        found = run.feed(2, TEXT[:20], "all").logits
+        more = [run.feed(2, TEXT[: 21 + n]).logits for n in range(3)]
+    error = np.abs(np.concatenate([found, *more]) - wanted).max() / np.abs(wanted).max()
+    assert 1e-4 < error < 2e-2
 
 
 def test_every_family_is_tested() -> None:

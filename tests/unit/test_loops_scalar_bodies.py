@@ -92,6 +92,14 @@ def _cases(dtype: str) -> list[Case]:
         add(kind)
     for kind in ("expm1", "log1p", "tan", "atan", "atan2", "elu", "selu", "mish", "hard_swish"):
         add(kind)
+    for kind in ("asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "round_even"):
+        add(kind)
+    for kind in ("floor_mod", "shift_left", "shift_right"):
+        add(kind)
+    for target in DTYPES:
+        row = dtype_row(target)
+        if target != "bool" and not row.packed and row.bits == dtype_row(dtype).bits:
+            add("bit_cast", {"to": target}, out=target)
     add("gelu", {"approximate": "tanh"})
     add("celu", {"alpha": 0.5})
     add("sign", out="i8")
@@ -185,7 +193,7 @@ def _check(cases: Sequence[Case]) -> None:
 
 _FUNCTIONS = frozenset(
     "exp log sqrt rsqrt sin cos tanh erf sigmoid silu softplus gelu pow fma "
-    "expm1 log1p tan atan atan2 elu celu selu mish hard_swish".split()
+    "asin acos sinh cosh asinh acosh atanh expm1 log1p tan atan atan2 elu celu selu mish hard_swish".split()
 )
 
 

@@ -196,3 +196,50 @@ def test_programs(codes: str) -> None:
     }
     expected = oi.Simulator(graph).make_executor().run(**inputs)
     same(oi.compile(graph).make_executor().run(**inputs), expected, "abcd")
+
+
+def test_blocks_are_those_of_ggml() -> None:
+    """Bytes as `gguf` writes them, and values as it reads them; compiled code gives the same bits."""
+    gguf = pytest.importorskip("gguf")
+    kind = gguf.GGMLQuantizationType.Q8_0
+    x = drawn(7, 96, scale=3) * np.logspace(-4, 4, 7, dtype=np.float32)[:, None]
+    x[2, :32] = 0
+    (bytes_,) = evaluate("quantize_blocks", [x], ["f32"], {"format": "q8_0"})
+    assert np.array_equal(bytes_, gguf.quantize(x, kind))
+    (values,) = evaluate("dequantize_blocks", [bytes_], ["u8"], {"format": "q8_0"})
+    assert np.array_equal(values, gguf.dequantize(bytes_, kind))
+    most = np.abs(x).reshape(7, 3, 32).max(-1, keepdims=True)
+    error = np.abs(values - x).reshape(7, 3, 32)
+    assert (error <= most / 254 + most / 2048 + 2.0**-18).all()
+    program = oi.compile(
+        "dynamic { x: f32[T, 96]; } block entry { b = op quantize_blocks(x); "
+        "y = op dequantize_blocks(b); return b, y; }"
+    )
+    with program.make_executor() as executor:
+        found = executor.run(x=x)
+    assert np.array_equal(found["b"], bytes_)
+    assert np.array_equal(found["y"], values)
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "said"),
+    [
+        ("quantize_blocks", ("f32", 3, 40), "no whole number of blocks"),
+        ("quantize_blocks", ("f32",), "scalar"),
+        ("dequantize_blocks", ("u8", 3, 40), "no whole number of blocks"),
+        ("dequantize_blocks", ("u8",), "scalar"),
+    ],
+)
+def test_rows_that_are_no_blocks(op: str, x: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(OpError, match=said):
+        infer(op, x, format="q8_0")
+
+
+def test_rows_of_a_length_that_only_the_step_knows() -> None:
+    text = "dynamic { x: f32[2, K]; } block entry { b = op quantize_blocks(x); return b; }"
+    with pytest.raises(oi.ProgramError, match=r"OI0712(.|\n)*known to the step alone"):
+        oi.compile(text)
+    with oi.Simulator(text).make_executor() as executor:
+        assert executor.run(x=np.ones((2, 64), np.float32))["b"].shape == (2, 68)
+        with pytest.raises(oi.StepError):
+            executor.run(x=np.ones((2, 40), np.float32))

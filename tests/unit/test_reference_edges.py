@@ -64,6 +64,7 @@ def pairs(values: Any) -> tuple[Any, Any]:
 
 EXACT: dict[str, Unary] = {
     "neg": torch.neg, "abs": torch.abs, "floor": torch.floor, "ceil": torch.ceil,
+    "round_even": torch.round,
     "trunc": torch.trunc, "sqrt": torch.sqrt, "recip": torch.reciprocal, "relu": torch.relu,
 }  # fmt: skip
 FUNCTIONS: dict[str, Unary] = {
@@ -72,6 +73,8 @@ FUNCTIONS: dict[str, Unary] = {
     "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
     "softplus": lambda x: torch.nn.functional.softplus(x, threshold=1000),
     "expm1": torch.expm1, "log1p": torch.log1p, "tan": torch.tan, "atan": torch.atan,
+    "asin": torch.asin, "acos": torch.acos, "sinh": torch.sinh, "cosh": torch.cosh,
+    "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh,
     "elu": torch.nn.functional.elu, "celu": torch.nn.functional.celu,
     "selu": torch.nn.functional.selu, "mish": torch.nn.functional.mish,
     "hard_swish": torch.nn.functional.hardswish,

@@ -39,6 +39,7 @@ USES: dict[str, Use] = {
     **dict.fromkeys(("argmax_axis", "argmin_axis"), ([X], {"axis": "1"}, ["i64 1"])),
     **dict.fromkeys(("shl", "shr"), (["i32[3]"], {"bits": "1"}, ["i32 1"])),
     "floor_div": (["i32[3]", "i32[3]"], {}, ["i32 1"]),
+    "bit_cast": ([X], {"to": "i32"}, ["i32 2"]),
     "cast": ([X], {"to": "i8"}, ["i8 2"]),
     "fill": ([X], {"value": "1"}, ["f32 2"]),
     "batch_norm": ([X, "f32[4]", "f32[4]"], {}, ["f32 2"]),

@@ -79,7 +79,7 @@ def test_every_command_is_looked_at() -> None:
     """A command that is added reads programs as the others do, or none; `fmt` reads words alone, and those
     for language models have a file of the model in front."""
     read = {arguments[0] for arguments in READERS.values()}
-    others = {"bench", "cache", "devices", "fmt", "lsp", "pack", "quantize"}
+    others = {"bench", "cache", "devices", "fmt", "import", "lsp", "pack", "quantize"}
     language = {"chat", "generate", "perplexity", "program", "serve"}
     assert read | others | language == command_line.COMMANDS.keys()
 

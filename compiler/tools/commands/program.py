@@ -33,10 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.llm.families import CACHE, open_language_model, program_text
+    from openinfer.compiler.llm.families import open_language_model, program_text
+    from openinfer.compiler.tools.language_model import cache_of
 
     with open_language_model(args.model) as package:
-        text = program_text(package, args.family, context=args.context, cache=args.cache or CACHE)
+        text = program_text(package, args.family, context=args.context, cache=cache_of(args))
     if args.json:
         print(json.dumps({"model": args.model, "program": text}))
     else:

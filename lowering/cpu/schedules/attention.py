@@ -17,7 +17,8 @@ and a number of keys that fits no vector needs no mask. Lanes beyond the last qu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import log
@@ -32,6 +33,11 @@ from openinfer.dialects.nn import AttentionOp, ThreadOp
 from openinfer.lowering.cpu.machine import Machine
 from openinfer.lowering.cpu.schedules.attention_hidden import Results, mend
 from openinfer.lowering.cpu.schedules.attention_mask import Mask, Sight
+from openinfer.lowering.cpu.schedules.attention_operands import (
+    HeadsInBlocks,
+    UnpackedHead,
+    unpacked,
+)
 from openinfer.lowering.cpu.schedules.attention_step import OneQuery, fits_one_query
 from openinfer.lowering.cpu.schedules.microkernel import (
     Arithmetic,
@@ -85,7 +91,7 @@ class Attention:
         self.op = op
         self.machine = machine
         layouts = [layout.data for layout in op.layouts]
-        self.q, self.k, self.v = (Heads(b, n) for b, n in zip(op.inputs[:3], layouts))
+        self.q, self.k, self.v = (_heads(op, number) for number in range(3))
         self.out = Heads(op.outs[0], layouts[3])
         self.queries, self.scores = scratch_of(op, "queries", "scores")
         kind = accumulator_of(element_type(op.inputs[0]))
@@ -177,10 +183,38 @@ class Attention:
             if not (isinstance(heads, int) and heads == groups):
                 shared = build.insert(arith.DivUIOp(build.index(heads), build.index(groups)))
                 group = build.floordiv(head, shared)
-            self._head(batch, head, group, first)
+            with self._unpacked(batch, group):
+                self._head(batch, head, group, first)
 
         tasks = Extent((batches, heads, blocks)).value(build)
         build.loop(0, tasks, 1, task, parallel=True, hint="h" if batches == 1 else "bh")
+
+    @contextmanager
+    def _unpacked(self, batch: Index, group: Index) -> Generator[None]:
+        """Keys and values in blocks are unpacked once for all queries of a head."""
+        build, heads = self.build, (self.k, self.v)
+        if self.op.block is None:
+            yield
+            return
+        keys: tuple[Index, Index] = (0, self.key_count)
+        if self.sight.bounded:
+            keys = self.sight.keys(self.sight.position(self.zero), self.query_count)
+        rows = [
+            unpacked(
+                build,
+                one,
+                (batch, group),
+                keys,
+                UnpackedHead(scratch_of(self.op, name)[0], one.layout, self.thread),
+                self.how.lanes,
+            )
+            if isinstance(one, HeadsInBlocks)
+            else one
+            for one, name in zip(heads, ("unpacked_keys", "unpacked_values"), strict=True)
+        ]
+        self.k, self.v = rows
+        yield
+        self.k, self.v = heads
 
     def _head(self, batch: Index, head: Index, group: Index, only: SSAValue | None) -> None:
         """Blocks of as many vectors as there may be, and a last one of fewer where that is enough.
@@ -278,7 +312,7 @@ class Attention:
     @property
     def _depth(self) -> Index:
         """Steps of the sum that a score is."""
-        return self.build.dim(self.k.buffer, 3)
+        return self.k.size(self.build)
 
     def _key(self, block: Block, key: SSAValue, d: SSAValue) -> SSAValue:
         """What step `d` of a score multiplies queries by."""
@@ -406,7 +440,7 @@ class Attention:
     def _combine(self, block: Block) -> None:
         """out[query, d] = sum of scores[key, query] · v[key, d] over keys, times the share."""
         build, lanes = self.build, self.how.lanes
-        size = build.dim(self.v.buffer, 3)
+        size = self.v.size(build)
         width = 2 * lanes
         if not isinstance(size, int):
             self._combine_any(block, size, width)
@@ -487,3 +521,9 @@ class Attention:
             return ()
 
         over_tiles(build, block.count, self.machine.rows(len(masks)), tile, hint="r")
+
+
+def _heads(op: AttentionOp, number: int) -> Heads:
+    """An operand of attention."""
+    buffer, layout, block = op.inputs[number], op.layouts.data[number].data, op.blocks_of(number)
+    return Heads(buffer, layout) if block is None else HeadsInBlocks(buffer, layout, block)

@@ -72,8 +72,8 @@ def mend(
         head, query = results.place(row)
 
         def one(key: SSAValue, totals: list[SSAValue]) -> list[SSAValue]:
-            place = v.at(results.batch, results.group, key, column)
-            value = how.widen(build, build.vload(v.buffer, place, how.lanes, mask))
+            place = (results.batch, results.group, key, column)
+            value = how.widen(build, v.vector(build, place, how.lanes, mask))
             weight = build.splat(results.weight(key, row), how.lanes)
             product = build.insert(arith.MulfOp(weight, value))
             return [build.insert(arith.AddfOp(totals[0], product))]

@@ -37,7 +37,8 @@ def attention_scratch(op: AttentionOp) -> list[Scratch]:
     First the queries of a block, transposed: `[threads, head size, block]`; then their scores
     against all keys: `[threads, keys, block]`, a part for each thread of a step. A block is two
     vectors, one where that holds all queries. With `precision` queries are words of two elements,
-    and all values lie in panels of pairs: `[batch * heads, …]`. `op` is on tensors.
+    and all values lie in panels of pairs: `[batch * heads, …]`. Of keys and values in blocks the unpacked
+    rows of one head, `[threads, keys, head size]`. `op` is on tensors.
     """
     kind = accumulator_of(element_of(op.inputs[0]))
     layouts = [layout.data for layout in op.layouts]
@@ -54,6 +55,12 @@ def attention_scratch(op: AttentionOp) -> list[Scratch]:
         Scratch("queries", kind, (threads, Size.max(depth, 1), block)),
         Scratch("scores", kind, (threads, length, block)),
     ]
+    names = (("unpacked_keys", 1), ("unpacked_values", 2))
+    for name, number in names:
+        block = op.blocks_of(number)
+        if block is not None:
+            size = dims_of(op.inputs[number])[3] // block.nbytes * block.elements
+            scratch.append(Scratch(name, kind, (threads, length, size)))
     if op.precision is not None:
         tile = machine.tile_for(value[3].constant)
         panels = (value[3] + (tile - 1)) // tile

@@ -72,7 +72,7 @@ def fits_one_query(q: Heads, k: Heads, v: Heads, build: LoopBuilder, lanes: int)
     counts = [build.dim(x.buffer, x.axis("h")) for x in (q, k)]
     if not all(isinstance(count, int) and count > 0 for count in counts):
         return False
-    sizes = [build.dim(x.buffer, 3) for x in (k, v)]
+    sizes = [x.size(build) for x in (k, v)]
     return all(isinstance(size, int) and 0 < size <= MOST_VECTORS * lanes for size in sizes)
 
 
@@ -243,7 +243,7 @@ class OneQuery:
     def _columns(self, heads: Heads) -> list[tuple[int, SSAValue | None]]:
         """The first column of each vector of a head; a mask for the one that is filled in part."""
         build, lanes = self.build, self.how.lanes
-        size = build.dim(heads.buffer, 3)
+        size = heads.size(build)
         assert isinstance(size, int)
         return [
             (start, None if size - start >= lanes else build.mask(size - start, lanes))
@@ -254,10 +254,7 @@ class OneQuery:
         """The vectors of one key."""
         build, how, k = self.build, self.how, self.operands[1]
         return [
-            how.widen(
-                build,
-                build.vload(k.buffer, k.at(part.batch, part.group, key, start), how.lanes, mask),
-            )
+            how.widen(build, k.vector(build, (part.batch, part.group, key, start), how.lanes, mask))
             for start, mask in self._columns(k)
         ]
 
@@ -431,7 +428,7 @@ class OneQuery:
         """out[heads, d] = sum over keys of scores[heads, key] · v[key, d], block by block of keys."""
         build, (k, v) = self.build, self.operands[1:3]
         start, stop = self.keys
-        sizes = [build.dim(heads.buffer, 3) for heads in (v, k)]
+        sizes = [heads.size(build) for heads in (v, k)]
         assert isinstance(sizes[0], int)
         assert isinstance(sizes[1], int)
         if sizes[0] > sizes[1]:
@@ -479,7 +476,7 @@ class OneQuery:
         the sums are the result."""
         build, how = self.build, self.how
         v, out = self.operands[2:]
-        size = build.dim(v.buffer, 3)
+        size = v.size(build)
 
         def sums_at(row: Index, start: int) -> list[Index]:
             return [self.thread, build.plus(build.mul(row, size), start)]
@@ -494,7 +491,7 @@ class OneQuery:
             def values(key: SSAValue) -> list[SSAValue]:
                 self._prefetch(v, part, build.add(key, AHEAD))
                 return [
-                    build.vload(v.buffer, v.at(part.batch, part.group, key, start), how.lanes, mask)
+                    v.vector(build, (part.batch, part.group, key, start), how.lanes, mask)
                     for start, mask in columns
                 ]
 

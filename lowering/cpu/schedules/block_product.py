@@ -52,7 +52,7 @@ class BlockProduct(Product):
         build, depth = self.build, self.extents.depth
         assert isinstance(depth, int)
         assert strip.vectors == 1
-        places = [build.index(build.plus(row, number)) for number in range(rows)]
+        places = [self._line(build.plus(row, number)) for number in range(rows)]
         source = self.right.matrix
         reader = READERS[self.layout.block.data](build, self.layout, source, strip.panel)
         reader.minimum_factor = self.minimum_factor
@@ -79,6 +79,10 @@ class BlockProduct(Product):
         )
         parts = [list(found[n * beside : (n + 1) * beside]) for n in range(rows)]
         return [[_added(build, one)] for one in parts]
+
+    def _line(self, row: Index) -> SSAValue:
+        """The row of the left operand that a row of the product reads."""
+        return self.build.index(row)
 
     def _beside(self, rows: int) -> int:
         """In how many parts the sum of a row is added up."""

@@ -12,6 +12,9 @@ After:
           scf.for %at = … step %c4 {           // sums run along %k in vectors
             … } } } } {openinfer.parallel}
 
+Matrices in `#nn.blocks` are read panel by panel (`lowering/cpu/schedules/expert_blocks.py`):
+    scf.for %n = %c0 to %c6 step %c1 { scf.for %e = … { scf.for %row = … { … } } } {openinfer.parallel}
+
 A matrix is read where it lies, as it is stored, once in a step; none that nobody chose. Each sum has the
 same order for one row as for many.
 
@@ -30,10 +33,14 @@ from xdsl.ir import Operation, SSAValue
 from openinfer.dialects.extensions.arith import IndexCastOp
 from openinfer.dialects.nn import ExpertMatmulOp, dims_of
 from openinfer.lowering.cpu.machine import Machine, machine_of
+from openinfer.lowering.cpu.schedules.expert_blocks import ChosenBlocks, ChosenBytes
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic, Carried, over_tiles
+from openinfer.lowering.cpu.schedules.packing import Matrix
+from openinfer.lowering.cpu.schedules.product import Columns, Extents
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
+from openinfer.lowering.kernels.epilogue import Epilogue
 from openinfer.lowering.kernels.numeric import element_type, index_to, reduction
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import collapse
@@ -67,7 +74,11 @@ class _Experts:
             self.how = replace(self.how, lanes=1)
         self.together = 4 if machine.registers >= 32 else 2
         """Rows of x that meet the same rows of a matrix."""
-        self.experts, self.columns, self.depth = (build.dim(self.w, axis) for axis in range(3))
+        self.layout = op.layout
+        self.experts, self.depth = build.dim(self.w, 0), build.dim(self.w, 2)
+        self.columns = build.dim(op.output, 2)
+        self.in_bytes = op.in_bytes
+        self.machine = machine
         self.choices = build.dim(chosen, 1)
         self.shared = build.dim(x, 1) == 1
         """Whether the choices of a position read one row."""
@@ -80,6 +91,9 @@ class _Experts:
         build = self.build
         # Everybody needs it: one piece of work, in front of the others.
         build.loop(0, 1, 1, lambda _: self._sort(), parallel=True, hint="once")
+        if self.layout is not None:
+            build.loop(0, build.dim(self.w, 1), 1, self._panel, parallel=True, hint="n")
+            return
         build.loop(0, self.columns, BLOCK, self._block, parallel=True, hint="n")
 
     def _get(self, buffer: SSAValue, place: Index) -> SSAValue:
@@ -114,6 +128,45 @@ class _Experts:
         build.loop(1, cells, 1, begun, hint="e")
         build.loop(0, count, 1, placed, hint="p")
 
+    def _run(self, expert: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Where the pairs of an expert begin and end."""
+        return self._get(self.ends, expert), self._get(self.ends, self.build.add(expert, 1))
+
+    def _line(self, pair: SSAValue) -> SSAValue:
+        """The row of x that a pair reads."""
+        if self.shared and self.choices != 1:
+            return self.build.floordiv(pair, self.choices)
+        return pair
+
+    def _panel(self, panel: SSAValue) -> None:
+        """One panel of all matrices."""
+        layout, build = self.layout, self.build
+        assert layout is not None
+        assert isinstance(self.depth, int)
+        steps = self.depth * layout.format.elements  # Rows of a panel are rows of blocks.
+
+        def one(expert: SSAValue) -> None:
+            begin, end = self._run(expert)
+            kind = ChosenBytes if self.in_bytes else ChosenBlocks
+            product = kind(
+                build,
+                self.how,
+                self.machine,
+                Matrix(self.x),
+                False,
+                Columns(Matrix(self.w, (expert,)), True, layout.columns),
+                Extents(build.minus(end, begin), steps, self.columns),
+                Epilogue(build, self.out, [], None),
+                (),
+                layout=layout,
+                pair_at=lambda row: self._get(self.pairs, build.plus(begin, row)),
+                line_of=self._line,
+            )
+            chosen = build.compare("ne", begin, end)
+            build.when(chosen, lambda: product.panel(panel))
+
+        build.loop(0, self.experts, 1, one, hint="e")
+
     def _block(self, first: SSAValue) -> None:
         """Some rows of all matrices."""
         build = self.build
@@ -121,8 +174,7 @@ class _Experts:
         count = BLOCK if known else build.minimum(build.minus(self.columns, first), BLOCK)
 
         def one(expert: SSAValue) -> None:
-            begin = self._get(self.ends, expert)
-            end = self._get(self.ends, build.add(expert, 1))
+            begin, end = self._run(expert)
             run = build.minus(end, begin)
 
             def rows(row: Index, size: int, _: Carried) -> Carried:
@@ -141,9 +193,7 @@ class _Experts:
     def _tile(self, expert: SSAValue, rows: Sequence[SSAValue], places: Sequence[Index]) -> None:
         build, how = self.build, self.how
         pairs = [self._get(self.pairs, place) for place in places]
-        lines = pairs
-        if self.shared and self.choices != 1:
-            lines = [build.floordiv(pair, self.choices) for pair in pairs]
+        lines = [self._line(pair) for pair in pairs]
 
         def step(k: SSAValue, sums: Sequence[SSAValue], mask: SSAValue | None) -> list[SSAValue]:
             def read(buffer: SSAValue, at: list[Index]) -> SSAValue:

@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.lowering.cpu.schedules import (
     attention_schedule,
+    block_values,
     conv_schedule,
     element_indices,
     experts,
@@ -31,6 +32,7 @@ from openinfer.lowering.kernels.rules import Rule, lower_by_rules
 
 GROUPS: dict[str, dict[str, Rule]] = {
     "attention": attention_schedule.RULES,
+    "blocks": block_values.RULES,
     "convolution": conv_schedule.RULES,
     "element_indices": element_indices.RULES,
     "experts": experts.RULES,

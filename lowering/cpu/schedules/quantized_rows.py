@@ -73,28 +73,10 @@ def _block(
         resize_float(build, build.vload(source, [row, build.add(first, at)], HALF), f32)
         for at in (0, HALF)
     ]
-    most = largest(build, *(absolute(build, half) for half in halves))
-    for distance in (8, 4, 2, 1):
-        most = largest(build, most, _turned(build, most, distance))
-    zero, factor = build.constant(0, v.floats), build.constant(127, v.floats)
-    finite = compare_floats(build, "olt", most, build.constant(INF, v.floats))
-    some = build.insert(
-        arith.AndIOp(
-            finite, compare_floats(build, "ogt", most, build.constant(2.0**-120, v.floats))
-        )
-    )
-    inverse = select(build, some, build.insert(arith.DivfOp(factor, most)), zero)
-    scale = build.insert(arith.DivfOp(most, factor))
-    nothing = build.constant(float("nan"), v.floats)
-    scale = select(build, some, scale, select(build, finite, zero, nothing))
+    scale, codes = rounded_block(build, halves, 2.0**-120)
     sums: list[SSAValue] = []
-    magic, bits = build.constant(ROUNDING, v.floats), v.number(ROUNDING_BITS)
-    for at, half in zip((0, HALF), halves, strict=True):
-        scaled = select(build, some, build.insert(arith.MulfOp(half, inverse)), zero)
-        rounded = build.insert(arith.AddfOp(scaled, magic))
-        code = build.insert(arith.SubiOp(build.insert(arith.BitcastOp(rounded, v.words)), bits))
-        octets = build.insert(TruncIOp(code, VectorType(i8, [HALF])))
-        build.vstore(octets, target, [row, build.add(place, at)])
+    for at, code in zip((0, HALF), codes, strict=True):
+        build.vstore(octets(build, code), target, [row, build.add(place, at)])
         for distance in (8, 4, 2, 1):
             code = build.insert(arith.AddiOp(code, _turned(build, code, distance)))
         sums.append(v.times(code, -128))
@@ -106,6 +88,46 @@ def _block(
     ):
         one = build.splat(extract(build, value, 0), 1)
         build.vstore(bitcast(build, one, i8), target, [row, build.add(place, byte)])
+
+
+def rounded_block(
+    build: LoopBuilder, halves: list[SSAValue], least: float, *, by_scale: bool = False
+) -> tuple[SSAValue, list[SSAValue]]:
+    """d = max |x| / 127 of 32 elements, in all lanes, and x / d rounded to the nearest even, as words.
+
+    Elements are multiplied by 127 / max |x|, or `by_scale` by 1 / d. Where max |x| is no more than `least`,
+    d and codes are 0; an element that is not finite makes d NaN and codes 0.
+    """
+    v = Words(build, HALF)
+    most = largest(build, *(absolute(build, half) for half in halves))
+    for distance in (8, 4, 2, 1):
+        most = largest(build, most, _turned(build, most, distance))
+    zero, factor = build.constant(0, v.floats), build.constant(127, v.floats)
+    finite = compare_floats(build, "olt", most, build.constant(INF, v.floats))
+    enough = compare_floats(build, "ogt", most, build.constant(least, v.floats))
+    some = build.insert(arith.AndIOp(finite, enough))
+    scale = build.insert(arith.DivfOp(most, factor))
+    if by_scale:
+        inverse = build.insert(arith.DivfOp(build.constant(1, v.floats), scale))
+    else:
+        inverse = build.insert(arith.DivfOp(factor, most))
+    inverse = select(build, some, inverse, zero)
+    nothing = build.constant(float("nan"), v.floats)
+    scale = select(build, some, scale, select(build, finite, zero, nothing))
+    magic, bits = build.constant(ROUNDING, v.floats), v.number(ROUNDING_BITS)
+    codes: list[SSAValue] = []
+    for half in halves:
+        scaled = select(build, some, build.insert(arith.MulfOp(half, inverse)), zero)
+        rounded = build.insert(arith.AddfOp(scaled, magic))
+        codes.append(
+            build.insert(arith.SubiOp(build.insert(arith.BitcastOp(rounded, v.words)), bits))
+        )
+    return scale, codes
+
+
+def octets(build: LoopBuilder, code: SSAValue) -> SSAValue:
+    """Words as bytes, modulo 256."""
+    return build.insert(TruncIOp(code, VectorType(i8, [HALF])))
 
 
 def _turned(build: LoopBuilder, value: SSAValue, distance: int) -> SSAValue:

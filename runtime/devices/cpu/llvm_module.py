@@ -12,7 +12,7 @@ class Passes(Enum):
     ALL = "all"
     """LLVM's pipeline of level 1."""
     NONE = "none"
-    """For what runs once."""
+    """For what runs once, and for kernels that are vectors of floats, in which passes find nothing to do."""
 
 
 @dataclass(frozen=True)

@@ -103,3 +103,28 @@ func.func @other_scales(%x: tensor<2x8xf32>, %w: tensor<8x4xi8>, %s: tensor<8x4x
   %z = nn.matmul(%x, %f) : (tensor<2x8xf32>, tensor<8x4xf32>) -> tensor<2x4xf32>
   func.return %y, %z : tensor<2x4xf32>, tensor<2x4xf32>
 }
+// -----
+// Keys in blocks are read as they lie; values that somebody else reads, too, are unpacked.
+// CHECK-LABEL: func.func @blocks
+// CHECK-NEXT: [[V:%\S+]] = nn.dequantize_blocks(%v)
+// CHECK-NEXT: [[W:%\S+]] = nn.reshape([[V]]) : (tensor<9x64xf32>) -> tensor<1x9x2x32xf32>
+// CHECK-NEXT: [[K:%\S+]] = nn.reshape(%k) : (tensor<9x68xi8>) -> tensor<1x9x2x34xi8>
+// CHECK-NEXT: nn.attention(%q, [[K]], [[W]]) {{.*}}block = "q8_0"
+func.func @blocks(%q: tensor<1x3x2x32xf32>, %k: tensor<9x68xi8>, %v: tensor<9x68xi8>) -> (tensor<1x3x2x32xf32>, tensor<9x64xf32>) {
+  %a = nn.dequantize_blocks(%k) {block = "q8_0"} : (tensor<9x68xi8>) -> tensor<9x64xf32>
+  %b = nn.dequantize_blocks(%v) {block = "q8_0"} : (tensor<9x68xi8>) -> tensor<9x64xf32>
+  %c = nn.reshape(%a) : (tensor<9x64xf32>) -> tensor<1x9x2x32xf32>
+  %d = nn.reshape(%b) : (tensor<9x64xf32>) -> tensor<1x9x2x32xf32>
+  %y = nn.attention(%q, %c, %d) {scale = 0.5 : f64, layouts = ["blhd", "blhd", "blhd", "blhd"]} : (tensor<1x3x2x32xf32>, tensor<1x9x2x32xf32>, tensor<1x9x2x32xf32>) -> tensor<1x3x2x32xf32>
+  func.return %y, %b : tensor<1x3x2x32xf32>, tensor<9x64xf32>
+}
+// -----
+// Heads of 48 are no whole blocks.
+// CHECK-LABEL: func.func @other_heads
+// CHECK: nn.dequantize_blocks(%k)
+func.func @other_heads(%q: tensor<1x3x2x48xf32>, %k: tensor<9x102xi8>, %v: tensor<1x9x2x48xf32>) -> tensor<1x3x2x48xf32> {
+  %a = nn.dequantize_blocks(%k) {block = "q8_0"} : (tensor<9x102xi8>) -> tensor<9x96xf32>
+  %c = nn.reshape(%a) : (tensor<9x96xf32>) -> tensor<1x9x2x48xf32>
+  %y = nn.attention(%q, %c, %v) {scale = 0.5 : f64, layouts = ["blhd", "blhd", "blhd", "blhd"]} : (tensor<1x3x2x48xf32>, tensor<1x9x2x48xf32>, tensor<1x9x2x48xf32>) -> tensor<1x3x2x48xf32>
+  func.return %y : tensor<1x3x2x48xf32>
+}

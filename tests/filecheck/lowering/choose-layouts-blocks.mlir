@@ -19,6 +19,22 @@ builtin.module attributes {openinfer.target = "avx2"} {
 
 // -----
 
+// Each expert's matrix has panels of its own. Matrices of f32 stay as they stand.
+// CHECK: layout = #nn.blocks<q8_0, 8>, prepare = "prepare_0", block = "q8_0"}
+// CHECK: nn.expert_matmul(%x, %W_blocks, %c) {layout = #nn.blocks<q8_0, 8>} : (tensor<2x1x64xf32>, tensor<3x2x2x272xi8>, tensor<2x2xi32>) -> tensor<2x2x12xf32>
+// CHECK-NEXT: nn.expert_matmul(%x, %U, %c) : (tensor<2x1x64xf32>, tensor<3x12x64xf32>
+// CHECK: func.func @prepare_0(%source: tensor<3x12x68xi8>) -> tensor<3x2x2x272xi8>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "c"], weights = [{variable = "W", sources = ["w"], block = "q8_0"}, {variable = "U", sources = ["u"]}]}
+  func.func @step(%x: tensor<2x1x64xf32>, %c: tensor<2x2xi32>, %W: tensor<3x12x64x!nn.block<q8_0>>, %U: tensor<3x12x64xf32>) -> (tensor<2x2x12xf32>, tensor<2x2x12xf32>) {
+    %y = nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x12x64x!nn.block<q8_0>>, tensor<2x2xi32>) -> tensor<2x2x12xf32>
+    %z = nn.expert_matmul(%x, %U, %c) : (tensor<2x1x64xf32>, tensor<3x12x64xf32>, tensor<2x2xi32>) -> tensor<2x2x12xf32>
+    func.return %y, %z : tensor<2x2x12xf32>, tensor<2x2x12xf32>
+  }
+}
+
+// -----
+
 // A device: both matrices of a gated layer, and what is unpacked for others, lie in panels of 16 columns.
 // CHECK: func.func @step(%x: tensor<1x64xf32>, %W_blocks: tensor<1x2x544xi8>, %V_blocks: tensor<1x2x544xi8>)
 // CHECK-NEXT: nn.matvec(%x, %W_blocks, %V_blocks) {pair, maps = [], layout = #nn.blocks<q8_0, 16>} {

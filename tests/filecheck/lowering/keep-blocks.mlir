@@ -81,6 +81,32 @@ builtin.module attributes {openinfer.target = "avx2"} {
 
 // -----
 
+// Matrices that indices choose among.
+// CHECK: {variable = "W", sources = ["w"], block = "q8_0"}
+// CHECK: nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x8x64x!nn.block<q8_0>>, tensor<2x2xi32>) -> tensor<2x2x8xf32>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "c"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<2x1x64xf32>, %c: tensor<2x2xi32>, %W: tensor<3x8x64xf32>) -> tensor<2x2x8xf32> {
+    %y = nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x8x64xf32>, tensor<2x2xi32>) -> tensor<2x2x8xf32>
+    func.return %y : tensor<2x2x8xf32>
+  }
+}
+
+// -----
+
+// Sums in f64 have no kernel that reads blocks.
+// CHECK: {variable = "W", sources = ["w"], formats = ["q8_0"]}
+// CHECK: nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf64>, tensor<3x8x64xf32>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "c"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<2x1x64xf64>, %c: tensor<2x2xi32>, %W: tensor<3x8x64xf32>) -> tensor<2x2x8xf64> {
+    %y = nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf64>, tensor<3x8x64xf32>, tensor<2x2xi32>) -> tensor<2x2x8xf64>
+    func.return %y : tensor<2x2x8xf64>
+  }
+}
+
+// -----
+
 // A device: the product of one row reads blocks, one of many rows has the weight unpacked in front of it, in f16 where
 // products may be rounded.
 // CHECK: {variable = "W", sources = ["w"], block = "q8_0"}

@@ -81,3 +81,16 @@ builtin.module attributes {openinfer.target = "avx2", openinfer.device = "null"}
     func.return %y : tensor<2x8xf32>
   }
 }
+
+// -----
+
+// The kernel of experts widens their matrices.
+// CHECK: {variable = "W", sources = ["w"], dtype = "f16"}
+// CHECK: nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x8x64xf16>
+builtin.module attributes {openinfer.target = "avx2"} {
+  nn.interface {inputs = ["x", "c"], weights = [{variable = "W", sources = ["w"], formats = ["f16"]}]}
+  func.func @step(%x: tensor<2x1x64xf32>, %c: tensor<2x2xi32>, %W: tensor<3x8x64xf32>) -> tensor<2x2x8xf32> {
+    %y = nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x8x64xf32>, tensor<2x2xi32>) -> tensor<2x2x8xf32>
+    func.return %y : tensor<2x2x8xf32>
+  }
+}

@@ -16,6 +16,22 @@ builtin.module attributes {openinfer.target = "avx2", openinfer.precision = "q8"
     func.return %a, %b, %c : tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>
   }
 }
+
+// -----
+
+// Rows that meet the matrices of experts; those of f32 take rows as they are.
+// CHECK: rounded_products = 1 : i64
+// CHECK: [[B:%\S+]] = nn.quantize_rows(%x) : (tensor<2x1x64xf32>) -> tensor<2x1x96xi8>
+// CHECK-NEXT: nn.expert_matmul([[B]], %W, %c) {precision = "q8"} : (tensor<2x1x96xi8>, tensor<3x8x64x!nn.block<q8_0>>, tensor<2x2xi32>) -> tensor<2x2x8xf32>
+// CHECK-NEXT: nn.expert_matmul(%x, %U, %c) : (tensor<2x1x64xf32>, tensor<3x8x64xf32>
+builtin.module attributes {openinfer.target = "avx2", openinfer.precision = "q8"} {
+  nn.interface {inputs = ["x", "c"], weights = [{variable = "W", sources = ["w"], block = "q8_0"}, {variable = "U", sources = ["u"]}]}
+  func.func @step(%x: tensor<2x1x64xf32>, %c: tensor<2x2xi32>, %W: tensor<3x8x64x!nn.block<q8_0>>, %U: tensor<3x8x64xf32>) -> (tensor<2x2x8xf32>, tensor<2x2x8xf32>) {
+    %y = nn.expert_matmul(%x, %W, %c) : (tensor<2x1x64xf32>, tensor<3x8x64x!nn.block<q8_0>>, tensor<2x2xi32>) -> tensor<2x2x8xf32>
+    %z = nn.expert_matmul(%x, %U, %c) : (tensor<2x1x64xf32>, tensor<3x8x64xf32>, tensor<2x2xi32>) -> tensor<2x2x8xf32>
+    func.return %y, %z : tensor<2x2x8xf32>, tensor<2x2x8xf32>
+  }
+}
 // -----
 // A device that multiplies matrices of f16: rows beside weights of f16 are rounded to that, within its numbers, once. Few
 // rows, and weights of f32, are computed as they are.

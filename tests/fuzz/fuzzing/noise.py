@@ -32,7 +32,8 @@ MOVES = frozenset(
 """They compute nothing: bits go through as they are."""
 ROUNDED = frozenset(
     "neg abs sign mul div recip sqrt min max clamp relu floor ceil round trunc cast quantize "
-    "dequantize and or xor not shl shr popcount floor_div rem".split()
+    "dequantize quantize_blocks dequantize_blocks and or xor not shl shr popcount floor_div rem "
+    "floor_mod round_even shift_left shift_right bit_cast".split()
 )
 """One correctly rounded operation each, the same everywhere for the same operands."""
 SUMS = frozenset(

@@ -163,6 +163,14 @@ def cast(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
+def bit_cast(g: Pool, name: str) -> None:
+    """Between integers: the bits of a float that was computed are not the same on all executors."""
+    fits = taken(name)
+    x = g.some(lambda v: is_integer(v) and fits(v))
+    if x is not None:
+        g.op(name, [x], {"to": g.pick("iu") + x.dtype[1:]})
+
+
 def fill(g: Pool, name: str) -> None:
     x = g.some(taken(name))
     if x is not None:
@@ -280,6 +288,18 @@ def quantize(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
+def blocks(g: Pool, name: str) -> None:
+    """Rows that are whole blocks; bytes of a program become floats that anything may be."""
+    x = g.some(taken(name))
+    unit = 32 if name == "quantize_blocks" else 34
+    size = x.dims[-1].constant if x is not None and x.rank else None
+    if x is not None and size is not None and size % unit:
+        whole = -(-size // unit) * unit
+        (x,) = g.op("pad", [x], {"pads": [0] * (2 * x.rank - 1) + [whole - size]}) or (None,)
+    if x is not None and size is not None:
+        g.op(name, [x])
+
+
 def _elementwise(count: int) -> list[str]:
     """Ops of the registry that compute elements from so many operands and need no setting.
 
@@ -313,10 +333,12 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("softmax", "log_softmax", "layer_norm", "rms_norm"), normalise),
     **dict.fromkeys(("batch_norm", "group_norm", "instance_norm"), channel_norm),
     **dict.fromkeys(("quantize", "dequantize"), quantize),
+    **dict.fromkeys(("quantize_blocks", "dequantize_blocks"), blocks),
     "is_finite": unary,
     "prelu": prelu,
     "fma": fma,
     "cast": cast,
+    "bit_cast": bit_cast,
     "fill": fill,
     "fill_nan_like": fill_nan,
     "cumsum": cumsum,

@@ -1051,3 +1051,39 @@ func.func @f(%w: tensor<4x32x!nn.block<q8_0>>) {
   %y = nn.unpack_blocks(%w) : (tensor<4x32x!nn.block<q8_0>>) -> tensor<4x32xi32>
   func.return
 }
+// -----
+// CHECK: nn.expert_matmul: x has 48 features, expected a multiple of the 32 elements of a block
+func.func @f(%x: tensor<3x1x48xf32>, %w: tensor<5x2x1x272xi8>, %e: tensor<3x2xi32>) {
+  %y = nn.expert_matmul(%x, %w, %e) {layout = #nn.blocks<q8_0, 8>} : (tensor<3x1x48xf32>, tensor<5x2x1x272xi8>, tensor<3x2xi32>) -> tensor<3x2x12xf32>
+  func.return
+}
+// -----
+// CHECK: nn.expert_matmul: w in #nn.blocks<q8_0, 8> has shape [5, 2, 1, 272], expected [5, 3, 1, 272]
+func.func @f(%x: tensor<3x1x32xf32>, %w: tensor<5x2x1x272xi8>, %e: tensor<3x2xi32>) {
+  %y = nn.expert_matmul(%x, %w, %e) {layout = #nn.blocks<q8_0, 8>} : (tensor<3x1x32xf32>, tensor<5x2x1x272xi8>, tensor<3x2xi32>) -> tensor<3x2x20xf32>
+  func.return
+}
+// -----
+// CHECK: nn.expert_matmul: precision q8 is for matrices in blocks
+func.func @f(%x: tensor<3x1x48xi8>, %w: tensor<5x6x32xf32>, %e: tensor<3x2xi32>) {
+  %y = nn.expert_matmul(%x, %w, %e) {precision = "q8"} : (tensor<3x1x48xi8>, tensor<5x6x32xf32>, tensor<3x2xi32>) -> tensor<3x2x6xf32>
+  func.return
+}
+// -----
+// CHECK: nn.quantize_blocks: rows are blocks of 32 elements, found [3, 40]
+func.func @f(%x: tensor<3x40xf32>) {
+  %y = nn.quantize_blocks(%x) {block = "q8_0"} : (tensor<3x40xf32>) -> tensor<3x34xi8>
+  func.return
+}
+// -----
+// CHECK: nn.dequantize_blocks: rows are blocks of 34 bytes, found [3, 40]
+func.func @f(%x: tensor<3x40xi8>) {
+  %y = nn.dequantize_blocks(%x) {block = "q8_0"} : (tensor<3x40xi8>) -> tensor<3x32xf32>
+  func.return
+}
+// -----
+// CHECK: nn.quantize_blocks: q9_0 is no format of blocks
+func.func @f(%x: tensor<3x32xf32>) {
+  %y = nn.quantize_blocks(%x) {block = "q9_0"} : (tensor<3x32xf32>) -> tensor<3x34xi8>
+  func.return
+}

@@ -44,3 +44,31 @@ builtin.module attributes {openinfer.target = "avx2"} {
 // CHECK-LABEL: func.func @own
 // CHECK-NOT:     arith.divui
 // CHECK-NOT:     nn.expert_matmul
+
+// -----
+
+// Matrices in blocks: threads share panels, and rows that chose an expert meet its panel.
+builtin.module attributes {openinfer.target = "avx512"} {
+  func.func @panels(%x: memref<?x1x96xi8>, %w: memref<8x6x2x544xi8>, %chosen: memref<?x2xi32>,
+      %y: memref<?x2x96xf32>, %pairs: memref<?xi32>, %ends: memref<10xi32>) {
+    nn.expert_matmul(%x, %w, %chosen) outs(%y) scratch(pairs = %pairs, ends = %ends)
+      {layout = #nn.blocks<q8_0, 16>, precision = "q8"}
+      : (memref<?x1x96xi8>, memref<8x6x2x544xi8>, memref<?x2xi32>, memref<?x2x96xf32>,
+         memref<?xi32>, memref<10xi32>) -> ()
+    func.return
+  }
+}
+// CHECK-LABEL: func.func @panels
+// CHECK:         scf.for %n = %c0 to %c6 step %c1{{\S*}} {
+// CHECK:           scf.for %e{{\S*}} = %c0 to %c8{{\S*}} step %c1 {
+// CHECK:             memref.load %ends[%e{{\S*}}] : memref<10xi32>
+// Nothing of an expert that nobody chose.
+// CHECK:             scf.if
+// CHECK:               memref.load %pairs[
+// The two choices of a position read one row.
+// CHECK:               arith.divui
+// CHECK:               vector.load %w[%e{{\S*}}, %n, {{%\S+}}, {{%\S+}}] : memref<8x6x2x544xi8>
+// CHECK:               nn.dot_words
+// CHECK:               vector.store {{%\S+}}, {{%\S+}}[{{.*}}] : memref<?x96xf32>, vector<16xf32>
+// CHECK:         } {openinfer.parallel}
+// CHECK-NOT:     nn.expert_matmul

@@ -1,0 +1,1 @@
+"""Programs become models of other formats; a folder for each format."""

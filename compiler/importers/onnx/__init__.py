@@ -1,0 +1,1 @@
+"""ONNX: files that nobody has looked at yet, and what their nodes become."""

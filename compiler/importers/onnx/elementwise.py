@@ -1,0 +1,333 @@
+"""Arithmetic, comparison, logic and conversion, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value
+from openinfer.compiler.importers.onnx.node import Node, Result, literal_of, operator
+from openinfer.compiler.importers.onnx.protos import element_dtype
+from openinfer.compiler.importers.onnx.refusals import TYPE, Refusal
+from openinfer.dialects.ops.base import FLOATS, INTEGERS, SIGNED
+
+_SAME = {
+    "Abs": "abs",
+    "Atan": "atan",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "is_nan",
+    "Log": "log",
+    "Neg": "neg",
+    "Not": "not",
+    "BitwiseNot": "not",
+    "Reciprocal": "recip",
+    "Sigmoid": "sigmoid",
+    "Sin": "sin",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+}
+"""Operators of one operand that are an op of ours under another name."""
+
+
+def _same(name: str) -> Callable[[Node], Result]:
+    def handler(node: Node) -> Result:
+        node.ignore("consumed_inputs")
+        return node.g.op(name, node.x())
+
+    return handler
+
+
+for _operator, _op in _SAME.items():
+    operator(_operator)(_same(_op))
+
+_BINARY = {
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Div": "div",
+    "Equal": "eq",
+    "Less": "lt",
+    "Greater": "gt",
+    "LessOrEqual": "le",
+    "GreaterOrEqual": "ge",
+    "And": "and",
+    "Or": "or",
+    "Xor": "xor",
+    "BitwiseAnd": "and",
+    "BitwiseOr": "or",
+    "BitwiseXor": "xor",
+}
+
+
+def _binary(name: str) -> Callable[[Node], Result]:
+    def handler(node: Node) -> Result:
+        return node.g.op(name, *node.operands())
+
+    return handler
+
+
+for _operator, _op in _BINARY.items():
+    operator(_operator)(_binary(_op))
+
+
+@operator("Sum")
+def sum_of(node: Node) -> Result:
+    values = [node.x(place) for place in range(len(node.inputs))]
+    total = values[0]
+    for value in values[1:]:
+        total = node.g.op("add", total, value)
+    return total
+
+
+@operator("Mean")
+def mean_of(node: Node) -> Result:
+    total = sum_of(node)
+    assert isinstance(total, Value)
+    return node.g.op("div", total, float(len(node.inputs)))
+
+
+@operator("Max", "Min")
+def extreme(node: Node) -> Result:
+    name = "max" if node.op == "Max" else "min"
+    values = [node.x(place) for place in range(len(node.inputs))]
+    result = values[0]
+    for value in values[1:]:
+        result = with_nan(node.g, node.g.op(name, result, value), result, value)
+    return result
+
+
+def with_nan(g: GraphWriter, result: Value, *operands: Value) -> Value:
+    """`result`, but NaN where an operand is: ONNX's extremes hand it on, ours take the other number."""
+    if result.dtype not in FLOATS:
+        return result
+    for operand in operands:
+        result = g.op("where", g.op("is_nan", operand), operand, result)
+    return result
+
+
+@operator("Clip")
+def clip(node: Node) -> Result:
+    x = node.x()
+    if node.version < 11:
+        limits: list[Operand | None] = [node.float_or_none("min"), node.float_or_none("max")]
+    else:
+        limits = [_limit(node, place) for place in (1, 2)]
+    settings = {
+        name: limit
+        for name, limit in zip(("min", "max"), limits)
+        if limit is not None and not isinstance(limit, Value) and abs(limit) != math.inf
+    }
+    result = node.g.op("clamp", x, **settings) if settings else x
+    for name, limit in zip(("max", "min"), limits):
+        if isinstance(limit, Value):
+            result = node.g.op(name, result, limit)
+    return with_nan(node.g, result, x) if result is not x else result
+
+
+def _limit(node: Node, place: int) -> Operand | None:
+    if not node.there(place):
+        return None
+    item = node.item(place)
+    if item.numbers() is not None and item.content is not None and item.content.size == 1:
+        return literal_of(item)
+    value = item.value
+    return (
+        node.g.op("reshape", value, shape=[1] * node.item(0).rank) if node.item(0).rank else value
+    )
+
+
+@operator("Pow")
+def power(node: Node) -> Result:
+    base, exponent = node.operands()
+    if isinstance(base, Value) and base.dtype in INTEGERS:
+        return _integer_power(node, base, exponent)
+    if isinstance(base, Value) and not isinstance(exponent, Value) and exponent == 2:
+        return node.g.op("mul", base, base)
+    if isinstance(exponent, Value) and isinstance(base, Value) and exponent.dtype != base.dtype:
+        exponent = node.g.op("cast", exponent, to=base.dtype)
+    return node.g.op("pow", base, exponent)
+
+
+def _integer_power(node: Node, base: Value, exponent: Operand) -> Result:
+    """In f64, which holds every result below 2**53 exactly."""
+    g = node.g
+    wide = g.op("cast", base, to="f64")
+    if isinstance(exponent, Value):
+        exponent = g.op("cast", exponent, to="f64")
+    else:
+        exponent = float(exponent)
+    return g.op("cast", g.op("round", g.op("pow", wide, exponent)), to=base.dtype)
+
+
+@operator("Mod")
+def modulo(node: Node) -> Result:
+    g, fmod = node.g, node.flag("fmod")
+    a, b = node.x(0), node.x(1)
+    if a.dtype in FLOATS:
+        x, y = (one if one.dtype == "f64" else g.op("cast", one, to="f64") for one in (a, b))
+        whole = g.op("trunc" if fmod else "floor", g.op("div", x, y))
+        rest = g.op("sub", x, g.op("mul", whole, y))
+        # An infinite divisor leaves x as it is; with fmod=0 it takes the place of one of the other sign.
+        endless = g.op("and", g.op("is_inf", y), g.op("not", g.op("is_inf", x)))
+        kept = x if fmod else g.op("where", g.op("lt", g.op("mul", x, y), 0.0), y, x)
+        rest = g.op("where", endless, kept, rest)
+        return rest if a.dtype == "f64" else g.op("cast", rest, to=a.dtype)
+    rest = g.op("rem", a, b)
+    if fmod or a.dtype not in SIGNED:
+        return rest
+    # The sign is that of the divisor: a remainder of the other sign is moved up by it.
+    moved = g.op("add", rest, b)
+    crossing = g.op("ne", g.op("lt", rest, 0), g.op("lt", b, 0))
+    wrong = g.op("and", g.op("ne", rest, 0), crossing)
+    return g.op("where", wrong, moved, rest)
+
+
+@operator("Round")
+def rounded(node: Node) -> Result:
+    """Halves go to the even neighbour."""
+    return round_even(node.g, node.x())
+
+
+def round_even(g: GraphWriter, x: Value) -> Value:
+    """The nearest whole number, the even one of two."""
+    down = g.op("floor", x)
+    rest = g.op("sub", x, down)
+    odd = g.op("ne", g.op("mul", g.op("floor", g.op("mul", down, 0.5)), 2.0), down)
+    up = g.op("or", g.op("gt", rest, 0.5), g.op("and", g.op("eq", rest, 0.5), odd))
+    # -0.3 is -0 rounded, and infinity stays: what has no rest is its own result.
+    moved = g.op("where", up, g.op("ceil", x), down)
+    kept = g.op("eq", down, x)
+    return g.op("where", kept, x, moved)
+
+
+@operator("Sign")
+def sign(node: Node) -> Result:
+    x = node.x()
+    if x.dtype not in FLOATS and x.dtype not in SIGNED:
+        return node.g.op("cast", node.g.op("ne", x, 0), to=x.dtype)
+    return node.g.op("cast", node.g.op("sign", x), to=x.dtype)
+
+
+@operator("IsInf")
+def is_inf(node: Node) -> Result:
+    g, x = node.g, node.x()
+    up, down = node.flag("detect_positive", True), node.flag("detect_negative", True)
+    found = g.op("is_inf", x)
+    if up and down:
+        return found
+    if not up and not down:
+        return g.op("ne", x, x) if x.dtype not in FLOATS else g.op("and", found, g.op("not", found))
+    return g.op("and", found, g.op("gt" if up else "lt", x, 0.0))
+
+
+@operator("Where")
+def where(node: Node) -> Result:
+    condition = node.x(0)
+    a, b = node.item(1), node.item(2)
+    return node.g.op("where", condition, a.value, b.value)
+
+
+@operator("BitShift")
+def bit_shift(node: Node) -> Result:
+    g, direction = node.g, node.text("direction", "")
+    x, bits = node.x(0), node.item(1)
+    known = bits.numbers()
+    if known is not None and known.size == 1:
+        return g.op("shl" if direction == "LEFT" else "shr", x, bits=int(known.reshape(-1)[0]))
+    return _shift_by(node, x, bits.value, left=direction == "LEFT")
+
+
+def _shift_by(node: Node, x: Value, bits: Value, *, left: bool) -> Value:
+    """Shifts by 1, 2, 4, … where the number of places has that bit."""
+    g, width = node.g, int(x.dtype[1:])
+    result, step = x, 1
+    if x.dims != bits.dims:
+        zero = g.op("sub", bits, bits)
+        result = g.op("add", x, zero)
+    while step < width:
+        has = g.op("ne", g.op("and", bits, step), 0)
+        moved = g.op("shl" if left else "shr", result, bits=step)
+        result = g.op("where", has, moved, result)
+        step *= 2
+    # From the width on, and for negative numbers of places, nothing is left of the value.
+    inside = g.op("lt", bits, width)
+    if bits.dtype in SIGNED:
+        inside = g.op("and", inside, g.op("ge", bits, 0))
+    beyond = g.op("sub", result, result)
+    if not left and x.dtype in SIGNED:
+        beyond = g.op("shr", x if x.dims == result.dims else g.op("add", x, beyond), bits=width)
+    return g.op("where", inside, result, beyond)
+
+
+@operator("Cast")
+def cast(node: Node) -> Result:
+    to = element_dtype(node.int("to", 0), "Cast")
+    node.expect("round_mode", "up")
+    return converted(node, node.x(), to, saturate=node.flag("saturate", True))
+
+
+@operator("CastLike")
+def cast_like(node: Node) -> Result:
+    node.expect("round_mode", "up")
+    return converted(node, node.x(), node.item(1).dtype, saturate=node.flag("saturate", True))
+
+
+NARROW = ("f8", "f8e4m3")
+_LARGEST = {"f8": 57344.0, "f8e4m3": 448.0}
+
+
+def converted(node: Node, x: Value, to: str, *, saturate: bool = True) -> Value:
+    """Another dtype as ONNX converts: integers wrap, floats of 8 bits saturate if they are told to."""
+    g = node.g
+    if x.dtype == to:
+        return x
+    if to in INTEGERS and (x.dtype in INTEGERS or int(to[1:]) < 8):
+        return g.op("cast", x, to=to, saturate=False)
+    if to == "bool" and x.dtype in FLOATS:
+        return g.op("ne", x, 0.0)
+    if to in NARROW and saturate and x.dtype in FLOATS:
+        limit = _LARGEST[to]
+        inside = g.op("clamp", x, min=-limit, max=limit)
+        return g.op("cast", with_nan(g, inside, x), to=to)
+    return g.op("cast", x, to=to)
+
+
+@operator("Identity", "Dropout")
+def identity(node: Node) -> Result | list[Result]:
+    item = node.item(0)
+    if node.op == "Identity":
+        return item
+    node.ignore("ratio", "seed", "is_test")
+    if node.there(2):
+        training = node.number(2)
+        node.need(
+            not training or (node.there(1) and node.number(1) == 0),
+            "training_mode=true",
+            "export the model in eval mode",
+        )
+    node.need(not node.flag("training_mode"), "training_mode=1")
+    if not node.wants(1):
+        return item
+    x = item.value
+    return [item, node.g.op("eq", x, x) if x.dtype not in FLOATS else _all_true(node, x)]
+
+
+def _all_true(node: Node, x: Value) -> Value:
+    nan = node.g.op("is_nan", x)
+    return node.g.op("or", nan, node.g.op("not", nan))
+
+
+@operator("BitCast")
+def bit_cast(node: Node) -> Result:
+    to = element_dtype(node.int("to", 0), "BitCast")
+    x = node.x()
+    if x.dtype == to:
+        return x
+    if x.dtype in INTEGERS and to in INTEGERS and x.dtype[1:] == to[1:]:
+        return node.g.op("cast", x, to=to, saturate=False)
+    raise Refusal(TYPE, f"BitCast from {x.dtype} to {to} is not supported")

@@ -1,0 +1,358 @@
+"""Convolution and pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from openinfer.compiler.importers.graph_writer import Value
+from openinfer.compiler.importers.onnx.items import number_of
+from openinfer.compiler.importers.onnx.node import Node, Result, operator, product
+from openinfer.compiler.importers.onnx.refusals import CONTENT, DAMAGED, Refusal
+from openinfer.dialects.ops.base import FLOATS
+
+
+@dataclass
+class Window:
+    """The windows of a convolution or pooling: a number for each of the last axes."""
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    before: list[int]
+    after: list[int]
+
+    @property
+    def padding(self) -> Any:
+        """As the ops take it: one number for each axis, or two where they differ."""
+        if self.before == self.after:
+            return self.before
+        return [one for pair in zip(self.before, self.after) for one in pair]
+
+
+def window_of(node: Node, x: Value, kernel: list[int]) -> Window:
+    """Strides, dilations and padding of a node whose windows have this size."""
+    axes = len(kernel)
+    strides = node.ints("strides") or [1] * axes
+    dilations = node.ints("dilations") or [1] * axes
+    pads = node.ints("pads") or [0] * (2 * axes)
+    mode = node.text("auto_pad", "NOTSET")
+    if not len(strides) == len(dilations) == len(pads) // 2 == axes or x.rank != axes + 2:
+        raise Refusal(
+            DAMAGED, f"{node.op} has attributes for another number of axes than its tensor has"
+        )
+    if min(kernel) < 1 or min(strides) < 1 or min(dilations) < 1:
+        raise Refusal(DAMAGED, f"{node.op} has a window, stride or dilation below 1")
+    before, after = pads[:axes], pads[axes:]
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        before, after = [], []
+        for place in range(axes):
+            extent = x.dims[2 + place].constant
+            reach = (kernel[place] - 1) * dilations[place] + 1
+            if extent is None and strides[place] != 1:
+                raise Refusal(CONTENT, f"{node.op} with auto_pad={mode} needs axes of known length")
+            if extent is None:
+                total = reach - 1
+            else:
+                total = max((-(-extent // strides[place]) - 1) * strides[place] + reach - extent, 0)
+            small, large = total // 2, total - total // 2
+            before.append(small if mode == "SAME_UPPER" else large)
+            after.append(large if mode == "SAME_UPPER" else small)
+    elif mode == "VALID":
+        before, after = [0] * axes, [0] * axes
+    elif mode != "NOTSET":
+        node.refuse(f"auto_pad={mode}")
+    return Window(kernel, strides, dilations, before, after)
+
+
+def _kernel(node: Node, w: Value) -> list[int]:
+    """The size of the windows: that of the weight, which the attribute repeats."""
+    found = [dim.constant for dim in w.dims[2:]]
+    if None in found:
+        raise Refusal(CONTENT, f"{node.op} needs a weight of known shape")
+    kernel = [one for one in found if one is not None]
+    said = node.ints("kernel_shape")
+    if said is not None and said != kernel:
+        raise Refusal(DAMAGED, f"{node.op} has kernel_shape={said}, and a weight of {kernel}")
+    return kernel
+
+
+@operator("Conv")
+def conv(node: Node) -> Result:
+    return convolution(node, node.x(0), node.x(1), node.optional(2))
+
+
+def convolution(node: Node, x: Value, w: Value, bias: Value | None, **settings: Any) -> Value:
+    """A convolution as the node's attributes say."""
+    axes = x.rank - 2
+    node.need(1 <= axes <= 3, f"{axes} axes")
+    window = window_of(node, x, _kernel(node, w))
+    if any(window.strides[i] != 1 for i in range(axes)):
+        settings["stride"] = window.strides
+    if any(window.before) or any(window.after):
+        settings["padding"] = window.padding
+    if any(one != 1 for one in window.dilations):
+        settings["dilation"] = window.dilations
+    groups = node.int("group", 1)
+    if groups != 1:
+        settings["groups"] = groups
+    operands = [x, w] if bias is None else [x, w, bias]
+    return node.g.op(f"conv{axes}d", *operands, **settings)
+
+
+@operator("ConvTranspose")
+def conv_transpose(node: Node) -> Result:
+    g, x, w, bias = node.g, node.x(0), node.x(1), node.optional(2)
+    axes = x.rank - 2
+    node.need(axes in (1, 2), f"{axes} axes")
+    kernel = _kernel(node, w)
+    mode = node.text("auto_pad", "NOTSET")
+    strides = node.ints("strides") or [1] * axes
+    dilations = node.ints("dilations") or [1] * axes
+    pads = node.ints("pads") or [0] * (2 * axes)
+    extra = node.ints("output_padding") or [0] * axes
+    wanted = node.ints("output_shape")
+    if not len(strides) == len(dilations) == len(extra) == len(pads) // 2 == axes:
+        raise Refusal(DAMAGED, "ConvTranspose has attributes for another number of axes")
+    before, after = pads[:axes], pads[axes:]
+    if mode == "VALID":
+        before, after = [0] * axes, [0] * axes
+    if wanted is not None or mode.startswith("SAME"):
+        before, after = [], []
+        for place in range(axes):
+            extent = x.dims[2 + place].constant
+            if extent is None:
+                raise Refusal(
+                    CONTENT,
+                    "ConvTranspose with output_shape or auto_pad needs axes of known length",
+                )
+            full = (
+                strides[place] * (extent - 1)
+                + extra[place]
+                + (kernel[place] - 1) * dilations[place]
+                + 1
+            )
+            goal = wanted[-axes:][place] if wanted is not None else extent * strides[place]
+            total = full - goal
+            if total < 0:
+                extra[place] -= total
+                total = 0
+            small, large = total // 2, total - total // 2
+            upper = mode == "SAME_UPPER"
+            before.append(small if upper else large)
+            after.append(large if upper else small)
+    if axes == 1:
+        x, w = g.op("unsqueeze", x, axes=[2]), g.op("unsqueeze", w, axes=[2])
+        strides, dilations, extra = [1, *strides], [1, *dilations], [0, *extra]
+        before, after = [0, *before], [0, *after]
+    # What is added at the end without padding there is a smaller cut, or more padding of the result.
+    more = [0] * len(extra)
+    for place, one in enumerate(extra):
+        taken = min(one, after[place])
+        after[place] -= taken
+        rest = one - taken
+        limit = max(strides[place], dilations[place]) - 1
+        more[place] = max(rest - limit, 0)
+        extra[place] = min(rest, limit)
+    settings: dict[str, Any] = {}
+    if any(one != 1 for one in strides):
+        settings["stride"] = strides
+    if any(before) or any(after):
+        settings["padding"] = Window([], [], [], before, after).padding
+    if any(extra):
+        settings["output_padding"] = extra
+    if any(one != 1 for one in dilations):
+        settings["dilation"] = dilations
+    groups = node.int("group", 1)
+    if groups != 1:
+        settings["groups"] = groups
+    result = g.op("conv_transpose2d", x, w, **settings)
+    if any(more):
+        result = g.op("pad", result, pads=[0, 0, *more], axes=[2, 3])
+    if bias is not None:
+        result = g.op("add", result, g.op("reshape", bias, shape=[bias.dims[0], 1, 1]))
+    return g.op("squeeze", result, axes=[2]) if axes == 1 else result
+
+
+@operator("MaxPool")
+def max_pool(node: Node) -> Result:
+    x = node.x()
+    node.expect("storage_order", 0)
+    node.need(not node.wants(1), "Indices as a result")
+    window = window_of(node, x, node.ints("kernel_shape") or [1])
+    settings: dict[str, Any] = {}
+    if any(one != 1 for one in window.dilations):
+        settings["dilation"] = window.dilations
+    return _pooled(node, x, "max_pool", window, node.flag("ceil_mode"), settings)
+
+
+@operator("AveragePool")
+def average_pool(node: Node) -> Result:
+    x = node.x()
+    window = window_of(node, x, node.ints("kernel_shape") or [1])
+    count = node.flag("count_include_pad")
+    ceil = node.flag("ceil_mode")
+    if any(one != 1 for one in window.dilations):
+        return _dilated_average(node, x, window, count, ceil)
+    settings: dict[str, Any] = {}
+    if any(window.before) or any(window.after):
+        settings["count_include_pad"] = count
+    elif ceil:
+        settings["count_include_pad"] = False
+    return _pooled(node, x, "avg_pool", window, ceil, settings)
+
+
+def _dilated_average(node: Node, x: Value, window: Window, count: bool, ceil: bool) -> Value:
+    """Sums of dilated windows are a convolution of each channel; so are the counts of their elements."""
+    g, axes = node.g, len(window.kernel)
+    channels = x.dims[1].constant
+    node.need(
+        1 <= axes <= 3 and channels is not None and not ceil,
+        "dilations, open channels and ceil_mode",
+    )
+    if any(window.before) or any(window.after):
+        pads = [*window.before, *window.after]
+        padded = g.op("pad", x, pads=pads, axes=list(range(2, 2 + axes)))
+    else:
+        padded = x
+    settings: dict[str, Any] = {"stride": window.strides, "dilation": window.dilations}
+    kernel = node.const([1.0], x.dtype, "ones")
+    kernel = g.op(
+        "expand",
+        g.op("reshape", kernel, shape=[1] * (axes + 2)),
+        shape=[channels, 1, *window.kernel],
+    )
+    total = g.op(f"conv{axes}d", padded, kernel, groups=channels, **settings)
+    if count or padded is x:
+        area = 1
+        for one in window.kernel:
+            area *= one
+        return g.op("div", total, float(area))
+    ones = g.op("add", g.op("mul", x, 0.0), 1.0)
+    ones = g.op("pad", ones, pads=[*window.before, *window.after], axes=list(range(2, 2 + axes)))
+    return g.op("div", total, g.op(f"conv{axes}d", ones, kernel, groups=channels, **settings))
+
+
+def _pooled(
+    node: Node, x: Value, name: str, window: Window, ceil: bool, settings: dict[str, Any]
+) -> Value:
+    g, axes = node.g, len(window.kernel)
+    node.need(1 <= axes <= 3, f"{axes} axes")
+    settings = {"kernel_size": window.kernel, "stride": window.strides, **settings}
+    if any(window.before) or any(window.after):
+        settings["padding"] = window.padding
+    if ceil:
+        settings["ceil_mode"] = True
+    return g.op(f"{name}{axes}d", x, **settings)
+
+
+@operator("LpPool")
+def lp_pool(node: Node) -> Result:
+    x = node.x()
+    window = window_of(node, x, node.ints("kernel_shape") or [1])
+    settings: dict[str, Any] = {"p": float(node.int("p", 2))}
+    if any(one != 1 for one in window.dilations):
+        settings["dilation"] = window.dilations
+    node.need(len(window.kernel) <= 2, "3 axes")
+    return _pooled(node, x, "lp_pool", window, node.flag("ceil_mode"), settings)
+
+
+@operator("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(node: Node) -> Result:
+    x = node.x()
+    name = "mean_axis" if node.op == "GlobalAveragePool" else "max_axis"
+    return node.g.op(name, x, axes=list(range(2, x.rank)), keepdims=True)
+
+
+@operator("GlobalLpPool")
+def global_lp_pool(node: Node) -> Result:
+    g, x, p = node.g, node.x(), float(node.int("p", 2))
+    total = g.op(
+        "sum_axis", g.op("pow", g.op("abs", x), p), axes=list(range(2, x.rank)), keepdims=True
+    )
+    return g.op("pow", total, 1.0 / p)
+
+
+@operator("MaxUnpool")
+def max_unpool(node: Node) -> Result:
+    g, x, indices = node.g, node.x(0), node.x(1)
+    window = window_of(node, x, node.ints("kernel_shape") or [1])
+    axes = len(window.kernel)
+    if node.there(2):
+        shape: list[Any] = list(node.sizes(2))
+    else:
+        inner = [
+            number_of(
+                (x.dims[2 + i] - 1) * window.strides[i]
+                - window.before[i]
+                - window.after[i]
+                + window.kernel[i]
+            )
+            for i in range(axes)
+        ]
+        shape = [*x.dims[:2], *inner]
+    # Indices count through the tensor that was pooled, which may be smaller than the wanted one.
+    pooled = [
+        number_of(
+            (x.dims[2 + i] - 1) * window.strides[i]
+            - window.before[i]
+            - window.after[i]
+            + window.kernel[i]
+        )
+        for i in range(axes)
+    ]
+    node.need(
+        all(isinstance(one, int) for one in [*pooled, *shape]) or shape[2:] == pooled,
+        "open axes and output_shape",
+    )
+    total = product([*x.dims[:2], *pooled])
+    zeros = g.op("expand", node.const([0], x.dtype, "zero"), shape=[total])
+    flat = g.op(
+        "scatter", zeros, g.op("reshape", indices, shape=[-1]), g.op("reshape", x, shape=[-1])
+    )
+    result = g.op("reshape", flat, shape=[*x.dims[:2], *pooled])
+    more = [int(want) - int(have) if want != have else 0 for want, have in zip(shape[2:], pooled)]
+    if any(more):
+        result = g.op("pad", result, pads=[*[0] * axes, *more], axes=list(range(2, 2 + axes)))
+    return result
+
+
+@operator("Col2Im")
+def col2im(node: Node) -> Result:
+    """The sum of overlapping blocks: a transposed convolution with kernels that put elements in place."""
+    g, x = node.g, node.x(0)
+    image, block = node.ints_of(1), node.ints_of(2)
+    axes = len(block)
+    strides = node.ints("strides") or [1] * axes
+    dilations = node.ints("dilations") or [1] * axes
+    pads = node.ints("pads") or [0] * (2 * axes)
+    node.need(axes == 2 and x.dtype in FLOATS, f"{axes} axes, or elements of {x.dtype}")
+    area = block[0] * block[1]
+    counts = [
+        (image[i] + pads[i] + pads[axes + i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1
+        for i in range(axes)
+    ]
+    channels = x.dims[1] // area
+    spread = g.op("reshape", x, shape=[x.dims[0] * channels, area, *counts])
+    place = g.op(
+        "reshape",
+        g.op(
+            "cast",
+            g.op(
+                "eq", g.op("iota", shape=[area, 1], axis=0), g.op("iota", shape=[1, area], axis=1)
+            ),
+            to=x.dtype,
+        ),
+        shape=[area, 1, *block],
+    )
+    settings = {"stride": strides, "dilation": dilations}
+    result = g.op("conv_transpose2d", spread, place, **settings)
+    extents = [
+        (counts[i] - 1) * strides[i] + (block[i] - 1) * dilations[i] + 1 for i in range(axes)
+    ]
+    for i in range(axes):
+        missing = image[i] + pads[i] + pads[axes + i] - extents[i]
+        if missing > 0:
+            result = g.op("pad", result, pads=[0, missing], axes=[2 + i])
+        result = g.op("slice", result, axis=2 + i, start=pads[i], stop=pads[i] + image[i])
+    return g.op("reshape", result, shape=[x.dims[0], channels, *image])

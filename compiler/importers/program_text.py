@@ -1,0 +1,233 @@
+"""The text of an imported program: short forms, paragraphs by module, comments if wished."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from openinfer.compiler.frontend import parse_text
+from openinfer.compiler.frontend.layout import formatted
+from openinfer.compiler.frontend.printer import Style, print_program
+from openinfer.dialects.graph import (
+    AssignOp,
+    BlockOp,
+    CacheReadOp,
+    LoopOp,
+    OpOp,
+    PackageSizeOp,
+    ReturnOp,
+    ScopeOp,
+    TransferOp,
+    VariableOp,
+)
+from openinfer.lowering.graph.imports.names_of import read_names, written_names
+from openinfer.lowering.graph.imports.provenance import provenance_of
+from openinfer.lowering.graph.infer_types import with_types
+from openinfer.runtime.errors import ProgramError
+from openinfer.runtime.sizes import Size, SizeLike
+
+_FEWEST = 2
+"""A module with fewer statements stands in the paragraph of another."""
+
+
+def program_text(module: ModuleOp, *, comments: bool = False, title: str = "") -> str:
+    """The text of a module whose ops know where they come from, in the layout of `openinfer fmt`."""
+    layout = _Paragraphs(comments)
+    for block in module.body.ops:
+        if isinstance(block, BlockOp):
+            layout.read(list(block.body.block.ops))
+    layout.declarations([op for op in module.body.ops if isinstance(op, VariableOp)])
+    implied = _implied(module)
+    text = ""
+    while True:
+        style = Style(short=True, implied=implied, above=layout.placed(implied).get)
+        text = print_program(module, style)
+        wrong = _other_types(module, text, implied)
+        if not wrong:
+            break
+        implied -= wrong
+    head = "".join(f"// {line}\n" for line in title.splitlines())
+    return formatted(f"{head}\n{text}" if head else text, "imported")
+
+
+# Types that go without saying
+
+
+def _implied(module: ModuleOp) -> set[str]:
+    """Temporaries that are written by an op before anything else is done with them."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    for block in module.body.ops:
+        for op in block.walk() if isinstance(block, BlockOp) else ():
+            if op.regions or isinstance(op, AssignOp):
+                continue
+            if isinstance(op, OpOp | CacheReadOp):
+                written = {ref.variable.data for ref in op.writes() if not ref.bracketed.data}
+                if not written & (read_names(op) | seen):
+                    found |= written
+                seen |= written
+            seen |= read_names(op) | written_names(op)
+    assigned = [op for op in module.walk() if isinstance(op, AssignOp)]
+    return found & {op.variable.data for op in assigned}
+
+
+def _other_types(module: ModuleOp, text: str, implied: Collection[str]) -> set[str]:
+    """Implied temporaries that get another type than they have; all where the text is refused."""
+    parsed = parse_text(text).module
+    if parsed is None:
+        return set(implied)
+    sizes = {
+        op.size.data: op.value.data.constant or 0
+        for op in module.body.ops
+        if isinstance(op, PackageSizeOp)
+    }
+    try:
+        parsed = with_types(parsed, None, sizes)
+    except ProgramError:
+        return set(implied)
+    ours, theirs = _types(module, sizes), _types(parsed, sizes)
+    return {name for name in implied if ours[name] != theirs.get(name)}
+
+
+def _types(
+    module: ModuleOp, sizes: Mapping[str, SizeLike]
+) -> dict[str, tuple[str, tuple[Size, ...]]]:
+    return {
+        op.variable.data: (op.dtype.data, tuple(dim.substitute(sizes) for dim in op.sizes))
+        for op in module.walk()
+        if isinstance(op, AssignOp)
+    }
+
+
+# Paragraphs and comments
+
+
+@dataclass
+class _Paragraphs:
+    comments: bool
+    lines: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
+
+    def placed(self, implied: Collection[str]) -> dict[Operation, list[str]]:
+        """The lines above statements, above the declarations of what these write where there are any."""
+        found: dict[Operation, list[str]] = {}
+        for op, lines in self.lines.items():
+            first = above = op
+            while isinstance(above.prev_op, AssignOp):
+                above = above.prev_op
+                first = first if above.variable.data in implied else above
+            found[first] = lines
+        return found
+
+    def declarations(self, ops: Sequence[VariableOp]) -> None:
+        """An empty line between single tensors and the families of a loop."""
+        before: VariableOp | None = None
+        for op in ops:
+            same = before is not None and before.memory == op.memory
+            if same and before is not None and _table(op) != _table(before):
+                self.lines[op] = [""]
+            before = op
+
+    def read(self, ops: Sequence[Operation], prefix: str = "") -> None:
+        """Paragraphs of a body: what one part of the module at `prefix` does; bodies of loops in it, too."""
+        shown = [op for op in ops if not isinstance(op, AssignOp)]
+        common = prefix or _common_prefix([provenance_of(op).module for op in shown])
+        groups = _joined([_group(provenance_of(op).module, common) for op in shown], shown)
+        said = ""
+        for place, (op, group) in enumerate(zip(shown, groups)):
+            lines: list[str] = []
+            previous = shown[place - 1] if place else None
+            if previous is not None and (
+                group != groups[place - 1]
+                or isinstance(op, LoopOp | ScopeOp)
+                or isinstance(previous, LoopOp | ScopeOp)
+            ):
+                if not isinstance(op, ReturnOp):
+                    lines.append("")
+            if self.comments and isinstance(op, OpOp | LoopOp | TransferOp):
+                comment = _comment(op)
+                if comment and comment != said:
+                    lines.append(f"// {comment}")
+                    said = comment
+            if lines:
+                self.lines[op] = lines
+            if isinstance(op, LoopOp | ScopeOp):
+                inner = list(op.body.block.ops)
+                self.read(inner, _loop_prefix(inner))
+
+
+def _table(op: VariableOp) -> bool:
+    return bool(op.indices.data)
+
+
+def _loop_prefix(ops: Sequence[Operation]) -> str:
+    """The path of the layer that a loop is made of: `encoder.layer.{l}`."""
+    paths = [provenance_of(op).module for op in ops]
+    for path in paths:
+        head, mark, _ = path.partition("{l}")
+        if mark:
+            return f"{head}{mark}"
+    return ""
+
+
+def _common_prefix(paths: Sequence[str]) -> str:
+    """The module that all others lie in."""
+    split = [path.split(".") for path in paths if path]
+    if not split:
+        return ""
+    common: list[str] = []
+    for column in zip(*split):
+        if len(set(column)) > 1:
+            break
+        common.append(column[0])
+    return ".".join(common)
+
+
+def _group(path: str, prefix: str) -> str:
+    """The part of the module at `prefix` that a path leads to; nothing for that module itself."""
+    if not path or path == prefix:
+        return ""
+    rest = path.removeprefix(f"{prefix}.") if prefix else path
+    return rest.partition(".")[0]
+
+
+def _joined(groups: Sequence[str], ops: Sequence[Operation]) -> list[str]:
+    """Groups where single statements stand with what is behind them, and what has no module with what is
+    before it."""
+    runs: list[tuple[str, int, bool]] = []
+    start = 0
+    while start < len(groups):
+        stop = start + 1
+        whole = isinstance(ops[start], LoopOp | ScopeOp)
+        while not whole and stop < len(groups) and groups[stop] in (groups[start], ""):
+            if isinstance(ops[stop], LoopOp | ScopeOp):
+                break
+            stop += 1
+        runs.append((groups[start], stop - start, whole))
+        start = stop
+    found: list[str] = []
+    for place, (name, count, whole) in enumerate(runs):
+        following = runs[place + 1] if place + 1 < len(runs) else None
+        if count < _FEWEST and not whole:
+            if following is not None and not following[2] and following[1] >= _FEWEST:
+                name = following[0]
+            elif found and not runs[place - 1][2]:
+                name = found[-1]
+        found += [name] * count
+    return found
+
+
+def _comment(op: Operation) -> str:
+    """Where a statement comes from: path of its module, and the source line."""
+    provenance = provenance_of(op)
+    parts: list[str] = []
+    if provenance.module:
+        parts.append(provenance.module)
+    if provenance.kind:
+        parts.append(f"({provenance.kind})")
+    if provenance.file and not isinstance(op, LoopOp):
+        file = provenance.file.replace("\\", "/").rpartition("/")[2]
+        parts.append(f"{file}:{provenance.line}")
+    return " ".join(parts)

@@ -1,0 +1,168 @@
+"""An imported model becomes a program that one can read: the passes in their order, and what they did."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from openinfer.compiler.api import Graph
+from openinfer.compiler.importers.graph_writer import Imported
+from openinfer.compiler.importers.program_text import program_text
+from openinfer.compiler.importers.report import Report, Step
+from openinfer.compiler.registry import PASSES, load, make_context
+from openinfer.dialects.graph import (
+    AssignOp,
+    BlockOp,
+    LoopOp,
+    OpOp,
+    PackageSizeOp,
+    SizeOp,
+    VariableOp,
+)
+from openinfer.dialects.graph.syntax import GraphOp
+from openinfer.lowering.graph.imports.families import INDEX
+from openinfer.lowering.graph.imports.name_sizes import SIZES
+from openinfer.lowering.graph.imports.names_of import taken_names
+from openinfer.lowering.graph.imports.notes import collecting_notes
+from openinfer.lowering.graph.imports.tensors import using_tensors
+from openinfer.lowering.program.sources import package_name, pattern_of
+from openinfer.runtime.packages.base import Package
+from openinfer.runtime.packages.memory import MemoryPackage
+from openinfer.runtime.packages.oinf_writer import OinfContent
+
+SIMPLIFY = (
+    *("drop-dead", "canonicalize-graph", "fold-constants"),
+    *("recognize-activations", "recognize-norms", "recognize-linear", "recognize-sdpa"),
+    *("lift-index-functions", "recognize-rotary", "merge-heads"),
+    *("fold-constants", "canonicalize-graph", "hoist-masks", "drop-dead"),
+)
+"""Passes that make a program shorter, in their order."""
+STATEFUL = "add-cache"
+NAME = ("reuse-names", "name-parameters", "name-sizes", "name-values")
+"""Passes that make it legible."""
+ROLL = "roll-layers"
+
+
+def readable(
+    imported: Imported,
+    *,
+    comments: bool = False,
+    stateful: bool = False,
+    roll: bool = True,
+    title: str = "",
+) -> tuple[Graph, Package, Report]:
+    """The program as a text, its package in memory, and the report of what was done.
+
+    The package has the tensors that the program reads, and those sizes of the configuration that it names;
+    tensors are borrowed. The same model gives the same text. `comments` say module and source line of each
+    statement, `roll` makes loops of equal layers, `stateful` adds a cache to a causal decoder. Raises
+    ProgramError where the program has a mistake, and what a pass refuses.
+    """
+    module = imported.module.clone()
+    tensors = dict(imported.tensors)
+    report = Report(imported.source, imported.calls, _statements(module))
+    names = [*SIMPLIFY, *([STATEFUL] if stateful else []), *([ROLL] if roll else []), *NAME]
+    context = make_context()
+    with using_tensors(tensors):
+        for name in names:
+            if name == "name-sizes":
+                _give_sizes(module, imported.metadata)
+            _apply(name, module, context, report)
+    sizes = {
+        op.size.data: op.value.data.constant or 0
+        for op in module.body.ops
+        if isinstance(op, PackageSizeOp)
+    }
+    used = _used(module, tensors)
+    package = MemoryPackage(OinfContent(dict(sizes), {}, used))
+    text = program_text(module, comments=comments, title=title or _title(imported))
+    _count(report, text, module, package)
+    graph = Graph(text, f"{imported.source or 'imported'}.oi")
+    graph.check()
+    return graph, package, report
+
+
+def _apply(name: str, module: ModuleOp, context: Context, report: Report) -> None:
+    """Runs a pass, and says in the report what it changed."""
+    before, ops = _statements(module), _ops(module)
+    made: ModulePass = load(PASSES[name])()
+    with collecting_notes() as notes:
+        made.apply(context, module)
+    module.verify()
+    now = _ops(module)
+    step = Step(
+        *(name, before, _statements(module)),
+        gone=dict(sorted((ops - now).items())),
+        new=dict(sorted((now - ops).items())),
+        notes=notes,
+    )
+    report.steps.append(step)
+
+
+def _give_sizes(module: ModuleOp, metadata: Mapping[str, Any]) -> None:
+    """Writes the sizes of the configuration in front: `name-sizes` keeps those that it uses."""
+    taken = taken_names(module)
+    first = module.body.block.first_op
+    for name in SIZES:
+        value = metadata.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if name not in taken and first is not None:
+                module.body.block.insert_op_before(PackageSizeOp(name, value), first)
+
+
+def _used(module: ModuleOp, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors that declarations name."""
+    found: dict[str, Any] = {}
+    for op in module.body.ops:
+        if not isinstance(op, VariableOp):
+            continue
+        pattern = pattern_of(op)
+        if pattern is None:
+            name = package_name(op)
+            if name in tensors:
+                found[name] = tensors[name]
+            continue
+        expression = re.compile(_members(pattern))
+        found |= {name: value for name, value in tensors.items() if expression.fullmatch(name)}
+    return found
+
+
+def _members(pattern: str) -> str:
+    first, *rest = pattern.split(f"{{{INDEX}}}")
+    return re.escape(first) + r"(0|[1-9][0-9]*)" + r"\1".join(map(re.escape, rest))
+
+
+def _statements(module: ModuleOp) -> int:
+    return sum(_is_statement(op) for op in module.walk())
+
+
+def _is_statement(op: Operation) -> bool:
+    return isinstance(op, GraphOp) and not isinstance(
+        op, AssignOp | VariableOp | PackageSizeOp | SizeOp | BlockOp
+    )
+
+
+def _ops(module: ModuleOp) -> Counter[str]:
+    return Counter(op.op_name.data for op in module.walk() if isinstance(op, OpOp))
+
+
+def _title(imported: Imported) -> str:
+    return f"{imported.source}, imported" if imported.source else ""
+
+
+def _count(report: Report, text: str, module: ModuleOp, package: Package) -> None:
+    report.lines = text.count("\n")
+    report.declarations = sum(isinstance(op, VariableOp) for op in module.body.ops)
+    report.statements = _statements(module)
+    report.loops = sum(isinstance(op, LoopOp) for op in module.walk())
+    infos = package.tensors.values()
+    report.tensors = len(package.tensors)
+    report.parameters = sum(info.size for info in infos)
+    report.nbytes = sum(info.nbytes for info in infos)

@@ -1,0 +1,100 @@
+"""`docs/onnx.md`: its table is made from the results of ONNX's tests, `tests/onnx_suite/expected.txt`."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+LIST = _ROOT / "tests" / "onnx_suite" / "expected.txt"
+PAGE = _ROOT / "docs" / "onnx.md"
+
+_HEAD = """# ONNX
+
+Made by `make docs`; the table comes from ONNX's own tests of operators.
+
+```python
+import openinfer as oi
+
+graph, package = oi.from_onnx("model.onnx")  # a path, bytes, or a ModelProto
+print(graph)  # the program
+executor = oi.compile(graph, package).make_executor()
+```
+
+Or as in ONNX Runtime:
+
+```python
+from openinfer.onnx import InferenceSession
+
+session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+(y,) = session.run(["y"], {"x": x})
+```
+
+- Operator sets 7 to 28; a node of an older set where its operator has not changed since.
+- Shapes are arithmetic in ONNX (`Shape`, `Gather`, `Mul`, `Concat`, `Reshape`); here they are done while the
+  model is read, with the names of open dimensions as sizes of the program.
+- What shapes follow from must be known then. If such a tensor is an input of the model, give it once:
+  `from_onnx(model, values={"shape": [2, 3]})`. A session does so by itself, with a program for each value.
+- Functions of the model, and of operators that have no op of ours, are put in.
+- `If` becomes a branch; `Loop` and `Scan` of a known number of rounds are written out, or become a loop.
+- Everything that cannot be imported is reported at once, with operator and attribute (`OI1522` to `OI1529`
+  in [diagnostics.md](diagnostics.md)); a damaged file with its place (`OI1550` to `OI1557`).
+
+"""
+_TABLE = """## Operators
+
+`onnx {version}` has {cases} tests, {plain} of an operator and {bodies} of the body of one. {passed}
+of the plain ones pass and {body_passed} of the bodies; each other is refused, none gives a wrong number.
+Results that are drawn at random are compared by shape and dtype, f16 and bf16 within two units in the last
+place. The list is `tests/onnx_suite/expected.txt`; `make onnx` runs all of it, compiled programs too.
+
+| operator | tests | pass | refused |
+|---|---|---|---|
+"""
+
+
+def onnx_page() -> str:
+    """The text of the page."""
+    version, rows = _rows()
+    operators: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, operator, result in rows:
+        operators[operator].append((name, result))
+    plain = [result for name, _, result in rows if "_expanded" not in name]
+    bodies = [result for name, _, result in rows if "_expanded" in name]
+    table = _TABLE.format(
+        version=version,
+        cases=len(rows),
+        plain=len(plain),
+        bodies=len(bodies),
+        passed=plain.count("pass"),
+        body_passed=bodies.count("pass"),
+    )
+    lines = [_line(name, found) for name, found in sorted(operators.items())]
+    return _HEAD + table + "".join(lines)
+
+
+def _rows() -> tuple[str, list[tuple[str, str, str]]]:
+    lines = LIST.read_text().splitlines()
+    rows = [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
+    return lines[0].split()[2], [(row[0], row[1], row[2]) for row in rows]
+
+
+def _line(operator: str, found: list[tuple[str, str]]) -> str:
+    passed = sum(result == "pass" for _, result in found)
+    reasons = dict.fromkeys(
+        result.removeprefix("refused: ") for _, result in found if result != "pass"
+    )
+    shown = [_shown(one) for one in reasons]
+    text = "; ".join(shown[:3]) + ("; …" if len(shown) > 3 else "")
+    return f"| {operator} | {len(found)} | {passed} | {text} |\n"
+
+
+def _shown(reason: str) -> str:
+    code, _, message = reason.partition(" ")
+    return f"{message.replace('|', '/')} ({code})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(onnx_page())
+    sys.exit(0)

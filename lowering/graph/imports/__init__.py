@@ -1,0 +1,1 @@
+"""Passes that make an imported graph readable; a package of passes over level `graph`."""

@@ -1,0 +1,91 @@
+// RUN: openinfer-opt %s -p lift-index-functions --split-input-file | filecheck %s
+
+// A causal mask is a setting; positions are the first rows of a table; one type is one row.
+// CHECK-LABEL: graph.variable table
+// CHECK: graph.op slice(table) -> (slice) settings {axis = 0 : i64, start = 0 : i64, stop = #graph.size<L>}
+// CHECK: graph.op add(x, slice) -> (h)
+// CHECK-NOT: iota
+// CHECK: graph.op attention(h, h, h) -> (a) settings {causal = true}
+graph.variable table constant f32 [64, 8] {ref = "table"}
+graph.variable x dynamic f32 [B, L, 8]
+graph.block entry {
+  graph.assign q i64 [L]
+  graph.assign r i64 [L, 1]
+  graph.assign m bool [L, L]
+  graph.assign p f32 [L, 8]
+  graph.assign h f32 [B, L, 8]
+  graph.assign a f32 [B, L, 8]
+  graph.op iota() -> (q) settings {shape = [#graph.size<L>]}
+  graph.op unsqueeze(q) -> (r) settings {axes = [1]}
+  graph.op le(q, r) -> (m)
+  graph.op gather(table, q) -> (p)
+  graph.op add(x, p) -> (h)
+  graph.op attention(h, h, h, m) -> (a)
+  graph.return (a)
+}
+// -----
+// The part of a mask that inputs say stays: `cast` and `reshape`. The other part is a window.
+// CHECK-LABEL: graph.variable given
+// CHECK: graph.op cast(given) -> (cast) settings {to = #graph.name<bool>}
+// CHECK: graph.op reshape(cast) -> (reshape) settings {shape = [#graph.size<B>, 1 : i64, 1 : i64, #graph.size<L>]}
+// CHECK-NOT: graph.op and
+// CHECK: graph.op attention(x, x, x, reshape) -> (a) settings {causal = true, window = 3 : i64}
+graph.variable given dynamic i64 [B, L]
+graph.variable x dynamic f32 [B, 2, L, 8]
+graph.block entry {
+  graph.assign q i64 [L, 1]
+  graph.assign k i64 [L]
+  graph.assign d i64 [L, L]
+  graph.assign near bool [L, L]
+  graph.assign past bool [L, L]
+  graph.assign n bool [B, L]
+  graph.assign n4 bool [B, 1, 1, L]
+  graph.assign m bool [L, L]
+  graph.assign seen bool [B, 1, L, L]
+  graph.assign a f32 [B, 2, L, 8]
+  graph.op iota() -> (q) settings {shape = [#graph.size<L>, 1], axis = 0}
+  graph.op iota() -> (k) settings {shape = [#graph.size<L>]}
+  graph.op sub(q, k) -> (d)
+  graph.op lt(d, 3) -> (near)
+  graph.op ge(d, 0) -> (past)
+  graph.op and(near, past) -> (m)
+  graph.op ne(given, 0) -> (n)
+  graph.op reshape(n) -> (n4) settings {shape = [#graph.size<B>, 1, 1, #graph.size<L>]}
+  graph.op and(n4, m) -> (seen)
+  graph.op attention(x, x, x, seen) -> (a)
+  graph.return (a)
+}
+// -----
+// Almost: the diagonal itself is hidden, positions come from outside, a finite number hides what may be all.
+// CHECK-LABEL: graph.variable positions
+// CHECK: graph.op embedding(table, positions) -> (p)
+// CHECK: graph.op attention(h, h, h, m) -> (a)
+// CHECK-NOT: settings
+// CHECK: graph.op attention(a, a, a, low) -> (b)
+// CHECK-NOT: settings
+// CHECK: graph.return
+graph.variable positions dynamic i64 [L]
+graph.variable table constant f32 [64, 8] {ref = "table"}
+graph.variable zero constant f32 {init = 0.0}
+graph.variable x dynamic f32 [L, 8]
+graph.block entry {
+  graph.assign q i64 [L]
+  graph.assign r i64 [L, 1]
+  graph.assign m bool [L, L]
+  graph.assign p f32 [L, 8]
+  graph.assign h f32 [L, 8]
+  graph.assign a f32 [L, 8]
+  graph.assign n bool [L]
+  graph.assign low f32 [L]
+  graph.assign b f32 [L, 8]
+  graph.op iota() -> (q) settings {shape = [#graph.size<L>]}
+  graph.op unsqueeze(q) -> (r) settings {axes = [1]}
+  graph.op lt(q, r) -> (m)
+  graph.op gather(table, positions) -> (p)
+  graph.op add(x, p) -> (h)
+  graph.op attention(h, h, h, m) -> (a)
+  graph.op ne(positions, 0) -> (n)
+  graph.op filter(zero, -3.0e+38, n) -> (low)
+  graph.op attention(a, a, a, low) -> (b)
+  graph.return (b)
+}

@@ -1,0 +1,204 @@
+"""Passes that make an imported program legible change none of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.compiler.frontend.layout import formatted
+from openinfer.compiler.frontend.printer import print_program
+from openinfer.compiler.importers.graph_writer import GraphWriter, Imported, Value
+from openinfer.compiler.importers.readable import readable
+from openinfer.dialects.graph import OpOp
+from openinfer.lowering.graph.imports.meaning import same_program
+from openinfer.lowering.graph.imports.provenance import Provenance
+
+WIDTH = 8
+
+
+@dataclass
+class Net:
+    """Writes a residual network as a reader of a foreign model does."""
+
+    seed: int = 0
+    nameless: bool = False
+    """Weights have names of the importer: `val_0`, `val_3`."""
+    g: GraphWriter = field(default_factory=lambda: GraphWriter(reserved=["x", "y"]))
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.x = self.g.input("x", "f32", ["B", "L", WIDTH])
+        self.weights = 0
+
+    def weight(self, name: str, *shape: int) -> Value:
+        if self.nameless:
+            name = f"val_{self.weights * 3 + self.weights % 2}"
+        self.weights += 1
+        array = self.rng.standard_normal(shape, dtype=np.float32) / WIDTH
+        return self.g.weight(name, array, "f32", shape)
+
+    def linear(self, h: Value, path: str, width: int = WIDTH, variable: str = "") -> Value:
+        with self.g.at(Provenance(path, "Linear", variable, "aten.linear", "net.py", 7)):
+            weight = self.weight(f"{path}.weight", width, h.dims[-1].constant or 0)
+            return self.g.op("linear", h, weight, self.weight(f"{path}.bias", width))
+
+    def layer(self, h: Value, path: str, act: str = "gelu", scale: float = 0.5) -> Value:
+        up = self.linear(h, f"{path}.mlp.up", 2 * WIDTH)
+        with self.g.at(Provenance(f"{path}.mlp.act", "GELU", "", "aten.gelu")):
+            up = self.g.op(act, up)
+        down = self.linear(up, f"{path}.mlp.down", WIDTH, "out")
+        with self.g.at(Provenance(path, "Layer", "h", "aten.add", "net.py", 9)):
+            down = self.g.op("mul", down, scale)
+            h = self.g.op("add", down, h)
+        with self.g.at(Provenance(f"{path}.LayerNorm", "LayerNorm", "h", "aten.layer_norm")):
+            w, b = (self.weight(f"{path}.LayerNorm.{n}", WIDTH) for n in ("weight", "bias"))
+            return self.g.op("layer_norm", h, w, b, axis=-1, eps=1e-5)
+
+    def finish(self, h: Value) -> Imported:
+        y = self.linear(h, "head", 3)
+        return self.g.finish([("y", y)], metadata={"num_hidden_layers": 4}, source="net")
+
+
+def equal_layers() -> Imported:
+    net = Net()
+    h = net.linear(net.x, "embed")
+    for i in range(4):
+        h = net.layer(h, f"encoder.layer.{i}")
+    return net.finish(h)
+
+
+def first_differs() -> Imported:
+    net = Net(1)
+    h = net.layer(net.x, "blocks.block_0", "silu")
+    for i in range(1, 5):
+        h = net.layer(h, f"blocks.block_{i}")
+    return net.finish(h)
+
+
+def alternating() -> Imported:
+    net = Net(2)
+    h = net.x
+    for i in range(6):
+        h = net.layer(h, f"layers.{i}", "gelu" if i % 2 else "relu")
+    return net.finish(h)
+
+
+def numbers_differ() -> Imported:
+    net = Net(3)
+    h = net.x
+    for i in range(4):
+        h = net.layer(h, f"layers.{i}", scale=0.1 * (i + 1))
+    return net.finish(h)
+
+
+def no_names() -> Imported:
+    net = Net(4, nameless=True)
+    h = net.x
+    for i in range(4):
+        h = net.layer(h, f"layers.{i}")
+    return net.finish(h)
+
+
+def tied_layers() -> Imported:
+    net = Net(5)
+    h = net.x
+    shared = [net.weight(f"shared.{n}", WIDTH, WIDTH) for n in "ab"]
+    for _ in range(4):
+        with net.g.at(Provenance("shared", "Shared", "h")):
+            a = net.g.op("gelu", net.g.op("linear", h, shared[0]))
+            h = net.g.op("add", net.g.op("tanh", net.g.op("linear", a, shared[1])), h)
+    return net.finish(h)
+
+
+def inner_value_is_read() -> Imported:
+    net = Net(6)
+    h, inner = net.x, []
+    for i in range(6):
+        h = net.layer(h, f"layers.{i}")
+        inner.append(h)
+    return net.finish(net.g.op("add", inner[1], h))
+
+
+@pytest.mark.parametrize(
+    ("make", "loops", "most"),
+    [
+        (equal_layers, ["loop layers (l in 0..num_hidden_layers) {"], 40),
+        (first_differs, ["loop blocks (l in 1..5) {"], 45),
+        (alternating, ["loop layers (l in 0..3) {"], 45),
+        (numbers_differ, ["loop layers (l in 0..num_hidden_layers) {"], 35),
+        (no_names, ["loop layers (l in 0..num_hidden_layers) {"], 35),
+        (tied_layers, ["loop layers (l in 0..num_hidden_layers) {"], 28),
+        (inner_value_is_read, ["loop layers (l in 2..6) {"], 55),
+    ],
+)
+def test_the_text_computes_what_was_imported(
+    make: Callable[[], Imported], loops: list[str], most: int
+) -> None:
+    imported = make()
+    before = oi.Simulator(oi.graph(print_program(imported.module)), dict(imported.tensors))
+    graph, package, report = readable(imported)
+    text = str(graph)
+    assert [line.strip() for line in text.splitlines() if "loop " in line] == loops
+    assert report.lines == text.count("\n") <= most
+    assert formatted(text, "net.oi") == text
+    assert str(readable(make())[0]) == text, "the same model gives another text"
+    after = oi.Simulator(graph, package)
+    compiled = oi.compile(graph, package) if make in (first_differs, numbers_differ) else None
+    plain, plain_package, _ = readable(imported, roll=False, comments=True)
+    assert "loop " not in str(plain)
+    unrolled = oi.Simulator(plain, plain_package)
+    rng = np.random.default_rng(9)
+    for shape in ((2, 3), (1, 5), (3, 1)):
+        x = rng.standard_normal((*shape, WIDTH), dtype=np.float32)
+        want = before.make_executor().run(x=x)["y"]
+        np.testing.assert_array_equal(after.make_executor().run(x=x)["y"], want)
+        np.testing.assert_array_equal(unrolled.make_executor().run(x=x)["y"], want)
+        if compiled is not None:
+            np.testing.assert_allclose(compiled.make_executor().run(x=x)["y"], want, atol=2e-6)
+
+
+def test_the_text_reads_well() -> None:
+    graph, package, report = readable(equal_layers(), comments=True)
+    assert str(graph).startswith("// net, imported\n\ndynamic {\n    x: f32[B, L, 8];\n}\n")
+    body = str(graph).partition("    loop layers")[2].partition("\n    }\n")[0]
+    assert body.splitlines()[1:] == [
+        "        // encoder.layer.{l}.mlp.up (Linear) net.py:7",
+        "        up = op linear(h, up_w[l], up_b[l]);",
+        "        // encoder.layer.{l}.mlp.act (GELU)",
+        "        up = op gelu(up);",
+        "        // encoder.layer.{l}.mlp.down (Linear) net.py:7",
+        "        down = op linear(up, down_w[l], down_b[l]);",
+        "        // encoder.layer.{l} (Layer) net.py:9",
+        "        down = op mul(down, 0.5);",
+        "        h = op add(down, h);",
+        "        // encoder.layer.{l}.LayerNorm (LayerNorm)",
+        "        h = op layer_norm(h, norm_w[l], norm_b[l], axis=-1, eps=1e-05);",
+    ]
+    assert dict(package.sizes) == {"num_hidden_layers": 4}
+    assert "rolled `encoder.layer.{l}`: 4 layers of 6 statements became one loop" in str(report)
+    assert report.to_dict()["loops"] == 1
+
+
+def _change(imported: Imported, **properties: Any) -> None:
+    """Another operand or setting of one op in the middle."""
+    op = [o for o in imported.module.walk() if isinstance(o, OpOp)][7]
+    for key, value in properties.items():
+        op.properties[key] = value
+
+
+def test_other_programs_are_told_apart() -> None:
+    """What proves loops equal to layers sees another operand, and another setting."""
+    before, after = equal_layers(), equal_layers()
+    assert same_program(before.module, after.module)
+    ops = [op for op in after.module.walk() if isinstance(op, OpOp)]
+    _change(after, inputs=ops[1].inputs)
+    assert not same_program(before.module, after.module)
+    other = equal_layers()
+    norm = next(op for op in other.module.walk() if isinstance(op, OpOp) and op.settings.data)
+    norm.properties["settings"] = type(norm.settings)({})
+    assert not same_program(before.module, other.module)
