@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects import nn
@@ -119,6 +120,10 @@ class Demands:
     def tiling(self, op: Packed) -> Tiling | None:
         """The panels that the kernel of an op wants its constant operand in; None as it stands."""
         return None
+
+    def takes_in(self, product: nn.MatmulOp | nn.ConvOp, consumer: GenericOp) -> bool:
+        """Whether the kernel of a product gains by computing an elementwise op that reads its result."""
+        return True
 
     def merges(self, products: Sequence[nn.MatmulOp]) -> bool:
         """Whether one kernel may compute several products of one left operand."""

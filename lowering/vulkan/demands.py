@@ -189,6 +189,22 @@ class VulkanDemands(Demands):
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
 
+    def takes_in(self, product: nn.MatmulOp | nn.ConvOp, consumer: GenericOp) -> bool:
+        # The matrices of a workgroup end with functions of sums alone (`matmul_starts.py`). Those of subgroups
+        # would compute a gated layer, too: in three times as long, by a kernel that drivers compile for long.
+        if (
+            not isinstance(product, nn.MatmulOp)
+            or not Facts.of(product).device_description.matrices
+        ):
+            return True
+        rows = nn.dims_of(product.result[0])[-2].constant
+        if [nn.element_of(value) for value in product.inputs] != [f16, f16] or rows is not None:
+            return True
+        maps = list(consumer.indexing_maps)[: len(consumer.inputs)]
+        whole = [v for v, m in zip(consumer.inputs, maps) if m.data.num_dims == len(m.data.results)]
+        computes = any(inner.name.startswith("math.") for inner in consumer.body.walk())
+        return not computes or all(value is product.result[0] for value in whole)
+
     def joins(self, products: Sequence[nn.MatmulOp]) -> bool:
         first = products[0]
         buffers = len({*first.operands}) + len(products)
