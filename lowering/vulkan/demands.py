@@ -190,8 +190,8 @@ class VulkanDemands(Demands):
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
 
     def takes_in(self, product: nn.MatmulOp | nn.ConvOp, consumer: GenericOp) -> bool:
-        # The matrices of a workgroup end with functions of sums alone (`matmul_starts.py`). Those of subgroups
-        # would compute a gated layer, too: in three times as long, by a kernel that drivers compile for long.
+        # The matrices of a workgroup end with functions of sums alone (`matmul_starts.py`). Those of
+        # subgroups would compute a gated layer, too: in three times as long, by a very long kernel.
         if (
             not isinstance(product, nn.MatmulOp)
             or not Facts.of(product).device_description.matrices
