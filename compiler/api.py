@@ -20,6 +20,7 @@ from openinfer.compiler.arguments import (
     not_a_text,
     require_compiler,
 )
+from openinfer.compiler.collector import no_collection
 from openinfer.compiler.levels import level_of
 from openinfer.compiler.unfilled import warn_of_unfilled
 from openinfer.compiler.unpacked import warn_of_unpacked
@@ -403,10 +404,11 @@ def _compiled(program: Graph, model: Package | None, options: PipelineOptions) -
             cache.discard(key)
 
     require_compiler()
-    from openinfer.compiler.compile import compile_module
+    with no_collection():
+        from openinfer.compiler.compile import compile_module
 
-    program.module_with(model, options.sizes)
-    compiled = compile_module(program, model, options)
+        program.module_with(model, options.sizes)
+        compiled = compile_module(program, model, options)
     compiled.device = options.device
     compiled.source = SourceText(program.file, program.text, program.form)
     build = "observed" if options.observe else "traced" if options.trace else "plain"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
-from contextlib import contextmanager
-from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision
 from openinfer.compiler.backends import Finish, backend_of
+from openinfer.compiler.collector import no_collection, settle
 from openinfer.compiler.timings import current_timings
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.locks import after_fork, new_lock
+from openinfer.runtime.locks import new_lock
 from openinfer.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -43,7 +41,8 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
     Raises ProgramError, PackageError, UnsupportedError.
     """
     check_precision(options.precision)
-    with _no_collection():
+    with no_collection():
+        settle()
         # The module is gone when this returns.
         with _lowering:
             finish, manifest = _lowered(graph, package, options)
@@ -62,7 +61,7 @@ def lowered_to(
 
     Raises ProgramError, PackageError, UnsupportedError.
     """
-    with _no_collection(), _lowering:
+    with no_collection(), _lowering:
         module = graph.module.clone()
         context = registry.make_context()
         pipeline.run(module, context, name, stop=level, options=options)
@@ -82,7 +81,7 @@ def compile_lowered(
 
     Raises InputError for options that contradict it, and what the passes raise.
     """
-    with _no_collection():
+    with no_collection():
         with _lowering:
             finish, manifest = _emitted(module, context, options, name, start, file, None)
         parts = finish(current_timings().measured, lambda: gc.collect(0))
@@ -122,48 +121,3 @@ def _emitted(
             manifest = manifest_of(module, backend.name, file, package)
         # LLVM has begun with kernels; what `emit` gives waits for all of them.
         return backend.emit(module, timings.measured), manifest
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Without the cyclic collector: IR is all cycles and all alive, and scanning it is a fifth of
-    the time of a compilation."""
-    _Collector.stop()
-    try:
-        yield
-    finally:
-        _Collector.go_on()
-
-
-class _Collector:
-    """Stays off while any thread compiles, and is then as it was before the first of them."""
-
-    lock = new_lock()
-    threads: ClassVar[list[int]] = []
-    enabled = True
-
-    @classmethod
-    def stop(cls) -> None:
-        with cls.lock:
-            if not cls.threads:
-                cls.enabled = gc.isenabled()
-                gc.disable()
-            cls.threads.append(get_ident())
-
-    @classmethod
-    def go_on(cls) -> None:
-        with cls.lock:
-            cls.threads.remove(get_ident())
-            if not cls.threads and cls.enabled:
-                gc.enable()
-
-    @classmethod
-    def forked(cls) -> None:
-        """The threads that compiled are not here any more."""
-        left = [thread for thread in cls.threads if thread == get_ident()]
-        if cls.threads and not left and cls.enabled:
-            gc.enable()
-        cls.threads[:] = left
-
-
-after_fork(_Collector.forked)

@@ -22,7 +22,7 @@ print(graph)  # the program
 executor = oi.compile(graph, package).make_executor()
 ```
 
-Or as in ONNX Runtime:
+`openinfer import model.onnx -o model/` writes both as files. Or as in ONNX Runtime:
 
 ```python
 from openinfer.onnx import InferenceSession
@@ -37,6 +37,8 @@ session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
 - What shapes follow from must be known then. If such a tensor is an input of the model, give it once:
   `from_onnx(model, values={"shape": [2, 3]})`. A session does so by itself, with a program for each value.
 - Functions of the model, and of operators that have no op of ours, are put in.
+- Weights that PyTorch's exporter turned and renamed (`val_90`) have the name of the module that uses them, so
+  that layers become a loop.
 - `If` becomes a branch; `Loop` and `Scan` of a known number of rounds are written out, or become a loop.
 - Everything that cannot be imported is reported at once, with operator and attribute (`OI1522` to `OI1529`
   in [diagnostics.md](diagnostics.md)); a damaged file with its place (`OI1550` to `OI1557`).

@@ -65,6 +65,7 @@ _OWN: dict[str, Own] = {
     "gather": Own(("f32[10, 4]", "i64[3]")),
     "gather_elements": Own(("f32[4, 3]", "i64[2, 3]"), "axis=0"),
     "group_norm": _f32("2, 6, 8", "6", "6", settings="groups=3"),
+    "grid_sample": _f32("1, 3, 4, 4", "1, 2, 5, 2"),
     "gru": _f32("6, 2, 4", "2, 5", "15, 4", "15, 5", outputs=2),
     "instance_norm": _f32("2, 3, 8", "3", "3"),
     "iota": Own(settings="shape=[4], dtype=i32"),

@@ -31,6 +31,7 @@ from openinfer.dialects.ops import (
     recurrent,
     reduce,
     rotary,
+    sampling,
     signal,
     statistics,
     structured,
@@ -100,6 +101,7 @@ _FAMILIES = (
         convolution,
         pooling,
         adaptive_pooling,
+        sampling,
     ),
     *(recurrent, signal, quantization, random),
 )

@@ -22,10 +22,12 @@ def operations_of(op: Operation) -> list[Operation]:
 
 
 def _collect(region: Region, found: list[Operation]) -> None:
+    append = found.append
     for block in region.blocks:
         op = block.first_op
         while op is not None:
-            found.append(op)
+            append(op)
             for inner in op.regions:
                 _collect(inner, found)
-            op = op.next_op
+            # Its property would be half of the time of a walk.
+            op = op._next_op  # pyright: ignore[reportPrivateUsage]

@@ -254,19 +254,21 @@ def from_onnx(
     *,
     values: Mapping[str, Any] | None = None,
     folder: str | os.PathLike[str] | None = None,
+    stateful: bool = False,
 ) -> tuple[Graph, Package]:
     """The program of an ONNX model, and the package of its weights: `compile(*from_onnx("model.onnx"))`.
 
     `source` is a path, the bytes of a file, or a `ModelProto`, whose external data lies in `folder`. `values`
     are arrays for inputs that the program is made for, since shapes follow from them. Weights stay in the
-    file, which is mapped: nobody may write into it while the program is in use. Needs the extra `import`.
+    file, which is mapped: nobody may write into it while the program is in use. `stateful` gives a causal
+    decoder that was exported without a cache one. Needs the extra `import`.
 
     Raises ProgramError with everything that cannot be imported, operator by operator; PackageError for a
     damaged file; UnsupportedError without the package `onnx`.
     """
     from openinfer.compiler.importers.onnx.imported import from_onnx as implementation
 
-    return implementation(source, values=values, folder=folder)
+    return implementation(source, values=values, folder=folder, stateful=stateful)
 
 
 def from_torch(

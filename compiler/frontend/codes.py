@@ -87,7 +87,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0120": (
         "brackets and parentheses mixed up",
         "A declaration names its indices in parentheses, `W(l): f32[D, D]`; a use selects an "
-        "entry with brackets, `W[l]`.",
+        "entry with brackets, `W[l]`. An op is no operand of another one: its result gets a name first.",
     ),
     "OI0121": (
         "size expression too large",

@@ -3,7 +3,7 @@
 One statement a line, four spaces for each brace, one empty line between sections and blocks and where the
 text had some. No word is changed, so forms stay what they are; comments stay where they are:
 
-    at the end of a line        `op relu(h) >> y;  // why`
+    at the end of a line        `op relu(h) >> y;  // why`, below each other where they were
     on lines of their own       with the indentation of what they stand in
     `// …` inside a statement   above it; `/* … */` on one line stays inside
 """
@@ -58,30 +58,36 @@ class _Layout:
     """Whether it is inside of `with { … }`."""
     apart: bool = False
     """Whether an empty line stands before what comes next."""
+    behind: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    """Of lines that end with a comment: the column where the text had it, and the length without it."""
 
     def text(self) -> str:
         position = 1 if self.source.text.startswith("\ufeff") else 0
         previous: Token | None = None
         for number, token in enumerate(self.tokens):
-            self._gap(self.source.text[position : token.span.start], token.kind == "end")
+            self._gap(position, token.span.start, token.kind == "end")
             if token.kind == "end":
                 break
             following = self.tokens[number + 1]
             self._token(token, previous, following)
             position, previous = token.span.stop, token
         self._flush()
+        self._align()
         return "".join(f"{line}\n" for line in self.lines)
 
     # White space and comments between two words.
 
-    def _gap(self, gap: str, last: bool) -> None:
+    def _gap(self, begin: int, end: int, last: bool) -> None:
         """Comments, and whether there is an empty line."""
+        gap = self.source.text[begin:end]
         position, fresh = 0, not self.lines and not self.line
         for start, stop in _comments(gap):
             before = gap[position:start]
             comment = gap[start:stop].rstrip()
             own_line = "\n" in before or fresh
             if not self.line and not own_line and self.lines:
+                column = self.source.place(begin + start)[1]
+                self.behind[len(self.lines) - 1] = (column, len(self.lines[-1]))
                 self.lines[-1] += f"  {comment}"
             elif not self.line:
                 self._empty_line(before)
@@ -93,6 +99,20 @@ class _Layout:
             position, fresh = stop, False
         if not self.line and not last:
             self._empty_line(gap[position:])
+
+    def _align(self) -> None:
+        """Comments of lines that follow each other stand below each other where they did in the text."""
+        run: list[int] = []
+        for number in [*self.behind, -1]:
+            column = self.behind[number][0] if number >= 0 else 0
+            if run and (number != run[-1] + 1 or column != self.behind[run[-1]][0]):
+                longest = max(self.behind[line][1] for line in run)
+                for line in run:
+                    length = self.behind[line][1]
+                    text = self.lines[line]
+                    self.lines[line] = text[:length] + " " * (longest - length) + text[length:]
+                run = []
+            run.append(number)
 
     def _empty_line(self, gap: str) -> None:
         if gap.count("\n") > 1:

@@ -84,7 +84,9 @@ def _position(name: str, spec: opset.OpSpec | None, value: Value | Ref) -> int |
         return -1 if isinstance(value, Name | Ref) else None
     own = spec.place(name)
     if own is not None:
-        return own
+        # Scales are variables, or a number for all.
+        number = not isinstance(value, Name | Ref) and spec.setting(name) is not None
+        return None if number else own
     names = (*spec.operands, *spec.optional)
     if spec.setting(name) is not None or len(name) != 1 or name not in _LETTERS:
         return None

@@ -205,12 +205,15 @@ class FirstEditionParser(ValueParser):
                     self.report.error(
                         "OI0114",
                         ref.span,
-                        "positional args must come before named ones",
+                        "positional args must come before named ones and settings",
                         fix=f"move `{shown}` before `{found[-1].name.text}=`",
                     )
                 found.append(Argument(None, ref))
             if not self.accept(",") and not self.at(")", "name"):
-                raise self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+                stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+                if self.at(">>"):
+                    return found  # only the `)` is missing
+                raise stop
         self.expect(")", f"`)` at the end of `{op.text}(…`")
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
+from openinfer.compiler.frontend.named_operands import sort_arguments
 from openinfer.compiler.frontend.parse_first_edition import FirstEditionParser
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
@@ -25,7 +26,6 @@ from openinfer.compiler.frontend.syntax import (
     Node,
     Number,
     Op,
-    Ref,
     Return,
     Scope,
     Setting,
@@ -167,7 +167,7 @@ class NodeParser(FirstEditionParser):
     def op(self, start: Span) -> Node:
         name = self.expect_name("the name of an op")
         self.expect("(", f"`(` and the operands after `{name.text}`")
-        operands, settings = self.op_arguments()
+        operands, settings = sort_arguments(name, self.named_arguments(name), self.report)
         if not self.accept(">>"):
             raise self.complain("`>>` and the output", fix=f"op {name.text}(…) >> OUTPUT;")
         outputs = [self.ref("an output variable")]
@@ -175,29 +175,6 @@ class NodeParser(FirstEditionParser):
             outputs.append(self.ref("an output variable"))
         hints = self.hints()
         return Op(name, operands, settings, tuple(outputs), hints, self.done(start, "the op"))
-
-    def op_arguments(self) -> tuple[tuple[Ref | Literal, ...], tuple[Setting, ...]]:
-        operands: list[Ref | Literal] = []
-        settings: list[Setting] = []
-        while not self.at(")"):
-            if self.at("name") and self.ahead().kind == "=":
-                settings.append(self.setting("the setting"))
-            else:
-                if settings:
-                    self.report.error(
-                        "OI0114",
-                        self.token.span,
-                        "positional args must come before settings",
-                        fix=f"move `{self.token.text}` before `{settings[0].name.text}=`",
-                    )
-                operands.append(self.operand())
-            if not self.accept(",") and not self.at(")", "name"):
-                stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
-                if self.at(">>"):
-                    break  # only the `)` is missing
-                raise stop
-        self.accept(")")
-        return tuple(operands), tuple(settings)
 
     def branch(self, start: Span) -> Node:
         first = self.ref("a block name")

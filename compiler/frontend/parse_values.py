@@ -23,6 +23,7 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
+from openinfer.dialects import opset
 from openinfer.dialects.graph.syntax import LITERAL_WORDS
 
 
@@ -197,8 +198,19 @@ class ValueParser(Cursor):
 
     def ref(self, what: str) -> Ref:
         """`h`, `W[l]`, `K[l, 0..n]`, `K[]`."""
+        start = self.token.span
+        nested = self.at_word("op") and self.ahead().kind == "name" and self.ahead(2).kind == "("
+        if nested:
+            self.advance()
         name = self.dotted(self.expect_name(what))
         if self.at("(") and not self.on_new_line():
+            if nested or opset.find(name.text) is not None:
+                raise self.fail(
+                    "OI0120",
+                    start.to(self.token.span),
+                    f"an op is no operand: `{name.text}` stands inside another one",
+                    fix=f"name its result in front, `t = op {name.text}(…);`, and write `t` here",
+                )
             raise self.fail(
                 "OI0120",
                 name.span.to(self.token.span),

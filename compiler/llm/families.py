@@ -64,8 +64,13 @@ _NEUTRAL: Final[dict[str, tuple[object, ...]]] = {
     "logit_scale": (0.0, 1.0),
     "residual_scale": (0.0, 1.0),
     "rope_scale_linear": (0.0, 1.0),
+    "rope_scaling_attn_factor": (0.0, 1.0),
     "rope_scaling_factor": (0.0, 1.0),
     "rope_scaling_type": ("none", "linear", "longrope"),
+    "rope_scaling_yarn_beta_fast": (0.0, 32.0),
+    "rope_scaling_yarn_beta_slow": (0.0, 1.0),
+    "rope_scaling_yarn_ext_factor": (1.0,),
+    "rope_scaling_yarn_log_multiplier": (0.0,),
     "use_parallel_residual": (True,),
 }
 """Keys that change what a model computes, and the values that change nothing."""
@@ -257,9 +262,9 @@ def _length(model: Package, context: int | None) -> str | None:
 
 
 def _has(model: Package, condition: str) -> bool:
-    name, equals, number = condition.partition("=")
+    name, equals, wanted = condition.partition("=")
     if equals:
-        return model.sizes.get(name) == int(number)
+        return str(_value(model, name)) == wanted
     return name in model.tensors or name in model.sizes or name in model.metadata
 
 

@@ -120,6 +120,28 @@ class ChatTemplate:
         source = self.source
         if tools:
             source = self.named.get("tool_use", source)
+        answer, mark = self._answer(source, messages, tools, add_generation_prompt, more)
+        if "system" in answer.get("error", "").lower() and (folded := folded_system(messages)):
+            other, other_mark = self._answer(source, folded, tools, add_generation_prompt, more)
+            if "error" not in other:
+                return other["text"], other_mark
+        if "error" in answer:
+            raise InputError(
+                "OI0583",
+                f"the chat template refuses the conversation: {answer['error'].replace(mark, '')}",
+                hint="see the template with `openinfer inspect`",
+            )
+        return answer["text"], mark
+
+    def _answer(
+        self,
+        source: str,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        add_generation_prompt: bool,
+        more: Mapping[str, Any],
+    ) -> tuple[dict[str, str], str]:
+        """What the process that renders says, and the mark in it."""
         given: dict[str, Any] = {"messages": messages, "tools": list(tools) if tools else None}
         given |= more
         try:
@@ -143,13 +165,7 @@ class ChatTemplate:
                 "more memory than it may",
                 hint="send a shorter conversation; with any conversation, the template is at fault",
             )
-        if "error" in answer:
-            raise InputError(
-                "OI0583",
-                f"the chat template refuses the conversation: {answer['error'].replace(mark, '')}",
-                hint="see the template with `openinfer inspect`",
-            )
-        return answer["text"], mark
+        return answer, mark
 
 
 def no_template(origin: str) -> UnsupportedError:
@@ -187,6 +203,18 @@ def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
             made["tool_calls"] = [_plain_call(number, call) for call in _list(number, message)]
         plain.append(made)
     return plain
+
+
+def folded_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The conversation with its system message in front of what the user says first, for templates without
+    the role; empty where it does not begin so."""
+    if len(messages) < 2:
+        return []
+    system, user, *others = (dict(message) for message in messages)
+    if system["role"] not in ("system", "developer") or user["role"] != "user":
+        return []
+    user["content"] = f"{system['content']}\n\n{user['content']}".strip()
+    return [user, *others]
 
 
 def _plain_content(number: int, content: Any) -> str:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json as json_module
 import os
 import re
@@ -13,6 +15,7 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from openinfer.runtime.errors import (
@@ -170,6 +173,7 @@ def guard(body: Callable[[], int], *, traceback: bool, json: bool = False) -> in
 
     The message goes to stderr; with `json` it is JSON and goes to stdout, where the result would be.
     """
+    _end_without_collection()
     try:
         code = body()
         sys.stdout.flush()  # What cannot be written is an error of the command, too.
@@ -189,6 +193,12 @@ def guard(body: Callable[[], int], *, traceback: bool, json: bool = False) -> in
             print(render(error), file=sys.stderr)
         _drop_unwritten()
         return exit_code(error)
+
+
+@cache
+def _end_without_collection() -> None:
+    """At its end Python looks twice through all objects for cycles, which then go with the process anyway."""
+    atexit.register(gc.freeze)
 
 
 def _drop_unwritten() -> None:

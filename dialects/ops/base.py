@@ -166,6 +166,8 @@ class OpSpec:
     """Whether computing an element again costs more than reading it: functions, powers, roots."""
     meeting: tuple[str, ...] = ()
     """The operands that have one dtype, floats after they met in it; of pointwise ops all but conditions."""
+    filled: tuple[str, ...] = ()
+    """Operands that one number may stand for: of the dtype of the first operand, for all elements."""
     partial: bool = False
     """Whether some integer operands have no result, a division by 0 say: what is moved may fail then."""
 
@@ -341,8 +343,8 @@ def meeting_dtypes(spec: OpSpec, dtypes: Sequence[str]) -> list[str]:
 def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
     """The dtype of every operand of an op, where None stands for a literal.
 
-    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool. Raises
-    OpDTypeError where nothing gives one.
+    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool, two
+    literals to choose from are f32. Raises OpDTypeError where nothing gives one.
     """
     names = (*spec.operands, *spec.optional)
     beside = [
@@ -356,11 +358,16 @@ def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
         name = names[min(place, len(names) - 1)] if names else ""
         if name == "condition":
             found.append("bool")
+        elif name in spec.filled and dtypes[0] is not None:
+            found.append(dtypes[0])
         elif not spec.meets(place):
             raise OpDTypeError(
                 f"`{name}` of `{spec.name}` is no literal",
                 "declare it in `constant { … }` with `@init`, and name it here",
             )
+        elif not beside and "condition" in names:
+            # Two literals to choose from.
+            found.append("f32")
         elif not beside:
             raise OpDTypeError(
                 f"no operand of `{spec.name}` gives the literal a dtype",

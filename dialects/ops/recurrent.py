@@ -71,6 +71,8 @@ def _layer(kind: str) -> Callable[[Sequence[TensorSpec], Settings], list[TensorS
         for name, bias in zip(("b_ih", "b_hh"), biases):
             _expect(name, bias, (*lead, rows), f"[{form}{gates}*H]")
         for name, state in zip(names, states):
+            if state.rank == 0 and state.dtype in FLOATS:
+                continue  # One number for all.
             _expect(name, state, (*lead, *batch, hidden), f"[{form}B, H], [{form}H] without batch")
         joined = hidden * 2 if double else hidden
         order = (*batch, time) if first else (time, *batch)
@@ -93,9 +95,10 @@ _SETTINGS = (
     Setting("batch_first", "bool", False, "x and y are [B, T, …] instead of [T, B, …]"),
 )
 _COMMON = (
-    "x is `[T, B, I]` or `[T, I]`, states `[B, H]` or `[H]`. Outputs: y `[T, B, H]`, all hidden "
-    "states in the order of x, then the last {last}. With direction bidirectional, weights, biases "
-    "and states have a leading axis of 2 (forward, reverse) and y `[T, B, 2*H]` holds both."
+    "x is `[T, B, I]` or `[T, I]`, states `[B, H]` or `[H]`, or a number for all, as 0. Outputs: "
+    "y `[T, B, H]`, all hidden states in the order of x, then the last {last}. With direction "
+    "bidirectional, weights, biases and states have a leading axis of 2 (forward, reverse) and y "
+    "`[T, B, 2*H]` holds both."
 )
 
 SPECS: tuple[OpSpec, ...] = (
@@ -111,6 +114,7 @@ SPECS: tuple[OpSpec, ...] = (
         _SETTINGS,
         optional=("b_ih", "b_hh"),
         outputs=None,
+        filled=STATES["lstm"],
     ),
     OpSpec(
         "gru",
@@ -125,5 +129,6 @@ SPECS: tuple[OpSpec, ...] = (
         _SETTINGS,
         optional=("b_ih", "b_hh"),
         outputs=None,
+        filled=STATES["gru"],
     ),
 )

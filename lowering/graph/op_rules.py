@@ -168,7 +168,14 @@ _MODULES = (
         "random_rules",
         "scalar_rules",
     ),
-    *("window_rules", "pool_rules", "adaptive_pool_rules", "sequence_rules", "composed_rules"),
+    *(
+        "window_rules",
+        "pool_rules",
+        "adaptive_pool_rules",
+        "sampling_rules",
+        "sequence_rules",
+        "composed_rules",
+    ),
     *("activation_rules", "statistics_rules", "arrangement_rules"),
 )
 """The files beside this one that hold rules."""

@@ -37,6 +37,10 @@ def _layer(call: Call) -> Sequence[SSAValue]:
     elif first:
         x = call.transpose(x, [1, 0, 2])
     double = both_ways(call.settings)
+    count = len(STATES[kind])
+    batch, hidden = nn.dims_of(x)[1], nn.dims_of(rest[count + 1])[-1]
+    shape = (*([Size.of(2)] if double else []), batch, hidden)
+    rest[:count] = [_filled(call, state, shape) for state in rest[:count]]
     ways: list[list[SSAValue]] = []
     for way in range(2 if double else 1):
         operands = [_of_way(call, value, way) for value in rest] if double else rest
@@ -49,6 +53,13 @@ def _layer(call: Call) -> Sequence[SSAValue]:
         call.convert(call.reshape(value, declared.dims), call.kind(declared))
         for value, declared in zip(found, call.results)
     ]
+
+
+def _filled(call: Call, state: SSAValue, shape: tuple[Size, ...]) -> SSAValue:
+    """A state that is one number, as a tensor."""
+    if nn.dims_of(state):
+        return state
+    return call.add(nn.BroadcastOp, [state], nn.tensor_type(nn.element_of(state), shape))
 
 
 def _of_way(call: Call, value: SSAValue, way: int) -> SSAValue:

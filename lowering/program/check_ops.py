@@ -67,7 +67,7 @@ class OpChecks(CacheChecks):
     def literals(self, node: OpOp, spec: opset.OpSpec, operands: Sequence[Variable | None]) -> None:
         """The literals among the operands, as soon as the dtypes beside them are known."""
         places = [i for i, o in enumerate(node.inputs) if isinstance(o, LiteralAttr)]
-        if not places:
+        if not places or _settings_advice(node, spec, len(spec.operands) + len(spec.optional)):
             return
         dtypes: list[str | None] = []
         for operand, variable in zip(node.inputs, operands):
@@ -111,7 +111,7 @@ class OpChecks(CacheChecks):
                 node,
                 ("op",),
                 f"`{spec.name}` takes {wanted}, got {given}",
-                f"op {usage} >> …;",
+                _settings_advice(node, spec, most) or f"op {usage} >> …;",
             )
         if spec.outputs is not None and len(node.outputs) != spec.outputs:
             self.error(
@@ -221,3 +221,15 @@ def _value_advice(value: Attribute, row: opset.Setting) -> str:
     if ours is not None and row.kind in ("dtype", "dtypes"):
         return f"write `{row.name}={ours}`"
     return f"{row.name}: {row.doc} ({row.kind})"
+
+
+def _settings_advice(node: OpOp, spec: opset.OpSpec, most: int) -> str | None:
+    """What to write where numbers behind the last operand are meant as settings that the op needs."""
+    more = node.inputs.data[most:]
+    needed = [s.name for s in spec.settings if s.required and s.name not in node.settings.data]
+    literals = [operand for operand in more if isinstance(operand, LiteralAttr)]
+    if spec.variadic or not more or len(literals) != len(more) or len(more) > len(needed):
+        return None
+    named = ", ".join(f"{name}={o.text}" for name, o in zip(needed, literals, strict=False))
+    listed = ", ".join([*spec.operands, named])
+    return f"a number behind the operands is a setting: `op {spec.name}({listed}) >> …;`"

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from openinfer.dialects.graph import LiteralAttr, OpOp, RefAttr
-from openinfer.dialects.opset import OpError, literal_dtypes
+from openinfer.dialects.opset import NameRef, OpError, literal_dtypes
 from openinfer.lowering.graph.imports.drop_dead import drop_dead
 from openinfer.lowering.graph.imports.editing import Editor
 from openinfer.lowering.graph.imports.tensors import FOLD_LIMIT, tensors, using_tensors
@@ -84,7 +84,11 @@ def _folded(editor: Editor, op: OpOp, folded: set[str]) -> tuple[Array, str] | N
             return None
         contents.append(content)
     settings = written_settings(op)
-    if any(isinstance(one, Size) for value in settings.values() for one in _items(value)):
+    if any(
+        isinstance(one, Size) or (isinstance(one, NameRef) and one.name not in DTYPES)
+        for value in settings.values()
+        for one in _items(value)
+    ):
         return None
     specs = [uses.spec(operand) for operand in op.inputs]
     try:

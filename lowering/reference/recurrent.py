@@ -38,6 +38,11 @@ def _layer(call: Call, cell: Cell, count: int) -> list[AnyArray]:
     direction, first = call.settings["direction"], bool(call.settings["batch_first"])
     x, states = arrays[0], arrays[1 : 1 + count]
     w_ih, w_hh, *biases = arrays[1 + count :]
+    batch_axis = 0 if first else 1
+    batch = (x.shape[batch_axis],) if x.ndim == 3 else ()
+    shape = (*w_hh.shape[:-2], *batch, w_hh.shape[-1])
+    # One number stands for all elements of a state.
+    states = [np.broadcast_to(state, shape) if state.ndim == 0 else state for state in states]
     if first and x.ndim == 3:
         x = np.swapaxes(x, 0, 1)
     if direction != "bidirectional":

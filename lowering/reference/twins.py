@@ -47,6 +47,7 @@ _MODULES = (
     "random",
     "convolution",
     "pooling",
+    "sampling",
     "normalise",
     "recurrent",
     "signal",

@@ -99,7 +99,7 @@ _SUM_OPS = frozenset(
     "matmul linear expert_linear einsum sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm "
     "attention conv1d conv2d conv3d conv_transpose2d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d "
     "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
-    "upsample2d batch_norm group_norm instance_norm lstm gru rfft irfft "
+    "upsample2d grid_sample batch_norm group_norm instance_norm lstm gru rfft irfft "
     "rope logsumexp var std".split()
 )
 

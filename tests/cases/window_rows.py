@@ -18,6 +18,7 @@ def rows() -> Iterator[Case]:
     yield from _pools_of_other_ranks()
     yield from _adaptive_pools()
     yield from _upsamples()
+    yield from _samples()
     yield from _norms()
 
 
@@ -243,6 +244,17 @@ def _upsamples() -> Iterator[Case]:
             yield Case("upsample2d", shapes, ("f32",), {"scale": 3, **mode})
     for dtype in _WHOLE:
         yield Case("upsample2d", x, (dtype,), {"scale": [2, 1.5]}, draw="extreme")
+
+
+def _samples() -> Iterator[Case]:
+    """Places from -1 to 1 and beyond."""
+    shapes: Shapes = ((2, 3, 4, 5), (2, 3, 2, 2))
+    yield Case("grid_sample", shapes, ("f32", "f32"))
+    for mode, padding in (("nearest", "border"), ("bilinear", "reflection"), ("bicubic", "zeros")):
+        settings = {"mode": mode, "padding_mode": padding, "align_corners": mode == "bilinear"}
+        yield Case("grid_sample", shapes, ("f32", "f32"), settings)
+    yield Case("grid_sample", ((1, 2, 3, 4, 5), (1, 2, 1, 3, 3)), ("f32", "f32"))
+    yield Case("grid_sample", ((1, 2, 1, 1), (1, 3, 2, 2)), ("f32", "f32"), runtime=True)
 
 
 def _norms() -> Iterator[Case]:

@@ -59,7 +59,7 @@ def test_wheel_holds_every_source(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         found = {name for name in file.namelist() if name.startswith("openinfer/")}
     expected = {f"openinfer/{shown(path)}" for path in all_sources()}
-    expected |= {"openinfer/__init__.py", "openinfer/py.typed"}
+    expected |= {"openinfer/__init__.py", "openinfer/onnx.py", "openinfer/py.typed"}
     expected |= {
         f"openinfer/{path.relative_to(REPOSITORY).as_posix()}"
         for layer in LAYERS

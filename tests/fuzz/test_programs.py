@@ -104,7 +104,7 @@ def test_every_op_has_a_rule() -> None:
 
 def test_the_generator_reaches_every_form_op_and_dtype() -> None:
     drawn: Counter[str] = Counter()
-    for seed in range(500):
+    for seed in range(600):
         drawn.update(forms_of(generate(seed).text))
     wanted = [*FORMS, *(f"op {n}" for n in opset.names()), *(f"dtype {d}" for d in DTYPES)]
     assert [name for name in wanted if not drawn[name]] == []

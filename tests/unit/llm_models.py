@@ -50,6 +50,8 @@ class Shape:
     """Elements of a head that rope turns."""
     rope_factor: float = 1.0
     """Positions are divided by it."""
+    yarn: int = 0
+    """The context from which yarn stretches rope by the factor."""
     frequencies: bool = False
     """`rope_freqs.weight`, which divides the frequencies."""
     long_factors: bool = False
@@ -94,9 +96,13 @@ SHAPES: dict[str, Shape] = {
     "llama": Shape("llama"),
     "llama3": Shape("llama", tied=False, frequencies=True, base=500000.0),
     "linear": Shape("llama", rope_factor=4.0),
+    "yarn": Shape("llama", rope_factor=4.0, yarn=256, base=500.0),
     "smollm3": Shape("smollm3", layers=4, plain_every=4, base=2e6),
     "qwen2": Shape("qwen2", neox=True, biases=True, eps=1e-6, base=1e6),
     "qwen3": Shape("qwen3", neox=True, head_norms=True, size=128, eps=1e-6, base=1e6),
+    "qwen3 yarn": Shape(
+        "qwen3", neox=True, head_norms=True, size=128, eps=1e-6, rope_factor=8.0, yarn=64, base=1e4,
+    ),
     "gemma2": Shape(
         "gemma2", neox=True, post_norms=True, gelu=True, embedding_scale=16.0, softcap=5.0,
         final_softcap=3.0, window=6, pattern=2, eps=1e-6, size=128,
@@ -182,7 +188,10 @@ class Model:
                 writer.add_key_length(shape.size)
                 writer.add_value_length(shape.size)
         if shape.rope_factor != 1:
-            writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            kind = gguf.RopeScalingType.YARN if shape.yarn else gguf.RopeScalingType.LINEAR
+            writer.add_rope_scaling_type(kind)
+            if shape.yarn:
+                writer.add_rope_scaling_orig_ctx_len(shape.yarn)
             writer.add_rope_scaling_factor(shape.rope_factor)
         if shape.long_factors:
             writer.add_rope_scaling_orig_ctx_len(32)
@@ -269,19 +278,29 @@ class Model:
         """Pairs of elements turned by the angles of their positions."""
         shape = self.shape
         turned = shape.turned or shape.size
+        half = turned // 2
         base = shape.local_base if local and shape.local_base else shape.base
         theta = base ** (-np.arange(0, turned, 2) / turned)
-        if not (local and shape.local_base):
+        magnitude = shape.attn_factor
+        if shape.yarn:
+            low, high = (
+                turned * np.log(shape.yarn / (2 * np.pi * turns)) / (2 * np.log(base))
+                for turns in (32, 1)
+            )
+            low, high = max(0, np.floor(low)), min(turned - 1, np.ceil(high))
+            kept = 1 - np.clip((np.arange(half) - low) / max(0.001, high - low), 0, 1)
+            theta = theta / shape.rope_factor * (1 - kept) + theta * kept
+            magnitude *= 1 + 0.1 * np.log(shape.rope_factor)
+        elif not (local and shape.local_base):
             theta = theta / shape.rope_factor
         if shape.frequencies:
             theta = theta / self.weights["rope_freqs.weight"]
         if shape.long_factors:
             long = shape.context > 32
             theta = theta / self.weights[f"rope_factors_{'long' if long else 'short'}.weight"]
-        angles = np.exp(1j * np.arange(len(x))[:, None] * theta)[:, None, :] * shape.attn_factor
+        angles = np.exp(1j * np.arange(len(x))[:, None] * theta)[:, None, :] * magnitude
         rest = x[..., turned:]
         x = x[..., :turned]
-        half = turned // 2
         if shape.neox:
             pairs = (x[..., :half] + 1j * x[..., half:]) * angles
             return np.concatenate([pairs.real, pairs.imag, rest], axis=-1)

@@ -20,6 +20,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler import compile as compiling
+from openinfer.compiler.collector import no_collection
 from openinfer.runtime.devices.cpu import codegen
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -86,7 +87,7 @@ def another_thread_inside(held: Callable[[], AbstractContextManager[object]]) ->
 def test_a_child_compiles_while_another_thread_lowers_a_program() -> None:
     with (
         another_thread_inside(lambda: compiling._lowering),
-        another_thread_inside(compiling._no_collection),
+        another_thread_inside(no_collection),
     ):
         assert not gc.isenabled()
         assert in_a_child(lambda: compiled(1)) == "well"

@@ -100,6 +100,27 @@ def test_text_ir_and_json_keep_literals(tmp_path: Path) -> None:
     assert formatted(PROGRAM, "p.oi") == PROGRAM
 
 
+def test_two_literals_to_choose_from_are_f32() -> None:
+    text = "dynamic { c: bool[3]; }\nblock entry { y = op where(c, 1.0, 0); return y; }"
+    c = np.array([True, False, True])
+    for executor in (oi.Simulator(text).make_executor(), oi.compile(text).make_executor(1)):
+        found = np.asarray(executor.run(c=c)["y"])
+        assert found.dtype == np.float32
+        assert found.tolist() == [1, 0, 1]
+
+
+def test_operands_have_names_in_front_of_an_arrow_too() -> None:
+    short = "dynamic { x: f32[2]; s: f32; }\nblock entry { y = op quantize(x, scale=0.5, dtype=i8);"
+    z = "z = op quantize(x, scale=s, dtype=i8);"
+    arrow = "assign w: f32[2]; op sub(y=x, x=s) >> w;"
+    text = f"{short} {z} {arrow} return y, z, w; }}"
+    for executor in (oi.Simulator(text).make_executor(), oi.compile(text).make_executor(1)):
+        found = executor.run(x=np.array([1, 2], np.float32), s=np.float32(0.25))
+        assert np.asarray(found["y"]).tolist() == [2, 4]
+        assert np.asarray(found["z"]).tolist() == [4, 8]
+        assert np.asarray(found["w"]).tolist() == [-0.75, -1.75]
+
+
 def test_the_short_form_takes_literals_by_position_and_by_name() -> None:
     text = """dynamic { x: i32[2]; c: bool[2]; }
 block entry {

@@ -120,6 +120,23 @@ def test_bos_stands_once(spm: Tokenizer, tokenizer: Tokenizer) -> None:
     assert tokenizer.bos not in ChatTemplate(plain, tokenizer).encode(HELLO)
 
 
+GEMMA = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+)
+
+
+def test_a_template_without_the_role_of_the_system(tokenizer: Tokenizer) -> None:
+    """As Gemma's: the text goes in front of the first user's, and no further."""
+    made = ChatTemplate(GEMMA, tokenizer)
+    system, user = {"role": "system", "content": "be"}, {"role": "user", "content": "go"}
+    answer = {"role": "assistant", "content": "ok"}
+    assert made.render([system, user, answer]) == "<user>be\n\ngo<assistant>ok"
+    for refused in ([system], [system, answer]):
+        with pytest.raises(oi.InputError, match=r"OI0583.*System role not supported"):
+            made.render(refused)
+
+
 def test_where_templates_come_from(tmp_path: Path) -> None:
     path = tmp_path / "v.gguf"
     found = of_keys(path, vocabularies.bpe() | {"tokenizer.chat_template": (files.TEXT, "a")})

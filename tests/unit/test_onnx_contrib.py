@@ -109,8 +109,7 @@ def test_products_with_blocks(bits: int, depth: int) -> None:
     zeros = RANDOM.integers(0, 256, (rows * -(-blocks * bits // 8),)).astype(np.uint8)
     settings = {"K": depth, "N": rows, "bits": bits, "block_size": block}
     inputs: dict[str, Array | None] = {"a": f32(2, 3, depth), "w": packed, "s": scales}
-    text = agree("MatMulNBits", inputs, ("w", "s"), rtol=2e-3, **settings)
-    assert f"u{bits}[6, {blocks}, 32]" in text
+    agree("MatMulNBits", inputs, ("w", "s"), rtol=2e-3, **settings)
     inputs |= {"z": zeros}
     agree("MatMulNBits", inputs, ("w", "s", "z"), rtol=2e-3, **settings)
     inputs |= {"g": None, "bias": f32(rows)}
@@ -124,7 +123,8 @@ def test_weights_of_blocks_are_not_copied_wide() -> None:
     scales = np.full(rows * depth // 32, 0.01, np.float32)
     inputs: dict[str, Array | None] = {"a": f32(1, depth), "w": packed, "s": scales}
     settings = {"K": depth, "N": rows, "bits": 4, "block_size": 32}
-    agree("MatMulNBits", inputs, ("w", "s"), rtol=2e-3, **settings)
+    text = agree("MatMulNBits", inputs, ("w", "s"), rtol=2e-3, **settings)
+    assert "u4[8192, 16, 32]" in text
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
@@ -168,6 +168,69 @@ def test_attention() -> None:
     agree("Attention", inputs, ("w", "b"), num_heads=3)
 
 
+def grouped(
+    past: int, length: int, *, packed: bool = False, batch: int = 2
+) -> tuple[dict[str, Array | None], tuple[str, ...]]:
+    """Four heads of 16 in two groups."""
+    angles = RANDOM.uniform(0, 6, (32, 8))
+    q, k, v = f32(batch, length, 64), f32(batch, length, 32), f32(batch, length, 32)
+    inputs: dict[str, Array | None] = {
+        "q": np.concatenate([q, k, v], 2) if packed else q,
+        "k": None if packed else k,
+        "v": None if packed else v,
+        "past_k": f32(batch, 2, past, 16),
+        "past_v": f32(batch, 2, past, 16),
+        "last": np.full(batch, past + length - 1, np.int32),
+        "total": np.array(past + length, np.int32),
+        "cos": np.cos(angles).astype(np.float32),
+        "sin": np.sin(angles).astype(np.float32),
+    }
+    return inputs, ("cos", "sin")
+
+
+@pytest.mark.parametrize(
+    ("past", "length", "packed", "settings"),
+    [
+        (0, 5, False, {}),
+        (4, 1, False, {"do_rotary": 1}),
+        (0, 5, True, {"do_rotary": 1, "rotary_interleaved": 1, "scale": 0.3}),
+        (6, 1, True, {"do_rotary": 1, "softcap": 2.0}),
+        (0, 6, False, {"local_window_size": 3}),
+        (6, 1, False, {"local_window_size": 3}),
+    ],
+)
+def test_grouped_attention(past: int, length: int, packed: bool, settings: Any) -> None:
+    inputs, weights = grouped(past, length, packed=packed)
+    if "do_rotary" not in settings:
+        for name in weights:
+            del inputs[name]
+        weights = ()
+    agree(
+        "GroupQueryAttention",
+        inputs,
+        weights,
+        outputs=0b111,
+        num_heads=4,
+        kv_num_heads=2,
+        **settings,
+    )
+
+
+def test_sequences_of_other_lengths_are_an_error() -> None:
+    inputs, weights = grouped(0, 5)
+    inputs["last"] = np.array([4, 2], np.int32)
+    model = model_of(
+        "GroupQueryAttention", inputs, weights, 0b111, num_heads=4, kv_num_heads=2, do_rotary=1
+    )
+    graph, package = oi.from_onnx(model)
+    feeds = {n: a for n, a in inputs.items() if a is not None and n not in weights}
+    with (
+        oi.Simulator(graph, package).make_executor() as executor,
+        pytest.raises(oi.StepError, match="-2"),
+    ):
+        executor.run(**feeds)
+
+
 def test_forms_that_are_refused() -> None:
     q = f32(2, 3, 12)
     past = f32(2, 3, 1, 4)
@@ -175,8 +238,8 @@ def test_forms_that_are_refused() -> None:
     inputs |= dict.fromkeys(("bias", "seen", "added")) | {"past_k": past, "past_v": past}
     with pytest.raises(ProgramError, match="past keys and values"):
         oi.from_onnx(model_of("MultiHeadAttention", inputs, (), 0b111, num_heads=3))
-    with pytest.raises(ProgramError, match="GroupQueryAttention"):
-        oi.from_onnx(model_of("GroupQueryAttention", {"q": q}, (), 1, num_heads=3))
+    with pytest.raises(ProgramError, match="QAttention"):
+        oi.from_onnx(model_of("QAttention", {"q": q}, (), 1, num_heads=3))
     bad: dict[str, Array | None] = {
         "a": f32(2, 64),
         "w": np.zeros((6, 2, 15), np.uint8),

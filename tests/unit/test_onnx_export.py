@@ -149,6 +149,47 @@ def test_attention(groups: int, settings: str) -> None:
     agree(text, exported(text), size=5)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "rope(x, p, base=100.0)",
+        "rope(x, interleaved=true)",
+        'rope(x, p, layout="blhd", dims=4)',
+        "rope(x3, heads=2)",
+        "rope(x3, c, c, heads=2)",
+    ],
+)
+def test_rotary_positions(use: str) -> None:
+    text = f"""
+    dynamic {{ x: f32[B, L, L, 8]; x3: f32[B, L, 16]; p: i64[L]; c: f32[L, 3]; }}
+    block entry {{ y = op {use}; return y; }}
+    """
+    agree(text, exported(text), size=4)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op", ["lstm", "gru"])
+def test_recurrent_layers(op: str, direction: str) -> None:
+    lead = "2, " if direction == "bidirectional" else ""
+    gates = 4 if op == "lstm" else 3
+    c0, c = ("c0, ", ", c") if op == "lstm" else ("", "")
+    batch_first = ", batch_first=true" if direction == "reverse" else ""
+    biases = "" if direction == "forward" else ", b1, b2"
+    text = f"""
+    dynamic {{
+        x: f32[T, B, 4]; h0: f32[{lead}{"T" if batch_first else "B"}, 5];
+        c0: f32[{lead}{"T" if batch_first else "B"}, 5];
+        w: f32[{lead}{5 * gates}, 4]; r: f32[{lead}{5 * gates}, 5];
+        b1: f32[{lead}{5 * gates}]; b2: f32[{lead}{5 * gates}];
+    }}
+    block entry {{
+        y, h{c} = op {op}(x, h0, {c0}w, r{biases}, direction="{direction}"{batch_first});
+        return y, h{c};
+    }}
+    """
+    agree(text, exported(text), size=3)
+
+
 SIZES = """
 dynamic { x: f32[B, L, 6]; }
 block entry {

@@ -153,3 +153,25 @@ def test_refusals(
     with pytest.raises(error) as raised:
         infer_outputs(spec, operands, settings, outputs)
     assert message in raised.value.message
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize(("direction", "lead"), [("forward", ""), ("bidirectional", "2, ")])
+def test_a_number_stands_for_a_whole_state(kind: str, direction: str, lead: str) -> None:
+    gates, ways = {"lstm": 4, "gru": 3}[kind], (2,) if lead else ()
+    states, numbers = ("h, c", "0, 0.5") if kind == "lstm" else ("h", "0")
+    text = f"""
+    dynamic {{ x: f32[T, B, 3]; h: f32[{lead}B, 5]; c: f32[{lead}B, 5]; }}
+    volatile {{ wi: f32[{lead}{5 * gates}, 3] @init(0.125); wh: f32[{lead}{5 * gates}, 5] @init(0.25); }}
+    block entry {{
+        y = op {kind}(x, {states}, wi, wh, direction="{direction}");
+        z = op {kind}(x, {numbers}, wi, wh, direction="{direction}");
+        return y, z;
+    }}
+    """
+    h = np.zeros((*ways, 2, 5), np.float32)
+    x = RANDOM.normal(size=(4, 2, 3)).astype(np.float32)
+    for executor in (oi.Simulator(text).make_executor(), oi.compile(text).make_executor(1)):
+        found = executor.run(x=x, h=h, c=h + np.float32(0.5))
+        np.testing.assert_array_equal(np.asarray(found["y"]), np.asarray(found["z"]))
+        assert np.abs(np.asarray(found["y"])).max() > 0.1

@@ -84,6 +84,26 @@ def words(text: str) -> list[tuple[str, str]]:
     return [(token.kind, token.text) for token in tokenize(source, Report(source=source))]
 
 
+def test_comments_below_each_other_stay_there() -> None:
+    text = """\
+dynamic { x: f32[B];       // one
+  longer: f32[B, D];  // three
+          y: f32;     // four
+          z: f32;     // five
+}
+block entry { return; }  // end
+"""
+    neat = formatted(text, "p.oi")
+    assert neat.splitlines()[1:6] == [
+        "    x: f32[B];  // one",
+        "    longer: f32[B, D];  // three",
+        "    y: f32;             // four",
+        "    z: f32;             // five",
+        "}",
+    ]
+    assert formatted(neat, "p.oi") == neat
+
+
 def test_layout() -> None:
     assert formatted(MESSY, "x.oi") == NEAT
     assert formatted(NEAT, "x.oi") == NEAT

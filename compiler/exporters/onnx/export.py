@@ -15,7 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from openinfer.compiler.exporters.onnx import heads, spatial
+from openinfer.compiler.exporters.onnx import heads, recurrent, spatial
 from openinfer.compiler.exporters.onnx.graph import (
     Exported,
     GraphWriter,
@@ -57,7 +57,7 @@ __all__ = ["export_onnx"]
 
 MOST_NODES = 200_000
 """Nodes of a model with its loops unrolled."""
-_FAMILIES = (heads, spatial)
+_FAMILIES = (heads, recurrent, spatial)
 """Their handlers are in the table when they are loaded."""
 
 

@@ -1,13 +1,17 @@
-"""Attention in ONNX, written out: products, a mask, a softmax. Its own operator came with a later set."""
+"""Attention and rotary positions in ONNX, written out: their own operators came with a later set."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from openinfer.compiler.exporters.onnx.graph import NoForm, Value, element_number
 from openinfer.compiler.exporters.onnx.ops import Call, op
 from openinfer.dialects.ops.attention import attention_split, head_counts
+from openinfer.dialects.ops.rotary import rope_form, rotated_dims
 from openinfer.runtime.sizes import Size, SizeLike
 
 _HIDDEN = {"f32": -3e38, "f64": -3e38, "bf16": -3e38, "f16": -65504.0}
@@ -119,3 +123,81 @@ def _visible(call: Call, queries: Size, keys: Size) -> str:
         near = call.node("Less", call.node("Abs", far), g.constant(int(window), "i64"))
         found = call.node("And", found, near) if found else near
     return found
+
+
+@op("rope")
+def _rope(call: Call) -> list[str]:
+    """Pairs of elements times the cosine and sine of their angles, then what is not turned."""
+    g, x = call.g, call.x
+    form, settings = rope_form(x.spec, call.settings)
+    tables = call.operands[1:] if len(call.operands) > 2 else []
+    turned = rotated_dims(form, settings, *(table.spec for table in tables[:1]))
+    size = form.dims[-1].constant
+    if not size or not turned:
+        raise NoForm("the size of a head must be known, and some of it turned")
+    name = x.name
+    if form.dims != x.dims:
+        name = call.node("Reshape", name, _shape(call, form.dims))
+    inside = settings["layout"] == "blhd"
+    if tables:
+        parts = [_for_heads(call, table, table.name, inside, 1) for table in tables]
+    else:
+        parts = _phases(call, form.dims[-3 if inside else -2], turned, settings, inside)
+    interleaved = bool(settings["interleaved"])
+    axis = g.ints([len(form.dims) - 1])
+    step = g.ints([2 if interleaved else 1])
+    bounds = (
+        ((0, turned), (1, turned)) if interleaved else ((0, turned // 2), (turned // 2, turned))
+    )
+    a, b = (
+        call.node("Slice", name, g.ints([low]), g.ints([high]), axis, step) for low, high in bounds
+    )
+    cos, sin = parts
+    first = call.node("Sub", call.node("Mul", a, cos), call.node("Mul", b, sin))
+    second = call.node("Add", call.node("Mul", b, cos), call.node("Mul", a, sin))
+    if interleaved:
+        pair = [call.node("Unsqueeze", one, g.ints([-1])) for one in (first, second)]
+        joined = call.node("Concat", *pair, axis=-1)
+        both = [call.node("Reshape", joined, _shape(call, (*form.dims[:-1], turned)))]
+    else:
+        both = [first, second]
+    if turned < size:
+        both.append(call.node("Slice", name, g.ints([turned]), g.ints([size]), axis))
+    found = both[0] if len(both) == 1 else call.node("Concat", *both, axis=-1)
+    return call.last("Reshape", found, _shape(call, call.results[0].dims))
+
+
+def _for_heads(call: Call, value: Value, name: str, inside: bool, behind: int) -> str:
+    """With an axis for the heads; `behind` axes stand behind that of positions."""
+    place = value.rank - behind
+    if inside:
+        return call.node("Unsqueeze", name, call.g.ints([place]))
+    return call.node("Unsqueeze", name, call.g.ints([place - 1])) if place > 1 else name
+
+
+def _phases(
+    call: Call, length: Size, turned: int, settings: Mapping[str, Any], inside: bool
+) -> list[str]:
+    """Cosines and sines of positions times frequencies; angles are brought below a turn in f64."""
+    g = call.g
+    if len(call.operands) > 1:
+        given = call.operands[1]
+    else:
+        zero, one = g.constant(0, "i64"), g.constant(1, "i64")
+        count = call.node("Squeeze", g.size(length), g.ints([0]))
+        given = Value(call.node("Range", zero, count, one), "i64", (length,))
+    name = call.node("Cast", given.name, to=element_number("f64"))
+    name = call.node("Unsqueeze", _for_heads(call, given, name, inside, 0), g.ints([-1]))
+    base = settings["base"]
+    if not isinstance(base, int | float):
+        raise NoForm("base must be a number")
+    frequency = float(base) ** (-np.arange(0, turned, 2) / turned)
+    angle = call.node("Mul", name, g.constant(frequency, "f64"))
+    turn = g.constant(2 * math.pi, "f64")
+    turns = call.node("Floor", call.node("Div", angle, turn))
+    angle = call.node("Sub", angle, call.node("Mul", turns, turn))
+    angle = call.node("Cast", angle, to=element_number("f32"))
+    found = [call.node(name, angle) for name in ("Cos", "Sin")]
+    if call.x.dtype == "f32":
+        return found
+    return [call.node("Cast", one, to=element_number(call.x.dtype)) for one in found]

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value
 from openinfer.compiler.importers.onnx.node import Node, Result, literal_of, operator
 from openinfer.compiler.importers.onnx.protos import element_dtype
-from openinfer.compiler.importers.onnx.refusals import TYPE, Refusal
 from openinfer.dialects.ops.base import FLOATS, INTEGERS, SIGNED
 
 _SAME = {
     "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
     "Atan": "atan",
+    "Atanh": "atanh",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Cosh": "cosh",
     "Erf": "erf",
     "Exp": "exp",
     "Floor": "floor",
@@ -25,8 +30,10 @@ _SAME = {
     "Not": "not",
     "BitwiseNot": "not",
     "Reciprocal": "recip",
+    "Round": "round_even",
     "Sigmoid": "sigmoid",
     "Sin": "sin",
+    "Sinh": "sinh",
     "Sqrt": "sqrt",
     "Tan": "tan",
     "Tanh": "tanh",
@@ -166,43 +173,7 @@ def _integer_power(node: Node, base: Value, exponent: Operand) -> Result:
 
 @operator("Mod")
 def modulo(node: Node) -> Result:
-    g, fmod = node.g, node.flag("fmod")
-    a, b = node.x(0), node.x(1)
-    if a.dtype in FLOATS:
-        x, y = (one if one.dtype == "f64" else g.op("cast", one, to="f64") for one in (a, b))
-        whole = g.op("trunc" if fmod else "floor", g.op("div", x, y))
-        rest = g.op("sub", x, g.op("mul", whole, y))
-        # An infinite divisor leaves x as it is; with fmod=0 it takes the place of one of the other sign.
-        endless = g.op("and", g.op("is_inf", y), g.op("not", g.op("is_inf", x)))
-        kept = x if fmod else g.op("where", g.op("lt", g.op("mul", x, y), 0.0), y, x)
-        rest = g.op("where", endless, kept, rest)
-        return rest if a.dtype == "f64" else g.op("cast", rest, to=a.dtype)
-    rest = g.op("rem", a, b)
-    if fmod or a.dtype not in SIGNED:
-        return rest
-    # The sign is that of the divisor: a remainder of the other sign is moved up by it.
-    moved = g.op("add", rest, b)
-    crossing = g.op("ne", g.op("lt", rest, 0), g.op("lt", b, 0))
-    wrong = g.op("and", g.op("ne", rest, 0), crossing)
-    return g.op("where", wrong, moved, rest)
-
-
-@operator("Round")
-def rounded(node: Node) -> Result:
-    """Halves go to the even neighbour."""
-    return round_even(node.g, node.x())
-
-
-def round_even(g: GraphWriter, x: Value) -> Value:
-    """The nearest whole number, the even one of two."""
-    down = g.op("floor", x)
-    rest = g.op("sub", x, down)
-    odd = g.op("ne", g.op("mul", g.op("floor", g.op("mul", down, 0.5)), 2.0), down)
-    up = g.op("or", g.op("gt", rest, 0.5), g.op("and", g.op("eq", rest, 0.5), odd))
-    # -0.3 is -0 rounded, and infinity stays: what has no rest is its own result.
-    moved = g.op("where", up, g.op("ceil", x), down)
-    kept = g.op("eq", down, x)
-    return g.op("where", kept, x, moved)
+    return node.g.op("rem" if node.flag("fmod") else "floor_mod", *node.operands())
 
 
 @operator("Sign")
@@ -234,34 +205,9 @@ def where(node: Node) -> Result:
 
 @operator("BitShift")
 def bit_shift(node: Node) -> Result:
-    g, direction = node.g, node.text("direction", "")
-    x, bits = node.x(0), node.item(1)
-    known = bits.numbers()
-    if known is not None and known.size == 1:
-        return g.op("shl" if direction == "LEFT" else "shr", x, bits=int(known.reshape(-1)[0]))
-    return _shift_by(node, x, bits.value, left=direction == "LEFT")
-
-
-def _shift_by(node: Node, x: Value, bits: Value, *, left: bool) -> Value:
-    """Shifts by 1, 2, 4, … where the number of places has that bit."""
-    g, width = node.g, int(x.dtype[1:])
-    result, step = x, 1
-    if x.dims != bits.dims:
-        zero = g.op("sub", bits, bits)
-        result = g.op("add", x, zero)
-    while step < width:
-        has = g.op("ne", g.op("and", bits, step), 0)
-        moved = g.op("shl" if left else "shr", result, bits=step)
-        result = g.op("where", has, moved, result)
-        step *= 2
-    # From the width on, and for negative numbers of places, nothing is left of the value.
-    inside = g.op("lt", bits, width)
-    if bits.dtype in SIGNED:
-        inside = g.op("and", inside, g.op("ge", bits, 0))
-    beyond = g.op("sub", result, result)
-    if not left and x.dtype in SIGNED:
-        beyond = g.op("shr", x if x.dims == result.dims else g.op("add", x, beyond), bits=width)
-    return g.op("where", inside, result, beyond)
+    node.expect("direction", "LEFT", "RIGHT")
+    name = "shift_left" if node.text("direction", "") == "LEFT" else "shift_right"
+    return node.g.op(name, *node.operands())
 
 
 @operator("Cast")
@@ -328,6 +274,5 @@ def bit_cast(node: Node) -> Result:
     x = node.x()
     if x.dtype == to:
         return x
-    if x.dtype in INTEGERS and to in INTEGERS and x.dtype[1:] == to[1:]:
-        return node.g.op("cast", x, to=to, saturate=False)
-    raise Refusal(TYPE, f"BitCast from {x.dtype} to {to} is not supported")
+    # A bool is a byte of 0 or 1.
+    return node.g.op("cast" if {x.dtype, to} == {"bool", "u8"} else "bit_cast", x, to=to)

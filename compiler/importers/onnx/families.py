@@ -2,9 +2,11 @@
 
 from openinfer.compiler.importers.onnx import (
     activations,
+    attention,
     contrib,
     control,
     elementwise,
+    grouped_attention,
     indexing,
     layout,
     make,
@@ -14,13 +16,16 @@ from openinfer.compiler.importers.onnx import (
     recurrent,
     reduce,
     resize,
+    sampling,
+    signal,
     windows,
 )
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, contrib, control, elementwise, indexing, layout, make, normalise),
-    *(products, quantised, recurrent, reduce, resize, windows),
+    *(activations, attention, contrib, control, elementwise, grouped_attention),
+    *(indexing, layout, make, normalise),
+    *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )
 
 __all__ = ["FAMILIES", "HANDLERS"]

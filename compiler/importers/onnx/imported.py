@@ -1,19 +1,20 @@
-"""`oi.from_onnx`: a model as a program and its package."""
+"""`oi.from_onnx`: a model as a program that can be read, and its package."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.api import Graph
-from openinfer.compiler.frontend.printer import print_program
-from openinfer.compiler.importers.onnx.reader import OnnxProgram, read_model
+from openinfer.compiler.importers.graph_writer import Imported
+from openinfer.compiler.importers.onnx.reader import read_model
 from openinfer.runtime.files import AnyPath
-from openinfer.runtime.packages import open_model
-from openinfer.runtime.packages.base import Package
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from openinfer.compiler.api import Graph
+    from openinfer.runtime.packages.base import Package
 
 
 def from_onnx(
@@ -21,12 +22,16 @@ def from_onnx(
     *,
     values: Mapping[str, Any] | None = None,
     folder: AnyPath | None = None,
+    stateful: bool = False,
 ) -> tuple[Graph, Package]:
     """The program and the package of a model; see `openinfer.from_onnx`."""
-    return made(read_model(source, values=values, folder=folder))
+    from openinfer.compiler.importers.readable import readable
+
+    program = read_model(source, values=values, folder=folder)
+    graph, package, _ = readable(program.imported, stateful=stateful)
+    return graph, package
 
 
-def made(program: OnnxProgram) -> tuple[Graph, Package]:
-    """The text and the package of what was read."""
-    imported = program.imported
-    return Graph(print_program(imported.module), imported.source), open_model(imported.tensors)
+def read_file(path: Path) -> Imported:
+    """What `openinfer import` makes a text of. Raises what `from_onnx` raises."""
+    return read_model(path).imported

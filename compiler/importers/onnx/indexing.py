@@ -62,6 +62,10 @@ def gather(node: Node) -> Result:
                 stop=number_of(extent + place + 1),
             )
         return node.g.op("squeeze", cut, axes=[axis])
+    embedding = axis == 0 and x.rank == 2 and node.item(0).weight
+    if embedding and node.reader.shared.file.proto.producer_name == "pytorch":
+        # PyTorch's tables take no negative indices; gather refuses them, too.
+        return node.g.op("gather", x, item.value)
     indices = positive(node, item, x.dims[axis])
     return node.g.op("gather", x, indices, axis=axis) if axis else node.g.op("gather", x, indices)
 

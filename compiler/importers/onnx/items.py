@@ -37,6 +37,8 @@ class Item:
     """Computes the content of what only constants went into, once it is needed."""
     inputs: frozenset[str] = frozenset()
     """Inputs of the model that the value depends on."""
+    weight: bool = False
+    """Whether it is an initializer of the model."""
 
     @property
     def rank(self) -> int:

@@ -195,17 +195,18 @@ def _clamped(place: Number, extent: Size) -> Number:
         if extent.constant is not None:
             moved = place + extent.constant if place < 0 else place
             return min(max(moved, 0), extent.constant)
-        if place == 0:
-            return 0
-        if place < 0:
-            return number_of(Size.max(extent + place, 0))
-        return number_of(Size.min(extent, place))
+        # An open axis has an element at least, so its first and last one need no limit.
+        if place in (0, 1):
+            return place
+        if place == -1:
+            return number_of(extent - 1)
+        bound = extent + place if place < 0 else Size.of(place)
+        return number_of(Size.max(bound, 0) if place < 0 else Size.min(extent, bound))
     size = Size.of(place)
-    if size == extent or (extent - size).nonnegative:
-        return number_of(size)
     if (-size - 1).nonnegative:
         return number_of(Size.max(extent + size, 0))
-    return number_of(Size.min(extent, size))
+    # A size that is larger than the axis is an error of the step, where ONNX would cut it off.
+    return number_of(size)
 
 
 @operator("Expand")

@@ -40,6 +40,10 @@ class Import:
 
     refusals: Refusals
     file: ModelFile
+    constants: dict[tuple[str, tuple[int, ...], bytes], Value] = field(
+        default_factory=dict[tuple[str, tuple[int, ...], bytes], Value]
+    )
+    """Small constants that were written, by dtype, shape and bytes."""
 
 
 class Reader(Protocol):
@@ -57,6 +61,7 @@ class Reader(Protocol):
     def inner(self, path: str = "") -> Reader: ...
     def results_of(self, graph: GraphProto) -> list[Item]: ...
     def run(self, node: Node) -> Sequence[Result]: ...
+    def call(self, node: Node, function: FunctionProto) -> Sequence[Result]: ...
 
 
 def operator(*names: str, domain: str = "") -> Callable[[Handler], Handler]:

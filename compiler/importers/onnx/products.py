@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from openinfer.compiler.importers.graph_writer import Value
+from openinfer.compiler.importers.onnx.items import Item
 from openinfer.compiler.importers.onnx.node import Node, Result, operator
+from openinfer.compiler.importers.onnx.origin import provenance
 from openinfer.compiler.importers.onnx.refusals import DAMAGED, TYPE, Refusal
 
 
 @operator("MatMul")
 def matmul(node: Node) -> Result:
+    name_weight(node, node.item(1))
     return product_of(node, node.x(0), node.x(1))
+
+
+def name_weight(node: Node, item: Item) -> None:
+    """Gives a weight that an exporter turned, and called `val_90`, the name of the module that uses it."""
+    module = provenance(node.proto).module
+    plain = "." not in item.name or item.name.startswith("onnx::")
+    if item.weight and item.tensor is None and item.rank == 2 and plain and "." in module:
+        item.name = f"{module}.weight"
 
 
 def product_of(node: Node, a: Value, b: Value, **settings: object) -> Value:

@@ -88,6 +88,8 @@ def _spread(node: Node, value: Value, x: Value, axis: int, block: int) -> Value:
     g = node.g
     if value.rank == 0:
         return value
+    if value.rank == 1 and value.dims[0].constant == 1 and not block:
+        return g.op("reshape", value, shape=[])
     axis = node.axis(axis, x.rank)
     if block:
         if value.rank != x.rank:
@@ -104,8 +106,6 @@ def _spread(node: Node, value: Value, x: Value, axis: int, block: int) -> Value:
             else g.op("slice", wide, axis=axis, start=0, stop=number_of(extent))
         )
     if value.rank == 1:
-        if value.dims[0].constant == 1:
-            return g.op("reshape", value, shape=[])
         shape = [1] * x.rank
         return g.op(
             "reshape",

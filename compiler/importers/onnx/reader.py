@@ -249,7 +249,15 @@ class GraphReader:
         return of_content(name, array, dtype, self._write_content)
 
     def _write_content(self, item: Item) -> Value:
-        return write_content(self.g, item, self._ref(item.name))
+        """Equal contents that are no initializers are one constant: exporters write them again and again."""
+        content = item.content
+        if item.weight or content is None or content.dtype == object or content.nbytes > 1 << 16:
+            return write_content(self.g, item, self._ref(item.name))
+        key = item.dtype, content.shape, content.tobytes()
+        constants = self.shared.constants
+        if key not in constants:
+            constants[key] = write_content(self.g, item, self._ref(item.name))
+        return constants[key]
 
     def _ref(self, name: str) -> str:
         """A name in the package that nothing else has: inner graphs may use one twice."""
@@ -288,7 +296,9 @@ class GraphReader:
 
     def _initializer(self, proto: TensorProto) -> None:
         element_dtype(proto.data_type, f"tensor {proto.name}")
-        self.define(proto.name, self.constant(proto.name, self.shared.file.tensor(proto)))
+        item = self.constant(proto.name, self.shared.file.tensor(proto))
+        item.weight = True
+        self.define(proto.name, item)
 
     def _array(self, proto: TensorProto) -> Array:
         """The elements of a tensor in an attribute."""
@@ -437,7 +447,8 @@ def fold(node: Node, place: int) -> Array | None:
         return None
 
     def write(g: GraphWriter) -> Value:
-        reader = GraphReader(node.reader.shared, g, node.reader.versions, node.reader.functions)
+        shared = Import(node.reader.shared.refusals, node.reader.shared.file)
+        reader = GraphReader(shared, g, node.reader.versions, node.reader.functions)
         items = [
             None if one is None or found is None else reader.content(found, one.dtype, one.name)
             for one, found in zip(node.inputs, contents)

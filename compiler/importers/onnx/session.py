@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.compiler.api import compile as compiled
-from openinfer.compiler.importers.onnx.imported import made
 from openinfer.compiler.importers.onnx.items import Array, numpy_dtype
 from openinfer.compiler.importers.onnx.model_file import load_model
 from openinfer.compiler.importers.onnx.reader import OnnxProgram, read_model
 from openinfer.compiler.importers.onnx.refusals import RefusedModel
+from openinfer.compiler.importers.readable import readable
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.files import AnyPath
 from openinfer.runtime.tensors import dtype_of
@@ -142,7 +142,7 @@ class InferenceSession:
                     raise
                 self._shaping |= more
                 continue
-            graph, package = made(program)
+            graph, package, _ = readable(program.imported)
             self._programs[key] = program, compiled(graph, package, self._device).make_executor()
             if len(self._programs) > KEPT:
                 self._programs.popitem(last=False)[1][1].close()

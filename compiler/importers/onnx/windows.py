@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from openinfer.compiler.importers.graph_writer import Value
-from openinfer.compiler.importers.onnx.items import number_of
+from openinfer.compiler.importers.onnx.items import Array, number_of
 from openinfer.compiler.importers.onnx.node import Node, Result, operator, product
 from openinfer.compiler.importers.onnx.refusals import CONTENT, DAMAGED, Refusal
 from openinfer.dialects.ops.base import FLOATS
@@ -192,8 +195,8 @@ def average_pool(node: Node) -> Result:
     window = window_of(node, x, node.ints("kernel_shape") or [1])
     count = node.flag("count_include_pad")
     ceil = node.flag("ceil_mode")
-    if any(one != 1 for one in window.dilations):
-        return _dilated_average(node, x, window, count, ceil)
+    if any(one != 1 for one in window.dilations) or _wide(window):
+        return _counted_average(node, x, window, count, ceil)
     settings: dict[str, Any] = {}
     if any(window.before) or any(window.after):
         settings["count_include_pad"] = count
@@ -202,35 +205,68 @@ def average_pool(node: Node) -> Result:
     return _pooled(node, x, "avg_pool", window, ceil, settings)
 
 
-def _dilated_average(node: Node, x: Value, window: Window, count: bool, ceil: bool) -> Value:
-    """Sums of dilated windows are a convolution of each channel; so are the counts of their elements."""
+def _wide(window: Window) -> bool:
+    """Whether there is more padding than our pools take: half of what a window reaches over."""
+    return any(
+        max(before, after) > ((kernel - 1) * dilation + 1) // 2
+        for before, after, kernel, dilation in zip(
+            window.before, window.after, window.kernel, window.dilations
+        )
+    )
+
+
+def _counted_average(node: Node, x: Value, window: Window, count: bool, ceil: bool) -> Value:
+    """Sums of windows are a convolution of each channel; how many elements they have is known now."""
     g, axes = node.g, len(window.kernel)
     channels = x.dims[1].constant
-    node.need(
-        1 <= axes <= 3 and channels is not None and not ceil,
-        "dilations, open channels and ceil_mode",
+    extents = [dim.constant for dim in x.dims[2:]]
+    node.need(1 <= axes <= 3, f"{axes} axes")
+    if channels is None or None in extents:
+        raise Refusal(
+            CONTENT, "AveragePool with dilations or wide padding needs axes of known length"
+        )
+    counts: list[Array] = []
+    after: list[int] = []
+    for place, extent in enumerate(one for one in extents if one is not None):
+        found, more = _axis_counts(window, place, extent, count, ceil)
+        counts.append(found)
+        after.append(window.after[place] + more)
+    padded = x
+    if any(window.before) or any(after):
+        padded = g.op("pad", x, pads=[*window.before, *after], axes=list(range(2, 2 + axes)))
+    one = node.const(np.ones([1] * (axes + 2)), x.dtype, "ones")
+    kernel = g.op("expand", one, shape=[channels, 1, *window.kernel])
+    total = g.op(
+        f"conv{axes}d",
+        padded,
+        kernel,
+        groups=channels,
+        stride=window.strides,
+        dilation=window.dilations,
     )
-    if any(window.before) or any(window.after):
-        pads = [*window.before, *window.after]
-        padded = g.op("pad", x, pads=pads, axes=list(range(2, 2 + axes)))
-    else:
-        padded = x
-    settings: dict[str, Any] = {"stride": window.strides, "dilation": window.dilations}
-    kernel = node.const([1.0], x.dtype, "ones")
-    kernel = g.op(
-        "expand",
-        g.op("reshape", kernel, shape=[1] * (axes + 2)),
-        shape=[channels, 1, *window.kernel],
-    )
-    total = g.op(f"conv{axes}d", padded, kernel, groups=channels, **settings)
-    if count or padded is x:
-        area = 1
-        for one in window.kernel:
-            area *= one
-        return g.op("div", total, float(area))
-    ones = g.op("add", g.op("mul", x, 0.0), 1.0)
-    ones = g.op("pad", ones, pads=[*window.before, *window.after], axes=list(range(2, 2 + axes)))
-    return g.op("div", total, g.op(f"conv{axes}d", ones, kernel, groups=channels, **settings))
+    divisor = counts[0]
+    for found in counts[1:]:
+        divisor = np.multiply.outer(divisor, found)
+    return g.op("div", total, node.const(divisor[None, None], x.dtype, "counts"))
+
+
+def _axis_counts(
+    window: Window, place: int, extent: int, count: bool, ceil: bool
+) -> tuple[Array, int]:
+    """How many elements of an axis each window has, and the padding that the last one needs more."""
+    kernel, stride, dilation = window.kernel[place], window.strides[place], window.dilations[place]
+    before, after = window.before[place], window.after[place]
+    reach = (kernel - 1) * dilation + 1
+    room = extent + before + after - reach
+    if room < 0:
+        raise Refusal(DAMAGED, "AveragePool has windows larger than its tensor")
+    outputs = (-(-room // stride) if ceil else room // stride) + 1
+    if ceil and (outputs - 1) * stride >= extent + before:
+        outputs -= 1
+    taps = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation
+    low, high = (0, extent + before + after) if count else (before, before + extent)
+    more = max((outputs - 1) * stride + reach - (extent + before + after), 0)
+    return np.maximum(((taps >= low) & (taps < high)).sum(1), 1), more
 
 
 def _pooled(
@@ -238,6 +274,15 @@ def _pooled(
 ) -> Value:
     g, axes = node.g, len(window.kernel)
     node.need(1 <= axes <= 3, f"{axes} axes")
+    if _wide(window):
+        low = -math.inf if x.dtype in FLOATS else 0
+        node.need(
+            not ceil and (name != "max_pool" or x.dtype in FLOATS), "wide padding and ceil_mode"
+        )
+        value = {"value": low} if name == "max_pool" else {}
+        pads = [*window.before, *window.after]
+        x = g.op("pad", x, pads=pads, axes=list(range(2, 2 + axes)), **value)
+        window = replace(window, before=[0] * axes, after=[0] * axes)
     settings = {"kernel_size": window.kernel, "stride": window.strides, **settings}
     if any(window.before) or any(window.after):
         settings["padding"] = window.padding
@@ -253,8 +298,20 @@ def lp_pool(node: Node) -> Result:
     settings: dict[str, Any] = {"p": float(node.int("p", 2))}
     if any(one != 1 for one in window.dilations):
         settings["dilation"] = window.dilations
-    node.need(len(window.kernel) <= 2, "3 axes")
+    if len(window.kernel) == 3:
+        return _lp_volumes(node, x, window, settings["p"])
     return _pooled(node, x, "lp_pool", window, node.flag("ceil_mode"), settings)
+
+
+def _lp_volumes(node: Node, x: Value, window: Window, p: float) -> Value:
+    """The mean of powers, times how many there are."""
+    g = node.g
+    node.need(all(one == 1 for one in window.dilations), "dilations of volumes")
+    area = float(np.prod(window.kernel))
+    powers = g.op("pow", g.op("abs", x), p)
+    settings = {"count_include_pad": True} if any(window.before) or any(window.after) else {}
+    mean = _pooled(node, powers, "avg_pool", window, node.flag("ceil_mode"), settings)
+    return g.op("pow", g.op("mul", mean, area), 1.0 / p)
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool")

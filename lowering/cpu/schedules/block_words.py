@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     f16,
     f32,
+    i8,
     i32,
     i64,
 )
@@ -77,6 +78,28 @@ class Words:
             return self.shr_signed(self.shl(word, 24 - 8 * byte), 24)
         moved = self.shr(word, 8 * byte)
         return moved if byte == 3 else self.both(moved, 255)
+
+    def alone(self, word: SSAValue, byte: int, *, on_top: bool) -> SSAValue:
+        """One of the four bytes of each word and zeros: as the highest one, or as the lowest.
+
+        One instruction that moves bytes. On top a byte with a sign counts 2^24 times.
+        """
+        octets = bitcast(self.build, word, i8)
+        assert isinstance(octets.type, VectorType)
+        nothing = 4 * self.lanes
+        order = [nothing] * (4 * self.lanes)
+        for lane in range(self.lanes):
+            order[4 * lane + (3 if on_top else 0)] = 4 * lane + byte
+        mask = DenseArrayBase.from_list(i64, order)
+        zeros = self.build.constant(0, octets.type)
+        moved = vector.ShuffleOp(octets, zeros, mask, result_type=octets.type)
+        return bitcast(self.build, self.build.insert(moved), i32)
+
+    def less(self, word: SSAValue, number: int) -> SSAValue:
+        """The bytes of words less a number, modulo 256."""
+        octets = bitcast(self.build, word, i8)
+        numbers = self.build.constant(number, octets.type)
+        return bitcast(self.build, self.build.insert(arith.SubiOp(octets, numbers)), i32)
 
     def looked_up(self, words: SSAValue, table: Sequence[int]) -> SSAValue:
         """The bytes of a table for bytes below 16."""

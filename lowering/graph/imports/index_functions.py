@@ -15,7 +15,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from openinfer.dialects.graph import LiteralAttr, OpOp, RefAttr
-from openinfer.dialects.ops.base import INTEGERS, ShapeError, TensorSpec
+from openinfer.dialects.ops.base import INTEGERS, NameRef, ShapeError, TensorSpec
 from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.lowering.graph.imports.formulas import (
     TRUE,
@@ -180,6 +180,8 @@ class IndexFunctions:
         if name == "iota":
             axis = settings["axis"] % spec.rank if spec.rank else 0
             start, step = settings["start"], settings["step"]
+            if isinstance(start, NameRef):
+                start = Size.name(start.name)
             if spec.dtype not in INTEGERS:
                 return None
             return Integer(start + step * index(axis) if spec.rank else Size.of(start))

@@ -346,7 +346,7 @@ class _Writer:
                 name = term.single_name or ""
                 element = self.lifting.functions.elements.get(name)
                 if element is not None:
-                    part = self._element(element)
+                    part = self._wide(self._element(element))
                 elif name.startswith("?"):
                     axis = int(name[1:])
                     shape = [d if a == axis else Size.of(1) for a, d in enumerate(self.dims)]
@@ -359,6 +359,13 @@ class _Writer:
                 return None
             total = part if total is None else self._add("add", [total, part])
         return total
+
+    def _wide(self, element: RefAttr | None) -> RefAttr | None:
+        """An element as i64, which places are."""
+        spec = None if element is None else self.lifting.editor.uses.spec(element)
+        if element is None or spec is None or spec.dtype == "i64":
+            return element
+        return self._add("cast", [element], {"to": "i64"})
 
     def _add(
         self, name: str, operands: Sequence[Operand], settings: Mapping[str, object] | None = None

@@ -287,6 +287,14 @@ def upsample(g: Pool, name: str) -> None:
     g.op(name, [x], settings)
 
 
+def grid_sample(g: Pool, name: str) -> None:
+    """Continuous in its places: what an op before it rounds in another way moves no element."""
+    x = g.some(lambda v: is_float(v) and v.rank == 4)
+    if x is not None:
+        grid = g.need(x.dtype, (x.dims[0], Size.of(2), Size.of(3), Size.of(2)))
+        g.op(name, [x, grid], {"padding_mode": "border", "align_corners": g.maybe(0.5)})
+
+
 def recurrent(g: Pool, name: str) -> None:
     x = g.some(lambda v: is_float(v) and v.rank in (2, 3))
     if x is None:
@@ -383,6 +391,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(POOLED_AXES, pool),
     **dict.fromkeys(ADAPTIVE_AXES, adaptive_pool),
     "upsample2d": upsample,
+    "grid_sample": grid_sample,
     "lstm": recurrent,
     "gru": recurrent,
     "rfft": fourier,

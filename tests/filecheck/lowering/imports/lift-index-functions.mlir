@@ -89,3 +89,22 @@ graph.block entry {
   graph.op attention(a, a, a, low) -> (b)
   graph.return (b)
 }
+// -----
+// Lengths of another dtype than places: compared as i64, where that is shorter.
+// CHECK-LABEL: graph.variable count
+// CHECK: graph.op attention(x, x, x, seen4) -> (y)
+graph.variable count dynamic i32 [B]
+graph.variable x dynamic f32 [B, L, 8]
+graph.block entry {
+  graph.assign places i32 [L]
+  graph.assign counts i32 [B, 1]
+  graph.assign seen bool [B, L]
+  graph.assign seen4 bool [B, 1, 1, L]
+  graph.assign y f32 [B, L, 8]
+  graph.op iota() -> (places) settings {shape = [#graph.size<L>], dtype = #graph.name<i32>}
+  graph.op unsqueeze(count) -> (counts) settings {axes = [1]}
+  graph.op lt(places, counts) -> (seen)
+  graph.op unsqueeze(seen) -> (seen4) settings {axes = [1, 2]}
+  graph.op attention(x, x, x, seen4) -> (y) settings {heads = 2}
+  graph.return (y)
+}
