@@ -83,7 +83,11 @@ class KnownSizes:
         }
 
     def run(self) -> None:
-        self._walk(self._block)
+        known = -1
+        while known < len(self.assumed):
+            # What an op says of an input counts for those in front of it, too.
+            known = len(self.assumed)
+            self._walk(self._block)
 
     def _walk(self, block: Block) -> None:
         for argument in block.args:
@@ -138,11 +142,17 @@ class KnownSizes:
             return op.value.value.data if isinstance(op.value, IntegerAttr) else None
         if isinstance(op, nn.SizeOp):
             return op.size.data.substitute(self._sizes).constant
+        if isinstance(op, nn.IotaOp):
+            return 0 if _has_one_element(value) else None
         if not isinstance(op, Operation) or not op.operands:
             return None
         if isinstance(op, nn.ElementwiseOp):
-            passes = op.kind.data == "cast" and _has_one_element(value) and _are_wide(op)
-            return self._number(op.operands[0]) if passes else None
+            if not _has_one_element(value) or not _are_wide(op):
+                return None
+            parts = [self._number(operand) for operand in op.operands]
+            known = [part for part in parts if part is not None]
+            fits = op.kind.data in ("cast", "add") and len(known) == len(parts)
+            return sum(known) if fits else None
         if isinstance(op, (*_VIEWS, nn.FromIndexOp, ExtractOp, arith.IndexCastOp)):
             one = len(op.operands) == 1 and not isinstance(value.type, TensorType)
             return self._number(op.operands[0]) if one or _has_one_element(value) else None
@@ -153,9 +163,15 @@ class KnownSizes:
         """The input whose only element a value is."""
         while value not in self._inputs:
             op = value.owner
-            if not isinstance(op, (*_VIEWS, ExtractOp, arith.IndexCastOp)):
+            operands = list(op.operands) if isinstance(op, Operation) else []
+            if isinstance(op, nn.ElementwiseOp) and op.kind.data in ("cast", "add"):
+                # What nothing is added to.
+                operands = [one for one in operands if self._number(one) != 0]
+                if not _are_wide(op) or len(operands) != 1:
+                    return None
+            elif not isinstance(op, (*_VIEWS, ExtractOp, arith.IndexCastOp)):
                 return None
-            value = op.operands[0]
+            value = operands[0]
         return value
 
     def _assume(self, value: SSAValue, number: int) -> bool:
@@ -269,7 +285,7 @@ class KnownSizes:
         """Elements of inputs are taken once, at the head of the block, where nothing waits for them."""
         assert isinstance(op, ExtractOp)
         found = self._input_of(op.tensor) if not op.indices else None
-        if found is None:
+        if found is None or op.result is self._elements.get(found):
             return
         if found not in self._elements:
             element = nn.element_of(found)

@@ -48,7 +48,9 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     %s = nn.size "S"
     scf.for %i = %c0 to %s step %c1 {
       %at = nn.from_index %i : tensor<i64>
-      %here = nn.elementwise(%at) {kind = "cast", settings = {to = "i32"}} : (tensor<i64>) -> tensor<i32>
+      %none = nn.iota() {axis = 0 : i64} : () -> tensor<i64>
+      %number = nn.elementwise(%none, %at) {kind = "add"} : (tensor<i64>, tensor<i64>) -> tensor<i64>
+      %here = nn.elementwise(%number) {kind = "cast", settings = {to = "i32"}} : (tensor<i64>) -> tensor<i32>
       %first = nn.gather(%firsts, %here) {axis = 0 : i64, node = 2 : i64} : (tensor<?xi32, #nn.dims<S>>, tensor<i32>) -> tensor<i32>
       %count = nn.gather(%counts, %here) {axis = 0 : i64, node = 3 : i64} : (tensor<?xi32, #nn.dims<S>>, tensor<i32>) -> tensor<i32>
       %token = nn.gather(%tokens, %first) {axis = 0 : i64, node = 4 : i64} : (tensor<?xi32, #nn.dims<N>>, tensor<i32>) -> tensor<i32>
