@@ -82,6 +82,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
             "nn",
             (
                 Step("graph-to-nn", "names become values, so that uses and lifetimes are plain"),
+                faster(
+                    "version-rows", "the version is simplified and fused as the body it is made of"
+                ),
                 faster("merge-equal", "equal weights' members and sizes are one value"),
                 faster("narrow-state-reads", "a view where a slice would be a copy"),
                 faster("absorb-transposes", "before attention, which matches operands"),

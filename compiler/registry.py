@@ -50,6 +50,7 @@ PASSES: dict[str, str] = {
     "hoist-invariants": "openinfer.lowering.nn.hoist_invariants:HoistInvariants",
     "keep-blocks": "openinfer.lowering.nn.keep_blocks:KeepBlocks",
     "keep-narrow": "openinfer.lowering.nn.keep_narrow:KeepNarrow",
+    "version-rows": "openinfer.lowering.nn.version_rows:VersionRows",
     "split-formats": "openinfer.lowering.nn.split_formats:SplitFormats",
     "lower-precision": "openinfer.lowering.linalg.lower_precision:LowerPrecision",
     "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects import nn
@@ -25,6 +26,9 @@ from openinfer.runtime.sizes import Size
 
 Widening = nn.MatmulOp | nn.ExpertMatmulOp | nn.AttentionOp | nn.GatherOp
 """Ops whose operands may be narrower than what is computed."""
+
+Packed = nn.MatmulOp | nn.MatvecOp | nn.ExpertMatmulOp | nn.UnpackBlocksOp | nn.ConvOp
+"""Ops whose constant operands may be laid out."""
 
 BlockReader = nn.MatmulOp | nn.ExpertMatmulOp | nn.GatherOp | nn.AttentionOp
 """Ops that read the rows of a weight, or of keys and values."""
@@ -63,6 +67,9 @@ class Demands:
     checks_indices = False
     """Whether its kernels look at the indices that it has computed, and note the first that is wrong."""
 
+    versions_rows = False
+    """Whether a step of one row gains by kernels whose types say that it is one."""
+
     most_buffers: int | None = None
     """Buffers that a kernel may have; None for any number."""
 
@@ -85,6 +92,16 @@ class Demands:
         the blocks of a format of `BLOCKS`."""
         return False
 
+    def unpacks_blocks(self, op: nn.MatmulOp, block: str) -> bool:
+        """Whether a product that does not read blocks may have its weight unpacked in front of it, in each
+        step, so that others may read them."""
+        return False
+
+    def turns_halves(self, op: nn.MatmulOp, half: int, *, interleaved: bool) -> bool:
+        """Whether the kernel of a product of one row stores columns together that are `half` apart, or
+        neighbours."""
+        return True
+
     def rounds(self, op: nn.MatmulOp | nn.AttentionOp, weights: Collection[int]) -> bool:
         """Whether an op gains by operands that are rounded to bf16; `weights` are the operands that are
         rounded when the program is loaded."""
@@ -95,9 +112,18 @@ class Demands:
         the program is compiled with precision "q8"."""
         return False
 
-    def tiling(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> Tiling | None:
+    def rounds_to_half(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+        """Whether the left operand, of f32, of a product with a weight of f16 is rounded to f16 where the
+        program is compiled with precision "q8"; so are queries beside keys and values of f16."""
+        return False
+
+    def tiling(self, op: Packed) -> Tiling | None:
         """The panels that the kernel of an op wants its constant operand in; None as it stands."""
         return None
+
+    def takes_in(self, product: nn.MatmulOp | nn.ConvOp, consumer: GenericOp) -> bool:
+        """Whether the kernel of a product gains by computing an elementwise op that reads its result."""
+        return True
 
     def merges(self, products: Sequence[nn.MatmulOp]) -> bool:
         """Whether one kernel may compute several products of one left operand."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 from typing import Union
 
 THREADS = "openinfer.threads"
@@ -138,6 +139,14 @@ class Size:
                 product = product * _substitute_atom(atom, values)
             total = total + product
         return total
+
+    def is_multiple_of(self, unit: int) -> bool:
+        """Whether every value is known to be a multiple of `unit`, 1 or more."""
+        return all(
+            coefficient % unit == 0
+            or any(_is_multiple(atom, unit // gcd(coefficient, unit)) for atom in monomial)
+            for monomial, coefficient in self.terms
+        )
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The integer value. Raises KeyError for an unknown name, ZeroDivisionError."""
@@ -299,6 +308,12 @@ def _make(terms: Mapping[Monomial, int]) -> Size:
     kept = [(m, c) for m, c in terms.items() if c]
     kept.sort(key=lambda t: (-len(t[0]), [_atom_key(a) for a in t[0]]))
     return Size(tuple(kept))
+
+
+def _is_multiple(atom: Atom, unit: int) -> bool:
+    """Whether an atom is the largest or smallest of some multiples."""
+    operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+    return atom[0] in ("max", "min") and all(part.is_multiple_of(unit) for part in operands)
 
 
 def _substitute_atom(atom: Atom, values: Mapping[str, SizeLike]) -> Size:

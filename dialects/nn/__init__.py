@@ -96,6 +96,7 @@ from openinfer.dialects.nn.tensor_ops import (
     ints_setting,
 )
 from openinfer.dialects.nn.trace_ops import StampOp
+from openinfer.dialects.nn.unpack_op import UnpackBlocksOp
 from openinfer.dialects.nn.window_ops import OPS as _WINDOW_OPS
 from openinfer.dialects.nn.window_ops import (
     FoldOp,
@@ -139,6 +140,7 @@ NN = Dialect(
         MatmulOp,
         ProductsOp,
         MatvecOp,
+        UnpackBlocksOp,
         ExpertMatmulOp,
         RowMatmulOp,
         ConvOp,
@@ -259,6 +261,7 @@ __all__ = [
     "TransferOp",
     "TransposeOp",
     "UnfoldOp",
+    "UnpackBlocksOp",
     "ViewOp",
     "YieldOp",
     "argument_row",

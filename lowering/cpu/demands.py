@@ -30,7 +30,15 @@ from openinfer.lowering.cpu.schedules.indexing import sort_scratch
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
 from openinfer.lowering.cpu.schedules.recurrence import recurrent_scratch
 from openinfer.lowering.cpu.vector_width import lanes_of
-from openinfer.lowering.demands import BlockReader, Composite, Demands, Scratch, Tiling, Widening
+from openinfer.lowering.demands import (
+    BlockReader,
+    Composite,
+    Demands,
+    Packed,
+    Scratch,
+    Tiling,
+    Widening,
+)
 
 _SCRATCH: dict[type[nn.NNOp], Callable[[Any], list[Scratch]]] = {
     nn.MatmulOp: scratch_types,
@@ -86,9 +94,11 @@ class CpuDemands(Demands):
     def rounds(self, op: nn.MatmulOp | nn.AttentionOp, weights: Collection[int]) -> bool:
         return _pairs_gain(op) if isinstance(op, nn.AttentionOp) else _product_gains(op, weights)
 
-    def tiling(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> Tiling | None:
+    def tiling(self, op: Packed) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
             return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))
+        if isinstance(op, nn.MatvecOp | nn.UnpackBlocksOp):
+            return None
         block = nn.element_of(op.inputs[1])
         if isinstance(block, nn.BlockType):
             return Tiling(nn.BlocksAttr.of(block.block.data, machine_of(op).lanes(f32)))

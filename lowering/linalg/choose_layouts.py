@@ -15,14 +15,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
-from openinfer.lowering.demands import demands_of
+from openinfer.lowering.demands import Packed, Tiling, demands_of
 from openinfer.lowering.interface import Weight
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.weight_arguments import WeightArguments
 from openinfer.runtime.sizes import Size
-
-_LAID_OUT = (nn.MatmulOp, nn.ExpertMatmulOp, nn.ConvOp)
-"""Ops whose second operand may be laid out."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +94,13 @@ def _in_bytes(kind: Attribute) -> Attribute:
     return nn.tensor_type(i8, [*leading, Size.of(block.row_bytes(row.evaluate({})))])
 
 
+def _constant_operands(op: Packed) -> range:
+    """The operands of an op that may be weights in a layout."""
+    if isinstance(op, nn.MatvecOp):
+        return range(1, 1 + len(op.rights))
+    return range(1) if isinstance(op, nn.UnpackBlocksOp) else range(1, 2)
+
+
 def _members(argument: SSAValue) -> list[SSAValue]:
     """The members of a family that are read."""
     return [use.operation.member for use in argument.uses if isinstance(use.operation, nn.MemberOp)]
@@ -112,7 +116,7 @@ class _Chooser:
 
     def run(self) -> None:
         for op in list(self.function.walk()):
-            if isinstance(op, _LAID_OUT) and op.layout is None:
+            if isinstance(op, Packed) and op.layout is None:
                 self._lay_out(op)
         self._use_bytes()
         self.weights.finish()
@@ -126,7 +130,7 @@ class _Chooser:
                 continue
             values = (argument, *_members(argument))
             readers = [use.operation for value in values for use in value.uses]
-            if any(isinstance(reader, _LAID_OUT) for reader in readers):
+            if any(not isinstance(reader, nn.GatherOp | nn.MemberOp) for reader in readers):
                 continue  # The machine wants the operand as it stands.
             for reader in readers:
                 if isinstance(reader, nn.GatherOp):
@@ -134,27 +138,41 @@ class _Chooser:
             for value in values:
                 Rewriter.replace_value_with_new_type(value, _in_bytes(value.type))
 
-    def _lay_out(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> None:
-        """Gives an op its constant operand, or the member of it that it had, in a layout."""
-        value = op.inputs[1]
-        source, dims = self.weights.source(value), [d.constant for d in nn.dims_of(value)]
-        if source is None or self.weights.rows[source[0]].prepare is not None:
-            return
-        # Integers are laid out for products with floats, which convert them as they read them.
-        floats = isinstance(nn.element_of(op.inputs[0]), AnyFloat)
-        in_blocks = isinstance(nn.element_of(value), nn.BlockType)
-        if not (floats or in_blocks) or 0 in dims:
+    def _lay_out(self, op: Packed) -> None:
+        """Gives an op its constant operands, or the members of them that it had, in a layout."""
+        places = _constant_operands(op)
+        if not all(self._may_lie(op, op.operands[place]) for place in places):
             return
         tiling = demands_of(op).tiling(op)
         if tiling is None:
             return
+        transposed = True
+        if isinstance(op, nn.MatmulOp):
+            transposed = op.properties.pop("transpose_b", None) is not None
+        for place in places:
+            self._use_layout(op, place, tiling, transposed=transposed)
+        op.properties["layout"] = tiling.layout
+
+    def _may_lie(self, op: Packed, value: SSAValue) -> bool:
+        """Whether an operand is a weight that may be laid out."""
+        source, dims = self.weights.source(value), [d.constant for d in nn.dims_of(value)]
+        if source is None or self.weights.rows[source[0]].prepare is not None:
+            return False
+        # Integers are laid out for products with floats, which convert them as they read them.
+        floats = isinstance(nn.element_of(op.inputs[0]), AnyFloat)
+        in_blocks = isinstance(nn.element_of(value), nn.BlockType)
+        return (floats or in_blocks) and 0 not in dims
+
+    def _use_layout(self, op: Packed, place: int, tiling: Tiling, *, transposed: bool) -> None:
+        """Gives an op one of its constant operands in a layout."""
+        value = op.operands[place]
+        source, dims = self.weights.source(value), [d.constant for d in nn.dims_of(value)]
+        assert source is not None
         number, member = source
-        matrix, transposed = [d for d in dims if d is not None], True
+        matrix = [d for d in dims if d is not None]
         if isinstance(op, nn.ConvOp):
             groups, outputs = op.groups.value.data, matrix[0]
-            matrix = [groups, outputs // groups, prod(matrix[1:])]
-        elif isinstance(op, nn.MatmulOp):
-            transposed = op.properties.pop("transpose_b", None) is not None
+            matrix, transposed = [groups, outputs // groups, prod(matrix[1:])], True
         stored = _Stored.of(tiling.layout, nn.element_of(value), matrix, transposed)
         new = self._argument(self.weights.rows[number], value.type, stored)
         if member is not None:
@@ -165,8 +183,7 @@ class _Chooser:
             block.insert_op_before(made, op)
             made.member.name_hint = member.member.name_hint
             new = made.member
-        op.operands[1] = new
-        op.properties["layout"] = stored.layout
+        op.operands[place] = new
         if member is not None and not member.member.uses:
             member.detach()
             member.erase()

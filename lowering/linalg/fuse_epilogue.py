@@ -24,6 +24,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from openinfer.dialects import nn
+from openinfer.lowering.demands import demands_of
 from openinfer.lowering.fusing import may_join
 from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.linalg.fuse_elementwise import clone_body
@@ -50,7 +51,8 @@ class FuseEpilogue(ModulePass):
           nn.yield %0 : f32 } : …
 
     Requires: level `linalg` on tensors, elementwise chains fused.
-    Leaves: a product with several users, or with a barrier behind it, as it is.
+    Leaves: a product with several users, or with a barrier behind it, as it is; what the machine computes
+        better in a kernel of its own (`Demands.takes_in`).
     """
 
     name: ClassVar[str] = "fuse-epilogue"
@@ -87,7 +89,7 @@ def _fuse_one(matmul: Product) -> Product | None:
         return None
     if uses_index(consumer) or matmul.parent_block() is not consumer.parent_block():
         return None
-    if not may_join(matmul, consumer):
+    if not may_join(matmul, consumer) or not demands_of(matmul).takes_in(matmul, consumer):
         return None
     rank = len(consumer.iterator_types)
     maps = input_maps(consumer)

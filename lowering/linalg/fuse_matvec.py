@@ -127,7 +127,11 @@ def _join_norm(norm: nn.RmsNormOp) -> None:
         settings: dict[str, Attribute | None] = {}
         rights = [user.right] if isinstance(user, nn.MatmulOp) else user.rights
         if isinstance(user, nn.MatvecOp):
-            settings = {"pair": user.pair, "halves": user.halves}
+            settings = {
+                "pair": user.pair,
+                "halves": user.halves,
+                "interleaved": user.interleaved,
+            }
         settings["eps"] = norm.eps
         body = user.body[0].clone() if user.body else None
         maps = [m.data for m in user.maps or ()]

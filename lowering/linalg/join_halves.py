@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
@@ -34,6 +42,9 @@ def join_halves(op: linalg.GenericOp) -> None:
         %q = nn.matvec(%n, %wq) extras(%cos) {halves = 8, maps = [(d0, d1, d2) -> (0, d2)]} {
           … nn.yield %v0, %v1 }
         %y = nn.reshape(%q) : (tensor<1x64xf16>) -> tensor<1x4x1x2x8xf16>
+
+    Where the two columns are neighbours, the last dimension counts halves, and `nn.matvec` is `interleaved`.
+    A function of single elements behind it, a conversion say, joins the body.
 
     What the product would store is rounded as before.
 
@@ -60,8 +71,9 @@ def join_halves(op: linalg.GenericOp) -> None:
     maps = [blocks.renumbered(input_maps(op)[n]) for n in rest]
     known = [mapping for mapping in maps if mapping is not None]
     if len(known) == len(maps):
-        _replace(op, found[0], blocks, (own, partner, rest), known)
-        for dead in (*found[1], found[0]):
+        tail = _function_behind(op)
+        _replace(op, found[0], blocks, (own, partner, rest), known, tail)
+        for dead in (*reversed(tail), op, *found[1], found[0]):
             dead.detach()
             dead.erase()
 
@@ -103,12 +115,36 @@ def _views_of(op: linalg.GenericOp, value: SSAValue) -> tuple[nn.MatmulOp, list[
     return None
 
 
+def _function_behind(op: linalg.GenericOp) -> list[Operation]:
+    """Views of what an op gives, and the function of single elements that alone reads the last one; none
+    where there is no such function."""
+    found: list[Operation] = []
+    value: SSAValue = op.res[0]
+    while len(uses := list(value.uses)) == 1:
+        user = uses[0].operation
+        found.append(user)
+        if isinstance(user, nn.ReshapeOp):
+            value = user.result[0]
+            continue
+        if not isinstance(user, linalg.GenericOp) or not is_elementwise(user):
+            return []
+        if user.parent_block() is not op.parent_block() or not may_join(op, user):
+            return []
+        # Of one operand, which it reads where it stores.
+        plain = input_maps(user) == [identity_map(len(user.iterator_types))]
+        asks = any(isinstance(inner, linalg.IndexOp) for inner in user.body.walk())
+        return found if plain and user.inputs[0] is value and not asks else []
+    return []
+
+
 @dataclass(frozen=True)
 class _Blocks:
     """Columns as blocks of two halves, seen from the dimensions of an elementwise op."""
 
     count: int
     half: int
+    interleaved: bool
+    """Whether columns of the second half stand behind those of the first one that they belong to."""
     block: int | None
     """The dimension that counts blocks; None for one block, or where several do."""
     place: int | None
@@ -124,12 +160,17 @@ class _Blocks:
         if len(known) != len(shape):
             return None
         wide = [n for n, extent in enumerate(known) if extent != 1 and n != axis]
-        before = [n for n in wide if n < axis]
-        behind = [n for n in wide if n > axis]
+        interleaved = not any(n > axis for n in wide) and bool(wide)
+        # The dimension of places in a half.
+        first = wide[-1] if interleaved else axis + 1
+        before = [n for n in wide if n < (first if interleaved else axis)]
+        behind = [n for n in wide if n >= first]
         flat = frozenset(range(len(known))) - {*wide, axis}
+        half = prod(known[n] for n in behind)
         return _Blocks(
-            prod(known[:axis]),
-            prod(known[axis + 1 :]),
+            prod(known) // (2 * half),
+            half,
+            interleaved,
             before[0] if len(before) == 1 else None,
             behind[0] if len(behind) == 1 else None,
             flat,
@@ -155,7 +196,10 @@ class _Blocks:
 
 
 def _fits(op: linalg.GenericOp, product: nn.MatmulOp, blocks: _Blocks) -> bool:
-    if product.body or not demands_of(product).matvec(product):
+    demands = demands_of(product)
+    if product.body or not demands.matvec(product):
+        return False
+    if not demands.turns_halves(product, blocks.half, interleaved=blocks.interleaved):
         return False
     shape = [size.constant for size in nn.dims_of(product.result[0])]
     if shape != [1, 2 * blocks.count * blocks.half]:
@@ -175,8 +219,11 @@ def _replace(
     blocks: _Blocks,
     inputs: tuple[int, int, Sequence[int]],
     maps: Sequence[AffineMap],
+    tail: Sequence[Operation],
 ) -> None:
     own, partner, rest = inputs
+    last = tail[-1] if tail else op
+    assert isinstance(last, linalg.GenericOp)
     extras = [op.inputs[n] for n in rest]
     sums = accumulator_type(product)
     block = Block(arg_types=[sums, sums, *(nn.element_of(value) for value in extras)])
@@ -185,23 +232,26 @@ def _replace(
     for half in (0, 1):
         given: dict[int, SSAValue] = {own: stored[half], partner: stored[1 - half]}
         given |= dict(zip(rest, block.args[2:]))
-        yielded.append(_of_half(op, half, [given[n] for n in range(len(op.inputs))], block))
+        value = _of_half(op, half, [given[n] for n in range(len(op.inputs))], block)
+        yielded.append(_of_half(last, half, [value], block) if tail else value)
     block.add_op(nn.YieldOp(*yielded))
-    settings = {
+    settings: dict[str, Attribute | None] = {
         "halves": IntegerAttr(blocks.half, i64),
+        "interleaved": UnitAttr() if blocks.interleaved else None,
         "maps": ArrayAttr([AffineMapAttr(m) for m in maps]),
     }
     kind = product.result[0].type
     assert isinstance(kind, TensorType)
-    kind = nn.with_element(kind, nn.element_of(op.res[0]))
+    kind = nn.with_element(kind, nn.element_of(last.res[0]))
     new = nn.MatvecOp(product.inputs, [kind], (), settings, Region(block), extras=extras)
     new.attributes.update(product.attributes)
     give_location(op.location, new)
-    absorb_nodes(new, product, op)
+    absorb_nodes(new, product, op, *tail)
     new.result[0].name_hint = product.result[0].name_hint
-    view = nn.ReshapeOp([new.result[0]], [op.res[0].type])
+    view = nn.ReshapeOp([new.result[0]], [last.res[0].type])
     give_location(op.location, view)
-    Rewriter.replace_op(op, [new, view], view.result)
+    Rewriter.insert_op([new, view], InsertPoint.before(op))
+    last.res[0].replace_all_uses_with(view.result[0])
 
 
 def stored_of(product: nn.MatmulOp, total: SSAValue, block: Block) -> SSAValue:

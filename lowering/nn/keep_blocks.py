@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, Float64Type, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, Float64Type, ModuleOp, f16, f32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -17,6 +17,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.demands import demands_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import Weight, input_count, read_weights, write_weights
+from openinfer.lowering.locations import give_location
 from openinfer.runtime.blocks import BLOCKS
 
 
@@ -34,7 +35,10 @@ class KeepBlocks(ModulePass):
 
     Its readers are right operands of products along its rows, matrices of experts, and tables whose rows
     are gathered; the machine reads blocks of that format (`Demands.reads_blocks`). Nothing is unpacked when
-    such a program is loaded, and what it computes means the same.
+    such a program is loaded, and what it computes means the same. Where some products read them, others may
+    have the weight unpacked in front of them (`Demands.unpacks_blocks`), to f16 with `precision = "q8"`:
+
+        %v = nn.unpack_blocks(%W) : (tensor<8x64x!nn.block<q8_0>>) -> tensor<8x64xf32>
 
     Requires: level `nn`; transposes absorbed; `choose-layouts` follows. What differs between the members of a
         family was told apart by `split-formats`.
@@ -67,12 +71,41 @@ def _decided(row: Weight, argument: SSAValue) -> Weight:
         return row
     (block,) = row.formats
     values = [argument, *members_of(argument)]
-    if not all(_reads_rows(use.operation, use.index, block) for v in values for use in v.uses):
+    uses = [use for value in values for use in value.uses]
+    others = [use for use in uses if not _reads_rows(use.operation, use.index, block)]
+    if others and not _may_unpack(uses, others, block):
         return row
+    products = [use.operation for use in others]
     for value in values:
         kind = nn.tensor_type(nn.BlockType.of(block), nn.dims_of(value))
         Rewriter.replace_value_with_new_type(value, kind)
+    for product in products:
+        _unpack(product)
     return replace(row, formats=(), block=block)
+
+
+def _may_unpack(uses: Sequence[Use], others: Sequence[Use], block: str) -> bool:
+    """Whether products beside those that read a weight in blocks have it unpacked."""
+    gains = any(isinstance(u.operation, nn.MatmulOp) and u not in others for u in uses)
+    return gains and all(
+        isinstance(use.operation, nn.MatmulOp)
+        and _is_along_rows(use.operation, use.index)
+        and demands_of(use.operation).unpacks_blocks(use.operation, block)
+        for use in others
+    )
+
+
+def _unpack(product: Operation) -> None:
+    """The values of a weight for a product that does not read blocks."""
+    assert isinstance(product, nn.MatmulOp)
+    element = f16 if Facts.of(product).precision == "q8" else f32
+    kind = nn.tensor_type(element, nn.dims_of(product.right))
+    values = nn.UnpackBlocksOp([product.right], [kind])
+    give_location(product.location, values)
+    block = product.parent_block()
+    assert block is not None
+    block.insert_op_before(values, product)
+    product.operands[1] = values.result[0]
 
 
 def members_of(argument: SSAValue) -> Iterator[SSAValue]:
@@ -88,11 +121,7 @@ def _reads_rows(op: object, operand: int, block: str) -> bool:
         case nn.MemberOp():
             return True
         case nn.MatmulOp():
-            left = nn.element_of(op.left)
-            fits = operand == 1 and op.left is not op.right and len(nn.dims_of(op.right)) == 2
-            fits = fits and op.transpose_b is not None and op.transpose_a is None
-            fits = fits and isinstance(left, AnyFloat) and not isinstance(left, Float64Type)
-            return fits and demands_of(op).reads_blocks(op, block)
+            return _is_along_rows(op, operand) and demands_of(op).reads_blocks(op, block)
         case nn.ExpertMatmulOp():
             left = nn.element_of(op.inputs[0])
             fits = operand == 1 and op.inputs[0] is not op.inputs[1]
@@ -103,3 +132,11 @@ def _reads_rows(op: object, operand: int, block: str) -> bool:
             return fits and demands_of(op).reads_blocks(op, block)
         case _:
             return False
+
+
+def _is_along_rows(op: nn.MatmulOp, operand: int) -> bool:
+    """Whether a product of floats reads its right operand row by row."""
+    left = nn.element_of(op.left)
+    fits = operand == 1 and op.left is not op.right and len(nn.dims_of(op.right)) == 2
+    fits = fits and op.transpose_b is not None and op.transpose_a is None
+    return fits and isinstance(left, AnyFloat) and not isinstance(left, Float64Type)

@@ -16,6 +16,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     TensorType,
+    f16,
+    f32,
     i1,
 )
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
@@ -24,12 +26,21 @@ from xdsl.ir.affine import AffineDimExpr
 
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
-from openinfer.lowering.demands import Composite, Demands, Scratch, Tiling, Widening
+from openinfer.lowering.demands import (
+    BlockReader,
+    Composite,
+    Demands,
+    Packed,
+    Scratch,
+    Tiling,
+    Widening,
+)
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
+from openinfer.lowering.vulkan.schedules.block_panels import COLUMNS, FORMATS, takes_halves
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
@@ -50,6 +61,7 @@ _INTEGERS = (1, 2, 4, 8, 16, 32, 64)
 _PACKING = (FillOp, nn.SliceOp, nn.ConcatOp, nn.GatherOp, nn.ScatterOp, nn.MatmulOp)
 """Ops whose kernels have an invocation for each word of a result whose elements share bytes."""
 _FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNType)
+_PLAIN = (Float16Type, Float32Type, Float64Type, nn.BlockType)
 _NO_FUNCTIONS = "the device has no {} of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT))
@@ -64,6 +76,7 @@ class VulkanDemands(Demands):
 
     holds_states = True
     checks_indices = True
+    versions_rows = True
     most_buffers = MOST_BUFFERS
 
     def supports(self, op: Operation) -> str | None:
@@ -81,10 +94,14 @@ class VulkanDemands(Demands):
             return "the device has no kernel of it for results that share bytes"
         for value in buffers:
             element = nn.element_of(value)
+            if isinstance(element, nn.BlockType) and _reads_panels(op, element.block.data):
+                continue
             if not _is_stored(element, described):
                 return f"the device does not store {element}"
             if isinstance(element, Float64Type) and isinstance(op, nn.FourierOp):
                 return _NO_FUNCTIONS.format("sines")
+        if isinstance(op, nn.GatherOp) and isinstance(nn.element_of(op.inputs[0]), nn.BlockType):
+            return "the host gathers rows of blocks"
         if isinstance(op, nn.MatmulOp) and (_is_foreign(op.layout) or op.precision is not None):
             return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
@@ -119,6 +136,35 @@ class VulkanDemands(Demands):
     def widens(self, op: Widening, operand: int, dtype: Attribute) -> bool:
         return isinstance(dtype, Float16Type) and not isinstance(op, nn.AttentionOp)
 
+    def reads_blocks(self, op: BlockReader, block: str) -> bool:
+        # Rows of a table are the host's: its memory has the file.
+        if isinstance(op, nn.GatherOp):
+            return block in FORMATS and not Facts.of(op).no_fallback
+        if not isinstance(op, nn.MatmulOp):
+            return False
+        kinds = {nn.element_of(value) for value in (op.left, op.result[0])}
+        return block in FORMATS and kinds <= {f16, f32} and self.matvec(op)
+
+    def unpacks_blocks(self, op: nn.MatmulOp, block: str) -> bool:
+        known = all(size.constant is not None for size in nn.dims_of(op.right))
+        return block in FORMATS and known and nn.element_of(op.left) in (f16, f32)
+
+    def turns_halves(self, op: nn.MatmulOp, half: int, *, interleaved: bool) -> bool:
+        in_blocks = isinstance(nn.element_of(op.right), nn.BlockType)
+        return not in_blocks or takes_halves(half, interleaved=interleaved)
+
+    def rounds_to_half(self, op: nn.MatmulOp | nn.AttentionOp) -> bool:
+        described = Facts.of(op).device_description
+        if isinstance(op, nn.AttentionOp):
+            axis = op.layouts.data[0].data.index("l")
+            one = nn.dims_of(op.inputs[0])[axis].constant == 1
+            sizes = [nn.dims_of(value)[-1].constant for value in op.inputs[:3]]
+            whole = all(size is not None and size % SIDE == 0 for size in sizes)
+            return described.matrices and not one and whole
+        *_, rows, depth = (size.constant for size in nn.dims_of(op.left))
+        few = rows is not None and has_few_rows(rows, depth or 0)
+        return described.matrices and not few and op.transpose_a is None
+
     def matvec(self, product: nn.MatmulOp) -> bool:
         buffers = [*product.operands, *product.results]
         if Facts.of(product).strict_math or self._refuses(product, buffers) is not None:
@@ -128,7 +174,7 @@ class VulkanDemands(Demands):
         plain = product.transpose_a is None and product.transpose_b is not None
         # What a norm or a second product rounds is not rounded there: it would show in narrower floats.
         kinds = [nn.element_of(value) for value in product.inputs]
-        floats = all(isinstance(kind, Float16Type | Float32Type | Float64Type) for kind in kinds)
+        floats = all(isinstance(kind, _PLAIN) for kind in kinds)
         if not plain or not floats or len(rights) != 2:
             return False
         return rows is not None and depth is not None and has_few_rows(rows, depth)
@@ -136,9 +182,28 @@ class VulkanDemands(Demands):
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
         return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
 
-    def tiling(self, op: nn.MatmulOp | nn.ExpertMatmulOp | nn.ConvOp) -> Tiling | None:
+    def tiling(self, op: Packed) -> Tiling | None:
+        block = nn.element_of(op.inputs[0] if isinstance(op, nn.UnpackBlocksOp) else op.inputs[1])
+        if isinstance(block, nn.BlockType):
+            return Tiling(nn.BlocksAttr.of(block.block.data, COLUMNS))
         fits = isinstance(op, nn.MatmulOp) and fits_rows(op)
         return Tiling(nn.TilesAttr(SIDE)) if fits else None
+
+    def takes_in(self, product: nn.MatmulOp | nn.ConvOp, consumer: GenericOp) -> bool:
+        # The matrices of a workgroup end with functions of sums alone (`matmul_starts.py`). Those of
+        # subgroups would compute a gated layer, too: in three times as long, by a very long kernel.
+        if (
+            not isinstance(product, nn.MatmulOp)
+            or not Facts.of(product).device_description.matrices
+        ):
+            return True
+        rows = nn.dims_of(product.result[0])[-2].constant
+        if [nn.element_of(value) for value in product.inputs] != [f16, f16] or rows is not None:
+            return True
+        maps = list(consumer.indexing_maps)[: len(consumer.inputs)]
+        whole = [v for v, m in zip(consumer.inputs, maps) if m.data.num_dims == len(m.data.results)]
+        computes = any(inner.name.startswith("math.") for inner in consumer.body.walk())
+        return not computes or all(value is product.result[0] for value in whole)
 
     def joins(self, products: Sequence[nn.MatmulOp]) -> bool:
         first = products[0]
@@ -164,9 +229,14 @@ class VulkanDemands(Demands):
         return isinstance(product.layout, nn.TilesAttr) and takes_norm(product)
 
 
+def _reads_panels(op: Operation, block: str) -> bool:
+    """Whether a kernel reads weights of a format in blocks."""
+    return block in FORMATS and isinstance(op, nn.MatmulOp | nn.MatvecOp | nn.UnpackBlocksOp)
+
+
 def _is_foreign(layout: Attribute | None) -> bool:
     """Whether no kernel of the device reads a layout."""
-    return layout is not None and not isinstance(layout, nn.TilesAttr)
+    return layout is not None and not isinstance(layout, nn.TilesAttr | nn.BlocksAttr)
 
 
 def _packs(op: Operation) -> bool:

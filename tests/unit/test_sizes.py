@@ -63,3 +63,19 @@ def test_reduced_quotients_have_the_value_of_the_whole():
 def test_sizes_print_as_the_language_writes_them(text: str, shown: str):
     assert size(str(size(text))) == size(text)
     assert str(size(text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "known"),
+    [
+        ("64*((4*R + 63)//64) + 128*N", 64, True),
+        ("8*N", 16, False),
+        ("max(64*N, 32*M) + 96", 32, True),
+        ("max(64*N, 32*M) + 96", 64, False),
+        ("4*min(16*N, 48)", 64, True),
+        ("3*max(64*N, M)", 64, False),
+        ("N//2*2", 2, True),
+    ],
+)
+def test_multiples_that_are_known(text: str, unit: int, known: bool):
+    assert Size.of(text).is_multiple_of(unit) is known

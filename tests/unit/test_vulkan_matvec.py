@@ -92,10 +92,10 @@ block entry {{
     op rms_norm(h, n, eps=1e-3) >> a;
     op matmul(a, q, transpose_b=true) >> c;
     op reshape(c, shape=[1, {heads}, 1, 16]) >> d;
-    op rope(d, places) >> d;
+    op rope(d, places{pairs}) >> d;
     op matmul(a, k, transpose_b=true) >> c;
     op reshape(c, shape=[1, {heads}, 1, 16]) >> e;
-    op rope(e, places) >> e;
+    op rope(e, places{pairs}) >> e;
     op reshape(e, shape=[{heads}, 16]) >> f;
     cache.write f >> t[place];
     cache.read t[0..place + 1] >> all;
@@ -107,10 +107,11 @@ block entry {{
 
 @pytest.mark.parametrize("tier", TIERS[:2])
 @pytest.mark.parametrize("heads", [1, 5, 64])
-@pytest.mark.parametrize("x", ["f32", "f16"])
+@pytest.mark.parametrize(("x", "pairs"), [("f32", ""), ("f16", ""), ("f32", ", interleaved=true")])
 def test_rotations_of_what_a_product_gives(
     heads: int,
     x: str,
+    pairs: str,
     tier: str,
     everything_on_vulkan: None,
     tmp_path: Path,
@@ -118,7 +119,7 @@ def test_rotations_of_what_a_product_gives(
 ) -> None:
     """A product and its rotation are one kernel, which writes into a table, too."""
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
-    text = TURNED.format(x=x, heads=heads)
+    text = TURNED.format(x=x, heads=heads, pairs=pairs)
     draw = np.random.default_rng(heads)
     dtype = {"f32": np.float32, "f16": np.float16}[x]
     path = tmp_path / "layer.oinf"

@@ -57,6 +57,7 @@ from openinfer.lowering.vulkan.schedules.scatter import lower_scatter
 from openinfer.lowering.vulkan.schedules.side_by_side import side_by_side
 from openinfer.lowering.vulkan.schedules.softmax import lower_softmax
 from openinfer.lowering.vulkan.schedules.sort import lower_sort
+from openinfer.lowering.vulkan.schedules.unpack_blocks import lower_unpack_blocks
 from openinfer.lowering.vulkan.schedules.wide import mark_aligned, mark_exact
 from openinfer.lowering.vulkan.schedules.windows import lower_fold, lower_pool, lower_unfold
 from openinfer.runtime.sizes import Size
@@ -67,6 +68,7 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     GenericOp.name: lower_generic,
     nn.MatmulOp.name: lower_matmul,
     nn.MatvecOp.name: lower_matvec,
+    nn.UnpackBlocksOp.name: lower_unpack_blocks,
     nn.RowMatmulOp.name: lower_row_matmul,
     nn.ExpertMatmulOp.name: lower_expert_matmul,
     nn.SoftmaxOp.name: lower_softmax,

@@ -4,6 +4,7 @@
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
+    blocks            few rows beside a weight in blocks (`block_panels.py`)
     rows              of a weight that lies as matrices of 16 x 16 (`matmul_rows.py`)
     elements          an invocation computes an element: small products, those of 64 bits whose tiles do not
                       fit shared memory, and, a word at a time, those whose results share bytes
@@ -20,7 +21,7 @@ After, by elements:
       memref.store %sum, %y[%i, %j] : memref<?x32xf32>
     }
 
-Requires: bufferised; a right operand that has no layout but `#nn.tiles<16>`.
+Requires: bufferised; a right operand that has no layout but `#nn.tiles<16>`, or `#nn.blocks` and few rows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from openinfer.dialects.nn import MatmulOp, MatvecOp, RowMatmulOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
 from openinfer.lowering.kernels.long_sums import PRODUCTS
+from openinfer.lowering.vulkan.schedules.block_panels import few_rows_of_blocks, panels_of
 from openinfer.lowering.vulkan.schedules.forms import typical_rows
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
@@ -92,6 +94,8 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
     assert isinstance(op, MatmulOp)
     found = Product(b, op)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
+    if panels_of(op) is not None:
+        return few_rows_of_blocks(found, epilogue)
     if op.layout is not None:
         return lower_rows(found, epilogue)
     if packed_bits(found.output):
@@ -141,7 +145,8 @@ def lower_matvec(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of a product of few rows with all that it took in."""
     assert isinstance(op, MatvecOp)
     epilogue = Epilogue(b, op.output, extras_of(op), op.body[0].block if op.body else None)
-    return few_rows(Product(b, op), epilogue)
+    form = few_rows if panels_of(op) is None else few_rows_of_blocks
+    return form(Product(b, op), epilogue)
 
 
 def is_short(depth: Index) -> bool:

@@ -138,7 +138,7 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
             first_sum = b.mul(row, unit.sums)
             values = [total(b.add(first_sum, n)) for n in range(unit.sums)]
             if normed is not None:
-                factor = _over_square(found, total(b.add(row, sums)))
+                factor = over_square(found, total(b.add(row, sums)))
                 values = [b.insert(arith.MulfOp(value, factor)) for value in values]
             unit.store(epilogue, values, [*batch, row], own, known)
 
@@ -159,8 +159,11 @@ class _Unit:
 
     def __init__(self, found: Product) -> None:
         self.b = found.b
-        halves = found.op.halves if isinstance(found.op, MatvecOp) else None
-        self.half = halves.value.data if halves is not None else 0
+        op = found.op if isinstance(found.op, MatvecOp) else None
+        self.half = op.halves.value.data if op is not None and op.halves is not None else 0
+        turned = op is not None and op.interleaved is not None
+        self.apart, self.step = (1, 2) if turned else (self.half, 1)
+        """From a column to the other one, and from a place in a half to the next one."""
         self.width = 2 if self.half else 1
         """Columns of each."""
         self.sums = self.width * len(found.rights)
@@ -172,14 +175,14 @@ class _Unit:
             return number
         b = self.b
         block, place = b.floordiv(number, self.half), b.rem(number, self.half)
-        return b.add(b.mul(block, 2 * self.half), place)
+        return b.add(b.mul(block, 2 * self.half), b.mul(place, self.step))
 
     def columns(
         self, matrices: Sequence[Operand], number: SSAValue
     ) -> list[tuple[Operand, SSAValue]]:
         """The columns that the sums of one are those of."""
         b, column = self.b, self._column(number)
-        sides = [b.index(b.add(column, side * self.half)) for side in range(self.width)]
+        sides = [b.index(b.add(column, side * self.apart)) for side in range(self.width)]
         return [(matrix, side) for side in sides for matrix in matrices]
 
     def place(self, row: list[SSAValue], number: SSAValue) -> Place:
@@ -200,7 +203,7 @@ class _Unit:
         """The epilogue of one, and its store; `known`: what the epilogue reads."""
         b, column = self.b, self._column(number)
         for side, value in enumerate(epilogue.finish_all(sums, self.place(row, number), known)):
-            b.store(value, epilogue.output, [*row, b.add(column, side * self.half)])
+            b.store(value, epilogue.output, [*row, b.add(column, side * self.apart)])
 
 
 def _weight(
@@ -213,7 +216,7 @@ def _weight(
     return [convert(b, value, found.sums) for value in load_wide(b, buffer, [place], lanes)]
 
 
-def _over_square(found: Product, squares: SSAValue) -> SSAValue:
+def over_square(found: Product, squares: SSAValue) -> SSAValue:
     """1 / sqrt(mean + eps) of the squares of a row."""
     b, op = found.b, found.op
     assert isinstance(op, MatvecOp)

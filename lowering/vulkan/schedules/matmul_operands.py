@@ -147,8 +147,11 @@ class Product:
 
     def operands(self, batch: Sequence[Index]) -> tuple[Operand, Operand]:
         """Both operands in a batch of the result."""
-        left = self._operand(self.left, self.left_along, self.rows, batch)
-        return left, self.matrices(batch)[0]
+        return self.left_operand(batch), self.matrices(batch)[0]
+
+    def left_operand(self, batch: Sequence[Index]) -> Operand:
+        """The left one."""
+        return self._operand(self.left, self.left_along, self.rows, batch)
 
     def left_place(self, batch: Sequence[Index]) -> tuple[Index, ...]:
         """The leading indices of the left operand in a batch of the result."""

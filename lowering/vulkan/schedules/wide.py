@@ -107,8 +107,7 @@ def _is_same(value: SSAValue) -> bool:
 def _is_multiple(value: SSAValue, unit: int) -> bool:
     owner = value.owner
     if isinstance(owner, nn.SizeOp):
-        size = owner.size.data
-        return size // unit * unit == size
+        return owner.size.data.is_multiple_of(unit)
     if isinstance(owner, arith.ConstantOp):
         return isinstance(owner.value, IntegerAttr) and owner.value.value.data % unit == 0
     if isinstance(owner, arith.MuliOp):

@@ -32,3 +32,22 @@ builtin.module attributes {openinfer.target = "avx2"} {
     func.return %y, %z : tensor<2x2x12xf32>, tensor<2x2x12xf32>
   }
 }
+
+// -----
+
+// A device: both matrices of a gated layer, and what is unpacked for others, lie in panels of 16 columns.
+// CHECK: func.func @step(%x: tensor<1x64xf32>, %W_blocks: tensor<1x2x544xi8>, %V_blocks: tensor<1x2x544xi8>)
+// CHECK-NEXT: nn.matvec(%x, %W_blocks, %V_blocks) {pair, maps = [], layout = #nn.blocks<q8_0, 16>} {
+// CHECK: nn.unpack_blocks(%W_blocks) {layout = #nn.blocks<q8_0, 16>} : (tensor<1x2x544xi8>) -> tensor<12x64xf16>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["w"], block = "q8_0"}, {variable = "V", sources = ["v"], block = "q8_0"}]}
+  func.func @step(%x: tensor<1x64xf32>, %W: tensor<12x64x!nn.block<q8_0>>, %V: tensor<12x64x!nn.block<q8_0>>) -> (tensor<1x12xf32>, tensor<12x64xf16>) {
+    %y = nn.matvec(%x, %W, %V) {pair, maps = []} {
+    ^bb0(%0: f32, %1: f32):
+      %2 = arith.mulf %0, %1 : f32
+      nn.yield %2 : f32
+    } : (tensor<1x64xf32>, tensor<12x64x!nn.block<q8_0>>, tensor<12x64x!nn.block<q8_0>>) -> tensor<1x12xf32>
+    %u = nn.unpack_blocks(%W) : (tensor<12x64x!nn.block<q8_0>>) -> tensor<12x64xf16>
+    func.return %y, %u : tensor<1x12xf32>, tensor<12x64xf16>
+  }
+}

@@ -112,3 +112,38 @@ func.func @convolution(%x: tensor<1x4x8x8xf32>, %w: tensor<6x4x1x1xf32>, %b: ten
   } -> tensor<1x6x8x8xf32>
   func.return %z : tensor<1x6x8x8xf32>
 }
+
+// -----
+
+// A device that multiplies matrices of f16: a gate is a kernel of its own where rows are many, a function behind a bias is
+// none.
+// CHECK-LABEL: func.func @step(%x: tensor<?x64xf16
+// CHECK: %g = nn.matmul(%x, %w) {transpose_b} :
+// CHECK-NEXT: tensor.empty
+// CHECK-NEXT: linalg.generic
+// CHECK: nn.matmul(%x, %w) extras(%b) {transpose_b
+// CHECK-NOT: linalg.generic
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#column = affine_map<(d0, d1) -> (d1)>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.matrices} {
+  func.func @step(%x: tensor<?x64xf16, #nn.dims<N, 64>>, %w: tensor<32x64xf16>, %u: tensor<?x32xf32, #nn.dims<N, 32>>, %b: tensor<32xf32>) -> (tensor<?x32xf32, #nn.dims<N, 32>>, tensor<?x32xf32, #nn.dims<N, 32>>) {
+    %n = nn.size "N"
+    %g = nn.matmul(%x, %w) {transpose_b} : (tensor<?x64xf16, #nn.dims<N, 64>>, tensor<32x64xf16>) -> tensor<?x32xf32, #nn.dims<N, 32>>
+    %e = tensor.empty(%n) : tensor<?x32xf32, #nn.dims<N, 32>>
+    %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%g, %u : tensor<?x32xf32, #nn.dims<N, 32>>, tensor<?x32xf32, #nn.dims<N, 32>>) outs(%e : tensor<?x32xf32, #nn.dims<N, 32>>) {
+    ^bb0(%0: f32, %1: f32, %2: f32):
+      %3 = math.exp %0 : f32
+      %4 = arith.mulf %3, %1 : f32
+      linalg.yield %4 : f32
+    } -> tensor<?x32xf32, #nn.dims<N, 32>>
+    %h = nn.matmul(%x, %w) {transpose_b} : (tensor<?x64xf16, #nn.dims<N, 64>>, tensor<32x64xf16>) -> tensor<?x32xf32, #nn.dims<N, 32>>
+    %f = tensor.empty(%n) : tensor<?x32xf32, #nn.dims<N, 32>>
+    %z = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%h, %b : tensor<?x32xf32, #nn.dims<N, 32>>, tensor<32xf32>) outs(%f : tensor<?x32xf32, #nn.dims<N, 32>>) {
+    ^bb0(%0: f32, %1: f32, %2: f32):
+      %3 = arith.addf %0, %1 : f32
+      %4 = math.exp %3 : f32
+      linalg.yield %4 : f32
+    } -> tensor<?x32xf32, #nn.dims<N, 32>>
+    func.return %y, %z : tensor<?x32xf32, #nn.dims<N, 32>>, tensor<?x32xf32, #nn.dims<N, 32>>
+  }
+}

@@ -164,6 +164,41 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// Columns that are neighbours: halves are interleaved. The conversion behind the rotation joins its body.
+// CHECK-LABEL: func.func @step(%h: tensor<1x128xf32>
+// CHECK-NOT: linalg.generic
+// CHECK: [[K:%\S+]] = nn.matvec(%h, %a) extras(%c) {halves = 16 : i64, interleaved, maps = [affine_map<(d0, d1, d2) -> (0, d2)>]} {
+// CHECK: [[L:%\S+]] = arith.truncf %{{.*}} : f32 to f16
+// CHECK: [[H:%\S+]] = arith.truncf %{{.*}} : f32 to f16
+// CHECK-NEXT: nn.yield [[L]], [[H]] : f16, f16
+// CHECK: [[Y:%\S+]] = nn.reshape([[K]]) : (tensor<1x64xf16>) -> tensor<1x64xf16>
+// CHECK: func.return [[Y]]
+#own = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+#other = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3 * -1 + 1)>
+#angle = affine_map<(d0, d1, d2, d3) -> (d0, d2)>
+#id = affine_map<(d0, d1) -> (d0, d1)>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan"} {
+  func.func @step(%h: tensor<1x128xf32>, %a: tensor<64x128xf16>, %c: tensor<1x16xf32>) -> tensor<1x64xf16> {
+    %e = tensor.empty() : tensor<1x2x16x2xf32>
+    %f = tensor.empty() : tensor<1x64xf16>
+    %k = nn.matmul(%h, %a) {transpose_b} : (tensor<1x128xf32>, tensor<64x128xf16>) -> tensor<1x64xf32>
+    %r = nn.reshape(%k) : (tensor<1x64xf32>) -> tensor<1x2x16x2xf32>
+    %y = linalg.generic {indexing_maps = [#own, #other, #angle, #own], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%r, %r, %c : tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>, tensor<1x16xf32>) outs(%e : tensor<1x2x16x2xf32>) {
+    ^bb0(%0: f32, %1: f32, %2: f32, %3: f32):
+      %4 = arith.mulf %0, %2 : f32
+      %5 = arith.subf %4, %1 : f32
+      linalg.yield %5 : f32
+    } -> tensor<1x2x16x2xf32>
+    %s = nn.reshape(%y) : (tensor<1x2x16x2xf32>) -> tensor<1x64xf32>
+    %z = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%s : tensor<1x64xf32>) outs(%f : tensor<1x64xf16>) {
+    ^bb0(%0: f32, %1: f16):
+      %2 = arith.truncf %0 : f32 to f16
+      linalg.yield %2 : f16
+    } -> tensor<1x64xf16>
+    func.return %z : tensor<1x64xf16>
+  }
+}
+// -----
 // A product that somebody else reads, one of two rows, an operand that follows halves, a body that asks for
 // blocks: all stay.
 // CHECK-LABEL: func.func @step(%h: tensor<1x128xf16>

@@ -104,3 +104,48 @@ builtin.module attributes {openinfer.target = "avx2"} {
     func.return %y : tensor<2x2x8xf64>
   }
 }
+
+// -----
+
+// A device: the product of one row reads blocks, one of many rows has the weight unpacked in front of it, in f16 where
+// products may be rounded.
+// CHECK: {variable = "W", sources = ["w"], block = "q8_0"}
+// CHECK: nn.matmul(%x, %W) {transpose_b} : (tensor<1x64xf32>, tensor<8x64x!nn.block<q8_0>>) -> tensor<1x8xf32>
+// CHECK-NEXT: [[V:%\S+]] = nn.unpack_blocks(%W) : (tensor<8x64x!nn.block<q8_0>>) -> tensor<8x64xf16>
+// CHECK-NEXT: nn.matmul(%y, [[V]]) {transpose_b} : (tensor<?x64xf32, #nn.dims<N, 64>>, tensor<8x64xf16>)
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.precision = "q8"} {
+  nn.interface {inputs = ["x", "y"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}]}
+  func.func @step(%x: tensor<1x64xf32>, %y: tensor<?x64xf32, #nn.dims<N, 64>>, %W: tensor<8x64xf32>) -> (tensor<1x8xf32>, tensor<?x8xf32, #nn.dims<N, 8>>) {
+    %a = nn.matmul(%x, %W) {transpose_b} : (tensor<1x64xf32>, tensor<8x64xf32>) -> tensor<1x8xf32>
+    %b = nn.matmul(%y, %W) {transpose_b} : (tensor<?x64xf32, #nn.dims<N, 64>>, tensor<8x64xf32>) -> tensor<?x8xf32, #nn.dims<N, 8>>
+    func.return %a, %b : tensor<1x8xf32>, tensor<?x8xf32, #nn.dims<N, 8>>
+  }
+}
+
+// -----
+
+// Exact ones are unpacked to f32.
+// CHECK: nn.unpack_blocks(%W) : (tensor<8x64x!nn.block<q4_0>>) -> tensor<8x64xf32>
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  nn.interface {inputs = ["x", "y"], weights = [{variable = "W", sources = ["w"], formats = ["q4_0"]}]}
+  func.func @step(%x: tensor<1x64xf32>, %y: tensor<9x64xf32>, %W: tensor<8x64xf32>) -> (tensor<1x8xf32>, tensor<9x8xf32>) {
+    %a = nn.matmul(%x, %W) {transpose_b} : (tensor<1x64xf32>, tensor<8x64xf32>) -> tensor<1x8xf32>
+    %b = nn.matmul(%y, %W) {transpose_b} : (tensor<9x64xf32>, tensor<8x64xf32>) -> tensor<9x8xf32>
+    func.return %a, %b : tensor<1x8xf32>, tensor<9x8xf32>
+  }
+}
+
+// -----
+
+// A product of many rows alone gains nothing by blocks, and no kernel of the device reads q4_k.
+// CHECK: {variable = "W", sources = ["w"], formats = ["q8_0"]},
+// CHECK-NEXT: {variable = "V", sources = ["v"], formats = ["q4_k"]}
+// CHECK-NOT: nn.unpack_blocks
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  nn.interface {inputs = ["y", "x"], weights = [{variable = "W", sources = ["w"], formats = ["q8_0"]}, {variable = "V", sources = ["v"], formats = ["q4_k"]}]}
+  func.func @step(%y: tensor<9x64xf32>, %x: tensor<1x256xf32>, %W: tensor<8x64xf32>, %V: tensor<8x256xf32>) -> (tensor<9x8xf32>, tensor<1x8xf32>) {
+    %a = nn.matmul(%y, %W) {transpose_b} : (tensor<9x64xf32>, tensor<8x64xf32>) -> tensor<9x8xf32>
+    %b = nn.matmul(%x, %V) {transpose_b} : (tensor<1x256xf32>, tensor<8x256xf32>) -> tensor<1x8xf32>
+    func.return %a, %b : tensor<9x8xf32>, tensor<1x8xf32>
+  }
+}

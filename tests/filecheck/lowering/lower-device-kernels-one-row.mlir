@@ -115,6 +115,34 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// The same of neighbouring columns: workgroup n has those from 2 n on.
+// CHECK-LABEL: func.func private @matvec_0
+// CHECK: [[FIRST:%\S+]] = arith.muli %{{.*}}, %c2
+// CHECK: memref.store %{{.*}}, %y
+// CHECK: [[NEXT:%\S+]] = arith.addi %{{.*}}, %c1
+// CHECK: memref.store %{{.*}}, %y[{{.*}}, [[NEXT]]]
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step() {
+    %a = memref.alloc() {openinfer.memory = "device"} : memref<1x512xf16>
+    %g = memref.alloc() {openinfer.memory = "device"} : memref<256x512xf16>
+    %c = memref.alloc() {openinfer.memory = "device"} : memref<1x32xf32>
+    %y = memref.alloc() {openinfer.memory = "device"} : memref<1x256xf16>
+    func.call @matvec_0(%a, %g, %c, %y) : (memref<1x512xf16>, memref<256x512xf16>, memref<1x32xf32>, memref<1x256xf16>) -> ()
+    func.return
+  }
+  func.func private @matvec_0(%x: memref<1x512xf16>, %w: memref<256x512xf16>, %c: memref<1x32xf32>, %y: memref<1x256xf16>) {
+    nn.matvec(%x, %w) extras(%c) outs(%y) {halves = 32 : i64, interleaved, maps = [affine_map<(d0, d1, d2) -> (0, d2)>]} {
+    ^bb0(%0: f32, %1: f32, %2: f32):
+      %3 = arith.mulf %0, %2 : f32
+      %4 = arith.subf %3, %1 : f32
+      %5 = arith.truncf %4 : f32 to f16
+      %6 = arith.truncf %3 : f32 to f16
+      nn.yield %5, %6 : f16, f16
+    } : (memref<1x512xf16>, memref<256x512xf16>, memref<1x32xf32>, memref<1x256xf16>) -> ()
+    func.return
+  }
+}
+// -----
 // Two products that are started together: those of 64 columns have the first workgroups, those of 128 the
 // ones behind them, and count from there.
 // CHECK-LABEL: func.func @step

@@ -998,6 +998,12 @@ func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   func.return
 }
 // -----
+// CHECK: nn.matvec: interleaved says how halves of columns stand: there are no halves
+func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
+  %y = nn.matvec(%x, %w) {interleaved} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
 // CHECK: nn.matvec: halves of columns need a body, and one matrix
 func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
   %y = nn.matvec(%x, %w) {halves = 2 : i64} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
@@ -1025,6 +1031,24 @@ func.func @f(%x: tensor<1x8xf32>, %w: tensor<4x8xf32>) {
 // CHECK: nn.expert_matmul: x has shape [3, 4, 8], chosen [3, 2]: rows and choices differ
 func.func @f(%x: tensor<3x4x8xf32>, %w: tensor<5x6x8xf32>, %e: tensor<3x2xi32>) {
   %y = nn.expert_matmul(%x, %w, %e) : (tensor<3x4x8xf32>, tensor<5x6x8xf32>, tensor<3x2xi32>) -> tensor<3x2x6xf32>
+  func.return
+}
+// -----
+// CHECK: nn.matvec: the matrices lie in #nn.panels<16>, expected blocks
+func.func @f(%x: tensor<1x32xf32>, %w: tensor<1x32x16xf32>) {
+  %y = nn.matvec(%x, %w) {layout = #nn.panels<16>} : (tensor<1x32xf32>, tensor<1x32x16xf32>) -> tensor<1x4xf32>
+  func.return
+}
+// -----
+// CHECK: nn.unpack_blocks: the input has elements f32, expected blocks
+func.func @f(%w: tensor<4x32xf32>) {
+  %y = nn.unpack_blocks(%w) : (tensor<4x32xf32>) -> tensor<4x32xf32>
+  func.return
+}
+// -----
+// CHECK: nn.unpack_blocks: the result has elements i32, expected floats
+func.func @f(%w: tensor<4x32x!nn.block<q8_0>>) {
+  %y = nn.unpack_blocks(%w) : (tensor<4x32x!nn.block<q8_0>>) -> tensor<4x32xi32>
   func.return
 }
 // -----
