@@ -113,9 +113,11 @@ class Kernels:
                 if not cache.found:
                     self._check(check_words(one.words), one)
                 self._layout(one.bindings)
+            # The longest first, so that none is left for the end.
+            order = sorted(missing, key=lambda key: -len(missing[key].words))
             with ThreadPoolExecutor(min(MOST_THREADS, available_cpus(), len(missing))) as pool:
-                made = pool.map(lambda one: self._make(one, cache.handle), missing.values())
-                found = dict(zip(missing, made))
+                made = pool.map(lambda key: self._make(missing[key], cache.handle), order)
+                found = dict(zip(order, made))
             cache.keep()
             return found
         finally:

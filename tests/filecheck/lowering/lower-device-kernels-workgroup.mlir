@@ -178,3 +178,28 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// With a residual, for which a driver would take half a minute, subgroups multiply matrices there.
+// CHECK-LABEL: func.func private @rows_0(
+// CHECK-NOT: gpu.tensor_load
+// CHECK: gpu.subgroup_mma_compute
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64, openinfer.shared_memory = 49152 : i64, openinfer.invocations = 1024 : i64, openinfer.matrices, openinfer.workgroup_matrices} {
+  func.func @step() {
+    %n = nn.size "M"
+    %a = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x384xf16>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<384x384xf16>
+    %r = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x384xf16>
+    %y = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x384xf16>
+    func.call @rows_0(%a, %w, %r, %y) : (memref<?x384xf16>, memref<384x384xf16>, memref<?x384xf16>, memref<?x384xf16>) -> ()
+    func.return
+  }
+  func.func private @rows_0(%x: memref<?x384xf16>, %w: memref<384x384xf16>, %r: memref<?x384xf16>, %y: memref<?x384xf16>) {
+    nn.matmul(%x, %w) extras(%r) outs(%y) {transpose_b, maps = [affine_map<(d0, d1) -> (d0, d1)>]} {
+    ^bb0(%0: f32, %1: f16):
+      %2 = arith.truncf %0 : f32 to f16
+      %3 = arith.addf %2, %1 : f16
+      nn.yield %3 : f16
+    } : (memref<?x384xf16>, memref<384x384xf16>, memref<?x384xf16>, memref<?x384xf16>) -> ()
+    func.return
+  }
+}

@@ -35,4 +35,4 @@ func.func @tensors(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
 // OTHERS-NOT:     nn.cumsum
 // OTHERS:         arith.addf
 
-// UNKNOWN: error[OI0590]: bad options for pass 'lower-kernels': no kernels are called 'softmaxes': groups are attention, convolution
+// UNKNOWN: error[OI0590]: bad options for pass 'lower-kernels': no kernels are called 'softmaxes': groups are attention, blocks, convolution
