@@ -113,6 +113,15 @@ def unknown(x: Any, y: Any) -> Any:
     return second + torch.rand(3, 3), x[x > 0], F.dropout(x, 0.5), x.to(torch.complex64)
 
 
+def test_a_size_that_the_export_fixed_is_refused() -> None:
+    """PyTorch takes a size that became 1 in the example for the number 1."""
+    module = nn.Sequential(
+        nn.Conv2d(1, 1, 3, stride=2, padding=1), nn.Conv2d(1, 1, 3, stride=2), nn.BatchNorm2d(1)
+    ).eval()
+    with pytest.raises(UnsupportedError, match=r"fixed a size of its result, f32\[B, 1, 1, 1\]"):
+        oi.from_torch(module, (torch.randn(2, 1, 6, 6),), {"input": ("B", None, "H", "W")})
+
+
 def test_all_refusals_come_at_once_with_their_lines() -> None:
     pair = (torch.rand(3, 3), torch.rand(3, 3))
     with pytest.raises(UnsupportedError) as caught:

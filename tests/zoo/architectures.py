@@ -280,7 +280,7 @@ def architectures() -> list[Architecture]:
         Architecture(
             "autoencoder 1d", "audio", _autoencoder, _rows("input", 3, 32), {"input": ("B",)}
         ),
-        _vision("ResNet18", _named("resnet18"), varying=True),
+        _vision("ResNet18", _named("resnet18"), 64, varying=True),
         _vision("ResNet50", _named("resnet50")),
         _vision("VGG11", _named("vgg11_bn")),
         _vision("AlexNet", _named("alexnet"), 64),

@@ -129,6 +129,14 @@ class Reader:
             one == other or equal_if_exact(one, other) or _often_equal(one, other)
             for one, other in zip(found.dims, spec.dims)
         )
+        if not same and any(
+            other.constant is not None and one.constant is None
+            for one, other in zip(found.dims, spec.dims)
+        ):
+            raise Refused(
+                f"the export fixed a size of its result, {spec}, which is {found.spec} for other inputs",
+                "export with an example whose sizes do not become 0 or 1 on the way",
+            )
         if not same:
             raise Refused(f"its result is {spec}, the import made {found.spec}: please report this")
         return cast_to(self.g, found, spec.dtype)
