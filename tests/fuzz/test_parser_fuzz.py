@@ -23,7 +23,7 @@ from openinfer.compiler.model_mistakes import all_mistakes
 from openinfer.dialects import graph, opset
 from openinfer.runtime.dtypes import DTYPES
 
-SLOWEST = 5.0
+SLOWEST = 10.0
 """Seconds for one text: far more than any needs, so that a slow machine does not fail."""
 
 

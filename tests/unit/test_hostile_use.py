@@ -115,7 +115,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("compile p.oi -o p.oi", 2, "would overwrite"),
         ("compile p.oi --target neon", 1, "OI0710"),
         ("export p.oi -o folder.json", 1, "OI0557"),
-        ("export p.oi -o p.txt", 2, "neither .json nor .oi"),
+        ("export p.oi -o p.txt", 2, "none of .json, .oi and .onnx"),
         ("trace absent.json", 1, "OI0557"),
         ("trace empty.json", 1, "OI0555"),
         ("trace event.json", 1, "OI0555"),

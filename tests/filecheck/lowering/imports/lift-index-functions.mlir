@@ -117,7 +117,7 @@ graph.block entry {
 }
 // -----
 // A condition is said shorter, also where the number that hides is finite.
-// CHECK: graph.op where([[C:[a-z0-9_]+]], zero, -3.0e+38) -> ([[W:[a-z0-9_]+]])
+// CHECK: graph.op where([[C:[a-z0-9_]+]], 0.0, -3.0e+38) -> ([[W:[a-z0-9_]+]])
 // CHECK-NOT: iota
 // CHECK: graph.op attention(x, x, x, [[W]]) -> (a)
 graph.variable given dynamic bool [B, L]
