@@ -117,8 +117,8 @@ _TEAM = frozenset({*_ENTRIES, "openinfer_team_wait", "openinfer_team_take", "ope
 _HELPERS = ("openinfer_team_record", "openinfer_team_report")
 """What these call, and the host's part, too: small, and in both."""
 
-_UNPACKS = re.compile(r"bitcast <[^\n]* x i(?:8|16)>")
-"""Bytes of a weight that become words of other sizes."""
+_UNPACKS = re.compile(r"(?:[sz]ext|[su]itofp|bitcast) <[^\n]* x i8>|bitcast <[^\n]* x i16>")
+"""Bytes of a weight that become words of other sizes, or numbers."""
 _OWN = "openinfer.own"
 """What a kernel is called while its name is not known."""
 OWN_MODULE = 150

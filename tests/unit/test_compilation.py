@@ -79,7 +79,9 @@ def test_large_kernels_are_modules_of_their_own() -> None:
 def test_kernels_that_unpack_bytes_go_through_the_passes_of_llvm() -> None:
     words = "%w = bitcast <16 x i32> %p to <64 x i8>\n"
     mask = "%m = load <16 x i8>, ptr %p\n%k = icmp ne <16 x i8> %m, zeroinitializer\n"
+    widened = "%w = sitofp <16 x i8> %p to <16 x float>\n"
     assert passes_for("matmul_0", words) is Passes.ALL
+    assert passes_for("matvec_0", widened) is Passes.ALL
     assert passes_for("prepare_0", words) is Passes.NONE
     assert passes_for("attention_0", mask) is Passes.NONE
 
