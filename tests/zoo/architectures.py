@@ -298,7 +298,10 @@ def architectures() -> list[Architecture]:
         _vision("ConvNeXt", _convnext, 32),
         _vision("ViT", _vit, 32),
         _vision("Swin", _swin, 32),
-        _vision("LR-ASPP", _segmentation("lraspp_mobilenet_v3_large")),
+        Architecture(
+            *("LR-ASPP", "image", _segmentation("lraspp_mobilenet_v3_large")),
+            *(_images("input", 32), {"input": ("B",)}),
+        ),
         _vision("DeepLabV3", _segmentation("deeplabv3_mobilenet_v3_large")),
         Architecture(
             *("R3D-18", "video", lambda: torchvision().models.video.r3d_18(num_classes=5)),
