@@ -14,11 +14,9 @@ from openinfer.compiler.importers.onnx.refusals import (
     ATTRIBUTE,
     CONTENT,
     DAMAGED,
-    TYPE,
     Refusal,
     Refusals,
 )
-from openinfer.dialects.ops.base import FLOATS, INTEGERS
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -120,9 +118,6 @@ class Node:
 
     def flag(self, name: str, default: bool = False) -> bool:
         return bool(self._attribute(name, int, default))
-
-    def int_or_none(self, name: str) -> int | None:
-        return self._attribute(name, int, None)
 
     def float(self, name: str, default: float) -> float:
         return short(self._attribute(name, (float, int), default))
@@ -252,11 +247,6 @@ class Node:
         """Refuses a form of the operator unless `good`."""
         if not good:
             self.refuse(form, hint)
-
-    def need_numbers(self, value: Value) -> None:
-        """Refuses what is neither float nor integer."""
-        if value.dtype not in FLOATS and value.dtype not in INTEGERS:
-            raise Refusal(TYPE, f"{self.op} of {value.dtype} is not supported")
 
     def const(self, array: Array | Sequence[Any], dtype: str, stem: str = "c") -> Value:
         """A small constant of ours."""
