@@ -31,6 +31,8 @@ PASSES: dict[str, str] = {
     "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
     "recognize-norms": "openinfer.lowering.graph.imports.recognize_norms:RecognizeNorms",
     "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
+    "recognize-quantized-linear": "openinfer.lowering.graph.imports.recognize_quantized_linear"
+    ":RecognizeQuantizedLinear",
     "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
     "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",

@@ -213,9 +213,9 @@ def _requantized(
     factor = g.op("div", g.op("mul", scales[0], scales[1]), scales[2])
     scaled = g.op("mul", g.op("cast", whole, to="f32"), factor)
     zero = node.x(result + 1)
-    rounded = g.op("cast", scaled, to="i32", rounding_mode="even")
     if zero.dtype not in INTEGERS:
         raise Refusal(TYPE, f"{node.op} with a result of {zero.dtype} is not supported")
-    if zero.rank and zero.dims[-1].constant == 1:
-        zero = g.op("reshape", zero, shape=[])
+    if all(dim.constant == 1 for dim in zero.dims):
+        return g.op("quantize", scaled, 1.0, _flat(node, zero), dtype=zero.dtype)
+    rounded = g.op("cast", scaled, to="i32", rounding_mode="even")
     return g.op("cast", g.op("add", rounded, g.op("cast", zero, to="i32")), to=zero.dtype)
