@@ -46,7 +46,8 @@ session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
 """
 _TABLE = """## Quantised models
 
-What a file of ONNX Runtime's quantiser holds becomes integer arithmetic in the text (`recognize-quantized-linear`):
+What a file of ONNX Runtime's quantiser holds becomes integer arithmetic in the text
+(`recognize-quantized-linear`):
 
 ```
 q = op quantize(x, 0.028, 11, dtype=i8);
@@ -56,13 +57,14 @@ f = op mul(f, 1.38e-05);                // scale of x, times that of w, over tha
 p = op quantize(f, 1.0, -128, dtype=i8);
 ```
 
-- `DequantizeLinear`, `MatMul`, `Gemm` or `Conv`, `QuantizeLinear` give exactly the codes of `QLinearMatMul` and
-  `QLinearConv`. The floats that they replace round every product, and differ by one code where a value lies
-  next to a half; ONNX Runtime makes the same choice. Codes of u8 are stored as i8, 128 less.
+- `DequantizeLinear`, `MatMul`, `Gemm` or `Conv`, `QuantizeLinear` give exactly the codes of
+  `QLinearMatMul` and `QLinearConv`. The floats that they replace round every product, and differ by one
+  code where a value lies next to a half; ONNX Runtime makes the same choice. Codes of u8 are stored as
+  i8, 128 less.
 - The bias must be i32 with the product of both scales; another one is added as a float, behind the sum.
-- Products of two activations, scales that the run computes, and weights of convolutions with a zero point stay
-  as the file has them.
-- `DynamicQuantizeLinear` with `MatMulInteger` is the same product; the run takes its zero point from the sums.
+- Products of two activations, scales that the run computes, and weights of convolutions with a zero
+  point stay as the file has them.
+- `DynamicQuantizeLinear` with `MatMulInteger` is the same product; its zero point is known to the run.
 
 ## Operators
 

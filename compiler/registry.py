@@ -54,6 +54,7 @@ PASSES: dict[str, str] = {
     "keep-narrow": "openinfer.lowering.nn.keep_narrow:KeepNarrow",
     "version-rows": "openinfer.lowering.nn.version_rows:VersionRows",
     "split-formats": "openinfer.lowering.nn.split_formats:SplitFormats",
+    "mark-byte-products": "openinfer.lowering.linalg.mark_byte_products:MarkByteProducts",
     "lower-precision": "openinfer.lowering.linalg.lower_precision:LowerPrecision",
     "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",
     "recognize-attention": "openinfer.lowering.nn.recognize_attention:RecognizeAttention",
