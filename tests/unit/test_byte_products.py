@@ -60,3 +60,17 @@ def test_of_activations(target: str) -> None:
     np.testing.assert_array_equal(np.asarray(found["y"]), wide @ z.astype(np.int64))
     want = wide @ v.astype(np.int64).swapaxes(-1, -2)
     np.testing.assert_array_equal(np.asarray(found["u"]), want)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_threads_share_the_panels_of_a_single_batch(dtype: str) -> None:
+    """Two threads pack one right operand, and both read what the other has packed."""
+    acc = ", acc=i32" if dtype == "i8" else ""
+    text = f"""dynamic {{ x: {dtype}[1, 128, 256]; z: {dtype}[1, 256, 1024]; }}
+    block entry {{ y = op matmul(x, z{acc}); return y; }}"""
+    executor = oi.compile(text, {}).make_executor(threads=2)
+    for _ in range(20):
+        x, z = drawn(1, 128, 256), drawn(1, 256, 1024)
+        given = "float32" if dtype == "f32" else "int8"
+        found = np.asarray(executor.run(x=x.astype(given), z=z.astype(given))["y"])
+        np.testing.assert_array_equal(found, x.astype(np.int64) @ z.astype(np.int64))

@@ -126,7 +126,8 @@ class MatmulLowering:
         batches = self._batches(operands)
         if self.blocks is not None:
             self.thread = self.build.insert(ThreadOp())
-        if batches and (self.scratch is not None or self.op.in_quads):
+        shared = all(extent == 1 for extent in batches)
+        if not shared and (self.scratch is not None or self.op.in_quads):
             # Threads share the panels of one product, but different ones work on different batches.
             self.slot = self.build.insert(ThreadOp())
         over_batches(
