@@ -66,6 +66,19 @@ p = op quantize(f, 1.0, -128, dtype=i8);
   point stay as the file has them.
 - `DynamicQuantizeLinear` with `MatMulInteger` is the same product; its zero point is known to the run.
 
+## Operators of ONNX Runtime
+
+Of `com.microsoft`, each held against ONNX Runtime where its CPU has it
+(`tests/unit/test_onnx_contrib*.py`): `Attention`,
+`BiasAdd`, `BiasGelu`, `BiasSplitGelu`, `DequantizeLinear`, `DynamicQuantizeMatMul`,
+`EmbedLayerNormalization`, `FastGelu`, `FusedConv`, `FusedGemm`, `FusedMatMul`, `Gelu`,
+`GroupQueryAttention`, `MatMulIntegerToFloat`, `MatMulNBits`, `MoE`, `MultiHeadAttention`, `NhwcConv`,
+`QAttention`, `QEmbedLayerNormalization`, `QGemm`, `QLinearAdd`, `QLinearAveragePool`, `QLinearConcat`,
+`QLinearConv`, `QLinearGlobalAveragePool`, `QLinearLeakyRelu`, `QLinearMul`, `QLinearReduceMean`,
+`QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QuantizeLinear`, `QuickGelu`, `RotaryEmbedding`,
+`SimplifiedLayerNormalization`, `SkipLayerNormalization`, `SkipSimplifiedLayerNormalization`,
+`TransposeMatMul`. Elementwise ones of integers round twice, as there; a code may differ by one.
+
 ## Operators
 
 `onnx {version}` has {cases} tests, {plain} of an operator and {bodies} of the body of one. {passed}
