@@ -18,7 +18,7 @@ def drawn(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
     return found
 
 
-SHAPES = [(1, 64, 32), (3, 300, 70), (9, 67, 33), (17, 130, 5), (5, 16, 16)]
+SHAPES = [(3, 300, 70), (9, 67, 33)]
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -91,7 +91,7 @@ def test_products(a: str, b: str) -> None:
     floats: Inputs = coded("x", x) | coded("w", w)
     floats["c"] = bias
     text = agree("QGemm", floats, ("x_s", "x_z", "w", "w_s", "w_z", "c"))
-    assert 'acc="i32"' in text
+    assert "acc=i32" in text
     turned = coded("x", x) | coded("w", np.ascontiguousarray(w.T))
     turned["c"] = bias
     turned |= result(a, 0.05)
@@ -103,7 +103,7 @@ def test_products(a: str, b: str) -> None:
         agree("MatMulIntegerToFloat", each, weights)
         agree("MatMulIntegerToFloat", each | {"c": f32(6)}, (*weights, "c"))
         more: Inputs = {"x": f32(3, 20), "w": w, "s": scale(), "z": zero(b), "c": f32(6)}
-        assert 'acc="i32"' in agree("DynamicQuantizeMatMul", more, ("w", "s", "z", "c"))
+        assert "acc=i32" in agree("DynamicQuantizeMatMul", more, ("w", "s", "z", "c"))
 
 
 @pytest.mark.parametrize("last", [0, 1])
@@ -126,7 +126,7 @@ def test_attention_of_integers() -> None:
     }
     weights = tuple(name for name in inputs if name not in ("x", "seen"))
     text = agree("QAttention", inputs, weights, num_heads=3)
-    assert 'acc="i32"' in text
+    assert "acc=i32" in text
     inputs["seen"] = None
     agree("QAttention", inputs, weights, num_heads=3, unidirectional=1)
 

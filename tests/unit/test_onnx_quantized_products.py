@@ -146,7 +146,7 @@ def test_codes_are_those_that_the_operators_define(name: str) -> None:
     case = CASES[name]
     tensors = tensors_of(case)
     graph, package = oi.from_onnx(model_of(case, tensors))
-    assert str(graph).count('acc="i32"') == 1
+    assert str(graph).count("acc=i32") == 1
     random = np.random.default_rng(5)
     shape = (2, 4, 7, 8) if case.op == "Conv" else (30, 20)
     x = (2 * random.standard_normal(shape)).astype(np.float32)
@@ -214,7 +214,7 @@ def test_dynamic_quantisation(dtype: str, zero: int) -> None:
     for name, one in (("w", w), ("t", t), ("v", v)):
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(one), name))
     graph, package = oi.from_onnx(model)
-    assert 'acc="i32"' in str(graph)
+    assert "acc=i32" in str(graph)
     x = random.standard_normal((2, 3, 20), dtype=np.float32)
     low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
     s = (high - low) / np.float32(255)

@@ -244,7 +244,7 @@ class Editor:
 
     def _setting(self, spec: opset.OpSpec | None, key: str, value: Any) -> Any:
         setting = spec.setting(key) if spec is not None and key else None
-        if setting is not None and setting.kind == "dtype" and isinstance(value, str):
+        if setting is not None and setting.kind in ("dtype", "dtypes") and isinstance(value, str):
             return NameRef(value)
         if isinstance(value, list | tuple):
             return tuple(self._setting(spec, "", one) for one in value)  # pyright: ignore[reportUnknownVariableType]

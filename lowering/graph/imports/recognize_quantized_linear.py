@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from openinfer.dialects.graph import Operand, OpOp, RefAttr
+from openinfer.dialects.graph import LiteralAttr, Operand, OpOp, RefAttr
 from openinfer.dialects.ops.base import TensorSpec
 from openinfer.lowering.graph.imports.drop_dead import drop_dead
 from openinfer.lowering.graph.imports.editing import Editor, literal
@@ -57,7 +57,8 @@ class RecognizeQuantizedLinear(ModulePass):
     floats that it replaces round every product and every sum of a row, and divide by r instead: codes
     differ by one where a value lies that close to a half.
 
-    Products of integers that are centred already, `sub(cast(q), z)`, become the same.
+    Products of integers that are centred already, `sub(cast(q), z)`, become the same. Known zero points
+    are numbers; what is dequantised and quantised again with the same numbers goes.
 
     Requires: level `graph`, as a reader of a foreign model writes it; constants not folded.
     Leaves: products of two activations; scales or zero points that are no constants, but for the zero point
@@ -71,6 +72,8 @@ class RecognizeQuantizedLinear(ModulePass):
         editor = Editor(op)
         for one in editor.uses.ops():
             _round_trip(editor, one)
+        for one in editor.uses.ops():
+            _zero_point(editor, one)
         codes = Codes(editor)
         for one in editor.uses.ops():
             if one.parent is not None and kind(one) in ("linear", "matmul", *CONVOLUTIONS):
@@ -114,6 +117,21 @@ def _round_trip(editor: Editor, op: OpOp) -> None:
     for move in reversed(moves[1:]):
         codes = editor.insert(op, kind(move), [codes], written_settings(move))
     editor.redefine(op, kind(moves[0]), [codes], written_settings(moves[0]))
+
+
+def _zero_point(editor: Editor, op: OpOp) -> None:
+    """dequantize(q, s, z) of a known z: dequantize(q, s, 3), or dequantize(q, s) for zeros; so of quantize"""
+    if op.parent is None or kind(op) not in ("dequantize", "quantize") or len(op.inputs.data) != 3:
+        return
+    *others, zero = op.inputs.data
+    known = content_of(editor.uses, zero)
+    if known is None or isinstance(zero, LiteralAttr):
+        return
+    if not known.any():
+        editor.redefine(op, kind(op), others, written_settings(op))
+    elif known.size == 1:
+        number = literal(int(known.reshape(())))
+        editor.redefine(op, kind(op), [*others, number], written_settings(op))
 
 
 def _equal(editor: Editor, a: Operand, b: Operand) -> bool:

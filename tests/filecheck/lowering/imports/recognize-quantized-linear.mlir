@@ -4,11 +4,11 @@
 // CHECK: graph.variable w_bias constant i32 [2] {ref = "w.bias"}
 // CHECK: graph.op quantize(x, 0.5, -125) -> ([[Q:.*]]) settings {dtype = #graph.name<i8>}
 // CHECK-NEXT: graph.assign
-// CHECK-NEXT: graph.op linear([[Q]], w, w_bias) -> ([[N:.*]]) settings {acc = "i32"}
+// CHECK-NEXT: graph.op linear([[Q]], w, w_bias) -> ([[N:.*]]) settings {acc = #graph.name<i32>}
 // CHECK-NEXT: graph.assign
 // CHECK-NEXT: graph.op cast([[N]]) -> ([[F:.*]]) settings {to = #graph.name<f32>}
 // CHECK-NEXT: graph.op mul([[F]], 0.03125) -> (u)
-// CHECK-NEXT: graph.op quantize(u, 1.0, z) -> (p) settings {dtype = #graph.name<u8>}
+// CHECK-NEXT: graph.op quantize(u, 1.0, 3) -> (p) settings {dtype = #graph.name<u8>}
 graph.variable x dynamic f32 [B, 4]
 graph.variable s constant f32 {init = 0.5}
 graph.variable t constant f32 {init = 0.25}
@@ -35,7 +35,7 @@ graph.block entry {
 // -----
 // Integers that are centred already; the zero point is known to the run alone.
 // CHECK: graph.op mul({{.*}}, w_sums) -> ([[M:.*]])
-// CHECK: graph.op matmul(x, w) -> ([[P:.*]]) settings {acc = "i32"}
+// CHECK: graph.op matmul(x, w) -> ([[P:.*]]) settings {acc = #graph.name<i32>}
 // CHECK-NEXT: graph.op sub([[P]], [[M]]) -> (y)
 graph.variable x dynamic i8 [B, 4]
 graph.variable z dynamic i8
