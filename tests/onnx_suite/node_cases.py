@@ -172,7 +172,8 @@ def _check(case: Case, compiled: bool) -> None:
 
 def _compare(case: Case, result: Array, want: Array) -> None:
     assert result.shape == want.shape
-    if case.operator in RANDOM:
+    dropped = case.name.startswith("test_training_dropout") and "zero_ratio" not in case.name
+    if case.operator in RANDOM or dropped:
         return
     if want.dtype.kind == "f" or "float" in want.dtype.name:
         rtol = max(case.rtol, ROUNDING.get(want.dtype.name, 0.0))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value
 from openinfer.compiler.importers.onnx.node import Node, Result, literal_of, operator
 from openinfer.compiler.importers.onnx.protos import element_dtype
+from openinfer.compiler.importers.onnx.training import trained_dropout
 from openinfer.dialects.ops.base import FLOATS, INTEGERS, SIGNED
 
 _SAME = {
@@ -250,12 +251,8 @@ def identity(node: Node) -> Result | list[Result]:
         return item
     node.ignore("ratio", "seed", "is_test")
     if node.there(2):
-        training = node.number(2)
-        node.need(
-            not training or (node.there(1) and node.number(1) == 0),
-            "training_mode=true",
-            "export the model in eval mode",
-        )
+        if node.number(2) and not (node.there(1) and node.number(1) == 0):
+            return trained_dropout(node)
     node.need(not node.flag("training_mode"), "training_mode=1")
     if not node.wants(1):
         return item

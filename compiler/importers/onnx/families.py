@@ -7,7 +7,9 @@ from openinfer.compiler.importers.onnx import (
     contrib_fused,
     contrib_quantised,
     control,
+    deformable,
     elementwise,
+    features,
     grouped_attention,
     indexing,
     layout,
@@ -19,24 +21,18 @@ from openinfer.compiler.importers.onnx import (
     reduce,
     resize,
     sampling,
+    sequences,
     signal,
+    training,
     windows,
 )
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(
-        activations,
-        attention,
-        contrib,
-        contrib_fused,
-        contrib_quantised,
-        control,
-        elementwise,
-        grouped_attention,
-    ),
-    *(indexing, layout, make, normalise),
-    *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
+    *(activations, attention, contrib, contrib_fused, contrib_quantised, control),
+    *(deformable, elementwise, features, grouped_attention, indexing, layout, make),
+    *(normalise, products, quantised, recurrent, reduce, resize, sampling, sequences),
+    *(signal, training, windows),
 )
 
 __all__ = ["FAMILIES", "HANDLERS"]

@@ -6,14 +6,16 @@ from openinfer.compiler.importers.graph_writer import Value
 from openinfer.compiler.importers.onnx.items import number_of
 from openinfer.compiler.importers.onnx.node import Node, Result, operator
 from openinfer.compiler.importers.onnx.refusals import DAMAGED, Refusal
+from openinfer.compiler.importers.onnx.training import trained_batch_norm
 
 
 @operator("BatchNormalization")
-def batch_normalization(node: Node) -> Result:
+def batch_normalization(node: Node) -> Result | list[Result]:
     x = node.x(0)
     node.ignore("momentum", "consumed_inputs", "is_test")
     node.expect("spatial", 1)
-    node.expect("training_mode", 0)
+    if node.flag("training_mode"):
+        return trained_batch_norm(node)
     node.need(
         not any(node.wants(place) for place in range(1, 5)),
         "statistics as results",

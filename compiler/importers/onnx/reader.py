@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,7 +118,10 @@ class _ModelReader:
             if item is None:
                 reader.refuse(Refusal(DAMAGED, f"nothing computes the output {info.name}"), "")
                 continue
-            results.append((outputs[info.name], item.value))
+            self._guard(
+                info.name,
+                lambda name=outputs[info.name], item=item: results.append((name, item.value)),
+            )
         self.refusals.raise_all(f"{self.source}: ")
         imported = g.finish(results, source=self.source, calls=len(graph.node))
         return OnnxProgram(imported, names, outputs)
@@ -354,16 +357,8 @@ class GraphReader:
                 result = of_value(name, result, used)
                 self._foldable(node, place, result)
             elif result.inputs != used or not result.name:
-                result = Item(
-                    name if not result.name else result.name,
-                    result.dtype,
-                    result.dims,
-                    result.content,
-                    result.tensor,
-                    result.make,
-                    result.fold,
-                    result.inputs | used,
-                )
+                # A sequence stays one.
+                result = replace(result, name=result.name or name, inputs=result.inputs | used)
             self.define(name, result)
 
     def _foldable(self, node: Node, place: int, result: Item) -> None:

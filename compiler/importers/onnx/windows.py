@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from openinfer.compiler.importers.graph_writer import Value
 from openinfer.compiler.importers.onnx.items import Array, number_of
 from openinfer.compiler.importers.onnx.node import Node, Result, operator, product
+from openinfer.compiler.importers.onnx.pooled_places import pool_with_places
 from openinfer.compiler.importers.onnx.refusals import CONTENT, DAMAGED, Refusal
+from openinfer.compiler.importers.onnx.transposed import cut, transposed_convolution
 from openinfer.dialects.ops.base import FLOATS
 
 
@@ -107,7 +110,7 @@ def convolution(node: Node, x: Value, w: Value, bias: Value | None, **settings: 
 def conv_transpose(node: Node) -> Result:
     g, x, w, bias = node.g, node.x(0), node.x(1), node.optional(2)
     axes = x.rank - 2
-    node.need(axes in (1, 2), f"{axes} axes")
+    node.need(1 <= axes <= 3, f"{axes} axes")
     kernel = _kernel(node, w)
     mode = node.text("auto_pad", "NOTSET")
     strides = node.ints("strides") or [1] * axes
@@ -144,6 +147,16 @@ def conv_transpose(node: Node) -> Result:
             upper = mode == "SAME_UPPER"
             before.append(small if upper else large)
             after.append(large if upper else small)
+    if axes == 3:
+        result = transposed_convolution(node, x, w, strides, dilations, node.int("group", 1))
+        extents = [
+            result.dims[2 + place] - before[place] - after[place] + extra[place]
+            for place in range(axes)
+        ]
+        result = cut(node, result, before, extents)
+        if bias is None:
+            return result
+        return g.op("add", result, g.op("reshape", bias, shape=[bias.dims[0], 1, 1, 1]))
     if axes == 1:
         x, w = g.op("unsqueeze", x, axes=[2]), g.op("unsqueeze", w, axes=[2])
         strides, dilations, extra = [1, *strides], [1, *dilations], [0, *extra]
@@ -178,11 +191,13 @@ def conv_transpose(node: Node) -> Result:
 
 
 @operator("MaxPool")
-def max_pool(node: Node) -> Result:
+def max_pool(node: Node) -> Result | list[Result]:
     x = node.x()
-    node.expect("storage_order", 0)
-    node.need(not node.wants(1), "Indices as a result")
     window = window_of(node, x, node.ints("kernel_shape") or [1])
+    if node.wants(1):
+        form = (window.kernel, window.strides, window.dilations, window.before, window.after)
+        return pool_with_places(node, x, *form)
+    node.expect("storage_order", 0)
     settings: dict[str, Any] = {}
     if any(one != 1 for one in window.dilations):
         settings["dilation"] = window.dilations
@@ -387,33 +402,23 @@ def col2im(node: Node) -> Result:
     strides = node.ints("strides") or [1] * axes
     dilations = node.ints("dilations") or [1] * axes
     pads = node.ints("pads") or [0] * (2 * axes)
-    node.need(axes == 2 and x.dtype in FLOATS, f"{axes} axes, or elements of {x.dtype}")
-    area = block[0] * block[1]
+    node.need(1 <= axes <= 3 and x.dtype in FLOATS, f"{axes} axes, or elements of {x.dtype}")
+    area = prod(block)
     counts = [
         (image[i] + pads[i] + pads[axes + i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1
         for i in range(axes)
     ]
     channels = x.dims[1] // area
     spread = g.op("reshape", x, shape=[x.dims[0] * channels, area, *counts])
-    place = g.op(
-        "reshape",
-        g.op(
-            "cast",
-            g.op(
-                "eq", g.op("iota", shape=[area, 1], axis=0), g.op("iota", shape=[1, area], axis=1)
-            ),
-            to=x.dtype,
-        ),
-        shape=[area, 1, *block],
+    rows, columns = (
+        g.op("iota", shape=shape, axis=i) for i, shape in enumerate(([area, 1], [1, area]))
     )
-    settings = {"stride": strides, "dilation": dilations}
-    result = g.op("conv_transpose2d", spread, place, **settings)
-    extents = [
-        (counts[i] - 1) * strides[i] + (block[i] - 1) * dilations[i] + 1 for i in range(axes)
-    ]
-    for i in range(axes):
-        missing = image[i] + pads[i] + pads[axes + i] - extents[i]
-        if missing > 0:
-            result = g.op("pad", result, pads=[0, missing], axes=[2 + i])
-        result = g.op("slice", result, axis=2 + i, start=pads[i], stop=pads[i] + image[i])
+    place = g.op("cast", g.op("eq", rows, columns), to=x.dtype)
+    place = g.op("reshape", place, shape=[area, 1, *block])
+    if axes == 2:
+        settings = {"stride": strides, "dilation": dilations}
+        result = g.op("conv_transpose2d", spread, place, **settings)
+    else:
+        result = transposed_convolution(node, spread, place, strides, dilations)
+    result = cut(node, result, pads[:axes], image)
     return g.op("reshape", result, shape=[x.dims[0], channels, *image])
