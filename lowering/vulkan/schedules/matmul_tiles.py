@@ -62,7 +62,8 @@ class Tile:
         """Whether invocations turn blocks of operands whose steps are neighbours, for sums of some bits."""
         block = BLOCK_ROWS * BLOCK_STEPS * self.size
         sides = self.rows * self.depth, self.columns * self.depth
-        return bits * BLOCK_ROWS == WIDEST and not any(side % block for side in sides)
+        each = self.each_row % BLOCK_ROWS or self.each_column % BLOCK_ROWS
+        return bits * BLOCK_ROWS == WIDEST and not each and not any(side % block for side in sides)
 
 
 LARGE = Tile(128, 128, 16, 8, 8)
