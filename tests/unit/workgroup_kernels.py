@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
+    ShuffleOp,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
     SubgroupMmaElementwiseOp,
@@ -56,6 +57,7 @@ _OF_TWO: dict[str, Callable[[Any, Any], Any]] = {
 }
 _OF_FLOATS: dict[str, Callable[..., Any]] = {
     "math.absf": np.abs,
+    "math.sqrt": np.sqrt,
     "math.exp2": np.exp2,
     "math.fma": lambda x, y, z: x * y + z,
     "arith.select": np.where,
@@ -170,6 +172,9 @@ class _Group:
             values[op.result] = self.subgroup
         elif isinstance(op, gpu.LaneIdOp):
             values[op.result] = self.thread % SUBGROUP
+        elif isinstance(op, ShuffleOp):
+            assert op.mode.data.value == "xor"
+            values[op.shuffled] = given[0][np.arange(SUBGROUP) ^ given[1]]
         elif op.name.startswith("vector."):
             self.neighbours(op, given)
         elif op.name == "memref.load":

@@ -91,9 +91,9 @@ MOST_SIZE = 128
 KEYS, ALL_KEYS = 64, 128
 """Keys of a round; those that are one round alone."""
 SUBGROUPS = (8, 4)
-"""Of a workgroup, where there is one round; else the last one. (On an NVIDIA H100, hand-written: causal attention
-of 512 tokens, 32/8 heads of 64, takes 12.5 us with 2, 11.7 with 4, 13.5 with 8; that of 64 x 12 heads x 128 x 32
-takes 19.4 with 4, 15.3 with 8.)"""
+"""Of a workgroup, where there is one round; else the last one. (On an NVIDIA H100, hand-written: causal
+attention of 512 tokens, 32/8 heads of 64, takes 12.5 us with 2, 11.7 with 4, 13.5 with 8; that of 64 x 12
+heads x 128 x 32 takes 19.4 with 4, 15.3 with 8.)"""
 EIGHT = VectorType(f16, [LANES])
 HALVES = MMAMatrixType.of(SIDE, SIDE, f16, "COp")
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
