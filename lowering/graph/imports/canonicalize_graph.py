@@ -17,6 +17,7 @@ from openinfer.dialects.ops.base import FLOATS, POINTWISE
 from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.lowering.graph.imports.drop_dead import drop_dead
 from openinfer.lowering.graph.imports.editing import Editor, literal
+from openinfer.lowering.graph.imports.patterns import shortest
 from openinfer.lowering.graph.imports.uses import kind, registered, settings_of, written_settings
 from openinfer.lowering.program.literals import wanted_values
 from openinfer.runtime.dtypes import DTYPES
@@ -292,6 +293,8 @@ def _literals(editor: Editor, op: OpOp) -> bool:
         if wanted_values(value, row) != (None, None):
             continue
         operands: list[Operand] = list(op.inputs.data)
+        if spec.dtype == "f32" and wanted_values(shortest(value), row) == (None, None):
+            value = shortest(value)
         operands[place] = literal(value)
         dtypes = _literal_dtype(editor, op, operands, place)
         if dtypes == spec.dtype and (
