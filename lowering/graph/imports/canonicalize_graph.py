@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -160,11 +161,14 @@ def _matrices(editor: Editor, op: OpOp) -> bool:
     result = uses.dims(op.outputs.data[0])
     if x is None or flat is None or result is None or len(x) < 3 or x[-2:] != flat[-2:]:
         return False
-    if result != (*x[:-2], x[-1], x[-2]):
+    lead = result[:-2]
+    if result[-2:] != (x[-1], x[-2]) or prod(lead, start=Size.of(1)) != flat[0]:
         return False
-    order = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
-    new = editor.redefine(op, "transpose", [joined.inputs.data[0]], {"perm": order})
-    return new is not None
+    matrices: Operand = joined.inputs.data[0]
+    if lead != x[:-2]:
+        matrices = editor.insert(op, "reshape", [matrices], {"shape": (*lead, *x[-2:])})
+    order = [*range(len(lead)), len(lead) + 1, len(lead)]
+    return editor.redefine(op, "transpose", [matrices], {"perm": order}) is not None
 
 
 def _cut(editor: Editor, op: OpOp) -> bool:
