@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar, cast
 
 from xdsl.context import Context
@@ -162,16 +163,14 @@ def _matrices(editor: Editor, op: OpOp) -> bool:
     result = uses.dims(op.outputs.data[0])
     if x is None or flat is None or result is None or len(x) < 3 or x[-2:] != flat[-2:]:
         return False
-    if len(result) < 3 or result[-2:] != (x[-1], x[-2]):
+    lead = result[:-2]
+    if result[-2:] != (x[-1], x[-2]) or prod(lead, start=Size.of(1)) != flat[0]:
         return False
-    source = joined.inputs.data[0]
-    rows = (*result[:-2], *x[-2:])
-    if rows != x:
-        if editor.infer("reshape", [source], {"shape": rows}) is None:
-            return False
-        source = editor.insert(op, "reshape", [source], {"shape": rows})
-    order = [*range(len(rows) - 2), len(rows) - 1, len(rows) - 2]
-    return editor.redefine(op, "transpose", [source], {"perm": order}) is not None
+    matrices: Operand = joined.inputs.data[0]
+    if lead != x[:-2]:
+        matrices = editor.insert(op, "reshape", [matrices], {"shape": (*lead, *x[-2:])})
+    order = [*range(len(lead)), len(lead) + 1, len(lead)]
+    return editor.redefine(op, "transpose", [matrices], {"perm": order}) is not None
 
 
 def _cut(editor: Editor, op: OpOp) -> bool:

@@ -91,19 +91,27 @@ graph.block entry {
   graph.return (t, n)
 }
 // -----
-// Matrices of heads that are repeated: the axes in front are joined in another way than they come apart.
+// Matrices that are transposed one by one, whose axes in front are others afterwards; rows that change places stay.
 // CHECK: graph.op reshape(x) -> ([[R:[a-z0-9_]+]]) settings {shape = [#graph.size<B>, 4 : i64, #graph.size<L>, 8 : i64]}
-// CHECK-NEXT: graph.op transpose([[R]]) -> (t) settings {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]}
-// CHECK-NEXT: graph.return
+// CHECK: graph.op transpose([[R]]) -> (t) settings {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]}
+// CHECK: graph.op reshape(x) -> (h)
+// CHECK: graph.op transpose(h) -> (i)
+// CHECK: graph.op reshape(i) -> (u)
 graph.variable x dynamic f32 [B, 2, 2, L, 8]
 graph.block entry {
   graph.assign f f32 ["4*B", L, 8]
   graph.assign g f32 ["4*B", 8, L]
   graph.assign t f32 [B, 4, 8, L]
+  graph.assign h f32 ["4*B", 8, L]
+  graph.assign i f32 ["4*B", L, 8]
+  graph.assign u f32 [B, 4, 8, L]
   graph.op reshape(x) -> (f) settings {shape = [#graph.size<"4*B">, #graph.size<L>, 8]}
   graph.op transpose(f) -> (g) settings {perm = [0, 2, 1]}
   graph.op reshape(g) -> (t) settings {shape = [#graph.size<B>, 4, 8, #graph.size<L>]}
-  graph.return (t)
+  graph.op reshape(x) -> (h) settings {shape = [#graph.size<"4*B">, 8, #graph.size<L>]}
+  graph.op transpose(h) -> (i) settings {perm = [0, 2, 1]}
+  graph.op reshape(i) -> (u) settings {shape = [#graph.size<B>, 4, 8, #graph.size<L>]}
+  graph.return (t, u)
 }
 // -----
 // Settings that say what goes without saying; another axis, and windows that differ, stay.
