@@ -41,8 +41,8 @@ session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
   that layers become a loop.
 - Sequences of known length are lists while the model is read (`SplitToSequence`, `SequenceAt`, …); as inputs
   and results of a model they are refused.
-- `If` becomes a branch; `Loop` and `Scan` of a known number of rounds are written out, or become a loop; so does a
-  `Scan` along an open axis.
+- `If` becomes a branch; `Loop` and `Scan` of a known number of rounds are written out, or become a loop;
+  so does a `Scan` along an open axis.
 - Everything that cannot be imported is reported at once, with operator and attribute (`OI1522` to `OI1529`
   in [diagnostics.md](diagnostics.md)); a damaged file with its place (`OI1550` to `OI1557`).
 
