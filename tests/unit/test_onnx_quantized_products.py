@@ -40,6 +40,7 @@ CASES = {
     "weights of u8": Case("MatMul", "uint8", weights="uint8", weight_zero=130),
     "a zero point of i8": Case("MatMul", "int8", weight_zero=5, zero=-7),
     "conv": Case("Conv", "uint8", biased=True, relu=True, settings={"pads": [1, 0, 1, 2]}),
+    "conv with equal borders": Case("Conv", "int8", settings={"pads": [1, 1, 1, 1]}),
     "conv of channels": Case(
         "Conv", "uint8", per_channel=True, biased=True, settings={"strides": [2, 1]}
     ),

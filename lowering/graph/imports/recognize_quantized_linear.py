@@ -207,7 +207,8 @@ class _Product:
         axes = int(kind(self.op)[4])
         if padding == "valid":
             return [0] * (2 * axes)
-        each = [padding] * axes if isinstance(padding, int) else [int(one) for one in padding]
+        each = [padding] if isinstance(padding, int) else [int(one) for one in padding]
+        each = each * axes if len(each) == 1 else each
         return [one for one in each for _ in range(2)] if len(each) == axes else each
 
     # What it becomes
