@@ -277,13 +277,13 @@ class _Block:
         if of.sight.bounded:
             stop = of.sight.keys(of.sight.position(self.block_first), shape.queries)
         queries = [self._query(d) for d in self.tiles]
-        low, zero = (self._constant(value) for value in (-INF, 0.0))
-        begin = _State(low, zero, [zero] * len(self.tiles))
         if self.key_count <= shape.keys:
             self._put(self._fetch(b.index(0)), b.index(0))
             barrier(b)
-            self._finish(self._round(b.index(0), queries, begin), stop)
+            self._finish(self._round(b.index(0), queries, None), stop)
             return
+        low, zero = (self._constant(value) for value in (-INF, 0.0))
+        begin = _State(low, zero, [zero] * len(self.tiles))
         count = len(begin.values)
 
         def one_round(at: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -369,26 +369,31 @@ class _Block:
 
     # A round
 
-    def _round(self, at: SSAValue, queries: Sequence[SSAValue], old: _State) -> _State:
-        """What is known behind the keys from `at` on."""
+    def _round(self, at: SSAValue, queries: Sequence[SSAValue], old: _State | None) -> _State:
+        """What is known behind the keys from `at` on; `old`: in front of them, if there are others."""
         b = self.b
         scores = [self._scores(key, queries) for key in self.key_tiles]
         scores = self._masked(scores, at)
 
         def largest(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
-            _, _, top, *others = given
+            top, *others = given[2:]
             for one in others:
                 top = greater(b, one, top)
             return top
 
-        top = self._reduce(self._map([old.top, *scores], largest), _larger)
+        tops = [] if old is None else [old.top]
+        top = self._reduce(self._map([*tops, *scores], largest), _larger)
         base = self._map([top], self._base) if self.hides or self.cut else top
-        change = self._map([old.top, base], self._weight)
         weights = [self._map([score, base], self._weight) for score in scores]
-        total = self._joined("mulf", old.total, change)
-        for one in weights:
+        if old is None:
+            total, *more = weights
+            results = [self._constant(0.0)] * len(self.tiles)
+        else:
+            change = self._map([old.top, base], self._weight)
+            total, more = self._joined("mulf", old.total, change), weights
+            results = [self._joined("mulf", result, change) for result in old.results]
+        for one in more:
             total = self._joined("addf", total, one)
-        results = [self._joined("mulf", result, change) for result in old.results]
         for key, weight in zip(self.key_tiles, weights):
             share = b.insert(MatrixConvertOp(weight, LEFT))
             for number, d in enumerate(self.tiles):
