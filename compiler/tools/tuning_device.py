@@ -2,9 +2,9 @@
 
 Each product is compiled by itself with every tile that a kernel can be made of, and its kernel is timed by
 the clock of the device, in a step that does the product again and again on operands that lie there, behind
-some work: a device that rests lets its clock fall. Results of the quickest on a small problem are compared with
-a product in f64; those that are right run in turns with the default then. Only a tile that was clearly quicker
-is kept.
+some work: a device that rests lets its clock fall. Results of the quickest on a small problem are compared
+with a product in f64; those that are right run in turns with the default then. Only a tile that was clearly
+quicker is kept.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A workgroup computes the results of some queries of one head. A subgroup has 16 
         scores: matrices of queries times matrices of keys
         the largest of each row so far; weights relative to it, and their sums, element by element
         results so far, times what the base has changed by, and weights times matrices of values on top
-    sums of rows, once; quotients; the result is stored
+    sums of rows, once; results are divided by them, and stored
 
 What is done to rows and elements is done by functions that matrices are given to, so that nothing but keys
 and values goes through shared memory. Sums of weights are joined along rows behind the last round.
@@ -169,8 +169,8 @@ def flash_shape_of(b: LoopBuilder, op: AttentionOp) -> FlashShape | None:
 
 
 def _masks(op: AttentionOp, queries: int, keys: int) -> bool:
-    """Whether there is no mask, or, of known queries and keys, one of bools, or one of numbers that is a row or a
-    matrix of all keys."""
+    """Whether there is no mask, or, of known queries and keys, one of bools, or one of numbers that is a row
+    or a matrix of all keys."""
     if op.mask is None:
         return True
     if DYNAMIC_INDEX in (queries, keys):
@@ -514,13 +514,13 @@ class _Block:
         """Quotients, and where they go. `keys`: the range that the queries of the workgroup see."""
         b, nan_rows = self.b, self.of.op.nan_rows is not None
 
-        def divided(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
-            *_, value, total = given
-            total = Weights(b, f32).divisor(total, nan_rows=nan_rows)
-            return b.insert(arith.DivfOp(value, total))
+        def inverse(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
+            total = Weights(b, f32).divisor(given[2], nan_rows=nan_rows)
+            return b.insert(arith.DivfOp(b.constant(1, f32), total))
 
-        total = self._reduce(found.total, _sum)
-        results = [self._map([result, total], divided) for result in found.results]
+        # A division takes several instructions, and every result of a row has the same divisor.
+        factor = self._map([self._reduce(found.total, _sum)], inverse)
+        results = [self._joined("mulf", result, factor) for result in found.results]
         fine = self._all_finite(results)
         b.when(fine, lambda: self._store(results), lambda: self._key_by_key(keys))
 
