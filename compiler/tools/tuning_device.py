@@ -1,9 +1,10 @@
 """Measures tiles of the matrix products of a program on a device: `openinfer tune --device vulkan`.
 
-Each product is compiled by itself with every tile that a kernel can be made of, its result on a small
-problem is compared with a product in f64, and its kernel is timed by the clock of the device, in a step that
-does the product again and again on operands that lie there, behind some work: a device that rests lets its
-clock fall. The quickest run in turns with the default then. Only a tile that was clearly quicker is kept.
+Each product is compiled by itself with every tile that a kernel can be made of, and its kernel is timed by
+the clock of the device, in a step that does the product again and again on operands that lie there, behind
+some work: a device that rests lets its clock fall. Results of the quickest on a small problem are compared
+with a product in f64; those that are right run in turns with the default then. Only a tile that was clearly
+quicker is kept.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _workgroup_tiles() -> Generator[DeviceTile]:
     rows, columns, depths = (64, 128, 256), (64, 96, 128, 192, 256), (32, 64)
     for down, across, depth, size in all_of(rows, columns, depths, SIZES):
         # As many sums for an invocation as registers hold, and not few.
-        if 32 * size <= down * across <= MOST_SUMS * size:
+        if 64 * size <= down * across <= MOST_SUMS * size:
             subgroups = size // SUBGROUP
             yield DeviceTile(down, across, depth, down // 2, across // (subgroups // 2))
 
@@ -252,11 +253,15 @@ class DeviceTuner:
 
     spin_up = 1.0
     """Seconds of work in front of a race: the clock of an idle device takes so long to come up."""
+    pause = 2.0
+    """Seconds that it stays up without work, and some less."""
 
     def __init__(self, options: PipelineOptions, seconds: float) -> None:
         """`options`: of the program; `seconds`: for the last race of a product."""
         self._device, self._seconds = options.device, seconds
         self._description = options.device_description()
+        self._worked = float("-inf")
+        """When the device last had work, on the monotonic clock."""
 
     def measure(self, shape: DeviceShape) -> DeviceFinding:
         """The best tile of a product."""
@@ -264,18 +269,21 @@ class DeviceTuner:
         self._race(shape.product, [None], 0.0)
         tried = choices_for(shape, self._description)
         refused: dict[Choice, str] = {}
-        for choice in tried:
+        times: dict[Any, float] = {}
+        for start in range(0, len(tried), AT_ONCE):
+            times |= self._race(shape.product, tried[start : start + AT_ONCE], 0.0, refused)
+        best: list[Choice] = []
+        for choice in sorted(times, key=lambda choice: times[choice]):
+            if len(best) == FINALISTS:
+                break
             try:
                 reason = self.why_wrong(choice)
             except OpenInferError as error:
                 reason = error.message
-            if reason is not None:
+            if reason is None:
+                best.append(choice)
+            else:
                 refused[choice] = reason
-        left = [choice for choice in tried if choice not in refused]
-        times: dict[Any, float] = {}
-        for start in range(0, len(left), AT_ONCE):
-            times |= self._race(shape.product, left[start : start + AT_ONCE], 0.0)
-        best = sorted(times, key=lambda choice: times[choice])[:FINALISTS]
         final = self._race(shape.product, [None, *best], self._seconds)
         default = final.pop(None)
         quickest = min(final, key=lambda choice: final[choice], default=None)
@@ -307,21 +315,36 @@ class DeviceTuner:
         return f"{int(wrong.sum())} of {wrong.size} elements of {problem} are wrong"
 
     def _race(
-        self, asked: DeviceProduct, choices: Sequence[Choice | None], seconds: float
+        self,
+        asked: DeviceProduct,
+        choices: Sequence[Choice | None],
+        seconds: float,
+        refused: dict[Choice, str] | None = None,
     ) -> dict[Any, float]:
-        """Microseconds of each choice, run in turns: the median of rounds. None is the default."""
+        """Microseconds of each choice, run in turns: the median of rounds. None is the default. `refused`
+        takes those that a driver makes no kernel of, and why; without it that is an error."""
+        rounds: dict[Choice | None, list[float]] = {}
         with ExitStack() as stack:
             package = stack.enter_context(_operands(asked))
-            timed = [stack.enter_context(self._timed(asked, one, package)) for one in choices]
-            warm = time.perf_counter() + self.spin_up
-            while time.perf_counter() < warm:
-                timed[0].microseconds()
-            rounds: list[list[float]] = [[] for _ in choices]
-            end = time.perf_counter() + seconds
-            while len(rounds[0]) < LEAST_ROUNDS or time.perf_counter() < end:
-                for found, one in zip(rounds, timed):
-                    found.append(one.microseconds())
-        return {one: statistics.median(found) for one, found in zip(choices, rounds)}
+            timed: dict[Choice | None, _Timed] = {}
+            for one in choices:
+                try:
+                    timed[one] = stack.enter_context(self._timed(asked, one, package))
+                except OpenInferError as error:
+                    if refused is None or one is None:
+                        raise
+                    refused[one] = error.message
+            rests = time.monotonic() - self._worked > self.pause
+            warm = time.perf_counter() + (self.spin_up if rests else 0.0)
+            while timed and time.perf_counter() < warm:
+                next(iter(timed.values())).microseconds()
+            end, count = time.perf_counter() + seconds, 0
+            while count < LEAST_ROUNDS or time.perf_counter() < end:
+                for choice, one in timed.items():
+                    rounds.setdefault(choice, []).append(one.microseconds())
+                count += 1
+            self._worked = time.monotonic()
+        return {choice: statistics.median(found) for choice, found in rounds.items()}
 
     def _program(self, choice: Choice | None, text: str, package: Package | None) -> Program:
         from openinfer.compiler.api import Graph

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from test_matmul_workgroup import HEAD, lowered
+from test_spirv_dialect import parsed
 from workgroup_kernels import SUBGROUP, run_subgroups
+from xdsl.dialects.func import FuncOp
 
+from openinfer.compiler.registry import make_context
+from openinfer.lowering.places import KNOWN_BLOCK_SIZE
 from openinfer.lowering.vulkan.schedules import attention_flash
+from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
 
 Array = np.ndarray[Any, Any]
 
@@ -24,6 +29,8 @@ class Case:
     causal: bool = False
     layout: str = "bhld"
     bools: bool = False
+    unknown: bool = False
+    """Whether types do not say how many queries and keys there are."""
 
     def shape(self, heads: int, length: int) -> tuple[int, ...]:
         batches, size = self.sizes[0], self.sizes[5]
@@ -42,12 +49,15 @@ class Case:
         """The module: a step that calls the kernel."""
         names = ["%q", "%k", "%v", *(["%m"] if self.mask is not None else []), "%o"]
         kinds = {"%m": "i8" if self.bools else "f16"}
+        axis = self.layout.index("l") if self.unknown else -1
         types = [
-            f"memref<{'x'.join(map(str, shape))}x{kinds.get(name, 'f16')}>"
+            f"memref<{''.join('?x' if n == axis else f'{extent}x' for n, extent in enumerate(shape))}"
+            f"{kinds.get(name, 'f16')}>"
             for name, shape in zip(names, self.shapes())
         ]
         made = "\n".join(
-            f'{name} = memref.alloc() {{openinfer.memory = "device"}} : {type_}'
+            f"{name} = memref.alloc({'%n' if self.unknown else ''}) "
+            f'{{openinfer.memory = "device"}} : {type_}'
             for name, type_ in zip(names, types)
         )
         listed = ", ".join(f"{name}: {type_}" for name, type_ in zip(names, types))
@@ -59,6 +69,7 @@ class Case:
         inputs = ", ".join(names[:-1])
         return f"""builtin.module attributes {{{HEAD}}} {{
           func.func @step() {{
+            %n = arith.constant 7 : index
             {made}
             func.call @attention_0({given}) : ({rest}) -> ()
             func.return }}
@@ -105,14 +116,32 @@ CASES = {
     "rounds": Case((1, 2, 1, 64, 200, 64)),
     "causal, in rounds": Case((1, 2, 2, 100, 300, 48), causal=True, layout="blhd"),
     "a mask of numbers, in rounds": Case((1, 2, 2, 70, 136, 16), mask=(1, 1, 70, 136)),
+    "an unknown number": Case((1, 2, 1, 70, 100, 32), unknown=True),
+    "causal, an unknown number": Case(
+        (1, 2, 1, 40, 70, 32), causal=True, unknown=True, layout="blhd"
+    ),
     "bools, in rounds": Case((1, 1, 1, 64, 136, 80), mask=(1, 1, 1, 136), bools=True),
 }
+
+
+def of_many(case: Case) -> tuple[FuncOp, int, int]:
+    """The kernel for more queries than one, its workgroups and invocations."""
+    module = parsed(case.text())
+    LowerDeviceKernels().apply(make_context(), module)
+    module.verify()
+    one, kernel = (
+        f for f in module.ops if isinstance(f, FuncOp) and KNOWN_BLOCK_SIZE in f.attributes
+    )
+    assert not any(op.name == "gpu.matrix_map" for op in one.walk())
+    batches, heads, _, queries, _, _ = case.sizes
+    together = 16 * attention_flash.SUBGROUPS[-1]
+    return kernel, batches * heads * -(-queries // together), together // 16 * SUBGROUP
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_kernels_compute_attention(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_flash, "BUSY", 1)
-    kernel, groups, size = lowered(case.text())
+    kernel, groups, size = of_many(case) if case.unknown else lowered(case.text())
     assert any(op.name == "gpu.matrix_reduce" for op in kernel.walk())
     random = np.random.default_rng(5)
     buffers: list[Array] = [random.standard_normal(one).astype(np.float16) for one in case.shapes()]

@@ -8,7 +8,7 @@ A workgroup computes the results of some queries of one head. A subgroup has 16 
         scores: matrices of queries times matrices of keys
         the largest of each row so far; weights relative to it, and their sums, element by element
         results so far, times what the base has changed by, and weights times matrices of values on top
-    sums of rows, once; quotients; the result is stored
+    sums of rows, once; results are divided by them, and stored
 
 What is done to rows and elements is done by functions that matrices are given to, so that nothing but keys
 and values goes through shared memory. Sums of weights are joined along rows behind the last round.
@@ -17,7 +17,7 @@ A product of matrices multiplies hidden values by a weight of 0, which gives NaN
 Where a result is not finite, all 16 rows of the subgroup are computed once more, key by key.
 
 Requires: a device whose matrices are given to functions, and become operands; q, k, v and the result in
-accesses of 16 bytes; sizes of heads up to 128, multiples of 16; all extents known.
+accesses of 16 bytes; sizes of heads up to 128, multiples of 16. A mask asks for known queries and keys.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ from openinfer.lowering.kernels.numeric import (
 from openinfer.lowering.vulkan.schedules.attention_keys import key_by_key
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.attention_weights import Weights
+from openinfer.lowering.vulkan.schedules.forms import rows_of
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -137,36 +138,43 @@ def flash_shape_of(b: LoopBuilder, op: AttentionOp) -> FlashShape | None:
         return None
     if op.softcap is not None or op.cap is not None:
         return None
-    shapes: list[tuple[int, ...]] = []
-    for value in (*op.inputs[:3], op.outs[0]):
-        assert isinstance(value.type, MemRefType)
-        if value.type.element_type != f16 or DYNAMIC_INDEX in value.type.get_shape():
-            return None
-        shapes.append(value.type.get_shape())
     layouts = [layout.data for layout in op.layouts]
-    size, columns = shapes[1][3], shapes[2][3]
-    queries, keys = (shape[layout.index("l")] for shape, layout in zip(shapes[:2], layouts))
-    heads = shapes[0][layouts[0].index("b")] * shapes[0][layouts[0].index("h")]
-    if size != columns or common_lanes(op, [*op.inputs[:3], op.outs[0]]) != LANES:
+    shapes: list[dict[str, int]] = []
+    for value, layout in zip((*op.inputs[:3], op.outs[0]), layouts, strict=True):
+        assert isinstance(value.type, MemRefType)
+        shape = dict(zip(layout, value.type.get_shape(), strict=True))
+        if value.type.element_type != f16 or DYNAMIC_INDEX in (shape["h"], shape["d"]):
+            return None
+        shapes.append(shape)
+    size, keys = shapes[1]["d"], shapes[1]["l"]
+    queries = rows_of(op, shapes[0]["l"])
+    assert isinstance(queries, int)
+    if size != shapes[2]["d"] or common_lanes(op, [*op.inputs[:3], op.outs[0]]) != LANES:
         return None
     if size % SIDE or size > MOST_SIZE or not _masks(op, queries, keys):
         return None
-    if keys <= ALL_KEYS:
+    if DYNAMIC_INDEX != keys <= ALL_KEYS:
         together = KEYS if keys <= KEYS else ALL_KEYS
         found = [FlashShape(subgroups, together, size) for subgroups in SUBGROUPS]
     else:
         found = [FlashShape(SUBGROUPS[-1], count, size) for count in (KEYS, KEYS // 2)]
+    heads, batches = shapes[0]["h"], shapes[0]["b"]
     for shape in found:
-        busy = heads * -(-queries // shape.queries) >= BUSY
+        # Of a number that only the step knows there are many.
+        busy = DYNAMIC_INDEX in (queries, batches)
+        busy = busy or heads * batches * -(-queries // shape.queries) >= BUSY
         if busy and shape.fits(device.shared_memory):
             return shape
     return None
 
 
 def _masks(op: AttentionOp, queries: int, keys: int) -> bool:
-    """Whether there is no mask, one of bools, or one of numbers that is a row or a matrix of all keys."""
+    """Whether there is no mask, or, of known queries and keys, one of bools, or one of numbers that is a row
+    or a matrix of all keys."""
     if op.mask is None:
         return True
+    if DYNAMIC_INDEX in (queries, keys):
+        return False
     assert isinstance(op.mask.type, MemRefType)
     shape = (1, *op.mask.type.get_shape())
     if op.mask.type.element_type == i8:
@@ -238,13 +246,14 @@ class _Block:
         self.first = b.add(first, b.mul(self.subgroup, SIDE))
         """The query of the subgroup."""
         queries, keys = of.query_count, of.sight.key_count
-        assert isinstance(queries, int)
-        assert isinstance(keys, int)
         self.query_count, self.key_count = queries, keys
-        self.bounded = queries % shape.queries != 0
-        self.cut = keys % shape.keys != 0 and not of.sight.causal
-        """Whether a round may go beyond the last key. No causal query sees one there."""
-        self.hides = of.mask is not None or (of.sight.causal and queries > keys)
+        self.bounded = not isinstance(queries, int) or queries % shape.queries != 0
+        self.whole = isinstance(keys, int) and keys % shape.keys == 0
+        """Whether no round goes beyond the last key."""
+        self.cut = not self.whole and not of.sight.causal
+        """Whether keys beyond the last one are to be hidden: no causal query sees one."""
+        sees_first = isinstance(queries, int) and isinstance(keys, int) and queries <= keys
+        self.hides = of.mask is not None or (of.sight.causal and not sees_first)
         """Whether a row may see no key of a round in front of one that it sees."""
         self.scale = Weights(b, f32, of_two=True).scale(of.op.scale.value.data)
         mask = of.mask
@@ -277,13 +286,13 @@ class _Block:
         if of.sight.bounded:
             stop = of.sight.keys(of.sight.position(self.block_first), shape.queries)
         queries = [self._query(d) for d in self.tiles]
-        low, zero = (self._constant(value) for value in (-INF, 0.0))
-        begin = _State(low, zero, [zero] * len(self.tiles))
-        if self.key_count <= shape.keys:
+        if isinstance(self.key_count, int) and self.key_count <= shape.keys:
             self._put(self._fetch(b.index(0)), b.index(0))
             barrier(b)
-            self._finish(self._round(b.index(0), queries, begin), stop)
+            self._finish(self._round(b.index(0), queries, None), stop)
             return
+        low, zero = (self._constant(value) for value in (-INF, 0.0))
+        begin = _State(low, zero, [zero] * len(self.tiles))
         count = len(begin.values)
 
         def one_round(at: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -322,18 +331,22 @@ class _Block:
         """Keys and values of a round; beyond the last key it comes again, and 0 for its values."""
         b, of = self.b, self.of
         found: list[SSAValue] = []
-        whole = self.key_count % self.shape.keys == 0
         for heads in (of.k, of.v):
             for line, chunk in self._pieces():
                 key = b.add(at, line)
-                known = b.index(b.minimum(key, self.key_count - 1))
+                known = self._known_key(key)
                 place = heads.at(self.batch, self.key_head, known, b.mul(chunk, LANES))
                 values = load_wide(b, heads.buffer, place, LANES)
-                if not whole and heads is of.v:
+                if not self.whole and heads is of.v:
                     inside, zero = b.compare("ult", key, self.key_count), b.constant(0, f16)
                     values = [select(b, inside, value, zero) for value in values]
                 found.append(b.from_elements(values))
         return found
+
+    def _known_key(self, key: SSAValue) -> SSAValue:
+        """A key, the last one where there is none."""
+        b = self.b
+        return b.index(b.maximum(b.minimum(key, b.minus(self.key_count, 1)), 0))
 
     def _put(self, values: Sequence[SSAValue], at: SSAValue) -> None:
         """What was read goes to shared memory, with the biases of the round."""
@@ -352,7 +365,7 @@ class _Block:
 
         def put(number: SSAValue) -> None:
             key = b.add(at, number)
-            known = b.index(b.minimum(key, self.key_count - 1))
+            known = self._known_key(key)
             bias = mask.one(self.batch, self.head, 0, known)
             if is_float(mask.buffer):
                 bias = b.insert(arith.MulfOp(bias, b.constant(1 / scale, f32)))
@@ -369,26 +382,31 @@ class _Block:
 
     # A round
 
-    def _round(self, at: SSAValue, queries: Sequence[SSAValue], old: _State) -> _State:
-        """What is known behind the keys from `at` on."""
+    def _round(self, at: SSAValue, queries: Sequence[SSAValue], old: _State | None) -> _State:
+        """What is known behind the keys from `at` on; `old`: in front of them, if there are others."""
         b = self.b
         scores = [self._scores(key, queries) for key in self.key_tiles]
         scores = self._masked(scores, at)
 
         def largest(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
-            _, _, top, *others = given
+            top, *others = given[2:]
             for one in others:
                 top = greater(b, one, top)
             return top
 
-        top = self._reduce(self._map([old.top, *scores], largest), _larger)
+        tops = [] if old is None else [old.top]
+        top = self._reduce(self._map([*tops, *scores], largest), _larger)
         base = self._map([top], self._base) if self.hides or self.cut else top
-        change = self._map([old.top, base], self._weight)
         weights = [self._map([score, base], self._weight) for score in scores]
-        total = self._joined("mulf", old.total, change)
-        for one in weights:
+        if old is None:
+            total, *more = weights
+            results = [self._constant(0.0)] * len(self.tiles)
+        else:
+            change = self._map([old.top, base], self._weight)
+            total, more = self._joined("mulf", old.total, change), weights
+            results = [self._joined("mulf", result, change) for result in old.results]
+        for one in more:
             total = self._joined("addf", total, one)
-        results = [self._joined("mulf", result, change) for result in old.results]
         for key, weight in zip(self.key_tiles, weights):
             share = b.insert(MatrixConvertOp(weight, LEFT))
             for number, d in enumerate(self.tiles):
@@ -420,7 +438,7 @@ class _Block:
         if not of.sight.causal and not self.cut:
             return list(scores)
         position = of.sight.position(self.first)
-        last = position if of.sight.causal else b.index(self.key_count - 1)
+        last = position if of.sight.causal else b.index(b.minus(self.key_count, 1))
 
         def hidden() -> list[SSAValue]:
             return [self._seen(*pair, last) for pair in zip(scores, places)]
@@ -446,7 +464,7 @@ class _Block:
         assert isinstance(mask.buffer.type, MemRefType)
         at = [b.index(one) for one in mask.place(self.batch, self.head, self.first, key)]
         kind = SUMS.with_element(mask.buffer.type.element_type)
-        bounded = self.key_count % self.shape.keys != 0 or self.bounded
+        bounded = not self.whole or self.bounded
         load = TensorLoadOp(mask.buffer, at, kind, bounded=bounded)
         bias = self._converted(b.insert(load), SUMS)
         log2, scale = Weights(b, f32, of_two=True).scale(1), self.scale
@@ -460,8 +478,11 @@ class _Block:
 
     def _attended(self, score: SSAValue, key: SSAValue, mask: Mask) -> SSAValue:
         """A score, -inf where a mask of bools says that a key is not attended to."""
+        b = self.b
         # Rows behind the last query are not stored, keys behind the last one are hidden.
-        last_query, last_key = self.query_count - 1, self.key_count - 1
+        last_query, last_key = (b.minus(n, 1) for n in (self.query_count, self.key_count))
+        assert isinstance(last_query, int)
+        assert isinstance(last_key, int)
 
         def attended(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
             row, column, score, buffer, batch, head, first, key = given
@@ -471,7 +492,7 @@ class _Block:
             attends = compare_integers(b, "ne", flag, b.constant(0, flag.type))
             return select(b, attends, score, b.constant(-INF, f32))
 
-        place = [self.b.index(one) for one in (self.batch, self.head)]
+        place = [b.index(one) for one in (self.batch, self.head)]
         return self._map([score, mask.buffer, *place, self.first, key], attended)
 
     def _weight(self, b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
@@ -493,13 +514,13 @@ class _Block:
         """Quotients, and where they go. `keys`: the range that the queries of the workgroup see."""
         b, nan_rows = self.b, self.of.op.nan_rows is not None
 
-        def divided(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
-            *_, value, total = given
-            total = Weights(b, f32).divisor(total, nan_rows=nan_rows)
-            return b.insert(arith.DivfOp(value, total))
+        def inverse(b: LoopBuilder, given: Sequence[SSAValue]) -> SSAValue:
+            total = Weights(b, f32).divisor(given[2], nan_rows=nan_rows)
+            return b.insert(arith.DivfOp(b.constant(1, f32), total))
 
-        total = self._reduce(found.total, _sum)
-        results = [self._map([result, total], divided) for result in found.results]
+        # A division takes several instructions, and every result of a row has the same divisor.
+        factor = self._map([self._reduce(found.total, _sum)], inverse)
+        results = [self._joined("mulf", result, factor) for result in found.results]
         fine = self._all_finite(results)
         b.when(fine, lambda: self._store(results), lambda: self._key_by_key(keys))
 

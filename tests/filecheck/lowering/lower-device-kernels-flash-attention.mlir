@@ -27,8 +27,9 @@
 // CHECK: gpu.subgroup_mma_load_matrix %values
 // CHECK-NOT: gpu.barrier
 // CHECK: %[[SUM:.*]] = gpu.matrix_reduce
-// CHECK: gpu.matrix_map %{{.*}}, %[[SUM]]
+// CHECK: %[[FACTOR:.*]] = gpu.matrix_map %[[SUM]]
 // CHECK: arith.divf
+// CHECK: gpu.subgroup_mma_elementwise mulf %{{.*}}, %[[FACTOR]]
 // CHECK: gpu.matrix_reduce whole
 // CHECK: gpu.matrix_element
 // CHECK: scf.if
