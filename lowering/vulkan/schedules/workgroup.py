@@ -47,11 +47,12 @@ def subgroup_barrier(b: LoopBuilder) -> None:
 class Workgroup:
     """The invocations of a workgroup, numbered along x."""
 
-    def __init__(self, b: LoopBuilder, size: int) -> None:
-        """`size`: how many there are, a power of two, and whole subgroups."""
+    def __init__(self, b: LoopBuilder, size: int, *, alone: bool = True) -> None:
+        """`size`: how many there are, a power of two, and whole subgroups. Not `alone`: they are one
+        subgroup, beside others that do the same with something else."""
         self.b, self.size = b, size
         self.subgroup = min(b.facts.device_description.subgroup, size)
-        self.thread = b.insert(gpu.ThreadIdOp(_X))
+        self.thread = b.insert(gpu.ThreadIdOp(_X) if alone else gpu.LaneIdOp())
         self.thread.name_hint = "thread"
         self._scratch: dict[tuple[Attribute, int], SSAValue] = {}
 
