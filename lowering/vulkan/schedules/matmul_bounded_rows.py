@@ -62,7 +62,9 @@ def bounded_rows(found: Product, epilogue: Epilogue, most: int) -> Grid:
     if lanes % LANES == 0:
         found.use_dots()
     widest = max(map(width, found.op.inputs[:2]))
-    group = Workgroup(b, invocations_for_column(b, found.depth, BYTES * 8 // widest))
+    size = invocations_for_column(b, found.depth, BYTES * 8 // widest)
+    # An invocation stores a row and column.
+    group = Workgroup(b, max(size, most * COLUMNS))
     counts = _counts(b, found.extents)
     rows = [b.index(b.minimum(row, b.minus(found.rows, 1))) for row in range(most)]
 
