@@ -29,6 +29,7 @@ from openinfer.dialects.nn.layouts import (
     PairsAttr,
     PanelsAttr,
     TilesAttr,
+    WinogradAttr,
 )
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.matvec_op import MatvecOp
@@ -168,7 +169,17 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, TilesAttr, SlotAttr],
+    [
+        DimsAttr,
+        DtypeType,
+        BlockType,
+        PanelsAttr,
+        PairsAttr,
+        BlocksAttr,
+        TilesAttr,
+        WinogradAttr,
+        SlotAttr,
+    ],
 )
 
 __all__ = [
@@ -263,6 +274,7 @@ __all__ = [
     "UnfoldOp",
     "UnpackBlocksOp",
     "ViewOp",
+    "WinogradAttr",
     "YieldOp",
     "argument_row",
     "dims_of",
