@@ -28,6 +28,7 @@ from openinfer.dialects.nn.layouts import (
     LayoutAttr,
     PairsAttr,
     PanelsAttr,
+    QuadsAttr,
     TilesAttr,
     WinogradAttr,
 )
@@ -175,6 +176,7 @@ NN = Dialect(
         BlockType,
         PanelsAttr,
         PairsAttr,
+        QuadsAttr,
         BlocksAttr,
         TilesAttr,
         WinogradAttr,
@@ -237,6 +239,7 @@ __all__ = [
     "PoolOp",
     "ProductsOp",
     "PublishOp",
+    "QuadsAttr",
     "QuantizeBlocksOp",
     "QuantizeRowsOp",
     "RecurrentOp",
