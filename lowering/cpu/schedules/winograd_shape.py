@@ -26,6 +26,9 @@ PIXEL_BYTES, SUM_BYTES = 1 << 20, 1 << 16
 BLOCK_COST = 0.25
 # With fewer channels the sums before and after the products take longer than what is saved.
 LEAST_CHANNELS = 24
+# Smaller images than this leave most of a vector of tiles empty; only many channels make up for it, down to
+# the second number.
+LEAST_SIDE, LEAST_SIDE_OF_MANY, MANY_CHANNELS = 12, 7, 64
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def winograd_rows(op: ConvOp, machine: Machine, lanes: int) -> int | None:
         return None
     if shape.stride != (1, 1) or shape.dilation != (1, 1):
         return None
-    if min(shape.channels, shape.outputs) < LEAST_CHANNELS or min(shape.count) < PIXELS:
+    channels = min(shape.channels, shape.outputs)
+    least = LEAST_SIDE_OF_MANY if channels >= MANY_CHANNELS else LEAST_SIDE
+    if channels < LEAST_CHANNELS or min(shape.count) < least:
         return None
     return 8 if machine.registers >= 32 else 4
