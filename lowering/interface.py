@@ -32,6 +32,7 @@ from openinfer.dialects.nn import (
     QuadsAttr,
     SlotAttr,
     TilesAttr,
+    WinogradAttr,
     interface_of,
     update_interface,
 )
@@ -53,7 +54,7 @@ class Weight:
     empty text for a member that no step reads."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
-    layout: PanelsAttr | PairsAttr | QuadsAttr | BlocksAttr | TilesAttr | None = None
+    layout: PanelsAttr | PairsAttr | QuadsAttr | BlocksAttr | TilesAttr | WinogradAttr | None = None
     """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""

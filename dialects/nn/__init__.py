@@ -30,6 +30,7 @@ from openinfer.dialects.nn.layouts import (
     PanelsAttr,
     QuadsAttr,
     TilesAttr,
+    WinogradAttr,
 )
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
 from openinfer.dialects.nn.matvec_op import MatvecOp
@@ -178,6 +179,7 @@ NN = Dialect(
         QuadsAttr,
         BlocksAttr,
         TilesAttr,
+        WinogradAttr,
         SlotAttr,
     ],
 )
@@ -275,6 +277,7 @@ __all__ = [
     "UnfoldOp",
     "UnpackBlocksOp",
     "ViewOp",
+    "WinogradAttr",
     "YieldOp",
     "argument_row",
     "dims_of",

@@ -18,7 +18,7 @@ from openinfer.dialects.nn.checks import (
     text,
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
-from openinfer.dialects.nn.layouts import LayoutAttr, PanelsAttr
+from openinfer.dialects.nn.layouts import LayoutAttr, PanelsAttr, WinogradAttr
 from openinfer.dialects.nn.tensor_ops import I64Array
 from openinfer.dialects.nn.window_ops import WindowOp
 from openinfer.runtime.sizes import Size
@@ -38,7 +38,7 @@ class ConvOp(WindowOp):
     name = "nn.conv"
     kernel = prop_def(I64Array)
     groups = prop_def(IntegerAttr)
-    layout = opt_prop_def(PanelsAttr)
+    layout = opt_prop_def(PanelsAttr | WinogradAttr)
     pool = opt_prop_def(IntegerAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)

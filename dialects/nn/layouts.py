@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, bf16, i8
+from xdsl.dialects.builtin import IntAttr, StringAttr, bf16, f32, i8
 from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -131,6 +132,27 @@ class TilesAttr(_ColumnsAttr):
 
     def rows(self, depth: Dim) -> Dim:
         return ceil_div(depth, self.data)
+
+
+@irdl_attr_definition
+class WinogradAttr(_ColumnsAttr):
+    """`#nn.winograd<8>`: the kernels of a 3x3 convolution as Winograd's F(2x2, 3x3) multiplies them.
+
+    Of `[…, K, N]`, whose columns are kernels of K / 9 channels, `[…, ceil(N / 8), 16 * K / 9, 8]` of f32:
+    for each of 16 places of a tile all channels, one after the other.
+    """
+
+    name = "nn.winograd"
+
+    PLACES: ClassVar[int] = 16
+    TAPS: ClassVar[int] = 9
+
+    def rows(self, depth: Dim) -> Dim:
+        channels = ceil_div(depth, self.TAPS)
+        return None if channels is None else channels * self.PLACES
+
+    def element(self, matrix: Attribute) -> Attribute:
+        return f32
 
 
 @irdl_attr_definition

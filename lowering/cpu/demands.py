@@ -22,7 +22,7 @@ from openinfer.lowering.cpu.schedules.attention_schedule import attention_scratc
 from openinfer.lowering.cpu.schedules.block_codes import READERS
 from openinfer.lowering.cpu.schedules.block_rows import ROW_READERS
 from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
-from openinfer.lowering.cpu.schedules.conv_schedule import conv_scratch, schedule_of, sums_of
+from openinfer.lowering.cpu.schedules.conv_schedule import conv_layout, conv_scratch, sums_of
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, fills_lines
 from openinfer.lowering.cpu.schedules.experts import expert_scratch
 from openinfer.lowering.cpu.schedules.fourier_schedule import fourier_scratch
@@ -96,7 +96,7 @@ class CpuDemands(Demands):
 
     def tiling(self, op: Packed) -> Tiling | None:
         if isinstance(op, nn.ConvOp):
-            return Tiling(nn.PanelsAttr(schedule_of(op).tile.rows))
+            return Tiling(conv_layout(op))
         if isinstance(op, nn.MatvecOp | nn.UnpackBlocksOp):
             return None
         block = nn.element_of(op.inputs[1])

@@ -41,6 +41,8 @@ Index = SSAValue | int
 
 PARALLEL = "openinfer.parallel"
 """Marks a loop whose rounds may run on several threads."""
+TOGETHER = "openinfer.together"
+"""Marks a loop whose rounds follow each other, while threads share the parallel loops of each."""
 SUMS = "openinfer.sums"
 """What a loop adds up, for passes that put sums in blocks: "products", "long products" (a part of a long
 sum), "marks", of which only NaN matters, or what a kernel of the device has to add "in order"."""
@@ -164,15 +166,23 @@ class LoopBuilder:
         body: Callable[[SSAValue], None],
         *,
         parallel: bool = False,
+        together: bool = False,
         hint: str = "i",
     ) -> None:
         """`for i in range(start, stop, step)` without carried values.
 
-        `parallel` marks the loop whose iterations may run on several threads.
+        `parallel` marks the loop whose iterations may run on several threads, `together` one around such
+        loops, whose iterations follow each other. Its bounds are the same whoever asks.
         """
         self.reduce(
             start, stop, step, (), lambda i, _: (body(i), ())[1], hint=hint, parallel=parallel
         )
+        if together:
+            block = self.builder.insertion_point.block
+            before = self.builder.insertion_point.insert_before
+            loop = block.last_op if before is None else before.prev_op
+            assert isinstance(loop, scf.ForOp)
+            loop.attributes[TOGETHER] = UnitAttr()
 
     def reduce(
         self,

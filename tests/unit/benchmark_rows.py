@@ -9,6 +9,7 @@ from benchmarks.workloads.encoder import Encoder
 from benchmarks.workloads.matmul import Matmul
 from benchmarks.workloads.matvec import BYTES, Matvec
 from benchmarks.workloads.mlp import Classifier, Square
+from benchmarks.workloads.networks import Network
 
 WIDTH = 128
 
@@ -25,4 +26,5 @@ TINY: tuple[Workload, ...] = (
     ),
     *(Decode(f"decode-{dtype}", "", dtype, 32, 2, 4, 2, 48, 5) for dtype in ("f32", "f16")),
     Convolutions("cnn", "", 1),
+    Network("resnet18", "", "resnet18", 1, 64),
 )

@@ -49,7 +49,7 @@ class PlaneCopy:
             def one(k: SSAValue, phase: int = phase, start: SSAValue = start) -> None:
                 line = build.plus(build.mul(k, stride), phase - top)
                 place = build.add(start, build.mul(k, planes.width))
-                self._row((n, c), line, place, planes.lines * planes.width)
+                self.row((n, c), line, place, planes.lines * planes.width)
 
             build.loop(0, planes.lines, 1, one, hint="h")
 
@@ -65,9 +65,9 @@ class PlaneCopy:
         channels = self.shape.groups * self.shape.channels
         start = build.plus(build.mul(n, planes.image), build.mul(h, channels * planes.line))
         place = build.add(start, build.mul(c, planes.line))
-        self._row((n, c), build.minus(h, self.shape.before[0]), place, planes.width)
+        self.row((n, c), build.minus(h, self.shape.before[0]), place, planes.width)
 
-    def _row(self, outer: tuple[Index, Index], line: Index, place: SSAValue, phase: int) -> None:
+    def row(self, outer: tuple[Index, Index], line: Index, place: SSAValue, phase: int) -> None:
         """One line of one channel; its phases lie `phase` elements apart."""
 
         def copy() -> None:

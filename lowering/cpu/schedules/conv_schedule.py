@@ -23,19 +23,22 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from openinfer.dialects.nn import ConvOp, dims_of, element_of
+from openinfer.dialects.nn import ConvOp, PanelsAttr, WinogradAttr, dims_of, element_of
 from openinfer.lowering.cpu.machine import Machine, machine_of
 from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile, choose_tile
 from openinfer.lowering.cpu.schedules.conv_tile import TileSums, Weights
 from openinfer.lowering.cpu.schedules.convolution import Convolution
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
+from openinfer.lowering.cpu.schedules.winograd import WinogradConvolution
+from openinfer.lowering.cpu.schedules.winograd_shape import Winograd, winograd_rows
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Extra, extras_of
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import collapse
 from openinfer.lowering.kernels.scratch import scratch_of
+from openinfer.runtime.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,24 @@ def schedule_of(op: ConvOp, machine: Machine | None = None) -> Schedule:
     return Schedule(kind, lanes, shape, tile, Planes(shape, tile.flat, lanes))
 
 
+def conv_layout(op: ConvOp) -> PanelsAttr | WinogradAttr:
+    """How the kernels lie that a schedule reads. `op` is on tensors."""
+    machine = machine_of(op)
+    rows = winograd_rows(op, machine, machine.lanes(sums_of(op)))
+    return WinogradAttr(rows) if rows is not None else PanelsAttr(schedule_of(op).tile.rows)
+
+
+def _winograd_of(op: ConvOp) -> Winograd | None:
+    """The sizes of an op whose kernels are laid out for Winograd's algorithm."""
+    if not isinstance(op.layout, WinogradAttr):
+        return None
+    return Winograd(ConvShape.of(op), machine_of(op).lanes(f32), op.layout.columns)
+
+
 def conv_scratch(op: ConvOp) -> list[Scratch]:
-    """The room for x with its padding. `op` is on tensors."""
+    """The room for x with its padding, or for the sums of its pixels. `op` is on tensors."""
+    if (winograd := _winograd_of(op)) is not None:
+        return [Scratch("planes", f32, (Size.of(winograd.elements),))]
     schedule = schedule_of(op)
     images = dims_of(op.inputs[0])[0] * schedule.planes.image
     return [Scratch("planes", schedule.kind, (images + schedule.planes.slack,))]
@@ -76,6 +95,9 @@ def conv_scratch(op: ConvOp) -> list[Scratch]:
 
 def _convolution(b: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, ConvOp)
+    if (winograd := _winograd_of(op)) is not None:
+        _by_tiles(b, op, winograd)
+        return True
     machine = machine_of(op)
     schedule = schedule_of(op, machine)
     shape, planes = schedule.shape, schedule.planes
@@ -97,6 +119,15 @@ def _convolution(b: LoopBuilder, op: Operation) -> bool:
     sums = TileSums(b, how, shape, planes, schedule.tile, buffer, weights)
     Convolution(sums, epilogue, b.dim(output, 0)).emit()
     return True
+
+
+def _by_tiles(b: LoopBuilder, op: ConvOp, sizes: Winograd) -> None:
+    (pixels,) = scratch_of(op, "planes")
+    epilogue = Epilogue(b, op.outs[0], extras_of(op), op.body[0].block if op.body else None)
+    epilogue.prepare(sizes.lanes)
+    how = Arithmetic(f32, sizes.lanes, machine_of(op).fused)
+    operands = (op.inputs[0], op.inputs[1])
+    WinogradConvolution(how, sizes, operands, pixels, epilogue).emit()
 
 
 def _as_line(b: LoopBuilder, buffer: SSAValue) -> SSAValue:

@@ -15,13 +15,21 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from openinfer.dialects.nn import BlocksAttr, PackOp, PairsAttr, QuadsAttr, TilesAttr
+from openinfer.dialects.nn import (
+    BlocksAttr,
+    PackOp,
+    PairsAttr,
+    QuadsAttr,
+    TilesAttr,
+    WinogradAttr,
+)
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.block_packing import pack_blocks
 from openinfer.lowering.cpu.schedules.packing import Matrix, pack_panels
 from openinfer.lowering.cpu.schedules.pairs import pack_pairs
 from openinfer.lowering.cpu.schedules.quads import pack_quads
 from openinfer.lowering.cpu.schedules.tiles import pack_tiles
+from openinfer.lowering.cpu.schedules.winograd_weights import pack_winograd
 from openinfer.lowering.kernels.batches import over_batches
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.rules import Rule
@@ -44,6 +52,9 @@ def _pack(b: LoopBuilder, op: Operation) -> bool:
             return
         if isinstance(layout, TilesAttr):
             pack_tiles(b, whole, target, depth, columns, layout.data, transposed=transposed)
+            return
+        if isinstance(layout, WinogradAttr):
+            pack_winograd(b, whole, target, (depth, columns), layout, transposed=transposed)
             return
         pack = pack_pairs if isinstance(layout, PairsAttr) else pack_panels
         pack = pack_quads if isinstance(layout, QuadsAttr) else pack

@@ -23,6 +23,7 @@ from openinfer.lowering.cpu.threads.outlining import (
     passed,
     rename,
 )
+from openinfer.lowering.kernels.builder import TOGETHER
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations, operations_of
 
@@ -55,7 +56,7 @@ def _loops(block: Block) -> Iterator[scf.ForOp]:
     for op in block.ops:
         if isinstance(op, scf.ForOp) and "openinfer.parallel" in op.attributes:
             yield op
-        elif isinstance(op, scf.IfOp):
+        elif isinstance(op, scf.IfOp) or TOGETHER in op.attributes:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _loops(inner)

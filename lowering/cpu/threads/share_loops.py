@@ -27,7 +27,7 @@ from openinfer.lowering.cpu.threads.scalar_chunks import is_closed, is_scalar, s
 from openinfer.lowering.cpu.threads.team import CHUNKS, TEAM, THREADS, Team, team_functions
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute, read_rows
-from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.builder import TOGETHER, LoopBuilder
 from openinfer.lowering.kernels.packed_loops import writes_own_bytes
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations_of
@@ -207,6 +207,8 @@ def _share_block(block: Block, team: Team, base: SSAValue, *, wait_first: bool) 
             ticket = _loop_chunks(build, op, team, ticket)
         elif isinstance(op, CallOp) and (step := step_of(op)) is not None:
             ticket = _call_chunks(build, op, step, team, ticket)
+        elif isinstance(op, scf.ForOp) and TOGETHER in op.attributes:
+            ticket = _rounds(build, op, team, ticket)
         elif isinstance(op, scf.IfOp) and _same_for_all(op):
             ticket = _choice(build, op, team, ticket)
         else:
@@ -253,6 +255,25 @@ def _choice(build: LoopBuilder, op: scf.IfOp, team: Team, ticket: SSAValue) -> S
     op.detach()
     op.erase()
     return choice.results[0]
+
+
+def _rounds(build: LoopBuilder, op: scf.ForOp, team: Team, ticket: SSAValue) -> SSAValue:
+    """All threads go through the rounds, each of which is shared; the loop carries the ticket."""
+    region = op.body
+    op.detach_region(region)
+    block = region.block
+    carried = block.insert_arg(i64, len(block.args))
+    carried.name_hint = "ticket"
+    last = _share_block(block, team, carried, wait_first=True)
+    end = block.last_op
+    assert isinstance(end, scf.YieldOp)
+    Rewriter.replace_op(end, [scf.YieldOp(last)], [])
+    loop = scf.ForOp(op.lb, op.ub, op.step, [ticket], region)
+    give_location(op.location, loop)
+    build.do(loop)
+    op.detach()
+    op.erase()
+    return loop.results[0]
 
 
 def _whole(ops: list[Operation], team: Team, ticket: SSAValue) -> SSAValue:
