@@ -74,13 +74,14 @@ class _Finder:
 
     def _block(self, block: Block) -> None:
         writes = 0
+        last = block.last_op
         for op in block.ops:
             if op.regions:
                 self._inside(op)
             effects = self._effects.of(op)
             if effects is None or any(e.kind is MemoryEffectKind.WRITE for e in effects):
                 writes += 1
-            if op.has_trait(IsTerminator):
+            if op is last and op.has_trait(IsTerminator):
                 continue
             if self._effects.dead_if_unused(op) and not _used(op):
                 self.dead.append(op)

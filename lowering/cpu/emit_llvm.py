@@ -7,14 +7,15 @@ module gives the same text, byte for byte.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr, VectorType
+from xdsl.ir import Operation
 
+from openinfer.dialects.extensions.llvm import UIToFPOp
 from openinfer.dialects.nn import InterfaceOp
 from openinfer.lowering.cpu.llvm_ir.function_writer import FunctionWriter
 from openinfer.lowering.cpu.llvm_ir.literals import (
@@ -74,7 +75,7 @@ class Texts:
             return None
         self._written[symbol] = function
         text = text.replace(_OWN, symbol)
-        return LlvmModule(symbol + OBJECT, name, text, passes_for(name, text))
+        return LlvmModule(symbol + OBJECT, name, text, passes_for([function]))
 
     def rest(self, module: ModuleOp) -> Iterator[LlvmModule]:
         """The kernels of a module that were not written yet, then `HOST`. Raises CompileError (OI0981)."""
@@ -94,9 +95,26 @@ class Texts:
         outside = [*parts.outside, *callable_team, *self._written.values()]
         taken = {*self._symbols, *(f.sym_name.data for f in team)}
         rest = [f for f in parts.functions if f.sym_name.data not in taken]
-        whole = _Parts(parts.globals, outside, rest)
+        small: list[llvm.FuncOp] = []
+        for group in _groups(filter(_is_kernel, rest)):
+            yield self._small(group, known)
+            small += group
+        rest = [f for f in rest if f not in set(small)]
+        whole = _Parts(parts.globals, [*outside, *small], rest)
         text = _text(whole, self._target, self._symbols, self._exported)
-        yield LlvmModule(HOST, HOST, text, passes_for(HOST, text))
+        yield LlvmModule(HOST, HOST, text, passes_for(rest))
+
+    def _small(
+        self, group: list[llvm.FuncOp], known: Mapping[str, llvm.FuncOp | None]
+    ) -> LlvmModule:
+        """The text of small kernels under their own names: it is for this program."""
+        own = {f.sym_name.data for f in group}
+        called = sorted({name for f in group for name in _callees(f)} - own)
+        outside = [f for f in map(known.get, called) if f is not None]
+        self._exported.update(f.sym_name.data for f in outside if _is_hidden(f))
+        text = _text(_Parts([], outside, group), self._target, self._symbols, own)
+        name = f"{_SMALL}.{sha256(text.encode()).hexdigest()[:20]}"
+        return LlvmModule(name + OBJECT, _SMALL, text, passes_for(group))
 
     def _team(self, team: list[llvm.FuncOp], known: Mapping[str, llvm.FuncOp]) -> LlvmModule:
         """The text of what lets threads run a step together: it is the same in all programs."""
@@ -117,19 +135,37 @@ _TEAM = frozenset({*_ENTRIES, "openinfer_team_wait", "openinfer_team_take", "ope
 _HELPERS = ("openinfer_team_record", "openinfer_team_report")
 """What these call, and the host's part, too: small, and in both."""
 
-_UNPACKS = re.compile(r"(?:[sz]ext|[su]itofp|bitcast) <[^\n]* x i8>|bitcast <[^\n]* x i16>")
-"""Bytes of a weight that become words of other sizes, or numbers."""
+_CONVERSIONS = (llvm.SExtOp, llvm.ZExtOp, llvm.SIToFPOp, UIToFPOp, llvm.BitcastOp)
 _OWN = "openinfer.own"
 """What a kernel is called while its name is not known."""
 OWN_MODULE = 150
-"""Ops from which on a kernel is a module of its own. Smaller ones are better off where they are called."""
+"""Ops from which on a kernel is a module of its own. Smaller ones are better off where they are called, but
+for those that LLVM's passes are for: the step would go through them, too."""
+
+SMALL_KERNELS = 1500
+"""Ops of smaller kernels from which on they are a module together: LLVM makes it beside the step."""
+_SMALL = "kernels"
+
+
+def _groups(kernels: Iterable[llvm.FuncOp]) -> Iterator[list[llvm.FuncOp]]:
+    """Small kernels in their order, as many at once as are worth a module."""
+    group: list[llvm.FuncOp] = []
+    size = 0
+    for function in kernels:
+        group.append(function)
+        size += _size(function)
+        if size >= SMALL_KERNELS:
+            yield group
+            group, size = [], 0
 
 
 def _own_module(
     function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp | None]
 ) -> list[llvm.FuncOp] | None:
     """The functions that a kernel calls, where it can be a module of its own; else None."""
-    if not _is_internal(function) or _size(function) < OWN_MODULE:
+    if not _is_internal(function):
+        return None
+    if _size(function) < OWN_MODULE and passes_for([function]) is Passes.NONE:
         return None
     called: dict[str, llvm.FuncOp] = {}
     for op in operations(function.body):
@@ -146,6 +182,17 @@ def _own_module(
 
 
 _WRITTEN = "openinfer_"
+
+
+def _is_kernel(function: llvm.FuncOp) -> bool:
+    """Whether a function is none of those that run the step, and needs none of its data."""
+    name = function.sym_name.data
+    return (
+        _is_internal(function)
+        and name != "step"
+        and not name.startswith(_WRITTEN)
+        and all(type(op) is not llvm.AddressOfOp for op in operations(function.body))
+    )
 
 
 def _is_internal(function: llvm.FuncOp) -> bool:
@@ -168,11 +215,25 @@ def _size(function: llvm.FuncOp) -> int:
     return sum(1 for block in function.body.blocks for _ in block.ops)
 
 
-def passes_for(name: str, text: str) -> Passes:
+def passes_for(functions: Iterable[llvm.FuncOp]) -> Passes:
     """LLVM's passes buy nothing in what the lowering has written as vectors of floats. Where bits are
     unpacked from bytes they find shorter ways: a fifth of the time of a product with q5_k."""
-    unpacks = not name.startswith("prepare_") and _UNPACKS.search(text) is not None
+    unpacks = any(
+        _unpacks(op)
+        for function in functions
+        if not function.sym_name.data.startswith("prepare_")
+        for op in operations(function.body)
+        if type(op) in _CONVERSIONS
+    )
     return Passes.ALL if unpacks else Passes.NONE
+
+
+def _unpacks(op: Operation) -> bool:
+    """Whether a conversion makes words of other sizes, or numbers, of the bytes of a weight."""
+    widths = (8, 16) if type(op) is llvm.BitcastOp else (8,)
+    types = (op.operands[0].type, op.results[0].type)
+    elements = (type.element_type for type in types if isinstance(type, VectorType))
+    return any(isinstance(e, IntegerType) and e.width.data in widths for e in elements)
 
 
 @dataclass(frozen=True)

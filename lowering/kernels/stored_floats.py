@@ -61,7 +61,9 @@ class _Expansion:
         self.op, self.stored = op, stored
 
     def run(self) -> None:
-        if not any(self._is_one(value.type) for value in _values(self.op)):
+        # Values share their types: each one is looked at once.
+        kinds = {id(value.type): value.type for value in _values(self.op)}
+        if not any(map(self._is_one, kinds.values())):
             return
         for inner in [o for o in operations_of(self.op) if self._computes(o)]:
             self._in_f32(inner)

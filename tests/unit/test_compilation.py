@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects import llvm
+from xdsl.parser import Parser
 
 import openinfer as oi
 from openinfer.compiler import pipeline, registry
+from openinfer.lowering.cpu import emit_llvm
 from openinfer.lowering.cpu.emit_llvm import OWN_MODULE, emit_modules, passes_for
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import Cache
@@ -77,13 +80,51 @@ def test_large_kernels_are_modules_of_their_own() -> None:
 
 
 def test_kernels_that_unpack_bytes_go_through_the_passes_of_llvm() -> None:
-    words = "%w = bitcast <16 x i32> %p to <64 x i8>\n"
-    mask = "%m = load <16 x i8>, ptr %p\n%k = icmp ne <16 x i8> %m, zeroinitializer\n"
-    widened = "%w = sitofp <16 x i8> %p to <16 x float>\n"
-    assert passes_for("matmul_0", words) is Passes.ALL
-    assert passes_for("matvec_0", widened) is Passes.ALL
-    assert passes_for("prepare_0", words) is Passes.NONE
-    assert passes_for("attention_0", mask) is Passes.NONE
+    def passes(name: str, body: str) -> Passes:
+        text = f"llvm.func @{name}(%p: !llvm.ptr) {{ {body} llvm.return }}"
+        module = Parser(registry.make_context(), text).parse_module()
+        return passes_for(f for f in module.ops if isinstance(f, llvm.FuncOp))
+
+    bytes_ = "%v = llvm.load %p : !llvm.ptr -> vector<16xi8>"
+    words = f"{bytes_} %w = llvm.bitcast %v : vector<16xi8> to vector<4xi32>"
+    mask = f"{bytes_} %z = llvm.add %v, %v : vector<16xi8>"
+    widened = f"{bytes_} %w = llvm.sitofp %v : vector<16xi8> to vector<16xf32>"
+    halves = "%v = llvm.load %p : !llvm.ptr -> vector<4xi32>"
+    halves += " %w = llvm.sext %v : vector<4xi32> to vector<4xi64>"
+    assert passes("matmul_0", words) is Passes.ALL
+    assert passes("matvec_0", widened) is Passes.ALL
+    assert passes("prepare_0", words) is Passes.NONE
+    assert passes("attention_0", mask) is Passes.NONE
+    assert passes("attention_0", halves) is Passes.NONE
+
+
+def test_many_small_kernels_are_made_beside_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+dynamic { x: f32[B, 40]; n: i64[R]; }
+block entry {
+  y = op relu(x); z = op softmax(y); w = op cumsum(x, axis=1);
+  u = op add(z, w); r = op gather(u, n);
+  return u, r;
+}
+"""
+    whole = modules_of(text)[-1]
+    monkeypatch.setenv("OPENINFER_CACHE", "off")
+    monkeypatch.setattr(emit_llvm, "SMALL_KERNELS", 60)
+    *others, host = modules_of(text)
+    groups = [module for module in others if module.what == "kernels"]
+    assert len(groups) > 1
+    assert host.name == HOST
+    assert len(host.text) < len(whole.text)
+    assert "define hidden i64 @" in groups[0].text
+    program = oi.compile(text)
+    assert sum(name.startswith("kernels.") for name in program.parts) > 1
+    given = {"x": np.linspace(-1, 1, 120, dtype=np.float32).reshape(3, 40), "n": np.array([2, 0])}
+    want = oi.Simulator(text).make_executor().run(**given)
+    for threads in (1, 2):
+        with program.make_executor(threads) as executor:
+            found = executor.run(**given)
+            for name in ("u", "r"):
+                np.testing.assert_allclose(found[name], want[name], rtol=1e-5, atol=1e-6)
 
 
 def test_small_kernels_stay_with_the_step() -> None:

@@ -24,7 +24,8 @@ def captured(block: Block) -> list[SSAValue]:
         for region in op.regions:
             for inner in region.blocks:
                 inside.update(inner.args)
-    return list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
+    used = dict.fromkeys(v for op in ops for v in op.operands)
+    return [value for value in used if value not in inside]
 
 
 def passed(values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -62,10 +63,11 @@ def rename(block: Block, values: Sequence[SSAValue], entry: Block, build: LoopBu
     for value in values:
         if isinstance(value.owner, arith.ConstantOp):
             known[value] = copied_constant(build, value)
-    for op in _ops(block):
-        for i, operand in enumerate(op.operands):
-            if operand in known:
-                op.operands[i] = known[operand]
+    inside = set(map(id, _ops(block)))
+    for old, new in known.items():
+        for use in list(old.uses):
+            if id(use.operation) in inside:
+                use.operation.operands[use.index] = new
 
 
 def copied_constant(build: LoopBuilder, value: SSAValue) -> SSAValue:

@@ -22,7 +22,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.llvm import FCmpOp, FPToSIOp, FPToUIOp, SelectOp, UIToFPOp
 from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
-from openinfer.lowering.cpu.to_llvm.converter import Converter, Int, Rule, fast_math_of, in_word
+from openinfer.lowering.cpu.to_llvm.converter import (
+    Converter,
+    Int,
+    Rule,
+    fast_math,
+    fast_math_of,
+    in_word,
+)
 from openinfer.lowering.cpu.to_llvm.half import (
     emit_float,
     is_half,
@@ -199,7 +206,7 @@ def _select(c: Converter, op: Operation) -> None:
         _select_buffer(c, op, type)
         return
     operands = c.values(op.operands)
-    properties = {"fastmathFlags": llvm.FastMathAttr(None)}
+    properties = {"fastmathFlags": fast_math(frozenset())}
     c.set(op.results[0], c.emit(SelectOp, operands, operands[1].type, properties))
 
 
@@ -207,7 +214,7 @@ def _select_buffer(c: Converter, op: Operation, type: MemRefType) -> None:
     """One of two buffers of one type: what it is passed as is chosen part by part."""
     condition = c.value(op.operands[0])
     a, b = (parts_of_buffer(c, c.buffer(value), type) for value in op.operands[1:])
-    properties = {"fastmathFlags": llvm.FastMathAttr(None)}
+    properties = {"fastmathFlags": fast_math(frozenset())}
     parts = [
         x if x is y else c.emit(SelectOp, (condition, x, y), x.type, properties)
         for x, y in zip(a, b, strict=True)

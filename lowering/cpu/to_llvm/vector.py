@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.dialects.llvm import FastMathAttr
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -29,6 +28,7 @@ from openinfer.lowering.cpu.to_llvm import packed_vectors
 from openinfer.lowering.cpu.to_llvm.converter import (
     Converter,
     Rule,
+    fast_math,
     fast_math_of,
 )
 from openinfer.lowering.cpu.to_llvm.half import (
@@ -176,7 +176,7 @@ def _broadcast(c: Converter, op: Operation) -> None:
 
 
 def _fma(c: Converter, op: Operation) -> None:
-    properties = {"fastmathFlags": FastMathAttr(None)}
+    properties = {"fastmathFlags": fast_math(frozenset())}
     c.set(op.results[0], emit_float(c, llvm.FMAOp, c.values(op.operands), properties))
 
 
