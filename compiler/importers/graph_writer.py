@@ -45,7 +45,7 @@ from openinfer.dialects.ops.base import NameRef, TensorSpec
 from openinfer.lowering.graph.imports.provenance import Provenance, set_provenance
 from openinfer.lowering.graph.settings import attribute_of
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.sizes import Size, SizeLike
+from openinfer.runtime.sizes import Size, SizeLike, equal_if_exact
 from openinfer.runtime.tensors import dtype_of
 
 NO_NAMES = frozenset((*DTYPES, "true", "false", "inf", "nan"))
@@ -113,6 +113,8 @@ class GraphWriter:
         self._blocks: dict[str, list[Operation]] = {"entry": []}
         self._into: list[Operation] = self._blocks["entry"]
         self._names: set[str] = {*NO_NAMES, *(_clean(name) for name in reserved)}
+        self._around: list[list[Operation]] = []
+        """What stands in front of each loop that is being written, the innermost last."""
         self._provenance = Provenance()
         self.tensors: dict[str, Any] = {}
         self._weights: dict[str, Value] = {}
@@ -245,11 +247,21 @@ class GraphWriter:
         """A counted loop around what is written inside; gives its index, a size."""
         index = self.fresh("i")
         outer, self._into = self._into, []
+        self._around.append(outer)
         try:
             yield Size.name(index)
         finally:
-            body, self._into = self._into, outer
+            body, self._into = self._into, self._around.pop()
         self._add(LoopOp(self.fresh(label), index, start, stop, body))
+
+    @contextmanager
+    def before_loop(self) -> Generator[None]:
+        """What is written inside stands in front of the loop that is being written."""
+        body, self._into = self._into, self._around[-1]
+        try:
+            yield
+        finally:
+            self._into = body
 
     @contextmanager
     def scope(self, label: str) -> Generator[None]:
@@ -317,6 +329,20 @@ class GraphWriter:
         if isinstance(value, Size) and value.constant is not None:
             return value.constant
         return value.item() if isinstance(value, np.generic) else value
+
+
+def fitting_dims(value: Value, other: Value, joined: int | None = None) -> list[Size]:
+    """The dimensions of a value, written as those of another where both are equal if divisions come out even:
+    a foreign graph may know that `2*(H/2)` is `H`. Reshaped to them, a step checks it.
+
+    Axes are counted from the end; `joined` is one that may differ.
+    """
+    dims = list(value.dims)
+    for place in range(1, min(value.rank, other.rank) + 1):
+        own, wanted = value.dims[-place], other.dims[-place]
+        if own != wanted and place != joined and equal_if_exact(own, wanted):
+            dims[-place] = wanted
+    return dims
 
 
 def _clean(name: str) -> str:

@@ -1,6 +1,11 @@
-"""ONNX's operator tests against the list: `python tests/onnx_suite/run.py [--compiled] [--update] [PART]`.
+"""ONNX's operator tests against the list: `python tests/onnx_suite/run.py [PART]`, on the simulator.
 
-`--update` writes the list anew from what the simulator does; a wrong number is never written.
+    run.py --device cpu               # compiled for a device
+    run.py --device vulkan --tenth    # the tenth that CI compiles
+    run.py --device cpu --keep FILE   # resumes: what FILE has is not run again
+    run.py --update                   # writes the list anew from what the simulator does
+
+A wrong number is never written into the list.
 """
 
 from __future__ import annotations
@@ -8,40 +13,64 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
-from node_cases import EXPECTED, all_cases, expected, result_of
+from node_cases import EXPECTED, Case, all_cases, expected, in_tenth, result_of
 
 
 def main() -> int:
     """Runs the cases whose names have PART in them."""
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     options.add_argument("part", nargs="?", default="")
-    options.add_argument(
-        "--compiled", action="store_true", help="compiled programs, else the simulator"
-    )
+    options.add_argument("--device", default="", help="compiled for it, else the simulator")
+    options.add_argument("--tenth", action="store_true", help="the tenth that CI compiles")
+    options.add_argument("--keep", type=Path, metavar="FILE", help="results, a line each")
     options.add_argument("--update", action="store_true", help="write the list")
     given = options.parse_args()
     wanted = {one.name: one.result for one in expected()} if EXPECTED.exists() else {}
-    found: dict[str, str] = {}
-    wrong = 0
-    for name, case in all_cases().items():
-        if given.part not in name:
-            continue
-        try:
-            found[name] = result_of(case, compiled=given.compiled)
-        # A wrong number, or a failure: both are told, and the rest goes on.
-        except Exception as error:
-            wrong += 1
-            _say(f"{name}: wrong: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
-            continue
-        if found[name] != wanted.get(name) and not given.update:
-            wrong += 1
-            _say(f"{name}: {found[name]}, listed: {wanted.get(name)}")
+    chosen = [
+        case
+        for name, case in all_cases().items()
+        if given.part in name and (in_tenth(name) or not given.tenth)
+    ]
+    found = _results(chosen, given.keep, lambda case: _result(case, given.device))
+    wrong = [
+        f"{name}: {result}, listed: {wanted.get(name)}"
+        for name, result in found.items()
+        if result.startswith("wrong") or (result != wanted.get(name) and not given.update)
+    ]
+    for line in wrong:
+        _say(line)
     counts = Counter(result.partition(":")[0] for result in found.values())
     _say(", ".join(f"{count} {kind}" for kind, count in counts.items()))
-    if given.update and not given.part:
-        _write(found)
+    if given.update and not (given.part or given.tenth or given.device):
+        _write({name: result for name, result in found.items() if not result.startswith("wrong")})
     return 1 if wrong else 0
+
+
+def _result(case: Case, device: str) -> str:
+    try:
+        return result_of(case, device)
+    # A wrong number, or a failure: both are told, and the rest goes on.
+    except Exception as error:
+        return f"wrong: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _results(cases: list[Case], keep: Path | None, result: Callable[[Case], str]) -> dict[str, str]:
+    """The result of each case; those that are in the file come from there, others are added to it."""
+    lines = keep.read_text().splitlines() if keep is not None and keep.exists() else []
+    known = dict(line.split("\t", 1) for line in lines)
+    found: dict[str, str] = {}
+    for case in cases:
+        name = case.name
+        if name not in known:
+            known[name] = result(case)
+            if keep is not None:
+                with keep.open("a") as file:
+                    file.write(f"{name}\t{known[name]}\n")
+        found[name] = known[name]
+    return found
 
 
 def _say(text: str) -> None:

@@ -144,6 +144,64 @@ def test_many_rounds_stay_a_loop() -> None:
     np.testing.assert_allclose(run(model_of(MANY), x=x, w=w)["y"], x * 0.999**1000, rtol=1e-3)
 
 
+SCAN = """scan (float[3] h, float[N, 3, T] x) => (float[3] end, float[N, 3, T] y) {
+    e = Constant<value = float[1] {0.5}>()
+    end, y = Scan<num_scan_inputs = 1, scan_input_axes = [2], scan_input_directions = [1],
+        scan_output_axes = [2], scan_output_directions = [1], body = step
+        (float[3] s, float[N, 3] row) => (float[3] t, float[N, 3] o) {
+            o = Add(row, s)
+            u = Mul(s, e)
+            m = ReduceMean<keepdims = 0>(row)
+            t = Add(u, m)
+        }>(h, x)
+}"""
+
+
+@pytest.mark.parametrize("executor", ["simulator", "cpu"])
+def test_a_scan_along_an_open_axis_is_a_loop(executor: str) -> None:
+    graph, _ = oi.from_onnx(model_of(SCAN))
+    assert "in 0..T" in str(graph)
+    for count, length in ((2, 5), (1, 1)):
+        h, x = drawn(3), drawn(count, 3, length)
+        found = run(model_of(SCAN), executor, h=h, x=x)
+        state, want = h, np.empty_like(x)
+        for place in reversed(range(length)):
+            want[:, :, place] = x[:, :, place] + state
+            state = 0.5 * state + x[:, :, place].mean()
+        np.testing.assert_allclose(found["y"], want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found["end"], state, rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_that_are_equal_if_divisions_come_out_even() -> None:
+    model = model_of(
+        "m (float[1, 2, H] x) => (float[1, 4, H] y) {"
+        "  half = MaxPool<kernel_shape = [2], strides = [2]>(x)"
+        "  two = Constant<value = int64[3] {1, 1, 2}>()"
+        "  whole = Tile(half, two)"
+        "  y = Concat<axis = 1>(x, whole)"
+        "}"
+    )
+    x = drawn(1, 2, 6)
+    half = x.reshape(1, 2, 3, 2).max(-1)
+    want = np.concatenate([x, np.tile(half, (1, 1, 2))], 1)
+    np.testing.assert_array_equal(run(model, x=x)["y"], want)
+    with pytest.raises(oi.OpenInferError):
+        run(model, x=drawn(1, 2, 7))
+
+
+def test_a_tile_by_a_size() -> None:
+    model = model_of(
+        "m (float[2, 3] x, float[N] like) => (float[A, 3] y) {"
+        "  one = Constant<value = int64[1] {1}>()"
+        "  n = Shape(like)"
+        "  counts = Concat<axis = 0>(n, one)"
+        "  y = Tile(x, counts)"
+        "}"
+    )
+    x = drawn(2, 3)
+    np.testing.assert_array_equal(run(model, x=x, like=drawn(4))["y"], np.tile(x, (4, 1)))
+
+
 WRONG = """wrong (float[N, 4] x) => (float[N, 4] y) {
     a = Foo(x)
     b = NonZero(x)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.compiler.importers.graph_writer import Value
+from openinfer.compiler.importers.graph_writer import GraphWriter, Value
 from openinfer.compiler.importers.onnx.items import Item, of_value
 from openinfer.compiler.importers.onnx.node import Node, Result, operator, stacked
 from openinfer.compiler.importers.onnx.refusals import ATTRIBUTE, CONTENT, DAMAGED, LIMIT, Refusal
+from openinfer.dialects.ops.base import NameRef
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -156,14 +157,7 @@ def _counted(node: Node, body: GraphProto, rounds: Any, carried: list[Item]) -> 
         known = results[0].numbers()
         if known is None or not bool(known.reshape(-1)[0]):
             raise Refusal(CONTENT, "Loop whose end depends on data is not supported")
-        # All are read before the first is overwritten.
-        values = [g.copy(one.value) for one in results[1:]]
-        for target, value in zip(held, values):
-            if (value.dtype, value.dims) != (target.dtype, target.dims):
-                raise Refusal(
-                    ATTRIBUTE, "Loop that carries a value of changing shape is not supported"
-                )
-            g.assign_to(target, value)
+        _carry(g, held, [one.value for one in results[1:]], "Loop")
     return [*held]
 
 
@@ -195,6 +189,14 @@ def scan(node: Node) -> list[Result]:
     carried = [node.item(place) for place in range(states)]
     scanned = [node.x(states + place) for place in range(count)]
     axes = [node.axis(axis, one.rank) for axis, one in zip(axes, scanned)]
+    rounds = _rounds(scanned, axes)
+    if rounds.constant is None or rounds.constant > MAX_ROUNDS:
+        ends, columns = _scan_loop(
+            *(node, body, [one.value for one in carried], scanned),
+            *(rounds, axes, backwards, out_backwards),
+        )
+        spread = zip(columns, out_axes)
+        return [*ends, *(_moved(node, one, node.axis(axis, one.rank)) for one, axis in spread)]
     carried, kept = _scanned(node, body, carried, scanned, axes, backwards)
     results: list[Result] = [*carried]
     for values, axis, back in zip(kept, out_axes, out_backwards):
@@ -202,6 +204,73 @@ def scan(node: Node) -> list[Result]:
         values = values[::-1] if back else values
         results.append(stacked(node.g, values, axis))
     return results
+
+
+def _rounds(scanned: list[Value], axes: list[int]) -> Size:
+    extents = {one.dims[axis] for one, axis in zip(scanned, axes)}
+    if len(extents) != 1:
+        raise Refusal(DAMAGED, f"Scan takes tensors of {len(extents)} lengths at once")
+    return extents.pop()
+
+
+def _scan_loop(
+    node: Node,
+    body: GraphProto,
+    carried: list[Value],
+    scanned: list[Value],
+    rounds: Size,
+    axes: list[int],
+    backwards: list[int],
+    out_backwards: list[int],
+) -> tuple[list[Value], list[Value]]:
+    """A scan as a loop of the language: what it carries at the end, and a row for each round."""
+    g = node.g
+    _touch(node, body)
+    held = [g.copy(one) for one in carried]
+    gathered: list[Value] = []
+    with g.loop(rounds, label="scan") as index:
+        inner = node.reader.inner()
+        parts = [
+            _row(g, one, axis, rounds - 1 - index if back else index)
+            for one, axis, back in zip(scanned, axes, backwards)
+        ]
+        for info, one in zip(body.input, [*held, *parts]):
+            inner.define(info.name, of_value(one.name, one))
+        results = [one.value for one in inner.results_of(body)]
+        for value in results[len(held) :]:
+            with g.before_loop():
+                zero = node.const(np.array(0), value.dtype, "zero")
+                gathered.append(g.copy(g.op("expand", zero, shape=[rounds, *value.dims])))
+            _write_row(g, gathered[-1], value, index)
+        _carry(g, held, results[: len(held)], "Scan")
+    turned = zip(gathered, out_backwards)
+    return held, [g.op("flip", one, axes=[0]) if back else one for one, back in turned]
+
+
+def _row(g: GraphWriter, x: Value, axis: int, index: Size) -> Value:
+    return g.op("squeeze", g.op("slice", x, axis=axis, start=index, stop=index + 1), axes=[axis])
+
+
+def _write_row(g: GraphWriter, target: Value, value: Value, index: Size) -> None:
+    place = g.op("iota", shape=[1], start=NameRef(str(index)))
+    g.assign_to(target, g.op("scatter", target, place, g.op("unsqueeze", value, axes=[0])))
+
+
+def _moved(node: Node, x: Value, axis: int) -> Value:
+    """The first axis at another place."""
+    order = [*range(1, axis + 1), 0, *range(axis + 1, x.rank)]
+    return x if axis == 0 else node.g.op("permute", x, perm=order)
+
+
+def _carry(g: GraphWriter, held: list[Value], later: list[Value], what: str) -> None:
+    """Overwrites what a loop carries, which keeps its type. All are read before the first is overwritten."""
+    values = [g.copy(one) for one in later]
+    for target, value in zip(held, values):
+        if (value.dtype, value.dims) != (target.dtype, target.dims):
+            raise Refusal(
+                ATTRIBUTE, f"{what} that carries a value of changing shape is not supported"
+            )
+        g.assign_to(target, value)
 
 
 def _scanned(
@@ -213,8 +282,7 @@ def _scanned(
     backwards: list[int],
 ) -> tuple[list[Item], list[list[Value]]]:
     """The rounds of a scan: what it carries at the end, and what each round gives."""
-    extents = {one.dims[axis] for one, axis in zip(scanned, axes)}
-    rounds = next(iter(extents)).constant if len(extents) == 1 else None
+    rounds = _rounds(scanned, axes).constant
     if rounds is None or not 0 < rounds <= MAX_ROUNDS:
         raise Refusal(
             CONTENT,

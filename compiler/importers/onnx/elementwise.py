@@ -200,7 +200,7 @@ def is_inf(node: Node) -> Result:
 def where(node: Node) -> Result:
     condition = node.x(0)
     a, b = node.item(1), node.item(2)
-    return node.g.op("where", condition, a.value, b.value)
+    return node.g.op("where", *node.agreed([condition, a.value, b.value]))
 
 
 @operator("BitShift")

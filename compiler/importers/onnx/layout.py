@@ -92,7 +92,9 @@ def concat(node: Node) -> Result:
     values = [node.x(place) for place in range(len(node.inputs))]
     axis = node.axis(node.int("axis", 1), values[0].rank)
     kept = [one for one in values if one.dims[axis].constant != 0] or values[:1]
-    return node.g.op("concat", *kept, axis=axis) if len(kept) > 1 else kept[0]
+    if len(kept) == 1:
+        return kept[0]
+    return node.g.op("concat", *node.agreed(kept, values[0].rank - axis), axis=axis)
 
 
 @operator("Split")
@@ -231,7 +233,7 @@ def expanded(node: Node, x: Value, shape: list[Number]) -> Value:
 @operator("Tile")
 def tile(node: Node) -> Result:
     x = node.x()
-    repeats = node.ints_of(1)
+    repeats = node.sizes(1)
     if len(repeats) != x.rank:
         raise Refusal(DAMAGED, f"Tile has {len(repeats)} repeats for a tensor of rank {x.rank}")
     return node.g.op("tile", x, repeats=repeats)

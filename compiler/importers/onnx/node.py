@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value
+from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value, fitting_dims
 from openinfer.compiler.importers.onnx.items import Array, Item, Number, number_of
 from openinfer.compiler.importers.onnx.refusals import (
     ATTRIBUTE,
@@ -178,7 +178,23 @@ class Node:
         tensors = [not _plain_number(item) or item.rank == rank > 0 for item in items]
         if not any(tensors) and items:
             tensors[0] = True
-        return [item.value if tensor else literal_of(item) for item, tensor in zip(items, tensors)]
+        return self.agreed(
+            item.value if tensor else literal_of(item) for item, tensor in zip(items, tensors)
+        )
+
+    def agreed(self, operands: Iterable[Operand], joined: int | None = None) -> list[Operand]:
+        """Operands whose shapes fit as the language sees it (`fitting_dims`)."""
+        values = list(operands)
+        tensors = [one for one in values if isinstance(one, Value)]
+        if len(tensors) < 2:
+            return values
+        first = max(tensors, key=lambda one: one.rank)
+        return [
+            reshaped(self.g, one, fitting_dims(one, first, joined))
+            if isinstance(one, Value)
+            else one
+            for one in values
+        ]
 
     def numbers(self, place: int) -> Array:
         """The content of an input, which must be known now. Raises Refusal."""
@@ -269,6 +285,11 @@ def short(value: Any) -> Any:
         narrow = np.float32(value)
         return float(str(narrow)) if float(narrow) == value else value
     return value
+
+
+def reshaped(g: GraphWriter, value: Value, dims: Sequence[Size]) -> Value:
+    """A value in another shape; itself where it has it."""
+    return value if value.dims == tuple(dims) else g.op("reshape", value, shape=list(dims))
 
 
 def _plain_number(item: Item) -> bool:

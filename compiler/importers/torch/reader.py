@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value
+from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Value, fitting_dims
 from openinfer.compiler.importers.torch.handlers import (
     HANDLERS,
     HIGHER_ORDER,
@@ -230,24 +230,15 @@ class Reader:
         return found
 
     def agreed(self, values: Sequence[Operand], joined: int | None = None) -> list[Operand]:
-        """Operands of shapes that fit as the language sees it: PyTorch may know that `2*(H/2)` is H.
-
-        Such a one is reshaped, which the step checks. Axes are counted from the end; `joined` is one that
-        may differ.
-        """
+        """Operands whose shapes fit as the language sees it (`fitting_dims`)."""
         tensors = [one for one in values if isinstance(one, Value)]
         if len(tensors) < 2:
             return list(values)
         first = max(tensors, key=lambda one: one.rank)
-        return [self._like(one, first, joined) if isinstance(one, Value) else one for one in values]
-
-    def _like(self, value: Value, first: Value, joined: int | None) -> Value:
-        dims = list(value.dims)
-        for place in range(1, value.rank + 1):
-            own, other = value.dims[-place], first.dims[-place]
-            if own != other and place != joined and equal_if_exact(own, other):
-                dims[-place] = other
-        return self.reshaped(value, dims)
+        return [
+            self.reshaped(one, fitting_dims(one, first, joined)) if isinstance(one, Value) else one
+            for one in values
+        ]
 
     def keep_sign(self, source: Value, value: Value) -> Value:
         """The value, which holds elements of the source and no others."""

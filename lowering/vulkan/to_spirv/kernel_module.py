@@ -165,7 +165,11 @@ class KernelModule:
     def variable(
         self, name: str, type_: PointerType, binding: int | None = None, built_in: str | None = None
     ) -> SSAValue:
-        """A global variable, and its address."""
+        """A global variable, and its address. Functions of the module keep their names: a variable gets
+        another one."""
+        taken = {one.sym_name.data for one in self.globals}
+        while name in taken or name == self.name or name.startswith(f"{self.name}_"):
+            name = f"v_{name}"
         place = None if binding is None else (0, binding)
         self.globals.append(made := GlobalVariableOp(name, type_, place, built_in))
         if place is not None:

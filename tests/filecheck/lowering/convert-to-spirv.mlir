@@ -132,3 +132,14 @@ func.func private @bytes_0(%x: memref<8xi32>) attributes {gpu.known_block_size =
   memref.store %d, %x[%c0] : memref<8xi32>
   func.return
 }
+// -----
+// A buffer that is called like the kernel gets another name.
+// CHECK: spirv.GlobalVariable @v_slice_1 bind(0, 1)
+// CHECK: spirv.func @slice_1() "None"
+// CHECK: spirv.EntryPoint "GLCompute" @slice_1
+func.func private @slice_1(%slice: memref<4xf32>, %y: memref<4xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %slice[%c0] : memref<4xf32>
+  memref.store %v, %y[%c0] : memref<4xf32>
+  func.return
+}

@@ -90,3 +90,41 @@ graph.block entry {
   graph.op neg(b) -> (n)
   graph.return (t, n)
 }
+// -----
+// Matrices that are transposed one by one, whose axes in front are others afterwards; rows that change places stay.
+// CHECK: graph.op reshape(x) -> ([[R:[a-z0-9_]+]]) settings {shape = [#graph.size<B>, 4 : i64, #graph.size<L>, 8 : i64]}
+// CHECK: graph.op transpose([[R]]) -> (t) settings {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]}
+// CHECK: graph.op reshape(x) -> (h)
+// CHECK: graph.op transpose(h) -> (i)
+// CHECK: graph.op reshape(i) -> (u)
+graph.variable x dynamic f32 [B, 2, 2, L, 8]
+graph.block entry {
+  graph.assign f f32 ["4*B", L, 8]
+  graph.assign g f32 ["4*B", 8, L]
+  graph.assign t f32 [B, 4, 8, L]
+  graph.assign h f32 ["4*B", 8, L]
+  graph.assign i f32 ["4*B", L, 8]
+  graph.assign u f32 [B, 4, 8, L]
+  graph.op reshape(x) -> (f) settings {shape = [#graph.size<"4*B">, #graph.size<L>, 8]}
+  graph.op transpose(f) -> (g) settings {perm = [0, 2, 1]}
+  graph.op reshape(g) -> (t) settings {shape = [#graph.size<B>, 4, 8, #graph.size<L>]}
+  graph.op reshape(x) -> (h) settings {shape = [#graph.size<"4*B">, 8, #graph.size<L>]}
+  graph.op transpose(h) -> (i) settings {perm = [0, 2, 1]}
+  graph.op reshape(i) -> (u) settings {shape = [#graph.size<B>, 4, 8, #graph.size<L>]}
+  graph.return (t, u)
+}
+// -----
+// Settings that say what goes without saying; another axis, and windows that differ, stay.
+// CHECK: graph.op softmax(x) -> (a){{$}}
+// CHECK-NEXT: graph.op softmax(a) -> (b) settings {axis = 1 : i64}
+// CHECK-NEXT: graph.op max_pool2d(b) -> (c) settings {kernel_size = 2 : i64, stride = [1 : i64, 2 : i64]}
+graph.variable x dynamic f32 [B, 3, 8, 8]
+graph.block entry {
+  graph.assign a f32 [B, 3, 8, 8]
+  graph.assign b f32 [B, 3, 8, 8]
+  graph.assign c f32 [B, 3, 7, 4]
+  graph.op softmax(x) -> (a) settings {axis = 3}
+  graph.op softmax(a) -> (b) settings {axis = 1}
+  graph.op max_pool2d(b) -> (c) settings {kernel_size = [2, 2], stride = [1, 2], padding = [0, 0]}
+  graph.return (c)
+}
