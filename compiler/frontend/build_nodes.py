@@ -145,10 +145,9 @@ class Builder:
         found = [self.slot(slot, parts, (*part, i)) for i, slot in enumerate(slots)]
         return graph.RefAttr.of(written.name.text, found, bracketed=written.slots is not None)
 
-    def operand(
-        self, written: syntax.Ref | syntax.Literal, parts: Parts, part: Part
-    ) -> graph.Operand:
+    def operand(self, written: syntax.Operand, parts: Parts, part: Part) -> graph.Operand:
         """The use of a variable, or a literal. A variable may have the name of a literal."""
+        assert not isinstance(written, syntax.Op)
         if isinstance(written, syntax.Ref):
             name = written.name.text
             if written.slots is not None or name not in LITERAL_WORDS or name in self.declared:
@@ -247,6 +246,7 @@ class Builder:
                     self.ref(target, parts, ("target",)),
                 )
             case syntax.CacheWrite(source=source, target=target):
+                assert isinstance(source, syntax.Ref)
                 return graph.CacheWriteOp(
                     self.ref(source, parts, ("source",)),
                     self.ref(target, parts, ("target",), cache=True),
@@ -263,6 +263,8 @@ class Builder:
                 op = graph.BarrierOp()
                 self.places.unread.add(op)
                 return op
+            case syntax.SizeDefinition():
+                raise TypeError("a size of a body is written out where it is named")
 
     def op(self, node: syntax.Op, parts: Parts) -> Operation:
         parts.spans["op",] = node.name.span

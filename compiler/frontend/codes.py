@@ -87,7 +87,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0120": (
         "brackets and parentheses mixed up",
         "A declaration names its indices in parentheses, `W(l): f32[D, D]`; a use selects an "
-        "entry with brackets, `W[l]`. An op is no operand of another one: its result gets a name first.",
+        "entry with brackets, `W[l]`. An op that is an operand is written without `op`: "
+        "`op relu(mul(x, 2))`.",
     ),
     "OI0121": (
         "size expression too large",
@@ -171,6 +172,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`slots[i]` in an expression is an element of an integer variable with one dimension and no indices, "
         "read in front of the statement. Declarations and definitions of sizes hold no elements: they are "
         "read before a step runs.",
+    ),
+    "OI0292": (
+        "a size of a loop that counts anew",
+        "A size that a body defines stands for its expression. Where that has the index of a loop, it means "
+        "nothing inside another loop over the same index.",
     ),
     "OI0272": (
         "half of a surrogate pair",

@@ -20,19 +20,12 @@ from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Assign,
-    Block,
     CacheRead,
-    CacheReset,
-    CacheStep,
-    CacheWrite,
     Call,
     Declaration,
     Element,
     Expr,
-    Item,
     ListValue,
-    Literal,
-    Loop,
     Name,
     Node,
     Number,
@@ -40,13 +33,9 @@ from openinfer.compiler.frontend.syntax import (
     Product,
     Program,
     Ref,
-    Scope,
     Setting,
     SizeDefinition,
-    Slice,
     Sum,
-    Transfer,
-    Value,
     walk,
 )
 from openinfer.lowering.program.names import UNREADABLE
@@ -56,40 +45,49 @@ STEADY = ("dynamic", "constant")
 """Memory that no statement writes."""
 
 
-def read_elements(program: Program, report: Report) -> None:
-    """Puts ops in front of the statements that name elements, or sizes as operands. Changes the program; an
-    element where no statement stands is left, and reported when the size is built."""
-    reader = _Reader(program, report)
-    items: list[Item] = []
-    for item in program.items:
-        if isinstance(item, Block):
-            item = replace(item, body=reader.block(item.body))
-        items.append(item)
-    program.items = items
-    program.blocks = [item for item in items if isinstance(item, Block)]
+@dataclass(frozen=True)
+class Local:
+    """A size that a body defines: what its name stands for from there on."""
+
+    name: Name
+    value: Expr
 
 
 @dataclass(frozen=True)
-class _Around:
+class Around:
     """What holds where a statement stands."""
 
-    indices: frozenset[str]
+    indices: frozenset[str] = frozenset()
     """Of the loops around it."""
-    steady: dict[str, Name]
+    steady: dict[str, Name] = field(default_factory=dict[str, Name])
     """The temporaries that hold elements which no statement changes, by how they are written."""
+    locals: dict[str, Local] = field(default_factory=dict[str, Local])
+    hidden: frozenset[str] = frozenset()
+    """Local sizes made of an index that a loop inside gives other values."""
 
-    def inside(self, index: str | None = None) -> _Around:
+    def inside(self, index: str | None = None) -> Around:
         """The same in a body of this statement."""
         indices = self.indices if index is None else self.indices | {index}
-        kept = {t: n for t, n in self.steady.items() if index is None or index not in _words(t)}
-        return _Around(indices, kept)
+        kept = {t: n for t, n in self.steady.items() if index is None or index not in words(t)}
+        hidden = {
+            name
+            for name, local in self.locals.items()
+            if index in [one.text for one in names_of(local.value)]
+        }
+        return Around(indices, kept, dict(self.locals), self.hidden | hidden)
 
 
 @dataclass(frozen=True)
-class _Ahead:
+class Ahead:
     """What is put in front of one statement."""
 
-    around: _Around
+    around: Around
+    prefix: str
+    """What names of temporaries begin with that only this statement reads."""
+    hints: tuple[Setting, ...] = ()
+    """Of the statement."""
+    local: bool = False
+    """Whether it defines a size: what it reads keeps its value behind it."""
     own: dict[str, Name] = field(default_factory=dict[str, Name])
     nodes: list[Node] = field(default_factory=list[Node])
 
@@ -97,151 +95,94 @@ class _Ahead:
         return self.own.get(text) or self.around.steady.get(text)
 
 
-class _Reader:
+class ElementReader:
+    """Names what a program has, makes temporaries, and puts them in the place of elements."""
+
     def __init__(self, program: Program, report: Report) -> None:
-        self._report = report
-        self._taken = set(_words(report.source.text))
+        self.report = report
+        self._taken = set(words(report.source.text))
         self._names: dict[str, str] = {}
-        self._declared = {d.name.text: (s, d) for s in program.sections for d in s.declarations}
-        self._variables = set(self._declared)
+        self.declared = {d.name.text: (s, d) for s in program.sections for d in s.declarations}
+        self.variables = set(self.declared)
         definitions = [item for item in program.items if isinstance(item, SizeDefinition)]
         self._definitions = {item.name.text: item.value for item in definitions}
         self._within: list[str] = []
         """The definitions whose value is made now."""
-        self._sizes = set(self._definitions)
+        self.sizes = set(self._definitions)
         for section in program.sections:
             for declaration in section.declarations:
                 names = [n.text for dim in declaration.type.dims for n in names_of(dim)]
-                self._sizes.update(names)
+                self.sizes.update(names)
         for block in program.blocks:
             for node in walk(block.body):
                 if isinstance(node, Assign):
-                    self._variables.add(node.name.text)
+                    self.variables.add(node.name.text)
                 elif isinstance(node, Op | CacheRead) and node.defines:
                     targets = node.outputs if isinstance(node, Op) else (node.target,)
-                    self._variables.update(target.name.text for target in targets)
+                    self.variables.update(target.name.text for target in targets)
 
-    def block(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """The statements of a block, whose temporaries are its own: a block that it calls has others."""
-        self._names.clear()
-        return self.body(nodes, _Around(frozenset(), {}))
+    def is_steady(self, name: str) -> bool:
+        """Whether no statement changes what a variable holds."""
+        section, _ = self.declared.get(name, (None, None))
+        return section is not None and section.memory in STEADY
 
-    def body(self, nodes: Sequence[Node], around: _Around) -> tuple[Node, ...]:
-        """The statements of a body, each behind what it needs."""
-        found: list[Node] = []
-        for node in nodes:
-            ahead = _Ahead(around)
-            node = self._node(node, ahead)
-            found += [*ahead.nodes, node]
-        return tuple(found)
-
-    def _node(self, node: Node, ahead: _Ahead) -> Node:
-        match node:
-            case Assign(type=type_):
-                dims = tuple(self._size(dim, ahead) for dim in type_.dims)
-                return replace(node, type=replace(type_, dims=dims))
-            case Op():
-                operands = tuple(self._operand(o, ahead) for o in node.operands)
-                settings = tuple(
-                    replace(s, value=self._value(s.value, ahead)) for s in node.settings
-                )
-                return replace(node, operands=operands, settings=settings)
-            case Loop(index=index):
-                start, stop = self._size(node.start, ahead), self._size(node.stop, ahead)
-                names = self._names
-                if index.text in ahead.around.indices:
-                    # Temporaries of the outer index hold their values while the inner one counts.
-                    self._names = {}
-                body = self.body(node.body, ahead.around.inside(index.text))
-                self._names = names
-                return replace(node, start=start, stop=stop, body=body)
-            case Scope():
-                return replace(node, body=self.body(node.body, ahead.around.inside()))
-            case CacheRead(source=ref):
-                return replace(node, source=self._ref(ref, ahead))
-            case CacheWrite():
-                source, target = self._ref(node.source, ahead), self._ref(node.target, ahead)
-                return replace(node, source=source, target=target)
-            case CacheReset(target=ref):
-                return replace(node, target=self._ref(ref, ahead))
-            case CacheStep(amount=amount):
-                return replace(node, amount=self._size(amount, ahead))
-            case Transfer(source=ref):
-                return replace(node, source=self._ref(ref, ahead))
-            case _:
-                return node
-
-    def _operand(self, operand: Ref | Literal, ahead: _Ahead) -> Ref | Literal:
-        """A size as an operand is a temporary; a variable's name is the variable."""
-        if isinstance(operand, Literal):
-            return operand
-        name = operand.name
-        known = name.text in ahead.around.indices or name.text in self._sizes
-        if operand.slots is None and known and name.text not in self._variables:
-            return Ref(self._number(name, ahead), None, operand.span)
-        return self._ref(operand, ahead)
-
-    def _ref(self, ref: Ref, ahead: _Ahead) -> Ref:
-        if not ref.slots:
-            return ref
-        slots: list[Expr | Slice] = []
-        for slot in ref.slots:
-            if isinstance(slot, Slice):
-                start = slot.start and self._size(slot.start, ahead)
-                stop = slot.stop and self._size(slot.stop, ahead)
-                slots.append(Slice(start, stop, slot.span))
-            else:
-                slots.append(self._size(slot, ahead))
-        return replace(ref, slots=tuple(slots))
-
-    def _value(self, value: Value, ahead: _Ahead) -> Value:
-        match value:
-            case Literal():
-                return value
-            case ListValue(items=items):
-                return replace(value, items=tuple(self._value(item, ahead) for item in items))
-            case _:
-                return self._size(value, ahead)
-
-    def _size(self, expression: Expr, ahead: _Ahead) -> Expr:
+    def size(self, expression: Expr, ahead: Ahead) -> Expr:
         """The expression with a temporary for each element."""
         match expression:
-            case Name() | Number():
+            case Number():
                 return expression
+            case Name():
+                return self._name(expression, ahead)
             case Element():
                 return self._element(expression, ahead)
             case Sum(terms=terms):
-                return replace(expression, terms=tuple((s, self._size(t, ahead)) for s, t in terms))
+                return replace(expression, terms=tuple((s, self.size(t, ahead)) for s, t in terms))
             case Product(first=first, rest=rest):
-                rest = tuple((o, self._size(factor, ahead)) for o, factor in rest)
-                return replace(expression, first=self._size(first, ahead), rest=rest)
+                rest = tuple((o, self.size(factor, ahead)) for o, factor in rest)
+                return replace(expression, first=self.size(first, ahead), rest=rest)
             case Call(arguments=arguments):
-                arguments = tuple(self._size(a, ahead) for a in arguments)
+                arguments = tuple(self.size(a, ahead) for a in arguments)
                 return replace(expression, arguments=arguments)
 
-    def _element(self, element: Element, ahead: _Ahead) -> Expr:
+    def _name(self, name: Name, ahead: Ahead) -> Expr:
+        """A name, or the value of the local size that has it."""
+        if name.text in ahead.around.hidden:
+            message = f"`{name.text}` is made of an index that the loop here counts anew"
+            fix = "give one of the two loops another index"
+            self.report.error("OI0292", name.span, message, fix=fix)
+            return Name(UNREADABLE, name.span)
+        local = ahead.around.locals.get(name.text)
+        if local is not None:
+            return replace(local.value, span=name.span)
+        if ahead.local and name.text in self.variables and not self.is_steady(name.text):
+            dtype = Setting(Name("to", name.span), Name("i64", name.span))
+            of = Ref(name, None, name.span)
+            return self._kept(name.text, name.span, ahead, False, "cast", (of,), (dtype,))
+        return name
+
+    def _element(self, element: Element, ahead: Ahead) -> Expr:
         """The temporary that holds an element of a variable with one dimension."""
         name = element.name
-        section, declaration = self._declared.get(name.text, (None, None))
+        section, declaration = self.declared.get(name.text, (None, None))
         if not self._has_elements(element, section.memory if section else None, declaration):
             return Name(UNREADABLE, element.span)
-        index = self._size(element.index, ahead)
+        index = self.size(element.index, ahead)
         text = f"{name.text}[{_text(index)}]"
-        steady = section is not None and section.memory in STEADY
-        steady &= not any(n.text in self._variables for n in names_of(index))
+        steady = self.is_steady(name.text)
+        steady &= not any(n.text in self.variables for n in names_of(index))
         of = Ref(name, None, name.span)
         return self._kept(text, element.span, ahead, steady, "gather", (of, index))
 
-    def _number(self, size: Expr, ahead: _Ahead) -> Name:
+    def number(self, size: Expr, ahead: Ahead) -> Name:
         """The temporary that holds the value of an expression, of type i64."""
         if isinstance(size, Name) and size.text in self._definitions:
             if size.text not in self._within:
                 self._within.append(size.text)
-                found = self._number(replace(self._definitions[size.text], span=size.span), ahead)
+                found = self.number(replace(self._definitions[size.text], span=size.span), ahead)
                 self._within.pop()
                 return found
-        size = self._size(size, ahead)
-        steady = not any(n.text in self._variables for n in names_of(size))
+        size = self.size(size, ahead)
+        steady = not any(n.text in self.variables for n in names_of(size))
         text = f"i64 {_text(size)}"
         found = ahead.find(text)
         if found is not None:
@@ -269,7 +210,7 @@ class _Reader:
                 return "mul" if operator == "*" else "floor_div", (first, last), ()
             fix = "compute the index with ops, and name it here"
             message = "the index of an element is made without divisions"
-            self._report.error("OI0289", size.span, message, fix=fix)
+            self.report.error("OI0289", size.span, message, fix=fix)
             size = Name(UNREADABLE, size.span)
         if isinstance(size, Call):
             *before, last = size.arguments
@@ -286,7 +227,7 @@ class _Reader:
         self,
         text: str,
         span: Span,
-        ahead: _Ahead,
+        ahead: Ahead,
         steady: bool,
         op: str,
         operands: Sequence[Expr | Ref],
@@ -296,10 +237,13 @@ class _Reader:
         found = ahead.find(text)
         if found is None:
             taken = [
-                o if isinstance(o, Ref) else Ref(self._number(o, ahead), None, o.span)
+                o if isinstance(o, Ref) else Ref(self.number(o, ahead), None, o.span)
                 for o in operands
             ]
-            found = Name(self._named(text), span)
+            own = ahead.local and not steady
+            found = Name(self.fresh(f"{ahead.prefix}_{text}") if own else self._named(text), span)
+            if not steady and not own:
+                self.variables.add(found.text)  # It is read anew in front of another statement.
             target = Ref(found, None, span)
             name, more = Name(op, span), tuple(settings)
             ahead.nodes.append(Op(name, tuple(taken), more, (target,), (), span, defines=True))
@@ -309,12 +253,16 @@ class _Reader:
     def _named(self, text: str) -> str:
         """A name for a temporary: of `slots[i]`, `slots_i`, if the program has no such name."""
         if text not in self._names:
-            name = "_".join(_words(text)) or "_"
-            while name in self._taken:
-                name += "_"
-            self._taken.add(name)
-            self._names[text] = name
+            self._names[text] = self.fresh(text)
         return self._names[text]
+
+    def fresh(self, text: str) -> str:
+        """A name made of the words of a text, that nothing else has."""
+        name = "_".join(words(text)) or "_"
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
 
     def _has_elements(
         self, element: Element, section: str | None, declaration: Declaration | None
@@ -325,7 +273,7 @@ class _Reader:
         if declaration is None:
             message = f"there is no variable `{name}` to select an element of"
             fix = "declare it with one dimension, or let an op give it a value"
-            good = name in self._variables
+            good = name in self.variables
         elif declaration.indices:
             message = f"`{name}` has indices: `{name}[…]` is an entry of it, no number"
             copied = (
@@ -347,11 +295,11 @@ class _Reader:
             message = f"the elements of `{name}` are {dtype.name}, here they must be integers"
             fix = f"declare `{name}` as integers"
         if not good:
-            self._report.error("OI0289", element.span, message, fix=fix)
+            self.report.error("OI0289", element.span, message, fix=fix)
         return good
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
     """The names and numbers in a text."""
     return re.findall(r"\w+", text)
 

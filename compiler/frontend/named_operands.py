@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from openinfer.compiler.frontend.report import Report
-from openinfer.compiler.frontend.syntax import ListValue, Literal, Name, Ref, Setting, Value
+from openinfer.compiler.frontend.syntax import (
+    ListValue,
+    Literal,
+    Name,
+    Op,
+    Operand,
+    Ref,
+    Setting,
+    Value,
+)
 from openinfer.dialects import opset
 
 _LETTERS = "abcdefgh"
@@ -18,17 +27,17 @@ class Argument:
     """One argument as written; `name` is None for a positional one."""
 
     name: Name | None
-    value: Value | Ref
+    value: Value | Ref | Op
 
 
-def is_operand(value: Value | Ref) -> TypeGuard[Literal]:
+def is_operand(value: Value | Ref | Op) -> TypeGuard[Literal]:
     """Whether a value is a literal that may stand as an operand: a number or bool."""
     return isinstance(value, Literal) and not isinstance(value.value, str)
 
 
 def sort_arguments(
     op: Name, arguments: Sequence[Argument], report: Report
-) -> tuple[tuple[Ref | Literal, ...], tuple[Setting, ...]]:
+) -> tuple[tuple[Operand, ...], tuple[Setting, ...]]:
     """The operands, each at its place, and the settings of an op.
 
     An operand is named as in the registry; the letters a, b, c, … also stand for the first, second,
@@ -36,20 +45,21 @@ def sort_arguments(
     """
     spec = opset.find(op.text)
     before = report.errors
-    operands: dict[int, Ref | Literal] = {}
+    operands: dict[int, Operand] = {}
     settings: list[Setting] = []
     for argument in arguments:
         name, value = argument.name, argument.value
         position = len(operands) if name is None else _position(name.text, spec, value)
         if position is None:
             assert name is not None
-            if isinstance(value, Ref):
+            if isinstance(value, Ref | Op):
                 # No setting has this name, which is reported as such.
-                value = value.name if value.slots is None else Name("?", value.span)
+                plain = isinstance(value, Ref) and value.slots is None
+                value = value.name if plain else Name("?", value.span)
             settings.append(Setting(name, value))
             continue
         ref = Ref(value, None, value.span) if isinstance(value, Name) else value
-        if not isinstance(ref, Ref) and not is_operand(ref):
+        if not isinstance(ref, Ref | Op) and not is_operand(ref):
             assert name is not None
             report.error(
                 "OI0125",
@@ -78,14 +88,14 @@ def sort_arguments(
     return tuple(operands[position] for position in sorted(operands)), tuple(settings)
 
 
-def _position(name: str, spec: opset.OpSpec | None, value: Value | Ref) -> int | None:
+def _position(name: str, spec: opset.OpSpec | None, value: Value | Ref | Op) -> int | None:
     """Which operand a name stands for: its place, -1 for the next one, None for a setting."""
     if spec is None:
-        return -1 if isinstance(value, Name | Ref) else None
+        return -1 if isinstance(value, Name | Ref | Op) else None
     own = spec.place(name)
     if own is not None:
         # Scales are variables, or a number for all.
-        number = not isinstance(value, Name | Ref) and spec.setting(name) is not None
+        number = not isinstance(value, Name | Ref | Op) and spec.setting(name) is not None
         return None if number else own
     names = (*spec.operands, *spec.optional)
     if spec.setting(name) is not None or len(name) != 1 or name not in _LETTERS:
@@ -100,7 +110,7 @@ def _operand_name(spec: opset.OpSpec | None, position: int) -> str:
 
 
 def _check_gaps(
-    op: Name, spec: opset.OpSpec | None, operands: dict[int, Ref | Literal], report: Report
+    op: Name, spec: opset.OpSpec | None, operands: dict[int, Operand], report: Report
 ) -> None:
     """An operand without the one before it. Missing operands at the end are counted elsewhere."""
     for position in sorted(operands):

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
 from openinfer.compiler.frontend.lexer import Token
-from openinfer.compiler.frontend.named_operands import Argument, sort_arguments
-from openinfer.compiler.frontend.parse_values import ValueParser
+from openinfer.compiler.frontend.parse_operands import OperandParser
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.frontend.syntax import (
@@ -29,7 +28,6 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
-from openinfer.dialects import opset
 from openinfer.lowering.program.report import did_you_mean
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
@@ -39,7 +37,7 @@ _NO_NAMES = {"true", "false", "inf", "nan", "max", "min", "model", "fmt", "_", *
 _EFFECTS = ("read", "write")
 
 
-class FirstEditionParser(ValueParser):
+class FirstEditionParser(OperandParser):
     """Definitions, effects and `model[…]`."""
 
     def __init__(self, source: Source, tokens: list[Token], report: Report) -> None:
@@ -171,8 +169,7 @@ class FirstEditionParser(ValueParser):
             raise self.no_definition(targets[0])
         self.advance()
         name = self.expect_name("the name of an op")
-        self.expect("(", f"`(` and the operands after `{name.text}`")
-        operands, settings = sort_arguments(name, self.named_arguments(name), self.report)
+        operands, settings = self.arguments(name)
         hints = self.hints()
         span = self.done(start, "the op")
         return Op(name, operands, settings, tuple(targets), hints, span, defines=True)
@@ -189,42 +186,6 @@ class FirstEditionParser(ValueParser):
         elif value.kind == "name" and ahead.kind == ";":
             fix = f"write `transfer {value.text} >> {target.name.text};`"
         return self.complain("`op` or `cache.read` after `=`", code="OI0123", fix=fix)
-
-    def named_arguments(self, op: Name) -> list[Argument]:
-        """Operands and settings, both of which may be named."""
-        found: list[Argument] = []
-        while not self.at(")"):
-            if self.at("name") and self.ahead().kind == "=":
-                name = self.expect_name("an argument")
-                self.advance()
-                found.append(Argument(name, self.argument_value(op, name)))
-            else:
-                ref = self.operand()
-                if found and found[-1].name is not None:
-                    shown = self.source.text[ref.span.start : ref.span.stop]
-                    self.report.error(
-                        "OI0114",
-                        ref.span,
-                        "positional args must come before named ones and settings",
-                        fix=f"move `{shown}` before `{found[-1].name.text}=`",
-                    )
-                found.append(Argument(None, ref))
-            if not self.accept(",") and not self.at(")", "name"):
-                stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
-                if self.at(">>"):
-                    return found  # only the `)` is missing
-                raise stop
-        self.expect(")", f"`)` at the end of `{op.text}(…`")
-        return found
-
-    def argument_value(self, op: Name, name: Name) -> Value | Ref:
-        """A value, or the entry of an indexed variable, `W[l]`; of a setting, an element may be in it."""
-        spec = opset.find(op.text)
-        setting = spec is not None and spec.setting(name.text) is not None
-        linked = self.ahead(2).kind == "string"
-        if self.at("name") and self.ahead().kind in ("[", ".") and (linked or not setting):
-            return self.ref("a variable")
-        return self.value(f"a value of `{name.text}`")
 
     # Effects.
 

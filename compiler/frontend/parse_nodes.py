@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
-from openinfer.compiler.frontend.named_operands import sort_arguments
 from openinfer.compiler.frontend.parse_first_edition import FirstEditionParser
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
@@ -26,9 +25,11 @@ from openinfer.compiler.frontend.syntax import (
     Node,
     Number,
     Op,
+    Ref,
     Return,
     Scope,
     Setting,
+    SizeDefinition,
     Transfer,
     Yield,
     walk,
@@ -74,6 +75,8 @@ class NodeParser(FirstEditionParser):
                     raise self.fail("OI0113", first, "an empty statement", fix="remove the `;`")
                 if self.at_word("block") and self.at_section_or_block():
                     found += self.inner_block()
+                elif self.at_size():
+                    found += self.sizes()
                 else:
                     found.append(self.node())
             except SyntaxStop:
@@ -151,6 +154,25 @@ class NodeParser(FirstEditionParser):
                 )
         return found
 
+    def at_size(self) -> bool:
+        """Whether a size is defined here: `size` is a name like any other elsewhere."""
+        return self.at_word("size") and self.ahead().kind == "name" and self.ahead(2).kind == "="
+
+    def sizes(self) -> list[SizeDefinition]:
+        """`size heads = 4;`, `size first = firsts[i], last = first + counts[i];`"""
+        start = self.advance().span
+        found: list[SizeDefinition] = []
+        while True:
+            name = self.expect_name("the name of a size")
+            self.expect("=", f"`=` and a size after `{name.text}`", fix=f"size {name.text} = 4;")
+            value = self.expression()
+            found.append(SizeDefinition(name, value, start.to(self.previous)))
+            if not self.accept(","):
+                break
+            start = self.token.span
+        self.expect_semicolon("the size")
+        return found
+
     def assign(self, start: Span) -> Node:
         name = self.expect_name("a name for the temporary")
         self.expect(":", f"`:` and a type after `{name.text}`", fix="assign NAME: f32[B, D];")
@@ -166,8 +188,7 @@ class NodeParser(FirstEditionParser):
 
     def op(self, start: Span) -> Node:
         name = self.expect_name("the name of an op")
-        self.expect("(", f"`(` and the operands after `{name.text}`")
-        operands, settings = sort_arguments(name, self.named_arguments(name), self.report)
+        operands, settings = self.arguments(name)
         if not self.accept(">>"):
             raise self.complain("`>>` and the output", fix=f"op {name.text}(…) >> OUTPUT;")
         outputs = [self.ref("an output variable")]
@@ -293,15 +314,17 @@ class NodeParser(FirstEditionParser):
             )
         if action.text in ("increment", "decrement"):
             return self.cache_step(start, action.text)
-        target = self.ref("a variable")
+        source = self.stored() if action.text == "write" else self.ref("a variable")
         if action.text == "reset":
-            return CacheReset(target, self.done(start, "the cache.reset"))
+            assert isinstance(source, Ref)
+            return CacheReset(source, self.done(start, "the cache.reset"))
         self.expect(">>", "`>>` and the target", fix=f"cache.{action.text} SOURCE >> TARGET;")
-        second = self.ref("a target variable")
+        target = self.ref("a target variable")
         span = self.done(start, f"the cache.{action.text}")
-        if action.text == "read":
-            return CacheRead(target, second, span)
-        return CacheWrite(target, second, span)
+        if action.text == "write":
+            return CacheWrite(source, target, span)
+        assert isinstance(source, Ref)
+        return CacheRead(source, target, span)
 
     def cache_step(self, start: Span, word: str) -> Node:
         """`cache.increment step;`, `cache.increment T + 1 step;`"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openinfer.compiler.frontend.cursor import Cursor
-from openinfer.compiler.frontend.named_operands import is_operand, unknown, value_advice
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
@@ -23,7 +22,6 @@ from openinfer.compiler.frontend.syntax import (
     Type,
     Value,
 )
-from openinfer.dialects import opset
 from openinfer.dialects.graph.syntax import LITERAL_WORDS
 
 
@@ -198,19 +196,8 @@ class ValueParser(Cursor):
 
     def ref(self, what: str) -> Ref:
         """`h`, `W[l]`, `K[l, 0..n]`, `K[]`."""
-        start = self.token.span
-        nested = self.at_word("op") and self.ahead().kind == "name" and self.ahead(2).kind == "("
-        if nested:
-            self.advance()
         name = self.dotted(self.expect_name(what))
         if self.at("(") and not self.on_new_line():
-            if nested or opset.find(name.text) is not None:
-                raise self.fail(
-                    "OI0120",
-                    start.to(self.token.span),
-                    f"an op is no operand: `{name.text}` stands inside another one",
-                    fix=f"name its result in front, `t = op {name.text}(…);`, and write `t` here",
-                )
             raise self.fail(
                 "OI0120",
                 name.span.to(self.token.span),
@@ -219,25 +206,6 @@ class ValueParser(Cursor):
             )
         slots = self.slots() if self.at("[") else None
         return Ref(name, slots, name.span.to(self.previous))
-
-    def operand(self) -> Ref | Literal:
-        """A use of a variable, a number, `true` or `false`. Another value in its place is reported, and
-        reading goes on behind it."""
-        if not self.at("int", "float", "string", "-", "["):
-            return self.ref("an operand or a setting")
-        start = self.token.span
-        value = self.value("an operand")
-        if is_operand(value):
-            return value
-        span = start.to(self.previous)
-        shown = self.source.text[span.start : span.stop]
-        self.report.error(
-            "OI0280",
-            span,
-            f"an operand is a variable or a number, found `{shown[:40]}`",
-            fix=value_advice(value),
-        )
-        return unknown(value)
 
     def dotted(self, name: Name, *, declared: bool = False) -> Name:
         """The name itself; one with dots, as tensors of a package have it, is reported."""

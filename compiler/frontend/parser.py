@@ -7,7 +7,7 @@ it, so that all errors of a program are found in one go.
 from __future__ import annotations
 
 from openinfer.compiler.frontend.cursor import ParseAbort, SyntaxStop
-from openinfer.compiler.frontend.elements import read_elements
+from openinfer.compiler.frontend.desugar import desugar
 from openinfer.compiler.frontend.first_edition import complete
 from openinfer.compiler.frontend.lexer import Token, tokenize
 from openinfer.compiler.frontend.parse_nodes import (
@@ -27,7 +27,6 @@ from openinfer.compiler.frontend.syntax import (
     Program,
     Section,
     Setting,
-    SizeDefinition,
     Value,
 )
 from openinfer.dialects.foreign_words import FUNCTIONS, SECTIONS
@@ -46,7 +45,7 @@ def parse(source: Source, report: Report) -> Program:
                 parser.skipped.add(token.text)
         parser.program.aborted = True
     parser.program.skipped = parser.skipped
-    read_elements(parser.program, report)
+    desugar(parser.program, report)
     complete(parser.program, list(parser.links.values()))
     return parser.program
 
@@ -109,8 +108,8 @@ class _Parser(NodeParser):
             self.section("constant")
         elif token.text in FIRST_EDITION_SECTIONS and self.ahead().kind == "{":
             self.section(FIRST_EDITION_SECTIONS[token.text])
-        elif token.text == "size" and self.ahead().kind == "name" and self.ahead(2).kind == "=":
-            self.size_definition()
+        elif self.at_size():
+            self.program.items += self.sizes()
         elif token.text == "model" and self.ahead().kind == ":":
             self.header()
         else:
@@ -151,15 +150,6 @@ class _Parser(NodeParser):
         if section is None:
             return None
         return f"declare it in a section: `{section} {{ {name}: f32[…]; }}`"
-
-    def size_definition(self) -> None:
-        """`size heads = 4;`"""
-        start = self.advance().span
-        name = self.expect_name("the name of a size")
-        self.expect("=", f"`=` and a size after `{name.text}`", fix=f"size {name.text} = 4;")
-        value = self.expression()
-        span = self.done(start, "the size")
-        self.program.items.append(SizeDefinition(name, value, span))
 
     # Sections.
 

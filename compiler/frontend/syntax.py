@@ -136,7 +136,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class SizeDefinition:
-    """`size head = hidden / heads;`"""
+    """`size head = hidden / heads;`, at the top of a program or in a body."""
 
     name: Name
     value: Expr
@@ -185,14 +185,19 @@ class Assign:
 
 @dataclass(frozen=True)
 class Op:
+    """An op; one that is the operand of another statement has no outputs before `Desugarer` names them."""
+
     name: Name
-    operands: tuple[Ref | Literal, ...]
+    operands: tuple[Operand, ...]
     settings: tuple[Setting, ...]
     outputs: tuple[Ref, ...]
     hints: tuple[Setting, ...]
     span: Span
     defines: bool = False
     """Whether it was written `y = op …`: a new name is then a temporary with an inferred type."""
+
+
+Operand = Ref | Literal | Op
 
 
 @dataclass(frozen=True)
@@ -272,7 +277,7 @@ class CacheRead:
 
 @dataclass(frozen=True)
 class CacheWrite:
-    source: Ref
+    source: Ref | Op
     target: Ref
     span: Span
 
@@ -302,7 +307,7 @@ class Broken:
 
 Node = (
     Assign | Op | Branch | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
-    | CacheRead | CacheWrite | CacheStep | CacheReset | Broken
+    | CacheRead | CacheWrite | CacheStep | CacheReset | SizeDefinition | Broken
 )  # fmt: skip
 
 

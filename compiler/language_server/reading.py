@@ -108,15 +108,7 @@ class Reader:
         elif token.text == "block" and following.kind == "name":
             self.top_block()
         elif token.text == "size" and following.kind == "name":
-            start = self.word("keyword")
-            name = self.word("size", defines=True)
-            assert start is not None
-            assert name is not None
-            made = self.define("size", name)
-            while self.more():
-                self.value()
-            made.whole = Span(start.span.start, self.behind)
-            self.accept(";")
+            self.sizes()
         else:
             return False
         return True
@@ -253,6 +245,8 @@ class Reader:
             return False
         if self.defined() and self.ahead(2 * self.defined()).text in ("op", "effect", "cache"):
             return True
+        if self.at_size():
+            return True
         return token.text in READERS and token.text in _BEHIND.get(following.kind, ())
 
     def defined(self) -> int:
@@ -272,10 +266,44 @@ class Reader:
             return False
         return not (self.on_new_line() and (self.at_statement() or self.at_item()))
 
+    def at_size(self) -> bool:
+        """Whether sizes are defined here."""
+        return self.at("size") and self.ahead(1).kind == "name" and self.ahead(2).text == "="
+
+    def sizes(self) -> None:
+        """`size heads = 4;`, `size first = firsts[i], last = first + counts[i];`"""
+        start = self.word("keyword")
+        while start is not None and self.ahead().kind == "name":
+            name = self.word("size", defines=True)
+            assert name is not None
+            made = self.define("size", name)
+            while self.more() and not self.at(","):
+                if self.at("max", "min"):
+                    self.call()
+                else:
+                    self.value()
+            made.whole = Span(start.span.start, self.behind)
+            if not self.accept(","):
+                break
+        self.accept(";")
+
+    def call(self) -> None:
+        """`max(a, b)` of sizes."""
+        self.word("keyword")
+        depth = 0
+        while self.more():
+            depth += {"(": 1, ")": -1}.get(self.ahead().text, 0)
+            self.value()
+            if depth <= 0:
+                return
+
     def statement(self, region: Region) -> None:
         token = self.ahead()
         if token.kind != "name":
             self.take()
+            return
+        if self.at_size():
+            self.sizes()
             return
         for _ in range(self.defined()):
             name = self.word("ref", defines=True)
@@ -340,6 +368,10 @@ class Reader:
             self.word("argument", owner)
             self.take()
             self.value()
+        elif name.kind == "name" and self.ahead(1).text == "(" and self.depth < _DEEPEST:
+            self.depth += 1
+            self.op()
+            self.depth -= 1
         elif self.word("ref") is None:
             self.take()
         elif self.accept("["):

@@ -33,14 +33,14 @@ def kinds_of(cache: Cache, default: str = CACHE) -> tuple[str, str]:
 def cached(text: str, cache: Cache) -> str:
     """A family's text with keys and values of other kinds. Raises InputError OI0793."""
     keys, values = kinds_of(cache)
-    for table, new, kind in (("K", "new_keys", keys), ("V", "new_values", values)):
+    for table, new, kind in (("K", "k", keys), ("V", "v", values)):
         text = (_in_blocks if kind in BLOCK_CACHES else _as_dtype)(text, table, new, kind)
     return text
 
 
 def _as_dtype(text: str, table: str, new: str, kind: str) -> str:
     text = re.sub(rf"^( *{table}\(.*\): ){CACHE}\[", rf"\g<1>{kind}[", text, flags=re.M)
-    return re.sub(rf"( {new} = op cast\(\w+, to=){CACHE}\)", rf"\g<1>{kind})", text)
+    return re.sub(rf"^( *{new} = op cast\(.*, to=){CACHE}\)", rf"\g<1>{kind})", text, flags=re.M)
 
 
 def _in_blocks(text: str, table: str, new: str, kind: str) -> str:
@@ -48,11 +48,7 @@ def _in_blocks(text: str, table: str, new: str, kind: str) -> str:
     block = BLOCKS[kind]
     row = rf"u8[\g<2>/{block.elements}*{block.nbytes}]"
     text = re.sub(rf"^( *{table}\(.*\): ){CACHE}\[(\w+)\]", rf"\g<1>{row}", text, flags=re.M)
-    call = rf'op quantize_blocks(\g<2>, format="{kind}")'
-    text = re.sub(rf"( {new} = )op cast\((\w+), to={CACHE}\)", rf"\g<1>{call}", text)
-    read = rf"^( *)(\w+)( = cache\.read {table}\[.*;)"
-    unpacked = (
-        rf"\g<1>\g<2>_blocks\g<3>\n"
-        rf'\g<1>\g<2> = op dequantize_blocks(\g<2>_blocks, format="{kind}");'
-    )
-    return re.sub(read, unpacked, text, flags=re.M)
+    call = rf'\g<1>quantize_blocks(\g<2>, format="{kind}")'
+    text = re.sub(rf"^( *{new} = op )cast\((.*), to={CACHE}\)", call, text, flags=re.M)
+    read = rf"( = op attention\(.*)({table}\[l, slots\[i\], 0\.\.all\])"
+    return re.sub(read, rf'\g<1>dequantize_blocks(\g<2>, format="{kind}")', text)

@@ -72,7 +72,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0232": (
         "slice outside of a cache",
-        "Only cache operations take slices.",
+        "Cache operations take slices, and what is read: `x[0..4]` as an operand. The entry of a family of "
+        "tensors and what is written take none.",
     ),
     "OI0233": (
         "an entry as output",

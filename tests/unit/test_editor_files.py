@@ -166,6 +166,8 @@ def test_new_forms() -> None:
     assert innermost(scopes, line.index("T step")) == "variable.other.openinfer"
     assert innermost(scopes, line.index("a.b.0")) == "string.unquoted.openinfer"
     assert innermost(scopes, line.index("0.c")) == "string.unquoted.openinfer"
+    line = "h = op add(h, linear(x, W[l]));"
+    assert innermost(GRAMMAR.scopes(line), line.index("linear")) == "support.function.op.openinfer"
     for line in ("a, b = op split(x, axis=0);", "a, b= cache.read K[0];", "a, b = effect read(K);"):
         scopes = GRAMMAR.scopes(line)
         assert (
