@@ -39,8 +39,8 @@ session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
 - Functions of the model, and of operators that have no op of ours, are put in.
 - Weights that PyTorch's exporter turned and renamed (`val_90`) have the name of the module that uses them, so
   that layers become a loop.
-- `If` becomes a branch; `Loop` and `Scan` of a known number of rounds are written out, or become a loop; so does a
-  `Scan` along an open axis.
+- `If` becomes a branch; `Loop` and `Scan` of a known number of rounds are written out, or become a loop;
+  so does a `Scan` along an open axis.
 - Everything that cannot be imported is reported at once, with operator and attribute (`OI1522` to `OI1529`
   in [diagnostics.md](diagnostics.md)); a damaged file with its place (`OI1550` to `OI1557`).
 
